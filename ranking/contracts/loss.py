@@ -1,0 +1,79 @@
+"""The contract of a loss: one or more faces, of which a solver asks for the one it can use."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.part import Part
+from ranking.contracts.regularizer import EntryPenalty
+
+if TYPE_CHECKING:
+    from ranking.data.judged import Judged
+    from ranking.kernels.kernel import Kernel
+
+Face = Literal["pair", "list", "coordinate", "linear"]
+Array = NDArray[np.float64]
+
+
+@dataclasses.dataclass
+class Loss(Part, ABC):
+    """What a ranker minimises.
+
+    Attributes
+    ----------
+    faces : frozenset of {"pair", "list", "coordinate", "linear"}
+        The faces that this loss shows. A class that names a face fulfils its protocol.
+    """
+
+    faces: ClassVar[frozenset[Face]] = frozenset()
+
+
+class ListLoss(Protocol):
+    """The *list* face: value and slopes for the scores of one query's list."""
+
+    @abstractmethod
+    def list_value(self, scores: Array, grades: Array) -> float:
+        """Return the loss of one list."""
+
+    @abstractmethod
+    def list_slopes(self, scores: Array, grades: Array) -> Array:
+        """Return the derivative of the loss of one list with respect to each score."""
+
+
+class CoordinateLoss(Protocol):
+    """The *coordinate* face: gradient and curvature bound along one feature at a time."""
+
+    @abstractmethod
+    def coordinate_problem(
+        self, data: Judged, weights: Array, kernel: Kernel, threads: int, curvature: str
+    ) -> CoordinateProblem:
+        """Lay the data out for coordinate descent, starting from `weights`."""
+
+
+class CoordinateProblem(Protocol):
+    """A loss over one data set, seen along the features, with its current weights.
+
+    The weights change in place, by `sweep` only.
+    """
+
+    weights: Array
+
+    def value(self) -> float:
+        """Return the loss at the current weights."""
+
+    def slopes(self, columns: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return gradient and second derivative along each of these features."""
+
+    def sweep(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> None:
+        """Take one guaranteed step along each of these features, in this order."""
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Return everything that a resumed run needs to go on with the same bits."""
+
+    def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
+        """Go back to what `state` returned."""

@@ -1,0 +1,34 @@
+"""The contract of an observer: called between epochs, never inside a kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from ranking.contracts.part import Part
+
+if TYPE_CHECKING:
+    from ranking.contracts.solver import Turn
+    from ranking.ranker import Run
+
+
+@dataclasses.dataclass
+class Observer(Part):
+    """Watches a run; every method may be left as it is."""
+
+    def start(self, run: Run) -> None:
+        """Called once, before the first epoch (or the first after a resume)."""
+
+    def turn(self, run: Run, turn: Turn) -> bool:
+        """Called after each epoch; return True to stop the run."""
+        return False
+
+    def finish(self, run: Run) -> None:
+        """Called once, after the last epoch, also when the run was interrupted."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resumed run must give back to `restore`: JSON values and arrays."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` returned."""

@@ -1,0 +1,24 @@
+"""The contract of a reader: recognise a path, and read all of it or refuse it."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from ranking.contracts.part import Part
+from ranking.data.judged import Judged
+
+
+@dataclasses.dataclass
+class Reader(Part, ABC):
+    """Turns a path into data. A file with a defect is refused; nothing half-read is used."""
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether this looks like the reader's format, from its name and its first bytes."""
+
+    @abstractmethod
+    def read(self, path: Path) -> Judged:
+        """Read the whole path; raise `DataError` with file, line and remedy for a defect."""

@@ -1,0 +1,316 @@
+"""The kernel contract: what every kernel computes, in which order, to the last bit.
+
+A kernel is a set of loops, `Loops`, behind one shared door (:mod:`ranking.kernels.kernel`), which
+checks every array before the loops see it. So loops trust what they get: C-contiguous arrays (or
+Fortran-contiguous where said), no overlap between inputs and outputs, valid index structures.
+
+There are three implementations: the reference (plain NumPy, the oracle), Cython and Rust. They
+return the same bits on one platform, because the contract fixes the *order of operations*, not
+only the formula. All arithmetic is IEEE double precision, one rounding per written operation, no
+fused multiply-add; features may be stored as float32 or float64 and are widened when loaded.
+
+Lanes
+-----
+A sum of values v[0..n) "in lanes" has `LANES` = 4 partial sums that start at 0.0; v[i] is added to
+partial sum i % 4, in order of i. The result is ``(s0 + s2) + (s1 + s3)``. That vectorises, and
+has the same bits on every instruction set. Rows of dense training data are padded (see `Lists`),
+so that each layer is a whole number of lanes.
+
+Blocks
+------
+What threads share is cut into fixed blocks, and the blocks' sums are added in order. So a result
+does not depend on the number of threads.
+
+Random numbers
+--------------
+SplitMix64 by counter: draw k of a seed is ``mix(seed + (k + 1) * 0x9E3779B97F4A7C15)``, with mix
+``z = (z ^ z>>30) * 0xBF58476D1CE4E5B9; z = (z ^ z>>27) * 0x94D049BB133111EB; z ^ z>>31``, all
+modulo 2**64. A uniform is ``(x >> 11) * 2**-53``; an integer below n < 2**32 is
+``((x >> 32) * n) >> 32``.
+
+The exponential
+---------------
+Three functions, built from one another, that vectorise and saturate instead of overflowing.
+
+``short(t)``, for |t| <= 1/32, is the Taylor polynomial of degree 7 (relative error < 3e-16)::
+
+    t2 = t*t; t4 = t2*t2
+    ((1 + t) + (t*C3 + 0.5)*t2) + ((t*C5 + C4) + (t*C7 + C6)*t2)*t4        Ck = 1/k!
+
+``core(r)``, for |r| <= 0.3467, is ``1 + r + r**2 Q(r)`` with the minimax Q = `EXP_Q` (relative
+error < 3e-16)::
+
+    r2 = r*r; r4 = r2*r2; r8 = r4*r4
+    low  = (1 + r) + (r*Q1 + Q0)*r2
+    mid  = (r*Q3 + Q2) + (r*Q5 + Q4)*r2
+    high = (r*Q7 + Q6) + (r*Q9 + Q8)*r2
+    (low + mid*r4) + high*r8
+
+``exp(x)`` clamps x to [-708, 708] (so it is never zero, infinite or subnormal), then::
+
+    t = x*LOG2E + MAGIC; k = t - MAGIC          k is the nearest integer
+    r = (x - k*LN2_HIGH) - k*LN2_LOW
+    core(r) with (bits of t) << 52 added to its bits
+
+Its relative error is below 4e-16. A NaN stays a NaN.
+
+Domination
+----------
+The loss of :mod:`ranking_plugins.losses.domination` is inlined in every kernel. A list's rows are
+sorted into layers, worst first; a row i of layer k >= 1 *dominates* all rows j of lower layers::
+
+    loss = sum_i omega_i log(1 + sum_{j below i} exp(m_j - m_i))
+
+Along one feature with values x, let Z = sum_j exp(m_j - c) over the rows below layer k (c: a
+reference that keeps the exponentials in range), a = sum_j exp(m_j - c) x_j / Z their mean,
+v their variance, and p_i = Z / (Z + exp(m_i - c)) the probability that row i loses. The row and
+what it dominates are a mixture of those below (weight p) and x_i (weight 1 - p), so that::
+
+    gradient  g = sum_i omega_i p_i (a - x_i)
+    curvature h = sum_i omega_i p_i (v + (1 - p_i) (x_i - a)**2)
+
+`reference.py` is the normative text for the order of these operations: read it beside this one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABI: Final = 1
+LANES: Final = 4
+BLOCK: Final = 4096
+"""Elements of a block of `Loops.block_sum`; rows at which a block of lists is closed."""
+
+GAMMA: Final = 0x9E3779B97F4A7C15
+
+LOG2E: Final = float.fromhex("0x1.71547652b82fep+0")
+LN2_HIGH: Final = float.fromhex("0x1.62e42feep-1")
+LN2_LOW: Final = float.fromhex("0x1.a39ef35793c76p-33")
+MAGIC: Final = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to the nearest integer
+EXP_LIMIT: Final = 708.0
+SHORT_LIMIT: Final = 0.03125
+CORE_LIMIT: Final = 0.34
+EXP_Q: Final = tuple(
+    float.fromhex(q)
+    for q in (
+        "0x1.0000000000001p-1",
+        "0x1.5555555555558p-3",
+        "0x1.5555555553d55p-5",
+        "0x1.111111110f7f5p-7",
+        "0x1.6c16c178911b7p-10",
+        "0x1.a01a01b012e65p-13",
+        "0x1.a019b8f8d9659p-16",
+        "0x1.71ddf6a1003a6p-19",
+        "0x1.28919d70ceb38p-22",
+        "0x1.af634e6a9eb34p-26",
+    )
+)
+
+SPREAD: Final = 300.0
+"""A list whose margins span more than this is *far*: its exponentials need a reference per layer.
+Also the most that margins may drift before the exponentials are renewed."""
+
+ROUNDING: Final = 2.0**-45
+"""Share of the mean square that is added to a variance, to cover its cancellation."""
+
+CURVATURE_FLOOR: Final = 2.0**-40
+"""A Newton curvature is at least this share of the global bound."""
+
+RADIUS_FLOOR: Final = 0.0625
+"""Smallest radius of a Newton step, times the feature's range."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Features = NDArray[np.float32] | NDArray[np.float64]
+Indices = NDArray[np.int32] | NDArray[np.int64]
+
+
+class Loops(Protocol):
+    """The loops that a kernel brings. Arrays named `out`, and those said to change, are written.
+
+    Judged lists are five arrays, always in this order (see :class:`ranking.kernels.lists.Lists`):
+
+    list_ptr : int64 (lists + 1)
+        List q has the layers list_ptr[q]:list_ptr[q + 1], worst first, at least two.
+    layer_ptr : int64 (layers + 1)
+        Layer l has the rows layer_ptr[l]:layer_ptr[l + 1], padding included.
+    layer_size : int64 (layers)
+        Rows of a layer that are real; the rest is padding, with features and weight 0.
+    block_ptr : int64 (blocks + 1)
+        Block b has the lists block_ptr[b]:block_ptr[b + 1].
+    omega : float64 (rows)
+        Weight of a row as a dominating one; 0 in the bottom layer and on padding.
+
+    For dense features every layer's rows are a multiple of `LANES`; for sparse ones (CSC, rows
+    sorted within a column, no duplicates) there is no padding.
+    """
+
+    def contract(self) -> dict[str, Any]:
+        """Return {"abi", "lanes", "block", "rng", "exp", "threads", "instructions"}.
+
+        "threads" says what threads come from ("openmp", "rayon", "none"); "instructions" names
+        the instruction set chosen at run time.
+        """
+
+    def random_bits(self, seed: int, first: int, out: NDArray[np.uint64]) -> None:
+        """Fill `out` with the draws first, first + 1, ... of a seed."""
+
+    def random_uniform(self, seed: int, first: int, out: Floats) -> None:
+        """Fill `out` with uniforms in [0, 1) from the same draws."""
+
+    def random_below(self, seed: int, first: int, bound: int, out: Ints) -> None:
+        """Fill `out` with integers in [0, bound) from the same draws; 1 <= bound < 2**32."""
+
+    def exp(self, x: Floats, out: Floats) -> None:
+        """Fill `out` with the contract's exponential of `x`."""
+
+    def dot(self, a: Floats, b: Floats) -> float:
+        """Return the sum in lanes of a[i] * b[i]."""
+
+    def block_sum(self, a: Floats, threads: int) -> float:
+        """Return the sum of the blocks' sums in lanes, blocks of `BLOCK` elements added in order.
+
+        The total starts at 0.0.
+        """
+
+    def scores_dense(self, x: Features, weights: Floats, out: Floats, threads: int) -> None:
+        """Fill out[i] with the sum in lanes of x[i, r] * weights[r]; x is C-contiguous."""
+
+    def scores_csr(
+        self,
+        indptr: Indices,
+        indices: Indices,
+        data: Features,
+        weights: Floats,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill out[i] with the sum, from 0.0 and in stored order, of data * weights[index]."""
+
+    def domination_value(
+        self,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        block_ptr: Ints,
+        omega: Floats,
+        margins: Floats,
+        threads: int,
+    ) -> float:
+        """Return the loss at these margins."""
+
+    def domination_bounds_dense(
+        self,
+        x: Features,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        omega: Floats,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill out[0..4, r] with bounds along each feature r; x is Fortran-contiguous.
+
+        out[0]: Popoviciu, sum_i omega_i (range of x over i and what it dominates)**2 / 4.
+        out[1]: the paper's, sum_i omega_i max(x**2 over the list).
+        out[2]: the largest range of x within a list.
+        out[3]: the largest abs(x).
+        """
+
+    def domination_bounds_csc(
+        self,
+        indptr: Indices,
+        indices: Indices,
+        data: Features,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        omega: Floats,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Do the same for sparse features; absent entries are zeros."""
+
+    def domination_slopes_dense(
+        self,
+        x: Features,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        block_ptr: Ints,
+        omega: Floats,
+        margins: Floats,
+        columns: Ints,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill out[0, c] and out[1, c] with gradient and curvature along columns[c]."""
+
+    def domination_slopes_csc(
+        self,
+        indptr: Indices,
+        indices: Indices,
+        data: Features,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        omega: Floats,
+        margins: Floats,
+        columns: Ints,
+        out: Floats,
+    ) -> None:
+        """Do the same for sparse features, in time that follows the column's non-zeros."""
+
+    def domination_sweep_dense(
+        self,
+        x: Features,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        block_ptr: Ints,
+        omega: Floats,
+        margins: Floats,
+        weights: Floats,
+        radius: Floats,
+        bounds: Floats,
+        columns: Ints,
+        l1: float,
+        l2: float,
+        newton: bool,
+        threads: int,
+    ) -> None:
+        """Take one step along each of `columns`, in order; margins, weights and radius change.
+
+        Minimises loss + l1 |w| + l2/2 w**2. bounds[0, r] is a global bound on the curvature along
+        r (0: the feature does not vary within any list, and is passed over), bounds[1, r] the
+        feature's range, bounds[2, r] its largest absolute value.
+
+        A step takes the minimiser of a quadratic majoriser of curvature c. With `newton`, c is
+        the current curvature h times kappa(u) = 2 (exp(u) - u - 1) / u**2, u = range * radius,
+        if that is below the global bound; as a log-sum-exp's curvature grows at most by
+        exp(range * distance), that is a majoriser for steps up to the radius, to which the step
+        is clipped. Every step therefore decreases the objective.
+        """
+
+    def domination_sweep_csc(
+        self,
+        indptr: Indices,
+        indices: Indices,
+        data: Features,
+        list_ptr: Ints,
+        layer_ptr: Ints,
+        layer_size: Ints,
+        omega: Floats,
+        margins: Floats,
+        weights: Floats,
+        radius: Floats,
+        bounds: Floats,
+        columns: Ints,
+        l1: float,
+        l2: float,
+        newton: bool,
+    ) -> None:
+        """Do the same for sparse features, in time that follows the non-zeros."""

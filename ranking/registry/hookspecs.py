@@ -1,0 +1,90 @@
+"""The hooks, one per kind of plugin; each returns factories by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import pluggy
+
+PROJECT: Final = "ranking"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+Factories: TypeAlias = Mapping[str, Callable[..., Any]]
+
+
+@hookspec
+def ranking_models() -> Factories:
+    """Models: classes of :class:`ranking.contracts.model.Model`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_losses() -> Factories:
+    """Losses: classes of :class:`ranking.contracts.loss.Loss`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_regularizers() -> Factories:
+    """Regularizers: classes of :class:`ranking.contracts.regularizer.Regularizer`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_solvers() -> Factories:
+    """Solvers: classes of :class:`ranking.contracts.solver.Solver`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_kernels() -> Factories:
+    """Kernels: functions without arguments that return a :class:`ranking.kernels.Kernel`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_metrics() -> Factories:
+    """Metrics: classes of :class:`ranking.contracts.metric.Metric`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_readers() -> Factories:
+    """Readers: classes of :class:`ranking.contracts.reader.Reader`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_recipes() -> Factories:
+    """Recipes: functions without arguments that return a `ranking.contracts.recipe.Recipe`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_observers() -> Factories:
+    """Observers: classes of :class:`ranking.contracts.observer.Observer`."""
+    raise NotImplementedError
+
+
+@hookspec
+def ranking_engines() -> Factories:
+    """Engines, which spread work over processes or machines; none is built in yet."""
+    raise NotImplementedError
+
+
+KINDS: Final[Mapping[str, str]] = {
+    "model": "ranking_models",
+    "loss": "ranking_losses",
+    "regularizer": "ranking_regularizers",
+    "solver": "ranking_solvers",
+    "kernel": "ranking_kernels",
+    "metric": "ranking_metrics",
+    "reader": "ranking_readers",
+    "recipe": "ranking_recipes",
+    "observer": "ranking_observers",
+    "engine": "ranking_engines",
+}
+"""Each kind of plugin and its hook."""
