@@ -1,0 +1,21 @@
+"""The kernels of this distribution."""
+
+from importlib import metadata
+from types import SimpleNamespace
+
+from ranking.kernels import reference
+from ranking.kernels.kernel import Kernel
+
+
+def reference_kernel() -> Kernel:
+    """Return the reference kernel."""
+    loops = SimpleNamespace(**vars(reference))
+    loops.contract = reference.describe
+    return Kernel("reference", loops, metadata.version("ranking"))
+
+
+def cython_kernel() -> Kernel:
+    """Return the Cython kernel, built for the best instruction set that this machine has."""
+    from ranking.kernels.cython import best_loops
+
+    return Kernel("cython", best_loops(), metadata.version("ranking"))

@@ -1,0 +1,271 @@
+"""`Kernel`: the loops of one implementation behind the shared door."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ranking.kernels.contract import LANES, Features, Floats, Ints, Loops
+from ranking.kernels.door import (
+    FLOATS,
+    check_apart,
+    check_array,
+    check_compressed,
+    check_pointer,
+)
+from ranking.kernels.lists import Lists
+
+Columns: TypeAlias = Features | sp.csc_array
+"""Features by column: a Fortran-contiguous array, or CSC."""
+
+Rows: TypeAlias = Features | sp.csr_array
+"""Features by row: a C-contiguous array, or CSR."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """One implementation of the contract, safe to call with anything.
+
+    Every method checks its arrays, then calls the loop of the same name (see
+    :class:`ranking.kernels.contract.Loops` for what each computes).
+
+    Attributes
+    ----------
+    name : str
+        As it is registered.
+    loops : Loops
+        The implementation.
+    version : str
+        Of the distribution that brings it; recorded in model files.
+    """
+
+    name: str
+    loops: Loops
+    version: str
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the loops say about themselves."""
+        return self.loops.contract()
+
+    # --- random numbers ---
+
+    def random_bits(self, seed: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the draws first, first + 1, ... of a seed."""
+        out = np.empty(_count(count), dtype=np.uint64)
+        self.loops.random_bits(_word("seed", seed), _word("first", first), out)
+        return out
+
+    def random_uniform(self, seed: int, first: int, count: int) -> Floats:
+        """Return uniforms in [0, 1)."""
+        out = np.empty(_count(count))
+        self.loops.random_uniform(_word("seed", seed), _word("first", first), out)
+        return out
+
+    def random_below(self, seed: int, first: int, count: int, bound: int) -> Ints:
+        """Return integers in [0, bound)."""
+        if not 1 <= bound < 2**32:
+            raise ValueError(f"bound is {bound}; it must lie in 1..2**32 - 1.")
+        out = np.empty(_count(count), dtype=np.int64)
+        self.loops.random_below(_word("seed", seed), _word("first", first), bound, out)
+        return out
+
+    # --- sums and products ---
+
+    def exp(self, x: Floats) -> Floats:
+        """Return the contract's exponential."""
+        check_array("x", x, ("float64",), (None,))
+        out = np.empty_like(x)
+        self.loops.exp(x, out)
+        return out
+
+    def dot(self, a: Floats, b: Floats) -> float:
+        """Return the dot product in lanes."""
+        check_array("a", a, ("float64",), (None,))
+        check_array("b", b, ("float64",), (a.size,))
+        return self.loops.dot(a, b)
+
+    def block_sum(self, a: Floats, threads: int = 1) -> float:
+        """Return the sum by blocks."""
+        check_array("a", a, ("float64",), (None,))
+        return self.loops.block_sum(a, _threads(threads))
+
+    def linear_scores(self, features: Rows, weights: Floats, threads: int = 1) -> Floats:
+        """Return the dot product of each row with the weights."""
+        check_array("weights", weights, ("float64",), (features.shape[1],))
+        out = np.empty(features.shape[0])
+        if isinstance(features, sp.csr_array):
+            indptr, indices, data = features.indptr, features.indices, features.data
+            check_compressed(indptr, indices, data, *features.shape)
+            self.loops.scores_csr(indptr, indices, data, weights, out, _threads(threads))
+        else:
+            check_array("features", features, FLOATS, (None, None))
+            self.loops.scores_dense(features, weights, out, _threads(threads))
+        return out
+
+    # --- domination ---
+
+    def domination_value(self, lists: Lists, margins: Floats, threads: int = 1) -> float:
+        """Return the domination loss at these margins."""
+        _check_lists(lists, pad=1)
+        check_array("margins", margins, ("float64",), (lists.n_rows,))
+        return self.loops.domination_value(
+            lists.list_ptr,
+            lists.layer_ptr,
+            lists.layer_size,
+            lists.block_ptr,
+            lists.omega,
+            margins,
+            _threads(threads),
+        )
+
+    def domination_bounds(self, features: Columns, lists: Lists, threads: int = 1) -> Floats:
+        """Return four rows: Popoviciu's bound, the paper's bound, the range, the peak."""
+        columns = _check_columns(features, lists)
+        out = np.empty((4, features.shape[1]))
+        structure = (lists.list_ptr, lists.layer_ptr, lists.layer_size, lists.omega)
+        if isinstance(columns, tuple):
+            self.loops.domination_bounds_csc(*columns, *structure, out, _threads(threads))
+        else:
+            self.loops.domination_bounds_dense(columns, *structure, out, _threads(threads))
+        return out
+
+    def domination_slopes(
+        self, features: Columns, lists: Lists, margins: Floats, columns: Ints, threads: int = 1
+    ) -> tuple[Floats, Floats]:
+        """Return gradient and curvature along each of `columns`."""
+        by_column = _check_columns(features, lists)
+        check_array("margins", margins, ("float64",), (lists.n_rows,))
+        _check_chosen(columns, features.shape[1])
+        out = np.empty((2, columns.size))
+        structure = (lists.list_ptr, lists.layer_ptr, lists.layer_size)
+        if isinstance(by_column, tuple):
+            self.loops.domination_slopes_csc(
+                *by_column, *structure, lists.omega, margins, columns, out
+            )
+        else:
+            self.loops.domination_slopes_dense(
+                by_column,
+                *structure,
+                lists.block_ptr,
+                lists.omega,
+                margins,
+                columns,
+                out,
+                _threads(threads),
+            )
+        return out[0], out[1]
+
+    def domination_sweep(
+        self,
+        features: Columns,
+        lists: Lists,
+        margins: Floats,
+        weights: Floats,
+        radius: Floats,
+        bounds: Floats,
+        columns: Ints,
+        *,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        newton: bool = True,
+        threads: int = 1,
+    ) -> None:
+        """Take one step along each of `columns`; margins, weights and radius change in place."""
+        by_column = _check_columns(features, lists)
+        n_features = features.shape[1]
+        outputs = {"margins": margins, "weights": weights, "radius": radius}
+        for name, size in (("margins", lists.n_rows), ("weights", n_features), ("radius", n_features)):
+            check_array(name, outputs[name], ("float64",), (size,), writeable=True)
+        check_array("bounds", bounds, ("float64",), (3, n_features))
+        _check_chosen(columns, n_features)
+        for name, value in (("l1", l1), ("l2", l2)):
+            if not 0.0 <= value < np.inf:
+                raise ValueError(f"{name} is {value}; it must be finite and not negative.")
+        if np.any(bounds[0] < 0.0) or np.any((bounds[0] > 0.0) & (bounds[1] <= 0.0)):
+            raise ValueError("bounds must not be negative, and a feature that varies has a range.")
+        if np.any(radius[bounds[0] > 0.0] <= 0.0):
+            raise ValueError("radius must be positive; start with 1 / range.")
+        structure = (lists.list_ptr, lists.layer_ptr, lists.layer_size)
+        inputs = {"bounds": bounds, "columns": columns, "omega": lists.omega}
+        changing = (margins, weights, radius, bounds, columns, float(l1), float(l2), bool(newton))
+        if isinstance(by_column, tuple):
+            check_apart(outputs, {**inputs, "features": by_column[2]})
+            self.loops.domination_sweep_csc(*by_column, *structure, lists.omega, *changing)
+        else:
+            check_apart(outputs, {**inputs, "features": by_column})
+            self.loops.domination_sweep_dense(
+                by_column,
+                *structure,
+                lists.block_ptr,
+                lists.omega,
+                *changing,
+                _threads(threads),
+            )
+
+
+def _check_columns(
+    features: Columns, lists: Lists
+) -> Features | tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Check features by column against a layout; return the array, or the three of CSC."""
+    if isinstance(features, sp.csc_array):
+        _check_lists(lists, pad=1)
+        if np.any(np.diff(lists.layer_ptr) != lists.layer_size):
+            raise ValueError("lists for sparse features must not be padded; build them with pad=1.")
+        rows, columns = features.shape
+        if rows != lists.n_rows:
+            raise ValueError(f"features have {rows} rows and the lists {lists.n_rows}.")
+        arrays = (features.indptr, features.indices, features.data)
+        check_compressed(*arrays, columns, rows, sorted_once=True)
+        return arrays
+    _check_lists(lists, pad=LANES)
+    check_array("features", features, FLOATS, (lists.n_rows, None), order="F")
+    return features
+
+
+def _check_lists(lists: Lists, pad: int) -> None:
+    layers = lists.layer_size.size
+    check_array("layer_size", lists.layer_size, ("int64",), (None,))
+    check_array("list_ptr", lists.list_ptr, ("int64",), (None,))
+    check_pointer("list_ptr", lists.list_ptr, ("int64",), lists.n_lists, layers)
+    check_pointer("layer_ptr", lists.layer_ptr, ("int64",), layers, lists.n_rows)
+    check_array("block_ptr", lists.block_ptr, ("int64",), (None,))
+    check_pointer(
+        "block_ptr", lists.block_ptr, ("int64",), lists.block_ptr.size - 1, lists.n_lists
+    )
+    check_array("omega", lists.omega, ("float64",), (lists.n_rows,))
+    if np.any(np.diff(lists.list_ptr) < 2):
+        raise ValueError("every list must have two layers or more; leave the others out.")
+    rows = np.diff(lists.layer_ptr)
+    if np.any(rows % pad) or np.any(lists.layer_size > rows) or np.any(lists.layer_size < 1):
+        raise ValueError(f"every layer must have rows, padded to a multiple of {pad}.")
+
+
+def _check_chosen(columns: Ints, n_features: int) -> None:
+    check_array("columns", columns, ("int64",), (None,))
+    if columns.size and (columns.min() < 0 or columns.max() >= n_features):
+        raise ValueError(
+            f"columns run from {columns.min()} to {columns.max()}; "
+            f"they must lie in 0..{n_features - 1}."
+        )
+
+
+def _threads(threads: int) -> int:
+    if not 1 <= threads <= 1024:
+        raise ValueError(f"threads is {threads}; it must lie in 1..1024.")
+    return int(threads)
+
+
+def _word(name: str, value: int) -> int:
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{name} is {value}; it must lie in 0..2**64 - 1.")
+    return int(value)
+
+
+def _count(count: int) -> int:
+    if count < 0:
+        raise ValueError(f"count is {count}; it must not be negative.")
+    return int(count)
