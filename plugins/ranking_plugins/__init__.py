@@ -1,0 +1,1 @@
+"""The losses, regularizers, solvers, recipes and observers that come with `ranking`."""
