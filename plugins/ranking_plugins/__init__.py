@@ -1,0 +1,1 @@
+"""Everything concrete that comes with `ranking`: losses, regularizers, solvers, recipes, observers."""
