@@ -38,7 +38,7 @@ $(VENV)/.installed: $(BIN)/python $(ROOT_SOURCES) $(RUST_SOURCES)
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet $(foreach d,$(DISTRIBUTIONS),$(if $(filter .,$(d)),'.[test]'))
+	$(BIN)/python -m pip install --quiet --group test
 	@touch $@
 
 demo: $(VENV)/.installed ## install, train on a small data set, evaluate
@@ -53,9 +53,9 @@ endif
 	RANKING_REQUIRE_KERNELS=$(KERNELS) $(BIN)/pytest --durations=10
 
 dev: $(BIN)/python ## editable install of both languages
-	$(BIN)/python -m pip install --quiet 'meson-python>=0.18' 'cython>=3.1' 'numpy>=2.0' meson ninja maturin
+	$(BIN)/python -m pip install --quiet --group build
 	@$(NOTE)
-	. $(BIN)/activate && pip install --quiet --no-build-isolation -e '.[test]' $(if $(CARGO),-e ./rust)
+	. $(BIN)/activate && pip install --quiet --no-build-isolation --group test -e . $(if $(CARGO),-e ./rust)
 	@touch $(VENV)/.installed $(VENV)/.tested
 
 dev-cython: ## editable install without Rust
@@ -64,8 +64,7 @@ dev-cython: ## editable install without Rust
 $(LINT)/ruff: pyproject.toml
 	$(PYTHON) -m venv $(LINT_VENV)
 	$(LINT)/python -m pip install --quiet --upgrade pip
-	$(LINT)/python -m pip install --quiet ruff mypy cython-lint import-linter codespell tomli \
-	  click numpy pluggy rich safetensors
+	$(LINT)/python -m pip install --quiet --group lint
 	@touch $@
 
 lint: $(LINT)/ruff ## ruff, mypy, cython-lint, import-linter, codespell, rustfmt, clippy
@@ -81,12 +80,12 @@ ifdef CARGO
 endif
 
 bench: $(VENV)/.installed ## a quick asv run, every kernel side by side
-	$(BIN)/python -m pip install --quiet 'asv>=0.6.4'
+	$(BIN)/python -m pip install --quiet --group bench
 	cd asv_benchmarks && ../$(BIN)/asv machine --yes && \
 	  ../$(BIN)/asv run --quick --show-stderr --python=same
 
 docs: $(VENV)/.installed ## build the documentation into site/
-	$(BIN)/python -m pip install --quiet 'mkdocs-material>=9.5'
+	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove everything that make has made
