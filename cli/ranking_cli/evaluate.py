@@ -47,22 +47,26 @@ def evaluate(
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
     """
     from ranking import Ranker, read
-    from ranking.metrics.parse import parse_metrics
+    from ranking.metrics.parse import parse_metric, split_metrics
 
-    chosen = parse_metrics(metrics)
-    asked = {metric.spelled(): metric for metric in chosen}
+    asked = {word: parse_metric(word) for word in split_metrics(metrics)}
+    chosen = {metric.spelled(): metric for metric in asked.values()}
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
     judged = read(data, reader=reader)
     scores = ranker.score_rows(judged)
-    values = {name: metric.per_query(judged, scores) for name, metric in asked.items()}
+    values = {name: metric.per_query(judged, scores) for name, metric in chosen.items()}
 
     queries = [str(query) for query in judged.query_ids]
     means = {name: _mean(value) for name, value in values.items()}
     if form == "jsonl":
+        # Scripts find a number by the name they asked for, readers by what it means.
+        names = {word: metric.spelled() for word, metric in asked.items()}
+        names |= {name: name for name in chosen}
         for position, query in enumerate(queries):
-            row = {name: _number(value[position]) for name, value in values.items()}
+            row = {name: _number(values[full][position]) for name, full in names.items()}
             click.echo(json.dumps({"query": query, "metrics": row}))
-        click.echo(json.dumps({"query": "all", "metrics": {k: _number(v) for k, v in means.items()}}))
+        total = {name: _number(means[full]) for name, full in names.items()}
+        click.echo(json.dumps({"query": "all", "metrics": total}))
         return
     if per_query:
         rows: list[dict[str, Any]] = [
