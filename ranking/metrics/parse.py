@@ -61,8 +61,13 @@ def parse_metric(text: str, registry: Registry | None = None) -> Metric:
 
 
 def parse_metrics(text: str, registry: Registry | None = None) -> list[Metric]:
-    """Make the metrics of a comma-separated list; commas in parentheses do not separate."""
-    return [parse_metric(word, registry) for word in re.split(r",(?![^(]*\))", text)]
+    """Make the metrics of a comma-separated list."""
+    return [parse_metric(word, registry) for word in split_metrics(text)]
+
+
+def split_metrics(text: str) -> list[str]:
+    """Split a comma-separated list of spellings; commas in parentheses do not separate."""
+    return [word.strip() for word in re.split(r",(?![^(]*\))", text)]
 
 
 def _choices(text: str, whole: str) -> dict[str, Any]:
