@@ -27,3 +27,7 @@ class KernelUnavailableError(RankingError, RuntimeError):
 
 class DivergenceError(RankingError, ArithmeticError):
     """Training left the finite numbers."""
+
+
+class DataWarning(UserWarning):
+    """The data can be used, but not quite as they are; says what was done about it."""

@@ -1,1 +1,1 @@
-"""The losses, regularizers, solvers, recipes and observers that come with `ranking`."""
+"""Everything concrete that comes with `ranking`: losses, regularizers, solvers, recipes, observers."""

@@ -33,6 +33,36 @@ class Loss(Part, ABC):
     faces: ClassVar[frozenset[Face]] = frozenset()
 
 
+class PairLoss(Protocol):
+    """The *pair* face: a function of the margin z = f(q, d+) - f(q, d-), and how d- is drawn.
+
+    AUC is WARP with one trial and a constant weight, so these four calls hold them all.
+    """
+
+    trials: int
+    """How many negatives are drawn at most in search of one that violates the margin."""
+
+    @abstractmethod
+    def pair_value(self, margin: Array) -> Array:
+        """Return the loss of each margin."""
+
+    @abstractmethod
+    def pair_slope(self, margin: Array) -> Array:
+        """Return its derivative."""
+
+    @abstractmethod
+    def rank_weight(self, rank: NDArray[np.int64]) -> Array:
+        """Return the weight L(rank) of a violation at an estimated rank."""
+
+
+class LinearLoss(Protocol):
+    """The *linear* face: the loss is -sum weight * score, so a half-step has a closed form."""
+
+    @abstractmethod
+    def pair_weights(self, relevance: Array) -> Array:
+        """Return the weight of each related pair from its relevance."""
+
+
 class ListLoss(Protocol):
     """The *list* face: value and slopes for the scores of one query's list."""
 

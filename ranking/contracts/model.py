@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,13 @@ class Model(Part, ABC):
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
+    form : {"vector", "matrix", "factors"}
+        The form of its parameters: one weight a feature, one a pair of features, or two thin
+        matrices.
     """
 
-    takes: ClassVar[str] = "judged"
+    takes: ClassVar[Literal["judged", "matching"]] = "judged"
+    form: ClassVar[Literal["vector", "matrix", "factors"]] = "vector"
 
     @abstractmethod
     def start(self, data: Judged, seed: int) -> None:

@@ -17,7 +17,7 @@ class Observer(Part):
     """Watches a run; every method may be left as it is."""
 
     def start(self, run: Run) -> None:
-        """Called once, before the first epoch (or the first after a resume)."""
+        """Called once, before the first epoch: forget any earlier run. A resume then restores."""
 
     def turn(self, run: Run, turn: Turn) -> bool:
         """Called after each epoch; return True to stop the run."""

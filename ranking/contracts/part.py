@@ -23,11 +23,11 @@ class Part:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the hyper-parameters by name."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self._names()}
 
     def set_params(self, **params: Any) -> Self:
         """Set hyper-parameters by name."""
-        known = {field.name for field in dataclasses.fields(self)}
+        known = self._names()
         for key, value in params.items():
             if key not in known:
                 raise ValueError(
@@ -36,6 +36,10 @@ class Part:
             setattr(self, key, value)
         self.__post_init__()
         return self
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [field.name for field in dataclasses.fields(cls) if field.init]
 
     def __post_init__(self) -> None:
         """Check the hyper-parameters; subclasses raise `PartError` for a bad one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class Task:
     model : Model
         Started and sized for the data; the solver changes its parameters in place.
     state : dict of arrays or None
-        What `Turn.state` was when an interrupted run stopped; the solver goes on from there.
+        What `Turn.state` returned when an interrupted run stopped; the solver goes on from there.
     """
 
     model: Model
@@ -67,14 +67,14 @@ class Turn:
         Loss plus penalty at the model's parameters.
     converged : bool
         True in the last turn of a solver that met its own stopping rule.
-    state : dict of arrays
-        Enough to resume bit for bit after this turn.
+    state : function that returns a dict of arrays
+        Enough to resume bit for bit after this turn; to be asked before the next.
     """
 
     epoch: int
     objective: float
     converged: bool
-    state: State
+    state: Callable[[], State]
 
 
 @dataclasses.dataclass

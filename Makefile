@@ -1,0 +1,94 @@
+# Every target makes what it needs, from a bare checkout: a virtual environment, the tools, the
+# package. Needed on the machine: python3 (3.11 or later), a C compiler, make; cargo for Rust.
+
+PYTHON ?= python3
+VENV ?= .venv
+LINT_VENV ?= .venv-lint
+BIN := $(VENV)/bin
+LINT := $(LINT_VENV)/bin
+CARGO := $(shell command -v cargo 2>/dev/null)
+
+ROOT_SOURCES := pyproject.toml meson.build meson.options README.md \
+  $(shell find ranking plugins cli -type f -not -name '*.pyc')
+RUST_SOURCES := $(shell find rust -type f -not -path '*/target/*' -not -name '*.pyc')
+
+ifdef CARGO
+DISTRIBUTIONS := . ./rust
+KERNELS := cython,rust
+NOTE := :
+else
+DISTRIBUTIONS := .
+KERNELS := cython
+NOTE := echo "cargo was not found: the Rust kernel is left out. Install Rust (rustup), then run make again."
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test dev dev-cython lint bench docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: $(BIN)/python $(ROOT_SOURCES) $(RUST_SOURCES)
+	@$(NOTE)
+	$(BIN)/python -m pip install --quiet $(DISTRIBUTIONS)
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group test
+	@touch $@
+
+demo: $(VENV)/.installed ## install, train on a small data set, evaluate
+	@$(NOTE)
+	@$(BIN)/python -P examples/demo.py
+
+test: $(VENV)/.tested ## install, run all tests
+	@$(NOTE)
+ifdef CARGO
+	cargo test --quiet --manifest-path rust/Cargo.toml -p ranking-core
+endif
+	RANKING_REQUIRE_KERNELS=$(KERNELS) $(BIN)/pytest --durations=10
+
+dev: $(BIN)/python ## editable install of both languages
+	$(BIN)/python -m pip install --quiet --group build
+	@$(NOTE)
+	. $(BIN)/activate && pip install --quiet --no-build-isolation --group test -e . $(if $(CARGO),-e ./rust)
+	@touch $(VENV)/.installed $(VENV)/.tested
+
+dev-cython: ## editable install without Rust
+	$(MAKE) dev CARGO=
+
+$(LINT)/ruff: pyproject.toml
+	$(PYTHON) -m venv $(LINT_VENV)
+	$(LINT)/python -m pip install --quiet --upgrade pip
+	$(LINT)/python -m pip install --quiet --group lint
+	@touch $@
+
+lint: $(LINT)/ruff ## ruff, mypy, cython-lint, import-linter, codespell, rustfmt, clippy
+	$(LINT)/ruff check .
+	$(LINT)/ruff format --check .
+	$(LINT)/mypy
+	$(LINT)/cython-lint --ban-relative-imports ranking
+	PYTHONPATH=.:plugins:cli $(LINT)/lint-imports
+	$(LINT)/codespell
+ifdef CARGO
+	cargo fmt --manifest-path rust/Cargo.toml --all --check
+	cargo clippy --quiet --manifest-path rust/Cargo.toml --workspace --all-targets -- -D warnings
+endif
+
+bench: $(VENV)/.installed ## a quick asv run, every kernel side by side
+	$(BIN)/python -m pip install --quiet --group bench
+	cd asv_benchmarks && ../$(BIN)/asv machine --yes && \
+	  ../$(BIN)/asv run --quick --show-stderr --python=same
+
+docs: $(VENV)/.installed ## build the documentation into site/
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/mkdocs build --strict --quiet
+
+clean: ## remove everything that make has made
+	rm -rf build $(VENV) $(LINT_VENV) site demo .asv asv_benchmarks/.asv rust/target \
+	  .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,27 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+existing = click.Path(exists=True, readable=True, path_type=Path)
+
+reader_option = click.option(
+    "--reader", default="auto", metavar="NAME", help="Format of the data; by default recognised."
+)
+kernel_option = click.option(
+    "--kernel",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="Who computes: auto, cython, rust, reference.",
+)
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="The result does not depend on it.",
+)

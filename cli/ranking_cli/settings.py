@@ -1,0 +1,108 @@
+"""Where each setting of a training comes from: flags, then the TOML file, then the recipe."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from ranking.contracts.recipe import Recipe, Search
+from ranking.errors import PartError
+from ranking.registry import get_registry, parse_spec
+
+PARTS = ("model", "loss", "regularizer", "solver")
+CHOICES = ("reader", "kernel", "threads", "seed")
+DEFAULTS: dict[str, Any] = {"reader": "auto", "kernel": "auto", "threads": 1, "seed": 0}
+
+
+class Setting(NamedTuple):
+    """A value and whence it comes."""
+
+    value: Any
+    whence: str
+
+
+class Settings(NamedTuple):
+    """All settings of a training, and the search of its recipe, if that applies."""
+
+    values: dict[str, Setting]
+    search: Search | None
+
+    def __getitem__(self, name: str) -> Any:  # type: ignore[override]
+        """Return the value of a setting."""
+        return self.values[name].value
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return one row a setting, for --dry-run."""
+        rows = [
+            {"setting": name, "value": str(value), "from": whence}
+            for name, (value, whence) in self.values.items()
+        ]
+        if self.search is not None:
+            tried = ", ".join(f"{value:g}" for value in self.search.values)
+            what = f"{self.search.part}:{self.search.parameter} of {tried} by {self.search.metric}"
+            rows.append({"setting": "search", "value": what, "from": "recipe"})
+        return rows
+
+
+def read_config(path: Path | None) -> dict[str, Any]:
+    """Read the TOML file; its keys are the long options' words."""
+    if path is None:
+        return {}
+    try:
+        config = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path} is not TOML: {error}.") from error
+    known = {*PARTS, *CHOICES, "recipe", "valid"}
+    unknown = sorted(set(config) - known)
+    if unknown:
+        raise click.UsageError(
+            f"{path} has unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}."
+        )
+    return config
+
+
+def settle(flags: dict[str, Any], config: dict[str, Any], config_name: str) -> Settings:
+    """Decide every setting; `flags` holds None for what was not given."""
+    given = {name: Setting(value, f"file {config_name}") for name, value in config.items()}
+    given |= {name: Setting(value, "flag") for name, value in flags.items() if value is not None}
+
+    recipe_name = given.pop("recipe", Setting(None, "default"))
+    recipe = Recipe(parts={})
+    if recipe_name.value is not None:
+        recipe = get_registry().create("recipe", recipe_name.value)
+    elif "loss" not in given:
+        names = ", ".join(get_registry().names("recipe"))
+        raise click.UsageError(f"say --recipe NAME ({names}) or --loss SPEC.")
+
+    values = {"recipe": recipe_name}
+    for part in PARTS:
+        fallback = "none" if part == "regularizer" else "auto"
+        default = Setting(fallback, "default")
+        if part in recipe.parts:
+            default = Setting(recipe.parts[part], "recipe")
+        values[part] = given.get(part, default)
+    for name in CHOICES:
+        values[name] = given.get(name, Setting(DEFAULTS[name], "default"))
+    values["valid"] = given.get("valid", Setting((), "default"))
+    if isinstance(values["valid"].value, str):
+        values["valid"] = values["valid"]._replace(value=(values["valid"].value,))
+    applies = values["valid"].value and _searchable(recipe.search, values)
+    return Settings(values, recipe.search if applies else None)
+
+
+def _searchable(search: Search | None, values: dict[str, Setting]) -> bool:
+    """Say whether the searched parameter exists and was left open by the user."""
+    if search is None:
+        return False
+    value, whence = values[search.part]
+    name, params = parse_spec(value)
+    if whence != "recipe" and search.parameter in params:
+        return False
+    try:
+        made = get_registry().create(search.part, name)
+    except PartError:
+        return False
+    return search.parameter in made.get_params()

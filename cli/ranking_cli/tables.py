@@ -1,0 +1,54 @@
+"""Rows as a table, tab-separated values, JSON lines or Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+FORMATS = ("table", "tsv", "jsonl", "markdown")
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="How results are printed.",
+)
+
+
+def render(rows: Sequence[dict[str, Any]], form: str) -> str:
+    """Return rows with the same keys as text; numbers keep full precision but in tables."""
+    if form == "jsonl":
+        return "".join(json.dumps(row) + "\n" for row in rows)
+    headers = list(rows[0]) if rows else []
+    if form == "tsv":
+        lines = [headers, *([_plain(row[key]) for key in headers] for row in rows)]
+        return "".join("\t".join(line) + "\n" for line in lines)
+    cells = [[_short(row[key]) for key in headers] for row in rows]
+    if form == "markdown":
+        lines = [headers, ["---"] * len(headers), *cells]
+        return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    numeric = [all(isinstance(row[key], int | float) for row in rows) for key in headers]
+    text = ""
+    for line in [headers, ["-" * width for width in widths], *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        text += "  ".join(padded).rstrip() + "\n"
+    return text
+
+
+def _plain(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,213 @@
+"""`ranking train`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ranking_cli.options import existing
+from ranking_cli.settings import Settings, read_config, settle
+from ranking_cli.tables import render
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True, type=existing)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model file."
+)
+@click.option("--recipe", metavar="NAME", help="Parts that belong together, such as domination.")
+@click.option("--model", metavar="SPEC", help="What scores: name or name:key=value,key=value.")
+@click.option("--loss", metavar="SPEC", help="What is minimised.")
+@click.option("--regularizer", metavar="SPEC", help="The penalty, such as l2:strength=0.01.")
+@click.option("--solver", metavar="SPEC", help="How it is minimised.")
+@click.option(
+    "--valid",
+    multiple=True,
+    type=existing,
+    help="Validation data: for early stopping, and for the recipe's search of its parameters.",
+)
+@click.option("--reader", metavar="NAME", help="Format of the data; by default recognised.")
+@click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
+@click.option("--threads", type=click.IntRange(1, 1024), help="The result does not depend on it.")
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
+@click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
+@click.option("--resume", is_flag=True, help="Go on where an interrupted training stopped.")
+@click.option("--dry-run", is_flag=True, help="Print what would be used and whence, and stop.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def train(
+    data: tuple[Path, ...],
+    output: Path | None,
+    config: Path | None,
+    resume: bool,
+    dry_run: bool,
+    quiet: bool,
+    **flags: Any,
+) -> None:
+    """Train a model on DATA and write it to one file.
+
+    Several DATA files count as one. With --valid a recipe chooses its parameters on the validation
+    data and reports it; test data are never touched.
+
+    \b
+    ranking train S1.txt S2.txt S3.txt --valid S4.txt --recipe domination -o model.safetensors
+    ranking train train.txt --loss domination --regularizer l1:strength=0.001 -o sparse.safetensors
+    """
+    flags["valid"] = flags["valid"] or None
+    settings = settle(flags, read_config(config), config.name if config else "")
+    if dry_run:
+        click.echo(render(settings.rows(), "table"), nl=False)
+        return
+    if output is None:
+        raise click.UsageError("say where the model goes: -o model.safetensors.")
+    if not output.parent.is_dir():
+        raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
+    _Training(data, output, settings, resume, quiet).go()
+
+
+class _Training:
+    """One call of `ranking train`."""
+
+    def __init__(
+        self, data: Sequence[Path], output: Path, settings: Settings, resume: bool, quiet: bool
+    ) -> None:
+        from ranking import Ranker, read
+        from ranking_plugins.observers.checkpoint import Checkpoint
+        from ranking_plugins.observers.early_stopping import EarlyStopping
+        from ranking_plugins.observers.progress import Progress
+
+        self.output, self.settings, self.quiet = output, settings, quiet
+        self.data = read(data, reader=settings["reader"])
+        self.valid = read(settings["valid"], reader=settings["reader"]) if settings["valid"] else None
+        self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
+        self.progress = Progress(label=f"training {output.name}")
+        observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.progress]
+        if self.valid is not None:
+            metric = settings.search.metric if settings.search else "ndcg@10"
+            # First in line, so that the others see what it measured.
+            observers.insert(0, EarlyStopping(metric=metric))
+        self.ranker = Ranker(
+            **{part: settings[part] for part in ("model", "loss", "regularizer", "solver")},
+            kernel=settings["kernel"],
+            threads=settings["threads"],
+            seed=settings["seed"],
+            observers=observers,
+        )
+        self.resumed = self._read_checkpoint() if resume else None
+        self.checkpoint.outer_facts["identity"] = self._identity()
+
+    def go(self) -> None:
+        """Train, write the model, and say what came of it."""
+        started = time.perf_counter()
+        try:
+            self._fit()
+        except KeyboardInterrupt:
+            self._interrupted()
+        self.ranker.save(self.output)
+        Path(self.checkpoint.path).unlink(missing_ok=True)
+        if not self.quiet:
+            self._report(time.perf_counter() - started)
+
+    def _fit(self) -> None:
+        from ranking.search import Progress, fit_path
+
+        search = self.settings.search
+        if search is None:
+            run = self.ranker.prepare(self.data, self.valid)
+            try:
+                run.go(self.resumed)
+            finally:
+                if run.history:
+                    self.ranker.adopt(run)
+            return
+        assert self.valid is not None
+        before = None
+        if self.resumed is not None:
+            before = Progress.restore(
+                self.checkpoint.outer_facts["search"], self.checkpoint.outer_tensors
+            )
+        result = fit_path(
+            self.ranker,
+            search,
+            self.data,
+            self.valid,
+            progress=before,
+            resume=self.resumed,
+            started=self._next_trial,
+        )
+        if not self.quiet:
+            table = [
+                {
+                    **{k: v for k, v in trial.items() if k not in ("history", "stopped")},
+                    search.parameter: f"{trial[search.parameter]:g}",
+                    "epochs": trial["history"][-1]["epoch"],
+                    "": "chosen" if number == result.best else "",
+                }
+                for number, trial in enumerate(result.trials)
+            ]
+            click.echo(f"{search.part}:{search.parameter}, chosen on the validation data:", err=True)
+            click.echo(render(table, "table"), err=True)
+
+    def _next_trial(self, run: Any, progress: Any) -> None:
+        """Let the checkpoint of the coming run keep what the search has found so far."""
+        search = self.settings.search
+        assert search is not None
+        self.checkpoint.outer_facts["search"] = progress.facts()
+        self.checkpoint.outer_tensors = progress.tensors()
+        value = search.values[len(progress.trials)]
+        self.progress.label = (
+            f"{search.part}:{search.parameter}={value:g} "
+            f"({len(progress.trials) + 1} of {len(search.values)})"
+        )
+
+    def _identity(self) -> dict[str, str]:
+        """Return what must be the same for a checkpoint to be resumed."""
+        from ranking.data.fingerprint import fingerprint
+
+        names = ("model", "loss", "regularizer", "solver", "seed")
+        identity = {name: str(self.settings[name]) for name in names}
+        identity["training data"] = fingerprint(self.data)
+        identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
+        return identity
+
+    def _read_checkpoint(self) -> Any:
+        path = Path(self.checkpoint.path)
+        if not path.exists():
+            raise click.ClickException(
+                f"there is no checkpoint {path} to resume; train without --resume."
+            )
+        snapshot = self.checkpoint.read()
+        then, now = self.checkpoint.outer_facts.get("identity", {}), self._identity()
+        changed = [name for name in now if then.get(name) != now[name]]
+        if changed:
+            raise click.ClickException(
+                f"{path} belongs to another training ({', '.join(changed)} differ); give the same "
+                "settings and data, or delete it."
+            )
+        return snapshot
+
+    def _interrupted(self) -> None:
+        """Keep the last whole epoch and the checkpoint, and leave with exit code 1."""
+        kept = "nothing was finished yet"
+        if hasattr(self.ranker, "model_"):
+            self.ranker.save(self.output)
+            kept = f"{self.output} holds the best so far"
+        click.echo(f"interrupted: {kept}; --resume goes on from the last epoch.", err=True)
+        sys.exit(1)
+
+    def _report(self, seconds: float) -> None:
+        ranker = self.ranker
+        parts = [ranker.model_, ranker.loss_, ranker.regularizer_, ranker.solver_]
+        click.echo(
+            f"{' x '.join(part.spec() for part in parts)}\n"
+            f"kernel {ranker.kernel_.name}, {self.data.n_queries} queries, {self.data.n_rows} rows, "
+            f"{self.data.n_features} features; {seconds:.2f} s, {ranker.n_iter_} epochs, "
+            f"stopped: {ranker.stopped_}\n"
+            f"objective {ranker.objective_:.6g}, density {ranker.model_.density:.1%}, "
+            f"written to {self.output} ({self.output.stat().st_size} bytes)",
+            err=True,
+        )

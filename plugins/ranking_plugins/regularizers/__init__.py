@@ -1,0 +1,17 @@
+"""Regularizers."""
+
+from ranking.registry import Lazy, hookimpl
+
+
+@hookimpl
+def ranking_regularizers() -> dict[str, Lazy]:
+    """Return the regularizers of this distribution."""
+    return {
+        "none": Lazy("ranking_plugins.regularizers.none:NoPenalty", help="No penalty."),
+        "l1": Lazy(
+            "ranking_plugins.regularizers.l1:L1", help="strength * |w|: makes weights exactly zero."
+        ),
+        "l2": Lazy(
+            "ranking_plugins.regularizers.l2:L2", help="strength/2 * w^2: keeps weights small."
+        ),
+    }

@@ -1,0 +1,14 @@
+"""Solvers."""
+
+from ranking.registry import Lazy, hookimpl
+
+
+@hookimpl
+def ranking_solvers() -> dict[str, Lazy]:
+    """Return the solvers of this distribution."""
+    return {
+        "coordinate": Lazy(
+            "ranking_plugins.solvers.coordinate:Coordinate",
+            help="Coordinate descent: one guaranteed step along each feature in turn.",
+        ),
+    }

@@ -1,0 +1,256 @@
+"""The checks behind `Judged`: an array comes in, the same or a refusal goes out."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ranking.errors import DataError
+
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int64] | NDArray[np.str_]
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+def frozen(array: Array) -> Array:
+    """Return a read-only view, so that the caller's own array stays as writeable as it was."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def frozen_any(features: Any) -> Any:
+    """Return a read-only view of a dense or CSR array."""
+    if not sparse.issparse(features):
+        return frozen(features)
+    parts = (frozen(features.data), frozen(features.indices), frozen(features.indptr))
+    return sparse.csr_array(parts, shape=features.shape)
+
+
+def as_features(features: Any) -> Any:
+    """Return a C-contiguous float array or a canonical CSR array of two dimensions."""
+    if sparse.issparse(features):
+        _check_shape(features.shape)
+        return _as_csr(features)
+    try:
+        array = np.asarray(features)
+        _check_shape(array.shape)
+        if array.dtype.kind in "US":
+            raise DataError("features are text; encode them as numbers first.")
+        return np.require(
+            array.astype(_float_type(array.dtype), copy=False), requirements=["C", "A"]
+        )
+    except DataError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise DataError(f"features are not an array of numbers: {error}") from error
+
+
+def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind == "c":
+        raise DataError("Complex data not supported: features must be real numbers.")
+    kept = dtype in (np.dtype(np.float32), np.dtype(np.float64))
+    return dtype if kept else np.dtype(np.float64)
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise DataError(
+            f"features must have 2 dimensions, rows and features, and have shape {shape}. "
+            "Reshape your data: X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if one row."
+        )
+    if shape[0] == 0:
+        raise DataError(f"features have no rows (shape={shape}); give at least one judged row.")
+    if shape[1] == 0:
+        raise DataError(
+            f"features have 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+
+
+def _as_csr(given: Any) -> Any:
+    # SciPy converts without looking, so a damaged matrix is stopped before it is converted.
+    if given.format == "csr":
+        _check_compressed(given.indptr, given.indices, given.data, *given.shape)
+    elif given.format == "csc":
+        _check_compressed(given.indptr, given.indices, given.data, *given.shape[::-1])
+    elif given.format == "bsr":
+        height, width = given.blocksize
+        blocks = (given.shape[0] // height, given.shape[1] // width)
+        _check_compressed(given.indptr, given.indices, given.data, *blocks)
+    elif given.format == "coo":
+        for name, index, bound in zip(("row", "column"), given.coords, given.shape, strict=True):
+            if index.size and not 0 <= index.min() <= index.max() < bound:
+                raise DataError(
+                    f"sparse features: a {name} index is outside 0..{bound - 1}; "
+                    "the matrix is damaged, build it anew."
+                )
+    dtype = _float_type(given.dtype)
+    csr = sparse.csr_array(given)
+    if given.format == "coo" and csr.nnz < given.nnz:
+        raise DataError(
+            f"sparse features: {given.nnz - csr.nnz} entries are given twice; "
+            "call X.sum_duplicates() if their sum is meant."
+        )
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    same_row = rows[1:] == rows[:-1]
+    if (same_row & (csr.indices[1:] < csr.indices[:-1])).any():
+        csr = csr.sorted_indices()
+    repeated = same_row & (csr.indices[1:] == csr.indices[:-1])
+    if repeated.any():
+        entry = int(np.argmax(repeated))
+        raise DataError(
+            f"sparse features: row {rows[entry]} has column {csr.indices[entry]} twice; "
+            "call X.sum_duplicates() if their sum is meant."
+        )
+    return csr.astype(dtype, copy=False)
+
+
+def _check_compressed(indptr: Any, indices: Any, data: Any, majors: int, minors: int) -> None:
+    wrong = None
+    if indptr.shape != (majors + 1,):
+        wrong = f"indptr has {indptr.size} entries and should have {majors + 1}"
+    elif indptr[0] != 0:
+        wrong = f"indptr starts with {indptr[0]} and should start with 0"
+    elif (np.diff(indptr) < 0).any():
+        wrong = f"indptr decreases after entry {int(np.argmax(np.diff(indptr) < 0))}"
+    elif not indptr[-1] == len(data) == len(indices):
+        wrong = (
+            f"indptr ends with {indptr[-1]}, and there are {len(data)} values and "
+            f"{len(indices)} indices; the three should be equal"
+        )
+    elif len(indices) and not 0 <= indices.min() <= indices.max() < minors:
+        wrong = f"an index is outside 0..{minors - 1}"
+    if wrong:
+        raise DataError(f"sparse features: {wrong}; the matrix is damaged, build it anew.")
+
+
+def as_feature_ids(feature_ids: Any, n_features: int | None) -> Ints:
+    """Return the ids of the columns: given, or from 1."""
+    if feature_ids is None and n_features is not None:
+        return np.arange(1, n_features + 1)
+    array = np.asarray(feature_ids)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError("feature_ids must be a sequence of whole numbers, one a column.")
+    if n_features is not None and array.size != n_features:
+        raise DataError(
+            f"feature_ids has {array.size} entries and the data {n_features} columns; "
+            "give one id a column."
+        )
+    ids = array.astype(np.int64, copy=False)
+    if ids.size and ids.min() < 0:
+        raise DataError(f"feature_ids has {ids.min()}; ids are not negative.")
+    ordered = np.sort(ids)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if repeated.size:
+        raise DataError(f"feature_ids has {repeated[0]} twice; give each column its own id.")
+    return ids
+
+
+def refuse_infinite(features: Any, feature_ids: Ints, qids: Ids) -> None:
+    """Refuse NaN and infinity, and say where they are."""
+    is_sparse = sparse.issparse(features)
+    good = np.isfinite(features.data if is_sparse else features)
+    if good.all():
+        return
+    if is_sparse:
+        entry = int(np.argmin(good))
+        row = int(np.searchsorted(features.indptr, entry, side="right")) - 1
+        column, value = int(features.indices[entry]), features.data[entry]
+    else:
+        row, column = (int(i) for i in np.unravel_index(np.argmin(good), good.shape))
+        value = features[row, column]
+    raise DataError(
+        f"features must not be NaN or inf: row {row} (query {qids[row]}), feature "
+        f"{feature_ids[column]} is {value}; fill in or drop missing values first."
+    )
+
+
+def as_grades(grades: Any, qids: Ids) -> NDArray[np.float64]:
+    """Return the grades as float64, one a row and finite."""
+    array = np.asarray(grades)
+    if array.ndim != 1:
+        raise DataError(
+            f"grades must have 1 dimension and have shape {array.shape}; pass grades.ravel()."
+        )
+    _check_length("grades", array.size, qids.size)
+    if array.dtype.kind not in "buif":
+        try:
+            array = np.asarray([float(grade) for grade in array])
+        except (TypeError, ValueError) as error:
+            raise DataError(f"grades are not real numbers: {error}.") from error
+    numbers = np.require(array, np.float64, ["C", "A"])
+    good = np.isfinite(numbers)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise DataError(
+            f"grades must not be NaN or inf: row {row} (query {qids[row]}) is {numbers[row]}; "
+            "drop rows that nobody judged."
+        )
+    return numbers
+
+
+def as_ids(name: str, values: Any, n_rows: int) -> Ids:
+    """Return ids as int64 or str, one a row."""
+    if isinstance(values, str | bytes):
+        raise DataError(f"{name} is one text, {values[:20]!r}; give a sequence, one a row.")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{name} is not a sequence of ids: {error}") from error
+    if array.ndim != 1:
+        raise DataError(f"{name} must have 1 dimension, one a row, and has shape {array.shape}.")
+    _check_length(name, array.size, n_rows)
+    if array.dtype.kind == "U" and isinstance(values, np.ndarray):
+        return array
+    if array.dtype.kind == "i":
+        return array.astype(np.int64, copy=False)
+    remedy = "ids are whole numbers of 64 bits or text, all of one kind; convert them first."
+    # What is left is slow and rare: Python objects, and what NumPy would mix without a word.
+    listed = list(values)
+    for row, value in enumerate(listed):
+        fits = isinstance(value, int | np.integer) and -(2**63) <= value < 2**63
+        if isinstance(value, bool | np.bool_) or not (isinstance(value, str) or fits):
+            raise DataError(f"{name}: row {row} is {value!r}; {remedy}")
+        if isinstance(value, str) != isinstance(listed[0], str):
+            raise DataError(f"{name}: rows 0 and {row} are {listed[0]!r} and {value!r}; {remedy}")
+    if isinstance(listed[0], str):
+        return np.array(listed, dtype=np.str_)
+    return np.array(listed, dtype=np.int64)
+
+
+def _check_length(name: str, length: int, n_rows: int) -> None:
+    if length != n_rows:
+        raise DataError(f"{name} has {length} entries and features {n_rows} rows; give one a row.")
+
+
+def first_repeat(groups: Ints, ids: Ids) -> tuple[int, int] | None:
+    """Return the first two rows of one group with the same id, if there are any."""
+    seen: dict[tuple[int, int | str], int] = {}
+    for row, key in enumerate(zip(groups.tolist(), ids.tolist(), strict=True)):
+        before = seen.setdefault(key, row)
+        if before != row:
+            return before, row
+    return None
+
+
+def take_columns(features: Any, have: Ints, want: Ints) -> Any:
+    """Return the columns called `want` of features whose columns are called `have`."""
+    if np.array_equal(have, want):
+        return features
+    order = np.argsort(have)
+    place = order[np.searchsorted(have, want, sorter=order).clip(max=have.size - 1)]
+    found = have[place] == want
+    if not sparse.issparse(features):
+        taken = np.zeros((features.shape[0], want.size), features.dtype)
+        taken[:, found] = features[:, place[found]]
+        return taken
+    new_column = np.full(have.size, -1)
+    new_column[place[found]] = np.flatnonzero(found)
+    columns = new_column[features.indices]
+    kept = columns >= 0
+    indptr = np.concatenate(([0], np.cumsum(kept)))[features.indptr]
+    parts = (features.data[kept], columns[kept], indptr)
+    return sparse.csr_array(parts, shape=(features.shape[0], want.size)).sorted_indices()

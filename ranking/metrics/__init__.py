@@ -1,0 +1,35 @@
+"""Metrics: trec_eval's definitions by their plain names, LETOR's as ``letor-...``.
+
+`ranking.metrics.parse.parse_metric` makes one from its name.
+"""
+
+from __future__ import annotations
+
+from ranking.registry import Lazy, hookimpl
+
+
+@hookimpl
+def ranking_metrics() -> dict[str, Lazy]:
+    """Name the metrics without importing them."""
+    precision = Lazy("ranking.metrics.precision:Precision", help="Precision at k, as in trec_eval.")
+    return {
+        "ndcg": Lazy("ranking.metrics.ndcg:NDCG", help="NDCG at k or of all, as in trec_eval."),
+        "map": Lazy(
+            "ranking.metrics.average_precision:AveragePrecision",
+            help="Mean average precision, as in trec_eval.",
+        ),
+        "p": precision,
+        "precision": precision,
+        "letor-ndcg": Lazy("ranking.metrics.ndcg:LetorNDCG", help="NDCG as LETOR's script has it."),
+        "letor-mean-ndcg": Lazy(
+            "ranking.metrics.ndcg:LetorMeanNDCG", help="The mean of LETOR's NDCG over all k."
+        ),
+        "letor-map": Lazy(
+            "ranking.metrics.average_precision:LetorAveragePrecision",
+            help="Mean average precision as LETOR's script has it.",
+        ),
+        "letor-p": Lazy(
+            "ranking.metrics.precision:LetorPrecision",
+            help="Precision at k as LETOR's script has it.",
+        ),
+    }

@@ -1,0 +1,129 @@
+"""A small, stated search for one parameter on validation data, each training warm-started."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ranking.contracts.metric import Metric
+from ranking.contracts.recipe import Search
+from ranking.data.judged import Judged
+from ranking.files import Tensors
+from ranking.metrics.parse import parse_metric
+from ranking.ranker import Ranker
+from ranking.run import Run, Snapshot
+
+
+@dataclasses.dataclass
+class Progress:
+    """How far a search has come; a checkpoint keeps it.
+
+    Attributes
+    ----------
+    trials : list of dict
+        A row per finished training: the tried value, the metric, the density, the history.
+    best : int
+        The trial that won so far.
+    best_tensors, last_tensors : dict of arrays
+        The winner's parameters, and those that the next training starts from.
+    """
+
+    trials: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    best: int = -1
+    best_tensors: Tensors = dataclasses.field(default_factory=dict)
+    last_tensors: Tensors = dataclasses.field(default_factory=dict)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the JSON side."""
+        return {"trials": self.trials, "best": self.best}
+
+    def tensors(self) -> Tensors:
+        """Return the arrays."""
+        best = {f"best/{k}": v for k, v in self.best_tensors.items()}
+        return best | {f"last/{k}": v for k, v in self.last_tensors.items()}
+
+    @classmethod
+    def restore(cls, facts: dict[str, Any], tensors: Tensors) -> Progress:
+        """Take back what `facts` and `tensors` returned."""
+        outer = Snapshot(tensors, facts)
+        return cls(facts["trials"], facts["best"], outer.section("best"), outer.section("last"))
+
+
+def fit_path(
+    ranker: Ranker,
+    search: Search,
+    data: Judged,
+    valid: Judged,
+    *,
+    progress: Progress | None = None,
+    resume: Snapshot | None = None,
+    started: Callable[[Run, Progress], None] = lambda run, progress: None,
+) -> Progress:
+    """Fit the ranker once per value of the search; it ends up fitted as the best.
+
+    Parameters
+    ----------
+    ranker : Ranker
+        Its parts are the recipe's; the searched parameter is set for each trial.
+    search : Search
+        What is tried, in which order, and what decides.
+    progress, resume : Progress, Snapshot
+        Where an interrupted search goes on.
+    started : function
+        Told of each run before it goes.
+    """
+    metric = parse_metric(search.metric)
+    progress = progress or Progress()
+    for value in search.values[len(progress.trials) :]:
+        run = ranker.prepare(data, valid, start=progress.last_tensors or None)
+        getattr(run, search.part).set_params(**{search.parameter: value})
+        started(run, progress)
+        try:
+            run.go(resume)
+        except KeyboardInterrupt:
+            if progress.trials:
+                _adopt_best(ranker, search, progress, data)
+            elif run.history:
+                ranker.adopt(run)
+            raise
+        resume = None
+        measured = metric.mean(valid, run.model.scores(valid, run.kernel, run.threads))
+        progress.trials.append(
+            {
+                search.parameter: value,
+                metric.spelled(): measured,
+                "density": run.model.density,
+                "stopped": run.stopped,
+                "history": run.history,
+            }
+        )
+        progress.last_tensors = _copy(run.model.tensors())
+        if progress.best < 0 or _better(metric, measured, progress):
+            progress.best = len(progress.trials) - 1
+            progress.best_tensors = progress.last_tensors
+    _adopt_best(ranker, search, progress, data)
+    return progress
+
+
+def _adopt_best(ranker: Ranker, search: Search, progress: Progress, data: Judged) -> None:
+    """Fit the ranker as the best trial was; its run may have ended in another process."""
+    trial = progress.trials[progress.best]
+    run = ranker.prepare(data, start=progress.best_tensors)
+    getattr(run, search.part).set_params(**{search.parameter: trial[search.parameter]})
+    run.history, run.stopped = trial["history"], trial["stopped"]
+    ranker.adopt(run)
+    ranker.description_["search"] = {
+        **dataclasses.asdict(search),
+        "best": progress.best,
+        "trials": [{k: v for k, v in t.items() if k != "history"} for t in progress.trials],
+    }
+
+
+def _better(metric: Metric, measured: float, progress: Progress) -> bool:
+    best = progress.trials[progress.best][metric.spelled()]
+    return bool(measured > best if metric.higher_is_better else measured < best)
+
+
+def _copy(tensors: Tensors) -> Tensors:
+    return {name: tensor.copy() for name, tensor in tensors.items()}

@@ -1,0 +1,25 @@
+//! The numbers of the kernel contract; `ranking/kernels/contract.py` says what each is for.
+
+/// Version of the contract.
+pub const ABI: u32 = 1;
+/// Partial sums of a sum in lanes.
+pub const LANES: usize = 4;
+/// Elements of a block of `block_sum`.
+pub const BLOCK: usize = 4096;
+/// Name of the generator.
+pub const RNG: &str = "splitmix64";
+/// Name of the exponential.
+pub const EXP: &str = "minimax-11";
+
+pub(crate) const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Margins of a list that span more than this need a reference per layer.
+pub(crate) const SPREAD: f64 = 300.0;
+/// Share of the mean square that is added to a variance.
+pub(crate) const ROUNDING: f64 = 128.0 * f64::EPSILON; // 2**-45
+/// A Newton curvature is at least this share of the global bound.
+pub(crate) const CURVATURE_FLOOR: f64 = 4096.0 * f64::EPSILON; // 2**-40
+/// Smallest radius of a Newton step, times the feature's range.
+pub(crate) const RADIUS_FLOOR: f64 = 0.0625;
+/// A layer's sum that falls below this share of itself is summed anew.
+pub(crate) const RESUM: f64 = 1.0 / 1024.0;

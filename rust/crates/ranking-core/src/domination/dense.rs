@@ -1,0 +1,409 @@
+//! Slopes and steps over dense features.
+//!
+//! A step changes every margin. Its move is not a pass of its own: it is done in the pass of the
+//! next column, list by list, while the list is in the cache.
+
+use std::ops::Range;
+
+use super::far::far_slopes;
+use super::lists::Lists;
+use super::step::{Descent, check_columns};
+use super::{Pair, exponentials, largest, moments, smallest};
+use crate::contract::{LANES, SPREAD};
+use crate::dispatch::{Job, dispatch};
+use crate::exp::{self, CORE_LIMIT, SHORT_LIMIT};
+use crate::features::Dense;
+use crate::invalid::{Invalid, check_length};
+use crate::lanes::{Feature, Index, Lanes};
+use crate::threads::Crew;
+
+/// A step whose change of the margins, delta * x, is still to be made.
+#[derive(Clone, Copy)]
+struct Move<'a, F> {
+    x: &'a [F],
+    delta: f64,
+    /// The largest change of a margin.
+    longest: f64,
+}
+
+/// A block of lists with what belongs to its rows; disjoint from all other blocks.
+struct Block<'a> {
+    lists: &'a Lists<'a>,
+    chosen: Range<usize>,
+    first_row: usize,
+    margins: &'a mut [f64],
+    /// exp(margin - the list's largest margin), times what later moves made of it.
+    e: &'a mut [f64],
+    far: &'a mut [bool],
+    slopes: Pair,
+}
+
+/// Cut what belongs to rows and lists into blocks.
+fn cut<'a>(
+    lists: &'a Lists<'a>,
+    blocks: Vec<Range<usize>>,
+    mut margins: &'a mut [f64],
+    mut e: &'a mut [f64],
+    mut far: &'a mut [bool],
+) -> Vec<Block<'a>> {
+    let mut cut = Vec::with_capacity(blocks.len());
+    for chosen in blocks {
+        let rows = lists.rows_of(chosen.clone());
+        cut.push(Block {
+            lists,
+            first_row: rows.start,
+            margins: margins.split_off_mut(..rows.len()).unwrap_or_default(),
+            e: e.split_off_mut(..rows.len()).unwrap_or_default(),
+            far: far.split_off_mut(..chosen.len()).unwrap_or_default(),
+            slopes: (0.0, 0.0),
+            chosen,
+        });
+    }
+    cut
+}
+
+/// Add the blocks' slopes, in order.
+fn total(blocks: &[Block<'_>]) -> Pair {
+    blocks.iter().fold((0.0, 0.0), |(g, h), block| {
+        (g + block.slopes.0, h + block.slopes.1)
+    })
+}
+
+/// Renew a block's exponentials from its margins; see which lists are far.
+struct Prepare<'p, 'b>(&'p mut Block<'b>);
+
+impl Job for Prepare<'_, '_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Block {
+            lists,
+            chosen,
+            first_row,
+            margins,
+            e,
+            far,
+            ..
+        } = self.0;
+        for (q, far) in chosen.clone().zip(far.iter_mut()) {
+            let real = |layer| {
+                let rows = lists.rows(layer);
+                rows.start - *first_row..rows.end - *first_row
+            };
+            let layers = lists.layers(q);
+            let (mut top, mut low) = (f64::NEG_INFINITY, f64::INFINITY);
+            for layer in layers.clone() {
+                let here = &margins[real(layer)];
+                top = largest(&[top, largest(here)]);
+                low = smallest(&[low, smallest(here)]);
+            }
+            *far = top - low > SPREAD;
+            if *far {
+                continue;
+            }
+            for layer in layers {
+                let rows = real(layer);
+                exponentials(&margins[rows.clone()], top, &mut e[rows]);
+            }
+        }
+    }
+}
+
+/// Make a pending move in a block's margins, leaving its exponentials stale.
+struct MoveMargins<'p, 'b, F> {
+    block: &'p mut Block<'b>,
+    pending: Move<'p, F>,
+}
+
+impl<F: Feature> Job for MoveMargins<'_, '_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Move { x, delta, .. } = self.pending;
+        let x = &x[self.block.first_row..][..self.block.margins.len()];
+        move_margins(self.block.margins, x, delta);
+    }
+}
+
+#[inline(always)]
+fn move_margins<F: Feature>(margins: &mut [f64], x: &[F], delta: f64) {
+    for (m, x) in margins.iter_mut().zip(x) {
+        *m += delta * x.widen();
+    }
+}
+
+/// Make a move in the margins and exponentials of one list.
+#[inline(always)]
+fn move_list<F: Feature>(
+    margins: &mut [f64],
+    e: &mut [f64],
+    x: &[F],
+    delta: f64,
+    exp: impl Fn(Lanes) -> Lanes,
+) {
+    let margins = margins.as_chunks_mut::<LANES>().0;
+    let e = e.as_chunks_mut::<LANES>().0;
+    let x = x.as_chunks::<LANES>().0;
+    for ((m, e), x) in margins.iter_mut().zip(e).zip(x) {
+        let t = Lanes::splat(delta) * Lanes::widen(*x);
+        *m = (Lanes(*m) + t).0;
+        *e = (Lanes(*e) * exp(t)).0;
+    }
+}
+
+/// Sums over a layer of e, e x and e x x.
+struct Sums {
+    z: Lanes,
+    m: Lanes,
+    n: Lanes,
+}
+
+impl Sums {
+    const ZERO: Self = Self {
+        z: Lanes::ZERO,
+        m: Lanes::ZERO,
+        n: Lanes::ZERO,
+    };
+
+    #[inline(always)]
+    fn add(&mut self, e: Lanes, x: Lanes) {
+        let u = e * x;
+        self.z += e;
+        self.m += u;
+        self.n += u * x;
+    }
+}
+
+/// The rows below a layer: sum of their exponentials, mean and variance of the feature.
+struct Below {
+    z: Lanes,
+    mean: Lanes,
+    variance: Lanes,
+}
+
+impl Below {
+    #[inline(always)]
+    fn new(z: f64, m: f64, n: f64) -> Self {
+        let (mean, variance) = moments(z, m, n);
+        Self {
+            z: Lanes::splat(z),
+            mean: Lanes::splat(mean),
+            variance: Lanes::splat(variance),
+        }
+    }
+}
+
+/// Slopes of a list, in lanes; the gradient with its sign turned.
+struct Slopes {
+    g: Lanes,
+    h: Lanes,
+}
+
+impl Slopes {
+    #[inline(always)]
+    fn add(&mut self, below: &Below, e: Lanes, x: Lanes, omega: Lanes) {
+        let p = below.z.zip(below.z + e, |a, b| a / b);
+        let d = x - below.mean;
+        let s = omega * p;
+        self.g += s * d;
+        self.h += s * (below.variance + (Lanes::splat(1.0) - p) * (d * d));
+    }
+}
+
+/// Gradient and curvature of list `q`, which is not far; `e` and `x` hold the rows from `first`.
+#[inline(always)]
+fn list_slopes<F: Feature>(lists: &Lists<'_>, q: usize, first: usize, e: &[f64], x: &[F]) -> Pair {
+    let layers = lists.layers(q);
+    let mut slopes = Slopes {
+        g: Lanes::ZERO,
+        h: Lanes::ZERO,
+    };
+    let (mut z, mut m, mut n) = (0.0, 0.0, 0.0);
+    for layer in layers.clone() {
+        let rows = lists.padded_rows(layer);
+        let here = rows.start - first..rows.end - first;
+        let e = e[here.clone()].as_chunks::<LANES>().0.iter();
+        let x = x[here].as_chunks::<LANES>().0.iter();
+        let omega = lists.omega()[rows].as_chunks::<LANES>().0.iter();
+        let mut sums = Sums::ZERO;
+        // The bottom layer dominates nothing, and the top layer is below nothing; a layer between
+        // them is read once for both.
+        if layer == layers.start {
+            for (e, x) in e.zip(x) {
+                sums.add(Lanes(*e), Lanes::widen(*x));
+            }
+        } else if layer + 1 == layers.end {
+            let below = Below::new(z, m, n);
+            for ((e, x), w) in e.zip(x).zip(omega) {
+                slopes.add(&below, Lanes(*e), Lanes::widen(*x), Lanes(*w));
+            }
+        } else {
+            let below = Below::new(z, m, n);
+            for ((e, x), w) in e.zip(x).zip(omega) {
+                let (e, x) = (Lanes(*e), Lanes::widen(*x));
+                slopes.add(&below, e, x, Lanes(*w));
+                sums.add(e, x);
+            }
+        }
+        z += sums.z.fold();
+        m += sums.m.fold();
+        n += sums.n.fold();
+    }
+    (-slopes.g.fold(), slopes.h.fold())
+}
+
+/// The slopes of a block along a feature, after a pending move along another.
+struct Pass<'p, 'b, F> {
+    block: &'p mut Block<'b>,
+    x: &'p [F],
+    pending: Option<Move<'p, F>>,
+}
+
+impl<F: Feature> Job for Pass<'_, '_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let Block {
+            lists,
+            chosen,
+            first_row,
+            margins,
+            e,
+            far,
+            slopes,
+        } = self.block;
+        let (mut g, mut h) = (0.0, 0.0);
+        for (q, far) in chosen.clone().zip(far.iter()) {
+            let rows = lists.rows_of(q..q + 1);
+            let here = rows.start - *first_row..rows.end - *first_row;
+            let (margins, e) = (&mut margins[here.clone()], &mut e[here]);
+            let x = &self.x[rows.clone()];
+            if let Some(Move { x, delta, longest }) = self.pending {
+                let x = &x[rows.clone()];
+                if *far {
+                    move_margins(margins, x, delta);
+                } else if longest <= SHORT_LIMIT {
+                    move_list(margins, e, x, delta, exp::short);
+                } else if longest <= CORE_LIMIT {
+                    move_list(margins, e, x, delta, exp::core);
+                } else {
+                    move_list(margins, e, x, delta, exp::full);
+                }
+            }
+            let (list_g, list_h) = if *far {
+                far_slopes(lists, q, rows.start, margins, x)
+            } else {
+                list_slopes(lists, q, rows.start, e, x)
+            };
+            g += list_g;
+            h += list_h;
+        }
+        *slopes = (g, h);
+    }
+}
+
+/// Fill out[0, c] and out[1, c] with gradient and curvature along columns[c].
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn slopes_dense<F: Feature>(
+    x: Dense<'_, F>,
+    lists: &Lists<'_>,
+    block_ptr: &[i64],
+    margins: &[f64],
+    columns: &[i64],
+    out: &mut [f64],
+    crew: &Crew,
+) -> Result<(), Invalid> {
+    lists.check_rows("features", x.length())?;
+    lists.check_rows("margins", margins.len())?;
+    check_columns(columns, x.lines())?;
+    check_length("out", out.len(), columns.len().saturating_mul(2))?;
+    // A copy is cheap beside one pass, and lets slopes and steps share their blocks.
+    let mut margins = margins.to_vec();
+    let mut e = vec![0.0; margins.len()];
+    let mut far = vec![false; lists.len()];
+    let mut blocks = cut(
+        lists,
+        lists.blocks(block_ptr)?,
+        &mut margins,
+        &mut e,
+        &mut far,
+    );
+    let (gradient, curvature) = out.split_at_mut(columns.len());
+    crew.enter(|| {
+        crew.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+        for ((&column, g), h) in columns.iter().zip(gradient).zip(curvature) {
+            let x = x.line(column.position());
+            crew.for_each(&mut blocks, |block| {
+                dispatch(Pass {
+                    block,
+                    x,
+                    pending: None,
+                });
+            });
+            (*g, *h) = total(&blocks);
+        }
+    });
+    Ok(())
+}
+
+/// Take one step along each column of the descent, in order.
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn sweep_dense<F: Feature>(
+    x: Dense<'_, F>,
+    lists: &Lists<'_>,
+    block_ptr: &[i64],
+    margins: &mut [f64],
+    descent: &mut Descent<'_>,
+    crew: &Crew,
+) -> Result<(), Invalid> {
+    lists.check_rows("features", x.length())?;
+    lists.check_rows("margins", margins.len())?;
+    descent.check_features(x.lines())?;
+    let mut e = vec![0.0; margins.len()];
+    let mut far = vec![false; lists.len()];
+    let mut blocks = cut(lists, lists.blocks(block_ptr)?, margins, &mut e, &mut far);
+    crew.enter(|| {
+        crew.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+        let mut pending: Option<Move<'_, F>> = None;
+        let mut drift = 0.0;
+        for column in descent.columns() {
+            let along = x.line(column);
+            crew.for_each(&mut blocks, |block| {
+                dispatch(Pass {
+                    block,
+                    x: along,
+                    pending,
+                });
+            });
+            let (g, h) = total(&blocks);
+            let delta = descent.step(column, g, h);
+            let longest = delta.abs() * descent.peak(column);
+            pending = (delta != 0.0).then_some(Move {
+                x: along,
+                delta,
+                longest,
+            });
+            drift += longest;
+            if drift > SPREAD {
+                // The exponentials have gone far from where they began: renew them.
+                if let Some(pending) = pending.take() {
+                    crew.for_each(&mut blocks, |block| {
+                        dispatch(MoveMargins { block, pending });
+                    });
+                }
+                crew.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+                drift = 0.0;
+            }
+        }
+        if let Some(pending) = pending {
+            crew.for_each(&mut blocks, |block| {
+                dispatch(MoveMargins { block, pending });
+            });
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Judged lists, checked once.
+
+use std::ops::Range;
+
+use crate::contract::LANES;
+use crate::invalid::{Invalid, check_length, check_pointer};
+use crate::lanes::Index;
+
+/// What a loop needs of the rows that pad a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding {
+    /// Any number of rows.
+    Any,
+    /// None: sparse features have no place for them.
+    None,
+    /// Each layer is a whole number of lanes.
+    Lanes,
+}
+
+/// Lists of layers of rows, worst layer first; see `Loops` in the contract.
+#[derive(Clone, Copy, Debug)]
+pub struct Lists<'a> {
+    list_ptr: &'a [i64],
+    layer_ptr: &'a [i64],
+    layer_size: &'a [i64],
+    omega: &'a [f64],
+}
+
+impl<'a> Lists<'a> {
+    /// Check the arrays of a layout against one another.
+    ///
+    /// # Errors
+    /// When a pointer array does not rise to the number of what it points at, a list has fewer
+    /// than two layers, or a layer is empty or not padded as needed.
+    pub fn new(
+        list_ptr: &'a [i64],
+        layer_ptr: &'a [i64],
+        layer_size: &'a [i64],
+        omega: &'a [f64],
+        padding: Padding,
+    ) -> Result<Self, Invalid> {
+        let layers = layer_size.len();
+        let lists = list_ptr.len().max(1) - 1;
+        check_pointer("list_ptr", positions(list_ptr), lists, layers)?;
+        check_pointer("layer_ptr", positions(layer_ptr), layers, omega.len())?;
+        let checked = Self {
+            list_ptr,
+            layer_ptr,
+            layer_size,
+            omega,
+        };
+        if (0..lists).any(|q| checked.layers(q).len() < 2) {
+            return Err(Invalid::new("every list must have two layers or more."));
+        }
+        let fits = |layer: usize| {
+            let (size, rows) = (
+                layer_size[layer].position(),
+                checked.padded_rows(layer).len(),
+            );
+            let padded = match padding {
+                Padding::Any => true,
+                Padding::None => size == rows,
+                Padding::Lanes => rows.is_multiple_of(LANES),
+            };
+            (1..=rows).contains(&size) && padded
+        };
+        if !(0..layers).all(fits) {
+            return Err(Invalid::new(match padding {
+                Padding::Any => "every layer must have rows.".to_owned(),
+                Padding::None => "every layer must have rows, without padding.".to_owned(),
+                Padding::Lanes => {
+                    format!("every layer must have rows, padded to a multiple of {LANES}.")
+                }
+            }));
+        }
+        Ok(checked)
+    }
+
+    /// Check `block_ptr`, and return the lists of each block.
+    ///
+    /// # Errors
+    /// When it does not rise to the number of lists.
+    pub(crate) fn blocks(&self, block_ptr: &[i64]) -> Result<Vec<Range<usize>>, Invalid> {
+        let blocks = block_ptr.len().max(1) - 1;
+        check_pointer("block_ptr", positions(block_ptr), blocks, self.len())?;
+        Ok(block_ptr
+            .windows(2)
+            .map(|block| block[0].position()..block[1].position())
+            .collect())
+    }
+
+    /// Refuse values that are not one a row.
+    pub(crate) fn check_rows(&self, name: &str, rows: usize) -> Result<(), Invalid> {
+        check_length(name, rows, self.n_rows())
+    }
+
+    /// Rows of the layout, padding included.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.omega.len()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list_ptr.len() - 1
+    }
+
+    pub(crate) fn n_layers(&self) -> usize {
+        self.layer_size.len()
+    }
+
+    pub(crate) fn omega(&self) -> &'a [f64] {
+        self.omega
+    }
+
+    /// The layers of list `q`.
+    #[inline(always)]
+    pub(crate) fn layers(&self, q: usize) -> Range<usize> {
+        self.list_ptr[q].position()..self.list_ptr[q + 1].position()
+    }
+
+    /// The rows of a layer, without padding.
+    #[inline(always)]
+    pub(crate) fn rows(&self, layer: usize) -> Range<usize> {
+        let first = self.layer_ptr[layer].position();
+        first..first + self.layer_size[layer].position()
+    }
+
+    /// The rows of a layer, with padding.
+    #[inline(always)]
+    pub(crate) fn padded_rows(&self, layer: usize) -> Range<usize> {
+        self.layer_ptr[layer].position()..self.layer_ptr[layer + 1].position()
+    }
+
+    /// The rows of some lists, with padding.
+    #[inline(always)]
+    pub(crate) fn rows_of(&self, lists: Range<usize>) -> Range<usize> {
+        let (first, last) = (self.list_ptr[lists.start], self.list_ptr[lists.end]);
+        self.layer_ptr[first.position()].position()..self.layer_ptr[last.position()].position()
+    }
+}
+
+fn positions(pointer: &[i64]) -> impl ExactSizeIterator<Item = usize> {
+    pointer.iter().map(|i| i.position())
+}

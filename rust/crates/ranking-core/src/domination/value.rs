@@ -1,0 +1,104 @@
+//! The loss itself.
+
+use std::ops::Range;
+
+use super::largest;
+use super::lists::Lists;
+use crate::contract::LANES;
+use crate::dispatch::{Job, dispatch};
+use crate::exp;
+use crate::invalid::Invalid;
+use crate::lanes::Lanes;
+use crate::threads::Crew;
+
+/// Add exp(m - c) of each margin to `z`, in order.
+#[inline(always)]
+fn add_exponentials(mut z: f64, margins: &[f64], c: f64) -> f64 {
+    let (chunks, rest) = margins.as_chunks::<LANES>();
+    for chunk in chunks {
+        for e in exp::full(Lanes(*chunk) - Lanes::splat(c)).0 {
+            z += e;
+        }
+    }
+    for m in rest {
+        z += exp::one(m - c);
+    }
+    z
+}
+
+/// Loss of one list, with a reference `c` that rises with the layers.
+#[inline(always)]
+fn list_value(lists: &Lists<'_>, q: usize, margins: &[f64]) -> f64 {
+    let layers = lists.layers(q);
+    let (mut value, mut c, mut z) = (0.0, 0.0, 0.0);
+    for layer in layers.clone() {
+        let rows = lists.rows(layer);
+        let here = &margins[rows.clone()];
+        if layer > layers.start {
+            let below = f64::ln(z) + c;
+            for (m, w) in here.iter().zip(&lists.omega()[rows]) {
+                let u = below - m;
+                value += if u > 0.0 {
+                    w * (u + exp::one(-u).ln_1p())
+                } else {
+                    w * exp::one(u).ln_1p()
+                };
+            }
+        }
+        if layer + 1 < layers.end {
+            let top = largest(here);
+            if layer == layers.start {
+                c = top;
+            } else if top > c {
+                z *= exp::one(c - top);
+                c = top;
+            }
+            z = add_exponentials(z, here, c);
+        }
+    }
+    value
+}
+
+struct Block<'a> {
+    lists: &'a Lists<'a>,
+    chosen: Range<usize>,
+    margins: &'a [f64],
+}
+
+impl Job for Block<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let mut total = 0.0;
+        for q in self.chosen {
+            total += list_value(self.lists, q, self.margins);
+        }
+        total
+    }
+}
+
+/// The loss at these margins: the lists' losses within a block, then the blocks', in order.
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn value(
+    lists: &Lists<'_>,
+    block_ptr: &[i64],
+    margins: &[f64],
+    crew: &Crew,
+) -> Result<f64, Invalid> {
+    lists.check_rows("margins", margins.len())?;
+    let blocks = lists.blocks(block_ptr)?.into_iter();
+    let mut sums: Vec<_> = blocks.map(|chosen| (chosen, 0.0)).collect();
+    crew.enter(|| {
+        crew.for_each(&mut sums, |(chosen, sum)| {
+            let chosen = chosen.clone();
+            *sum = dispatch(Block {
+                lists,
+                chosen,
+                margins,
+            });
+        });
+    });
+    Ok(sums.iter().fold(0.0, |total, (_, sum)| total + sum))
+}

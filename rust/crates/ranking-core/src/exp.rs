@@ -1,0 +1,107 @@
+//! The contract's exponential: it vectorises, saturates instead of overflowing, and has the same
+//! bits everywhere.
+
+use crate::contract::LANES;
+use crate::dispatch::{Job, dispatch};
+use crate::invalid::{Invalid, check_length};
+use crate::lanes::Lanes;
+
+const LOG2E: f64 = f64::from_bits(0x3FF7_1547_652B_82FE);
+const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
+const LN2_LOW: f64 = f64::from_bits(0x3DEA_39EF_3579_3C76);
+/// 1.5 * 2**52: adding it rounds to the nearest integer.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+const LIMIT: f64 = 708.0;
+pub(crate) const SHORT_LIMIT: f64 = 0.03125;
+pub(crate) const CORE_LIMIT: f64 = 0.34;
+/// The minimax polynomial Q of exp(r) = 1 + r + r**2 Q(r).
+const Q: [f64; 10] = [
+    f64::from_bits(0x3FE0_0000_0000_0001),
+    f64::from_bits(0x3FC5_5555_5555_5558),
+    f64::from_bits(0x3FA5_5555_5555_3D55),
+    f64::from_bits(0x3F81_1111_1110_F7F5),
+    f64::from_bits(0x3F56_C16C_1789_11B7),
+    f64::from_bits(0x3F2A_01A0_1B01_2E65),
+    f64::from_bits(0x3EFA_019B_8F8D_9659),
+    f64::from_bits(0x3EC7_1DDF_6A10_03A6),
+    f64::from_bits(0x3E92_8919_D70C_EB38),
+    f64::from_bits(0x3E5A_F634_E6A9_EB34),
+];
+
+/// a * x + b, in two roundings.
+#[inline(always)]
+fn line(x: Lanes, a: f64, b: f64) -> Lanes {
+    x * Lanes::splat(a) + Lanes::splat(b)
+}
+
+/// exp for |t| <= `SHORT_LIMIT`.
+#[inline(always)]
+pub(crate) fn short(t: Lanes) -> Lanes {
+    let t2 = t * t;
+    let t4 = t2 * t2;
+    let low = (Lanes::splat(1.0) + t) + line(t, 1.0 / 6.0, 0.5) * t2;
+    let high = line(t, 1.0 / 120.0, 1.0 / 24.0) + line(t, 1.0 / 5040.0, 1.0 / 720.0) * t2;
+    low + high * t4
+}
+
+/// exp for |r| <= 0.3467.
+#[inline(always)]
+pub(crate) fn core(r: Lanes) -> Lanes {
+    let r2 = r * r;
+    let r4 = r2 * r2;
+    let r8 = r4 * r4;
+    let low = (Lanes::splat(1.0) + r) + line(r, Q[1], Q[0]) * r2;
+    let mid = line(r, Q[3], Q[2]) + line(r, Q[5], Q[4]) * r2;
+    let high = line(r, Q[7], Q[6]) + line(r, Q[9], Q[8]) * r2;
+    (low + mid * r4) + high * r8
+}
+
+/// exp for any x, saturating; a NaN stays one.
+#[inline(always)]
+pub(crate) fn full(x: Lanes) -> Lanes {
+    // By comparison: f64::max and f64::clamp treat NaN differently from the reference.
+    let x = x.map(|x| if x < -LIMIT { -LIMIT } else { x });
+    let x = x.map(|x| if x > LIMIT { LIMIT } else { x });
+    let t = line(x, LOG2E, MAGIC);
+    let k = t - Lanes::splat(MAGIC);
+    let r = (x - k * Lanes::splat(LN2_HIGH)) - k * Lanes::splat(LN2_LOW);
+    core(r).zip(t, |p, t| {
+        f64::from_bits(p.to_bits().wrapping_add(t.to_bits() << 52))
+    })
+}
+
+/// exp of one number; the optimiser drops the other lanes.
+#[inline(always)]
+pub(crate) fn one(x: f64) -> f64 {
+    full(Lanes::splat(x)).0[0]
+}
+
+struct Fill<'a> {
+    x: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl Job for Fill<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let (x, x_rest) = self.x.as_chunks::<LANES>();
+        let (out, out_rest) = self.out.as_chunks_mut::<LANES>();
+        for (x, out) in x.iter().zip(out) {
+            *out = full(Lanes(*x)).0;
+        }
+        for (x, out) in x_rest.iter().zip(out_rest) {
+            *out = one(*x);
+        }
+    }
+}
+
+/// Fill `out` with the exponential of `x`, element by element.
+///
+/// # Errors
+/// When the lengths differ.
+pub fn exp(x: &[f64], out: &mut [f64]) -> Result<(), Invalid> {
+    check_length("out", out.len(), x.len())?;
+    dispatch(Fill { x, out });
+    Ok(())
+}

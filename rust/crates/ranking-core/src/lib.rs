@@ -1,0 +1,28 @@
+//! The loops of `ranking`'s kernel contract in plain Rust: slices in, slices out.
+//!
+//! `ranking/kernels/contract.py` says what every loop computes and `ranking/kernels/reference.py`
+//! in which order; this crate returns the same bits. Arguments are checked when they are put into
+//! [`Dense`], [`Compressed`], [`domination::Lists`] and [`domination::Descent`], so that no loop
+//! can meet sizes that do not fit.
+
+#![forbid(unsafe_code)]
+
+pub mod contract;
+mod dispatch;
+pub mod domination;
+mod exp;
+mod features;
+mod invalid;
+mod lanes;
+pub mod rng;
+pub mod scores;
+mod sums;
+mod threads;
+
+pub use dispatch::instructions;
+pub use exp::exp;
+pub use features::{Compressed, Dense};
+pub use invalid::Invalid;
+pub use lanes::{Feature, Index};
+pub use sums::{block_sum, dot};
+pub use threads::Crew;

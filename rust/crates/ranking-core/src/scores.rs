@@ -1,0 +1,81 @@
+//! Scores of a linear model.
+
+use crate::dispatch::{Job, dispatch};
+use crate::features::{Compressed, Dense};
+use crate::invalid::{Invalid, check_length};
+use crate::lanes::{Feature, Index};
+use crate::sums::dot_lanes;
+use crate::threads::Crew;
+
+/// Rows that one thread takes at a time. A row's score does not depend on it.
+const ROWS: usize = 256;
+
+struct DenseRows<'a, 'o, F> {
+    x: Dense<'a, F>,
+    first: usize,
+    weights: &'a [f64],
+    out: &'o mut [f64],
+}
+
+impl<F: Feature> Job for DenseRows<'_, '_, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (row, out) in (self.first..).zip(self.out) {
+            *out = dot_lanes(self.x.line(row), self.weights);
+        }
+    }
+}
+
+/// Fill out[i] with the sum in lanes of x[i, r] * weights[r].
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn dense<F: Feature>(
+    x: Dense<'_, F>,
+    weights: &[f64],
+    out: &mut [f64],
+    crew: &Crew,
+) -> Result<(), Invalid> {
+    check_length("weights", weights.len(), x.length())?;
+    check_length("out", out.len(), x.lines())?;
+    let mut parts: Vec<_> = out.chunks_mut(ROWS).enumerate().collect();
+    crew.enter(|| {
+        crew.for_each(&mut parts, |(part, out)| {
+            let first = *part * ROWS;
+            dispatch(DenseRows {
+                x,
+                first,
+                weights,
+                out,
+            });
+        });
+    });
+    Ok(())
+}
+
+/// Fill out[i] with the sum, from 0.0 and in stored order, of data * weights[index].
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn csr<I: Index, F: Feature>(
+    x: Compressed<'_, I, F>,
+    weights: &[f64],
+    out: &mut [f64],
+    crew: &Crew,
+) -> Result<(), Invalid> {
+    check_length("weights", weights.len(), x.length())?;
+    check_length("out", out.len(), x.lines())?;
+    let mut parts: Vec<_> = out.chunks_mut(ROWS).enumerate().collect();
+    crew.enter(|| {
+        crew.for_each(&mut parts, |(part, out)| {
+            for (row, out) in (*part * ROWS..).zip(out.iter_mut()) {
+                let (indices, data) = x.line(row);
+                *out = indices.iter().zip(data).fold(0.0, |total, (i, value)| {
+                    total + value.widen() * weights[i.position()]
+                });
+            }
+        });
+    });
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Sums in lanes and sums of blocks: the same bits for any instruction set and number of threads.
+
+use crate::contract::{BLOCK, LANES};
+use crate::dispatch::{Job, dispatch};
+use crate::invalid::{Invalid, check_length};
+use crate::lanes::{Feature, Lanes};
+use crate::threads::Crew;
+
+/// Sum of a[i] * b[i] in lanes; the longer slice is cut.
+#[inline(always)]
+pub(crate) fn dot_lanes<F: Feature>(a: &[F], b: &[f64]) -> f64 {
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    let mut sum = Lanes::ZERO;
+    for (a, b) in a.iter().zip(b) {
+        sum += Lanes::widen(*a) * Lanes(*b);
+    }
+    for ((sum, a), b) in sum.0.iter_mut().zip(a_rest).zip(b_rest) {
+        *sum += a.widen() * b;
+    }
+    sum.fold()
+}
+
+/// Sum in lanes.
+#[inline(always)]
+fn sum_lanes(values: &[f64]) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut sum = Lanes::ZERO;
+    for chunk in chunks {
+        sum += Lanes(*chunk);
+    }
+    for (sum, value) in sum.0.iter_mut().zip(rest) {
+        *sum += value;
+    }
+    sum.fold()
+}
+
+struct Dot<'a>(&'a [f64], &'a [f64]);
+
+impl Job for Dot<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        dot_lanes(self.0, self.1)
+    }
+}
+
+/// The sum in lanes of a[i] * b[i].
+///
+/// # Errors
+/// When the lengths differ.
+pub fn dot(a: &[f64], b: &[f64]) -> Result<f64, Invalid> {
+    check_length("b", b.len(), a.len())?;
+    Ok(dispatch(Dot(a, b)))
+}
+
+struct Sum<'a>(&'a [f64]);
+
+impl Job for Sum<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        sum_lanes(self.0)
+    }
+}
+
+/// The sum of the blocks' sums in lanes, added in order.
+#[must_use]
+pub fn block_sum(values: &[f64], crew: &Crew) -> f64 {
+    let mut blocks: Vec<_> = values.chunks(BLOCK).map(|block| (block, 0.0)).collect();
+    crew.enter(|| crew.for_each(&mut blocks, |(block, sum)| *sum = dispatch(Sum(block))));
+    // Not `sum()`, which starts from -0.0.
+    blocks.iter().fold(0.0, |total, (_, sum)| total + sum)
+}

@@ -1,0 +1,1 @@
+"""The Rust kernel of `ranking`."""

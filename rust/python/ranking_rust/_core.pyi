@@ -1,0 +1,107 @@
+"""The compiled loops; :class:`ranking.kernels.contract.Loops` says what each one does."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.kernels.contract import Features, Floats, Indices, Ints
+
+def contract() -> dict[str, Any]: ...
+def random_bits(seed: int, first: int, out: NDArray[np.uint64]) -> None: ...
+def random_uniform(seed: int, first: int, out: Floats) -> None: ...
+def random_below(seed: int, first: int, bound: int, out: Ints) -> None: ...
+def exp(x: Floats, out: Floats) -> None: ...
+def dot(a: Floats, b: Floats) -> float: ...
+def block_sum(a: Floats, threads: int) -> float: ...
+def scores_dense(x: Features, weights: Floats, out: Floats, threads: int) -> None: ...
+def scores_csr(
+    indptr: Indices, indices: Indices, data: Features, weights: Floats, out: Floats, threads: int
+) -> None: ...
+def domination_value(
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    block_ptr: Ints,
+    omega: Floats,
+    margins: Floats,
+    threads: int,
+) -> float: ...
+def domination_bounds_dense(
+    x: Features,
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    omega: Floats,
+    out: Floats,
+    threads: int,
+) -> None: ...
+def domination_bounds_csc(
+    indptr: Indices,
+    indices: Indices,
+    data: Features,
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    omega: Floats,
+    out: Floats,
+    threads: int,
+) -> None: ...
+def domination_slopes_dense(
+    x: Features,
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    block_ptr: Ints,
+    omega: Floats,
+    margins: Floats,
+    columns: Ints,
+    out: Floats,
+    threads: int,
+) -> None: ...
+def domination_slopes_csc(
+    indptr: Indices,
+    indices: Indices,
+    data: Features,
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    omega: Floats,
+    margins: Floats,
+    columns: Ints,
+    out: Floats,
+) -> None: ...
+def domination_sweep_dense(
+    x: Features,
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    block_ptr: Ints,
+    omega: Floats,
+    margins: Floats,
+    weights: Floats,
+    radius: Floats,
+    bounds: Floats,
+    columns: Ints,
+    l1: float,
+    l2: float,
+    newton: bool,
+    threads: int,
+) -> None: ...
+def domination_sweep_csc(
+    indptr: Indices,
+    indices: Indices,
+    data: Features,
+    list_ptr: Ints,
+    layer_ptr: Ints,
+    layer_size: Ints,
+    omega: Floats,
+    margins: Floats,
+    weights: Floats,
+    radius: Floats,
+    bounds: Floats,
+    columns: Ints,
+    l1: float,
+    l2: float,
+    newton: bool,
+) -> None: ...

@@ -1,0 +1,263 @@
+"""The command line: what scripts rely on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from ranking import Ranker, read
+from ranking.files import read_tensors
+from ranking.metrics.parse import parse_metric
+from ranking_cli.main import COMMANDS, cli
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conftest import make_judged, write_letor  # noqa: E402
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """Training, validation and test files."""
+    return {
+        name: write_letor(tmp_path / f"{name}.txt", make_judged(seed))
+        for seed, name in enumerate(("train", "valid", "test"))
+    }
+
+
+def call(*words: object, code: int = 0) -> Result:
+    """Call the command and expect an exit code."""
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    if result.exit_code != code:
+        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
+    return result
+
+
+@pytest.fixture
+def model(files, tmp_path) -> Path:
+    """A trained model."""
+    path = tmp_path / "model.safetensors"
+    call("train", files["train"], "--recipe", "domination", "-o", path)
+    return path
+
+
+def test_train_chooses_on_the_validation_data(files, tmp_path):
+    path = tmp_path / "model.safetensors"
+    result = call("train", files["train"], "--valid", files["valid"], "--recipe", "domination", "-o", path)
+    assert result.stdout == ""
+    assert "chosen" in result.stderr
+    assert str(path) in result.stderr
+    assert not list(tmp_path.glob("*.checkpoint"))
+    search = Ranker.load(path).description_["search"]
+    assert len(search["trials"]) == len(search["values"])
+
+
+@pytest.mark.parametrize("kernel", ["reference", "cython"])
+def test_the_same_tensors_whatever_the_kernel_and_threads(files, tmp_path, kernel):
+    results = []
+    for number, words in enumerate((["--kernel", kernel], ["--kernel", "cython", "--threads", 2])):
+        path = tmp_path / f"{number}.safetensors"
+        call("train", files["train"], "--valid", files["valid"], "--recipe", "domination", "-o", path, *words)
+        tensors, _ = read_tensors(path)
+        results.append({name: tensor.tobytes() for name, tensor in tensors.items()})
+    assert results[0] == results[1]
+
+
+def test_several_files_are_one(files, tmp_path):
+    for name, queries in (("a", slice(0, 5)), ("b", slice(5, None))):
+        data = make_judged(0)
+        part = data.select(np.arange(data.n_queries)[queries])
+        write_letor(tmp_path / f"{name}.txt", part)
+    call("train", tmp_path / "a.txt", tmp_path / "b.txt", "--recipe", "domination", "-o", tmp_path / "ab")
+    call("train", files["train"], "--recipe", "domination", "-o", tmp_path / "whole")
+    assert read_tensors(tmp_path / "ab")[0]["weights"].tobytes() == (
+        read_tensors(tmp_path / "whole")[0]["weights"].tobytes()
+    )
+
+
+def test_flags_win_over_the_file_over_the_recipe(files, tmp_path):
+    config = tmp_path / "settings.toml"
+    config.write_text('recipe = "domination"\nseed = 7\nregularizer = "l1:strength=0.5"\n')
+    words = ["train", files["train"], "--config", config, "--seed", 3, "--dry-run"]
+    rows = {line.split()[0]: line for line in call(*words).stdout.splitlines()[2:]}
+    assert "3" in rows["seed"]
+    assert rows["seed"].endswith("flag")
+    assert "l1:strength=0.5" in rows["regularizer"]
+    assert rows["regularizer"].endswith("file settings.toml")
+    assert rows["loss"].endswith("recipe")
+    assert rows["kernel"].endswith("default")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_given_strength_is_not_searched(files, tmp_path):
+    words = ["train", files["train"], "--valid", files["valid"], "--recipe", "domination", "--dry-run"]
+    assert "search" in call(*words).stdout
+    assert "search" in call(*words, "--regularizer", "l1").stdout
+    assert "search" not in call(*words, "--regularizer", "l2:strength=0.1").stdout
+    assert "search" not in call(*words, "--regularizer", "none").stdout
+
+
+def test_quiet_is_quiet(files, tmp_path):
+    result = call("train", files["train"], "--recipe", "domination", "-o", tmp_path / "m", "--quiet")
+    assert result.output == ""
+
+
+def test_eval_formats(files, model):
+    metrics = "ndcg@5,letor-ndcg@10,map,p@3"
+    test = read(files["test"])
+    scores = Ranker.load(model).score_rows(test)
+    wanted = {m: parse_metric(m).mean(test, scores) for m in metrics.split(",")}
+    words = ["eval", model, files["test"], "--metrics", metrics, "--format"]
+
+    lines = [json.loads(line) for line in call(*words, "jsonl").stdout.splitlines()]
+    assert len(lines) == test.n_queries + 1
+    assert [line["query"] for line in lines[:-1]] == [str(query) for query in test.query_ids]
+    assert lines[-1]["query"] == "all"
+    for name, value in wanted.items():
+        assert lines[-1]["metrics"][name] == value
+        assert lines[-1]["metrics"][parse_metric(name).spelled()] == value
+
+    header, *rows = [line.split("\t") for line in call(*words, "tsv").stdout.splitlines()]
+    assert header == ["metric", "mean", "queries"]
+    assert [row[0] for row in rows] == [parse_metric(m).spelled() for m in wanted]
+    assert [float(row[1]) for row in rows] == list(wanted.values())
+
+    table = call(*words, "table").stdout
+    assert f"{wanted['map']:.4f}" in table
+    assert "gain=exp2" in table
+    assert call(*words, "markdown").stdout.startswith("| metric | mean | queries |\n| --- |")
+
+    per_query = call(*words, "tsv", "-q").stdout.splitlines()
+    assert len(per_query) == test.n_queries + 2
+    assert per_query[-1].startswith("all\t")
+
+
+def test_rank_writes_a_run(files, model, tmp_path):
+    run = tmp_path / "test.run"
+    call("rank", model, files["test"], "-o", run)
+    test = read(files["test"])
+    lines = [line.split() for line in run.read_text().splitlines()]
+    assert len(lines) == test.n_rows
+    by_query: dict[str, list[tuple[float, str]]] = {}
+    for query, q0, document, rank, score, tag in lines:
+        found = by_query.setdefault(query, [])
+        found.append((-float(score), document))
+        assert (q0, tag, int(rank)) == ("Q0", "ranking", len(found))
+    assert all(found == sorted(found) for found in by_query.values())
+    # Scores have full precision, ids are those of the file.
+    scores = dict(zip(test.doc_ids[: test.group_ptr[1]], Ranker.load(model).score_rows(test), strict=False))
+    first = str(test.query_ids[0])
+    assert {document: -score for score, document in by_query[first]} == scores
+
+
+def test_rank_formats_and_depth(files, model, tmp_path):
+    rows = [json.loads(x) for x in call("rank", model, files["test"], "-k", 2, "--format", "jsonl").stdout.splitlines()]
+    assert set(rows[0]) == {"query", "document", "rank", "score"}
+    assert max(row["rank"] for row in rows) == 2
+    call("rank", model, files["test"], "-o", tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_text().startswith("query,document,rank,score\n")
+    assert call("rank", model, files["test"]).stdout.split()[1] == "Q0"
+
+
+def test_plugins_lists_everything():
+    rows = [json.loads(line) for line in call("plugins", "--format", "jsonl").stdout.splitlines()]
+    assert set(rows[0]) == {"kind", "name", "origin", "version", "help"}
+    assert {"kind": "loss", "name": "domination"}.items() <= next(
+        row for row in rows if row["name"] == "domination" and row["kind"] == "loss"
+    ).items()
+    assert "coordinate" in call("plugins").stdout
+
+
+def test_the_matrix_says_what_combines():
+    rows = [json.loads(x) for x in call("plugins", "--matrix", "--format", "jsonl").stdout.splitlines()]
+    assert set(rows[0]) == {"model", "loss", "regularizer", "solver", "works", "reason"}
+    cell = {"model": "linear", "loss": "domination", "regularizer": "l2", "solver": "coordinate"}
+    (found,) = [row for row in rows if cell.items() <= row.items()]
+    assert found["works"] is True
+    assert all(row["works"] or row["reason"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["train", "{train}", "-o", "{out}"], 2, "--recipe"),
+        (["train", "{train}", "--recipe", "domination"], 2, "-o"),
+        (["train", "{train}", "--recipe", "dominaton", "-o", "{out}"], 2, "Did you mean 'domination'"),
+        (["train", "{train}", "--loss", "hing", "-o", "{out}"], 2, "no loss 'hing'"),
+        (["train", "{train}", "--recipe", "domination", "--regularizer", "l2:x=1", "-o", "{out}"], 2, "strength"),
+        (["train", "{out}", "--recipe", "domination", "-o", "{out}"], 2, "does not exist"),
+        (["train", "{train}", "--recipe", "domination", "-o", "{out}/no/model"], 2, "folder"),
+        (["train", "{train}", "--recipe", "domination", "-o", "{out}", "--resume"], 1, "no checkpoint"),
+        (["train", "{train}", "--recipe", "domination", "-o", "{out}", "--kernel", "cuda"], 1, "no kernel 'cuda'"),
+        (["train", "{bad}", "--recipe", "domination", "-o", "{out}"], 1, "bad.txt, line 2"),
+        (["eval", "{train}", "{train}", "--metrics", "map"], 1, "not a model"),
+        (["eval", "{model}", "{train}", "--metrics", "ndgc@5"], 2, "ndcg"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_misuse_and_failure(files, model, tmp_path, words, code, message):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("1 qid:1 1:0.5\n0 qid:1 1:oops\n")
+    names = {**files, "model": model, "bad": bad, "out": tmp_path / "out"}
+    result = call(*[word.format(**names) for word in words], code=code)
+    assert message in result.stderr.replace("\n", " ")
+    assert "Traceback" not in result.output
+
+
+def test_every_command_has_help_with_an_example():
+    for name in COMMANDS:
+        assert f"ranking {name} " in call(name, "--help").stdout.replace("plugins\n", "plugins ")
+
+
+def start(files: dict[str, Path], path: Path, *more: str) -> list[str]:
+    """A training that takes long: tiny tolerance, tiny penalty."""
+    command = str(Path(sys.executable).with_name("ranking"))
+    words = [command, "train", str(files["train"]), "--loss", "domination", "-o", str(path)]
+    return [*words, "--solver", "coordinate:max_epochs=1000000,tolerance=0,curvature=paper", *more]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_training_is_resumed(files, tmp_path, blow):
+    path = tmp_path / "model.safetensors"
+    checkpoint = tmp_path / "model.safetensors.checkpoint"
+    with subprocess.Popen(start(files, path), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not checkpoint.exists() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(blow)
+        _, told = process.communicate(timeout=60)
+    assert checkpoint.exists(), told
+    if blow == signal.SIGINT:
+        assert process.returncode == 1
+        assert "--resume" in told
+        assert Ranker.load(path).stopped_ == "interrupted"
+    _, facts = read_tensors(checkpoint)
+    epoch = facts["run"]["history"][-1]["epoch"]
+    assert epoch >= 1
+
+    other = subprocess.run(start(files, path, "--seed", "9", "--resume"), capture_output=True, text=True)
+    assert other.returncode == 1
+    assert "seed" in other.stderr
+
+    # The same words go on where it stopped; a second blow ends it again, further on.
+    with subprocess.Popen(start(files, path, "--resume"), stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    history = read_tensors(checkpoint)[1]["run"]["history"]
+    assert [row["epoch"] for row in history] == list(range(1, len(history) + 1))
+    assert len(history) > epoch
+
+
+def test_python_m_and_the_script_are_installed():
+    command = Path(sys.executable).with_name("ranking")
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 0
+    assert done.stdout.startswith("ranking, version")

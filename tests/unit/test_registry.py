@@ -1,0 +1,173 @@
+"""The registry: what comes in, what is left out, and that nothing stops the program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ranking.errors import PartError
+from ranking.registry import KINDS, Lazy, Registry, get_registry, hookimpl, parse_spec
+from ranking.registry.manager import Source, installed_sources
+
+
+def plugin(**hooks: Any) -> SimpleNamespace:
+    """A plugin whose hooks return, or raise, what is given."""
+    return SimpleNamespace(**{name: hookimpl(_hook(answer)) for name, answer in hooks.items()})
+
+
+def _hook(answer: Any) -> Any:
+    def hook() -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return hook
+
+
+def source(name: str, distribution: str, made: Any) -> Source:
+    def load() -> Any:
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    return Source(name, distribution, "1.0", load)
+
+
+class Huber:
+    """Huber's loss.
+
+    More lines.
+    """
+
+
+def test_everything_built_in_can_be_loaded():
+    registry = get_registry()
+    for entry in registry.entries():
+        if entry.distribution == "ranking":
+            assert entry.load() is not None
+            assert entry.help
+            assert "\n" not in entry.help
+
+
+def test_this_distribution_comes_first():
+    assert installed_sources()[0].distribution == "ranking"
+
+
+def test_listing_imports_nothing_heavy():
+    code = (
+        "import sys; from ranking.registry import get_registry; get_registry().entries();"
+        "heavy = {'sklearn', 'scipy', 'rich', 'safetensors', 'numpy', 'click'} & set(sys.modules);"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_stranger_comes_in_by_the_same_door():
+    registry = Registry([source("huber", "ranking-huber", plugin(ranking_losses={"huber": Huber}))])
+    entry = registry.find("loss", "huber")
+    assert entry.distribution == "ranking-huber"
+    assert entry.version == "1.0"
+    assert entry.help == "Huber's loss."
+    assert isinstance(registry.create("loss", "huber"), Huber)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (ImportError("no module named torch"), "ImportError: no module named torch"),
+        (plugin(ranking_losses=RuntimeError("boom")), "RuntimeError: boom"),
+        (plugin(ranking_losses=None), "failed"),
+        (plugin(ranking_losses={"huber": 3}), "is not a name with a factory"),
+        (plugin(ranking_losses={3: Huber}), "is not a name with a factory"),
+    ],
+)
+def test_a_broken_plugin_is_reported_and_stops_nothing(made, words):
+    good = source("good", "ranking-good", plugin(ranking_losses={"good": Huber}))
+    registry = Registry([source("bad", "ranking-bad", made), good])
+    assert registry.names("loss") == ["good"]
+    (problem,) = registry.problems
+    assert problem.distribution == "ranking-bad 1.0"
+    assert words in problem.message
+
+
+def test_a_misspelt_hook_is_told():
+    made = SimpleNamespace()
+    made.ranking_loses = lambda: {}
+    registry = Registry([source("huber", "ranking-huber", made)])
+    (problem,) = registry.problems
+    assert "did you mean ranking_losses?" in problem.message
+
+
+def test_a_taken_name_is_left_out_and_both_are_named():
+    registry = Registry(
+        [
+            source("one", "ranking-one", plugin(ranking_losses={"huber": Huber})),
+            source("two", "ranking-two", plugin(ranking_losses={"huber": Huber, "other": Huber})),
+        ]
+    )
+    assert registry.find("loss", "huber").distribution == "ranking-one"
+    assert registry.names("loss") == ["huber", "other"]
+    (problem,) = registry.problems
+    assert problem.distribution == "ranking-two 1.0"
+    assert "ranking-one 1.0 has that name" in problem.message
+
+
+@pytest.mark.parametrize("switch", ["ranking-huber", "ranking-huber:huber"])
+def test_plugins_can_be_switched_off(switch, monkeypatch):
+    sources = [source("huber", "ranking-huber", plugin(ranking_losses={"huber": Huber}))]
+    monkeypatch.setenv("RANKING_DISABLED_PLUGINS", f" {switch}, something-else")
+    registry = Registry(sources)
+    assert registry.names("loss") == []
+    assert registry.problems[0].message == "switched off"
+
+
+def test_an_unknown_name_says_what_there_is():
+    with pytest.raises(PartError, match=r"no loss 'dominaton'.*domination.*Did you mean"):
+        get_registry().find("loss", "dominaton")
+
+
+def test_a_wrong_parameter_says_which_there_are():
+    with pytest.raises(PartError, match=r"strengh.*strength"):
+        get_registry().create("regularizer", "l2:strengh=1")
+
+
+def test_a_part_that_cannot_be_imported_names_its_distribution():
+    lazy = Lazy("no_such_module:Thing", help="")
+    registry = Registry([source("bad", "ranking-bad", plugin(ranking_losses={"bad": lazy}))])
+    with pytest.raises(PartError, match=r"'bad' of ranking-bad 1.0 cannot be imported"):
+        registry.create("loss", "bad")
+
+
+def test_an_object_is_handed_through():
+    part = Huber()
+    assert get_registry().create("loss", part) is part
+
+
+def test_every_kind_has_its_hook():
+    from ranking.registry import hookspecs
+
+    for hook in KINDS.values():
+        assert getattr(hookspecs, hook).__doc__
+
+
+@pytest.mark.parametrize(
+    ("text", "params"),
+    [
+        ("l2", {}),
+        ("l2:strength=0.1", {"strength": 0.1}),
+        ("x:a=1,b=true,c=none,d=word,e=-2e3", {"a": 1, "b": True, "c": None, "d": "word", "e": -2e3}),
+    ],
+)
+def test_specs(text, params):
+    assert parse_spec(text).params == params
+
+
+@pytest.mark.parametrize("text", ["", ":", "l2:", "l2:strength", "l2:=3", "l2:strength="])
+def test_specs_that_cannot_be_read(text):
+    with pytest.raises(PartError, match="name:key=value"):
+        parse_spec(text)

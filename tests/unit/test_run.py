@@ -1,0 +1,136 @@
+"""Runs: a stopped, killed or interrupted training goes on with the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ranking import Ranker
+from ranking.contracts.observer import Observer
+from ranking.contracts.recipe import Search
+from ranking.errors import DivergenceError, ModelFileError
+from ranking.search import Progress, fit_path
+from ranking_plugins.observers.checkpoint import Checkpoint
+from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.regularizers.l1 import L1
+from ranking_plugins.solvers.coordinate import Coordinate
+
+SEARCH = Search("regularizer", "strength", (0.3, 0.03, 0.003), "ndcg@5")
+
+
+class StopAfter(Observer):
+    """Raises Ctrl-C after some epochs in all, wherever they fall."""
+
+    name = "stop-after"
+
+    def __init__(self, epochs: int) -> None:
+        self.left = epochs
+
+    def turn(self, run, turn) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return False
+
+
+def ranker(*observers) -> Ranker:
+    solver = Coordinate(max_epochs=6, tolerance=0.0)
+    return Ranker(loss="domination", regularizer=L1(0.003), solver=solver, observers=observers)
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
+    whole = ranker(EarlyStopping(patience=6)).prepare(judged, valid)
+    whole.go()
+
+    path = tmp_path / "checkpoint"
+    first = ranker(EarlyStopping(patience=6), Checkpoint(path, every=0.0), StopAfter(after))
+    with pytest.raises(KeyboardInterrupt):
+        first.prepare(judged, valid).go()
+
+    checkpoint = Checkpoint(path, every=0.0)
+    second = ranker(EarlyStopping(patience=6), checkpoint).prepare(judged, valid)
+    second.go(checkpoint.read())
+    assert second.model.weights.tobytes() == whole.model.weights.tobytes()
+    assert second.history == whole.history
+    assert second.stopped == whole.stopped
+
+
+def test_a_finished_run_is_not_run_again(judged, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    run = ranker(checkpoint).prepare(judged)
+    run.go()
+    again = ranker(checkpoint).prepare(judged)
+    again.go(checkpoint.read())
+    assert again.history == run.history
+    assert again.stopped == "max_epochs"
+
+
+def test_an_interrupted_fit_keeps_the_last_epoch(judged):
+    interrupted = ranker(StopAfter(2))
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.fit(judged)
+    assert interrupted.n_iter_ == 2
+    assert interrupted.stopped_ == "interrupted"
+    assert interrupted.predict(judged).shape == (judged.n_rows,)
+
+
+def test_the_search_takes_the_best(judged, valid):
+    searched = ranker()
+    progress = fit_path(searched, SEARCH, judged, valid)
+    measured = [trial["ndcg@5" + spelled(trial)] for trial in progress.trials]
+    assert progress.best == int(np.argmax(measured))
+    assert searched.regularizer_.strength == SEARCH.values[progress.best]
+    assert searched.score(valid, metric="ndcg@5") == max(measured)
+    assert searched.description_["search"]["best"] == progress.best
+
+
+def spelled(trial: dict) -> str:
+    (name,) = (key for key in trial if key.startswith("ndcg@5"))
+    return name.removeprefix("ndcg@5")
+
+
+@pytest.mark.parametrize("after", [2, 7, 13])
+def test_a_resumed_search_has_the_same_bits(judged, valid, tmp_path, after):
+    whole = ranker()
+    expected = fit_path(whole, SEARCH, judged, valid)
+
+    path = tmp_path / "checkpoint"
+    checkpoint = Checkpoint(path, every=0.0)
+
+    def started(run, progress) -> None:
+        checkpoint.outer_facts["search"] = progress.facts()
+        checkpoint.outer_tensors = progress.tensors()
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_path(ranker(checkpoint, StopAfter(after)), SEARCH, judged, valid, started=started)
+
+    snapshot = checkpoint.read()
+    before = Progress.restore(checkpoint.outer_facts["search"], checkpoint.outer_tensors)
+    assert len(before.trials) == (after - 1) // 6
+    resumed = ranker(checkpoint)
+    found = fit_path(
+        resumed, SEARCH, judged, valid, progress=before, resume=snapshot, started=started
+    )
+    assert found.trials == expected.trials
+    assert resumed.model_.weights.tobytes() == whole.model_.weights.tobytes()
+
+
+def test_divergence_names_the_epoch_and_the_cause(judged):
+    class Broken(L1):
+        def penalty(self, parameters) -> float:
+            return float("nan")
+
+    with pytest.raises(DivergenceError, match=r"after epoch 1.*scale the features"):
+        Ranker(loss="domination", regularizer=Broken(0.1)).fit(judged)
+
+
+def test_a_checkpoint_of_something_else_is_refused(judged, tmp_path):
+    Ranker(loss="domination").fit(judged).save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="not a checkpoint"):
+        Checkpoint(tmp_path / "model").read()
+
+
+def test_threads_are_missed_aloud(judged):
+    with pytest.warns(UserWarning, match="without threads"):
+        Ranker(loss="domination", kernel="reference", threads=2).prepare(judged)
