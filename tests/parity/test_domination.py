@@ -282,5 +282,3 @@ def test_every_build_of_cython(
     check(built, reference, make_problem(13, spread=spread, **layout), l1=0.01)
     x = np.random.default_rng(0).uniform(-710, 710, 1001)
     assert built.exp(x).tobytes() == reference.exp(x).tobytes()
-
-
