@@ -191,7 +191,7 @@ class TestSweep:
 class TestDenseFeatures:
     def test_c_order(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         features, lists, _ = make_problem(0)
-        with pytest.raises(ValueError, match="features is not F-contiguous; call numpy.asfortran"):
+        with pytest.raises(ValueError, match=r"not F-contiguous; call numpy\.asfortran"):
             kernel.domination_bounds(np.ascontiguousarray(features), lists)
 
     def test_dtype(self, kernel: Kernel, make_problem: MakeProblem) -> None:
