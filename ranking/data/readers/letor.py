@@ -19,7 +19,7 @@ a feature twice in a line                  refused
 features out of order                      accepted
 blank lines, lines with only a comment     skipped
 CRLF line ends, UTF-8 byte-order mark      accepted
-NUL bytes, text that is not UTF-8          refused
+NUL bytes, rows that are not UTF-8         refused
 a gzip file that is cut off or damaged     refused
 no rows                                    refused
 ``docid = X`` in the comment               X is the document's id; else its number in its query
@@ -186,14 +186,15 @@ class _Rows:
             indptr = np.concatenate(([0], np.cumsum(sizes)))
             features = sparse.csr_array((values, columns, indptr), shape=shape)
         qids = np.array(self.qids, dtype=np.str_)
-        self.tell_of_scattered(qids)
-        return Judged(
+        data = Judged(
             features,
             np.frombuffer(self.grades),
             qids,
             doc_ids=self.document_ids(),
             feature_ids=feature_ids,
         )
+        self.tell_of_scattered(qids)
+        return data
 
     def document_ids(self) -> list[str] | None:
         """Return the documents' ids, or None if no comment has one."""
