@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Columns, Kernel
 
 Array = NDArray[np.float64]
-TILE = 4096  # rows that are transposed at a time, so that both sides stay in cache
+FIRST_RADIUS = 0.1
+"""Longest first step along a feature, times its range: correlated features then share a weight
+in the first epoch, instead of the first of them taking all of it."""
+
+TILE = 4096
+"""Rows that are transposed at a time, so that both sides stay in cache."""
 
 
 @dataclasses.dataclass
@@ -62,7 +67,8 @@ class Domination(Loss):
         lost = np.exp(-np.logaddexp(0.0, -terms))  # probability that an item loses
         with np.errstate(invalid="ignore"):
             share = np.where(above, scores[None, :] - (terms + scores)[:, None], -np.inf)
-        return (lost[:, None] * np.exp(share)).sum(axis=0) - lost
+        pushed: Array = (lost[:, None] * np.exp(share)).sum(axis=0)
+        return pushed - lost
 
     @staticmethod
     def _terms(scores: Array, grades: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -104,9 +110,7 @@ class DominationProblem:
             raise PartError(f"curvature is {curvature!r}; say newton, popoviciu or paper.")
         sparse = sp.issparse(data.features)
         groups = data.group_ptr if loss.queries == "apart" else data.group_ptr[[0, -1]]
-        lists = Lists.build(
-            groups, data.grades, np.ones(data.n_rows), pad=1 if sparse else LANES
-        )
+        lists = Lists.build(groups, data.grades, np.ones(data.n_rows), pad=1 if sparse else LANES)
         if lists.n_lists == 0:
             raise DataError(
                 f"no query has two different grades ({data.n_queries} queries, "
@@ -122,7 +126,7 @@ class DominationProblem:
         # A feature that does not vary within any list cannot order anything.
         self.weights = np.where(self.bounds[0] > 0.0, weights, 0.0)
         self.margins = _margins(self.features, self.weights)
-        self.radius = 1.0 / np.where(reach > 0.0, reach, 1.0)
+        self.radius = FIRST_RADIUS / np.where(reach > 0.0, reach, 1.0)
 
     def value(self) -> float:
         """Return the loss at the current weights."""
