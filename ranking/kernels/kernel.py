@@ -188,7 +188,7 @@ class Kernel:
         if np.any(bounds[0] < 0.0) or np.any((bounds[0] > 0.0) & (bounds[1] <= 0.0)):
             raise ValueError("bounds must not be negative, and a feature that varies has a range.")
         if np.any(radius[bounds[0] > 0.0] <= 0.0):
-            raise ValueError("radius must be positive; start with 1 / range.")
+            raise ValueError("radius must be positive; start with a fraction of 1 / range.")
         structure = (lists.list_ptr, lists.layer_ptr, lists.layer_size)
         inputs = {"bounds": bounds, "columns": columns, "omega": lists.omega}
         changing = (margins, weights, radius, bounds, columns, float(l1), float(l2), bool(newton))

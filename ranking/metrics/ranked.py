@@ -128,4 +128,5 @@ def per_group(data: Judged, values: Floats) -> Floats:
 def ratio(numerator: Floats, denominator: Floats | Ints, empty: str) -> Floats:
     """Divide; where there is nothing to divide by, 0 or, to skip the query, NaN."""
     values = np.full(numerator.shape, 0.0 if empty == "zero" else np.nan)
-    return np.divide(numerator, denominator, out=values, where=denominator > 0)
+    np.divide(numerator, denominator, out=values, where=denominator > 0)
+    return values

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Columns, Kernel
 
 Array = NDArray[np.float64]
-TILE = 4096  # rows that are transposed at a time, so that both sides stay in cache
+FIRST_RADIUS = 0.1
+"""Longest first step along a feature, times its range: correlated features then share a weight
+in the first epoch, instead of the first of them taking all of it."""
+
+TILE = 4096
+"""Rows that are transposed at a time, so that both sides stay in cache."""
 
 
 @dataclasses.dataclass
@@ -122,7 +127,7 @@ class DominationProblem:
         # A feature that does not vary within any list cannot order anything.
         self.weights = np.where(self.bounds[0] > 0.0, weights, 0.0)
         self.margins = _margins(self.features, self.weights)
-        self.radius = 1.0 / np.where(reach > 0.0, reach, 1.0)
+        self.radius = FIRST_RADIUS / np.where(reach > 0.0, reach, 1.0)
 
     def value(self) -> float:
         """Return the loss at the current weights."""

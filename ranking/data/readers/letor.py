@@ -19,7 +19,7 @@ a feature twice in a line                  refused
 features out of order                      accepted
 blank lines, lines with only a comment     skipped
 CRLF line ends, UTF-8 byte-order mark      accepted
-NUL bytes, text that is not UTF-8          refused
+NUL bytes, rows that are not UTF-8         refused
 a gzip file that is cut off or damaged     refused
 no rows                                    refused
 ``docid = X`` in the comment               X is the document's id; else its number in its query
@@ -57,7 +57,7 @@ PAIR = re.compile(rb"(?<!\S)(\d{1,20}):(" + NUMBER + rb")(?!\S)")
 GRADE = re.compile(NUMBER)
 DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
 MISSING = (b"null", b"none", b"na", b"nan", b"?")
-SHAPE = "write <grade> qid:<id> <index>:<value> ..."
+SHAPE = "write a row as `<grade> qid:<id> <index>:<value> ...`"
 
 
 @dataclasses.dataclass
@@ -95,7 +95,7 @@ class Letor(Reader):
             for number, line in enumerate(stream, start=1):
                 rows.add(number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
         if not rows.grades:
-            raise DataError(f"{path}: there are no rows; {SHAPE}, one row a line.")
+            raise DataError(f"{path}: there are no rows; {SHAPE}.")
         return rows.judged(np.dtype(self.dtype))
 
 
@@ -117,7 +117,10 @@ class _Rows:
         """Take in one line."""
         body, _, comment = line.partition(b"#")
         if b"\0" in line:
-            self.refuse(number, "there is a NUL byte; the file is damaged or is not text")
+            self.refuse(
+                number,
+                "there is a NUL byte, so this is not text; download or export the file again",
+            )
         words = body.split(None, 2)
         if not words:
             return
@@ -186,14 +189,15 @@ class _Rows:
             indptr = np.concatenate(([0], np.cumsum(sizes)))
             features = sparse.csr_array((values, columns, indptr), shape=shape)
         qids = np.array(self.qids, dtype=np.str_)
-        self.tell_of_scattered(qids)
-        return Judged(
+        data = Judged(
             features,
             np.frombuffer(self.grades),
             qids,
             doc_ids=self.document_ids(),
             feature_ids=feature_ids,
         )
+        self.tell_of_scattered(qids)
+        return data
 
     def document_ids(self) -> list[str] | None:
         """Return the documents' ids, or None if no comment has one."""

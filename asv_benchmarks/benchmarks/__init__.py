@@ -1,0 +1,1 @@
+"""Benchmarks: time, peak memory and quality, every kernel side by side."""

@@ -1,0 +1,79 @@
+"""Domination Rank on OHSUMED (LETOR 3.0): quality floors and convergence.
+
+The five official folds: fold k trains on S_k, S_k+1, S_k+2, validates on S_k+3 and tests on
+S_k+4, cyclically. Everything is chosen on the validation part.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ranking import Judged, Ranker, get_kernel, read
+from ranking.registry import get_registry
+from ranking.search import fit_path
+from ranking_plugins.losses.domination import Domination
+from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.regularizers.l2 import L2
+
+
+@pytest.fixture
+def folds(real_data: Path) -> list[tuple[Judged, Judged, Judged]]:
+    """Training, validation and test data of each fold."""
+    folder = real_data / "letor" / "ohsumed" / "QueryLevelNorm"
+
+    def part(*numbers: int) -> Judged:
+        return read([folder / f"S{(number - 1) % 5 + 1}.txt.gz" for number in numbers])
+
+    return [(part(k, k + 1, k + 2), part(k + 3), part(k + 4)) for k in range(1, 6)]
+
+
+def test_the_recipe_reaches_its_floor(folds):
+    recipe = get_registry().create("recipe", "domination")
+    reached = []
+    for train, valid, test in folds:
+        ranker = Ranker(**recipe.parts, observers=[EarlyStopping(metric=recipe.search.metric)])
+        fit_path(ranker, recipe.search, train, valid)
+        names = ("ndcg@5", "ndcg@10")
+        # LETOR's own definition, and the one with log2(1 + rank) that many papers use.
+        reached.append(
+            [ranker.score(test, metric=f"letor-{name}") for name in names]
+            + [ranker.score(test, metric=f"{name}(gain=exp2)") for name in names]
+        )
+    mean = np.mean(reached, axis=0)
+    assert mean[0] >= 0.463
+    assert mean[1] >= 0.437
+    assert mean[2] >= 0.463
+    assert mean[3] >= 0.437
+
+
+def epochs_to_gap(data: Judged, curvature: str, optimum: float, gap: float = 1e-4) -> int:
+    """Count the sweeps until the objective is within a relative gap of the optimum."""
+    regularizer = L2(0.001)
+    problem = Domination().coordinate_problem(
+        data, np.zeros(data.n_features), get_kernel(), 1, curvature
+    )
+    columns = np.arange(data.n_features)
+    for epoch in range(1, 2000):
+        problem.sweep(columns, regularizer.entry_penalty())
+        if problem.value() + regularizer.penalty(problem.weights) <= optimum * (1 + gap):
+            return epoch
+    raise AssertionError(f"{curvature} has not converged")
+
+
+def test_newton_takes_at_most_a_quarter_of_the_papers_epochs(folds):
+    for train, _, _ in folds:
+        optimum = (
+            Ranker(
+                loss="domination",
+                regularizer=L2(0.001),
+                solver="coordinate:max_epochs=5000,tolerance=1e-14",
+            )
+            .fit(train)
+            .objective_
+        )
+        epochs = {c: epochs_to_gap(train, c, optimum) for c in ("newton", "popoviciu", "paper")}
+        assert 4 * epochs["newton"] <= epochs["paper"], epochs
+        assert epochs["newton"] <= epochs["popoviciu"] <= epochs["paper"], epochs

@@ -1,0 +1,11 @@
+import pytest
+
+import ranking.metrics
+from ranking.registry import Registry
+from ranking.registry.manager import Source
+
+
+@pytest.fixture(scope="session")
+def registry():
+    """The built-in metrics only, whatever else is installed."""
+    return Registry([Source("metrics", "ranking", "0", lambda: ranking.metrics)], disabled=[])
