@@ -71,7 +71,7 @@ lint: $(LINT)/ruff ## ruff, mypy, cython-lint, import-linter, codespell, rustfmt
 	$(LINT)/ruff check .
 	$(LINT)/ruff format --check .
 	$(LINT)/mypy
-	$(LINT)/cython-lint --ban-relative-imports ranking
+	PATH=$(abspath $(LINT)):$$PATH cython-lint --ban-relative-imports ranking
 	PYTHONPATH=.:plugins:cli $(LINT)/lint-imports
 	$(LINT)/codespell
 ifdef CARGO

@@ -41,8 +41,8 @@ def main() -> None:
     for name in KERNELS:
         for threads in (1, 2):
             problem = make_problem(data, kernel_or_skip(name), threads)
-            runs[f"{name}, {threads} thread{'s' * (threads > 1)}"] = (
-                lambda problem=problem: problem.sweep(columns, NOTHING)
+            runs[f"{name}, {threads} thread{'s' * (threads > 1)}"] = lambda problem=problem: (
+                problem.sweep(columns, NOTHING)
             )
     compared = NumpyPass(problem)
     runs["numpy, vectorised"] = lambda: compared.sweep(columns)

@@ -64,7 +64,8 @@ def main() -> None:
         write_letor(FOLDER / f"{name}.txt", rng, queries, taste)
 
     model = FOLDER / "model.safetensors"
-    show(f"ranking train {FOLDER}/train.txt --valid {FOLDER}/valid.txt --recipe domination -o {model}")
+    train = f"ranking train {FOLDER}/train.txt"
+    show(f"{train} --valid {FOLDER}/valid.txt --recipe domination -o {model}")
     show(f"ranking eval {model} {FOLDER}/test.txt --metrics {METRICS}")
     show(f"ranking rank {model} {FOLDER}/test.txt -k 3 -o {FOLDER}/top3.run")
 
@@ -79,14 +80,17 @@ def main() -> None:
         "by the trained model": Ranker.load(model).score_rows(test),
     }
     table(
-        {name: np.array([m.mean(test, scores) for m in metrics]) for name, scores in methods.items()},
+        {
+            name: np.array([m.mean(test, scores) for m in metrics])
+            for name, scores in methods.items()
+        },
         METRICS,
     )
     print(  # noqa: T201
         f"""
 What to try next
-  ranking train {FOLDER}/train.txt --loss domination --regularizer l1:strength=0.01 -o {FOLDER}/sparse.safetensors
-  ranking train {FOLDER}/train.txt --recipe domination --kernel reference -o {FOLDER}/same.safetensors
+  {train} --loss domination --regularizer l1:strength=0.01 -o {FOLDER}/sparse.safetensors
+  {train} --recipe domination --kernel reference -o {FOLDER}/same.safetensors
   ranking plugins --matrix
   your own LETOR/SVMlight files in place of {FOLDER}/*.txt, and `ranking --help`"""
     )

@@ -9,6 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
+from ranking import Ranker, read
+from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import existing, kernel_option, reader_option, threads_option
 from ranking_cli.tables import format_option, render
 
@@ -38,7 +40,7 @@ def evaluate(
     kernel: str,
     threads: int,
 ) -> None:
-    """Measure MODEL on DATA.
+    r"""Measure MODEL on DATA.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number. The summary row is called "all". --format jsonl has every query.
@@ -46,9 +48,6 @@ def evaluate(
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
     """
-    from ranking import Ranker, read
-    from ranking.metrics.parse import parse_metric, split_metrics
-
     asked = {word: parse_metric(word) for word in split_metrics(metrics)}
     chosen = {metric.spelled(): metric for metric in asked.values()}
     ranker = Ranker.load(model, kernel=kernel, threads=threads)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from ranking.errors import PartError
+from ranking.registry import Registry, get_registry
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer", "solver")
@@ -16,7 +19,7 @@ AXES = ("model", "loss", "regularizer", "solver")
 @click.option("--matrix", is_flag=True, help="What combines with what, and for a no the reason.")
 @format_option
 def plugins(matrix: bool, form: str) -> None:
-    """List what is installed: kind, name, origin, version, help.
+    r"""List what is installed: kind, name, origin, version, help.
 
     Plugins are switched off with the environment variable RANKING_DISABLED_PLUGINS, a
     comma-separated list of distributions or distribution:plugin.
@@ -25,8 +28,6 @@ def plugins(matrix: bool, form: str) -> None:
     ranking plugins
     ranking plugins --matrix --format jsonl
     """
-    from ranking.registry import get_registry
-
     registry = get_registry()
     rows: list[dict[str, Any]]
     if matrix:
@@ -47,10 +48,8 @@ def plugins(matrix: bool, form: str) -> None:
         click.echo(f"{problem.distribution}, plugin {problem.plugin}: {problem.message}", err=True)
 
 
-def _cells(registry: Any) -> Any:
+def _cells(registry: Registry) -> Iterator[dict[str, Any]]:
     """Yield one row per combination, from the solvers' own answers."""
-    from ranking.errors import PartError
-
     loaded: dict[str, list[Any]] = {}
     for kind in AXES:
         loaded[kind] = []

@@ -10,7 +10,11 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
+from ranking import Ranker, read
+from ranking.data.judged import Judged
+from ranking.files import write_bytes
 from ranking_cli.options import existing, kernel_option, reader_option, threads_option
 
 ENDINGS = {".txt": "trec", ".run": "trec", ".jsonl": "jsonl", ".csv": "csv"}
@@ -30,7 +34,10 @@ class Ranked(NamedTuple):
 @click.argument("data", nargs=-1, required=True, type=existing)
 @click.option("-k", type=click.IntRange(1), help="Documents per query; by default all.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="By default the terminal."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="By default the terminal.",
 )
 @click.option(
     "--format",
@@ -53,7 +60,7 @@ def rank(
     kernel: str,
     threads: int,
 ) -> None:
-    """Rank the documents of each query in DATA by MODEL.
+    r"""Rank the documents of each query in DATA by MODEL.
 
     Best first; equal scores by document id. Ranks count from 1, scores have full precision. A TREC
     line is: query Q0 document rank score tag.
@@ -61,9 +68,6 @@ def rank(
     \b
     ranking rank model.safetensors test.txt -k 10 -o top10.run
     """
-    from ranking import Ranker, read
-    from ranking.files import write_bytes
-
     if form is None:
         form = ENDINGS.get(output.suffix, "trec") if output else "trec"
     judged = read(data, reader=reader)
@@ -79,10 +83,10 @@ def rank(
         write_bytes(output, text.getvalue().encode())
 
 
-def _ranked(judged: object, scores: np.ndarray, k: int | None) -> Iterator[Ranked]:  # type: ignore[type-arg]
-    for position, query in enumerate(judged.query_ids):  # type: ignore[attr-defined]
-        start, stop = judged.group_ptr[position : position + 2]  # type: ignore[attr-defined]
-        documents = np.asarray(judged.doc_ids[start:stop], dtype=str)  # type: ignore[attr-defined]
+def _ranked(judged: Judged, scores: NDArray[np.float64], k: int | None) -> Iterator[Ranked]:
+    for position, query in enumerate(judged.query_ids):
+        start, stop = judged.group_ptr[position : position + 2]
+        documents = judged.doc_ids[start:stop]
         order = np.lexsort((documents, -scores[start:stop]))[:k]
         for at, row in enumerate(order, start=1):
             yield Ranked(str(query), str(documents[row]), at, float(scores[start + row]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,13 +25,14 @@ class Setting(NamedTuple):
     whence: str
 
 
-class Settings(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Settings:
     """All settings of a training, and the search of its recipe, if that applies."""
 
     values: dict[str, Setting]
     search: Search | None
 
-    def __getitem__(self, name: str) -> Any:  # type: ignore[override]
+    def __getitem__(self, name: str) -> Any:
         """Return the value of a setting."""
         return self.values[name].value
 
@@ -59,7 +61,8 @@ def read_config(path: Path | None) -> dict[str, Any]:
     unknown = sorted(set(config) - known)
     if unknown:
         raise click.UsageError(
-            f"{path} has unknown settings {', '.join(unknown)}; known are {', '.join(sorted(known))}."
+            f"{path} has unknown settings {', '.join(unknown)}; "
+            f"known are {', '.join(sorted(known))}."
         )
     return config
 

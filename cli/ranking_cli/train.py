@@ -10,9 +10,18 @@ from typing import Any
 
 import click
 
+from ranking import Ranker, read
+from ranking.contracts.recipe import Search
+from ranking.data.fingerprint import fingerprint
+from ranking.metrics.parse import parse_metric
+from ranking.run import Run, Snapshot
+from ranking.search import Progress, fit_path
 from ranking_cli.options import existing
 from ranking_cli.settings import Settings, read_config, settle
 from ranking_cli.tables import render
+from ranking_plugins.observers.checkpoint import Checkpoint
+from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.observers.progress import Progress as ProgressLine
 
 
 @click.command()
@@ -48,7 +57,7 @@ def train(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    """Train a model on DATA and write it to one file.
+    r"""Train a model on DATA and write it to one file.
 
     Several DATA files count as one. With --valid a recipe chooses its parameters on the validation
     data and reports it; test data are never touched.
@@ -75,17 +84,14 @@ class _Training:
     def __init__(
         self, data: Sequence[Path], output: Path, settings: Settings, resume: bool, quiet: bool
     ) -> None:
-        from ranking import Ranker, read
-        from ranking_plugins.observers.checkpoint import Checkpoint
-        from ranking_plugins.observers.early_stopping import EarlyStopping
-        from ranking_plugins.observers.progress import Progress
-
         self.output, self.settings, self.quiet = output, settings, quiet
         self.data = read(data, reader=settings["reader"])
-        self.valid = read(settings["valid"], reader=settings["reader"]) if settings["valid"] else None
+        self.valid = (
+            read(settings["valid"], reader=settings["reader"]) if settings["valid"] else None
+        )
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
-        self.progress = Progress(label=f"training {output.name}")
-        observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.progress]
+        self.line = ProgressLine(label=f"training {output.name}")
+        observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
         if self.valid is not None:
             metric = settings.search.metric if settings.search else "ndcg@10"
             # First in line, so that the others see what it measured.
@@ -113,8 +119,6 @@ class _Training:
             self._report(time.perf_counter() - started)
 
     def _fit(self) -> None:
-        from ranking.search import Progress, fit_path
-
         search = self.settings.search
         if search is None:
             run = self.ranker.prepare(self.data, self.valid)
@@ -140,41 +144,45 @@ class _Training:
             started=self._next_trial,
         )
         if not self.quiet:
-            table = [
-                {
-                    **{k: v for k, v in trial.items() if k not in ("history", "stopped")},
-                    search.parameter: f"{trial[search.parameter]:g}",
-                    "epochs": trial["history"][-1]["epoch"],
-                    "": "chosen" if number == result.best else "",
-                }
-                for number, trial in enumerate(result.trials)
-            ]
-            click.echo(f"{search.part}:{search.parameter}, chosen on the validation data:", err=True)
-            click.echo(render(table, "table"), err=True)
+            self._tell(search, result)
 
-    def _next_trial(self, run: Any, progress: Any) -> None:
+    def _tell(self, search: Search, result: Progress) -> None:
+        """Print what the search tried, and what it chose."""
+        spelled = parse_metric(search.metric).spelled()
+        table = [
+            {
+                search.parameter: f"{trial[search.parameter]:g}",
+                search.metric: trial[spelled],
+                "density": trial["density"],
+                "epochs": trial["history"][-1]["epoch"],
+                "": "chosen" if number == result.best else "",
+            }
+            for number, trial in enumerate(result.trials)
+        ]
+        click.echo(f"{search.part}:{search.parameter}, by {spelled} on --valid:", err=True)
+        click.echo(render(table, "table"), err=True)
+
+    def _next_trial(self, run: Run, progress: Progress) -> None:
         """Let the checkpoint of the coming run keep what the search has found so far."""
         search = self.settings.search
         assert search is not None
         self.checkpoint.outer_facts["search"] = progress.facts()
         self.checkpoint.outer_tensors = progress.tensors()
         value = search.values[len(progress.trials)]
-        self.progress.label = (
+        self.line.label = (
             f"{search.part}:{search.parameter}={value:g} "
             f"({len(progress.trials) + 1} of {len(search.values)})"
         )
 
     def _identity(self) -> dict[str, str]:
         """Return what must be the same for a checkpoint to be resumed."""
-        from ranking.data.fingerprint import fingerprint
-
         names = ("model", "loss", "regularizer", "solver", "seed")
         identity = {name: str(self.settings[name]) for name in names}
         identity["training data"] = fingerprint(self.data)
         identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
         return identity
 
-    def _read_checkpoint(self) -> Any:
+    def _read_checkpoint(self) -> Snapshot:
         path = Path(self.checkpoint.path)
         if not path.exists():
             raise click.ClickException(
@@ -204,9 +212,9 @@ class _Training:
         parts = [ranker.model_, ranker.loss_, ranker.regularizer_, ranker.solver_]
         click.echo(
             f"{' x '.join(part.spec() for part in parts)}\n"
-            f"kernel {ranker.kernel_.name}, {self.data.n_queries} queries, {self.data.n_rows} rows, "
-            f"{self.data.n_features} features; {seconds:.2f} s, {ranker.n_iter_} epochs, "
-            f"stopped: {ranker.stopped_}\n"
+            f"kernel {ranker.kernel_.name}, {self.data.n_queries} queries, "
+            f"{self.data.n_rows} rows, {self.data.n_features} features; "
+            f"{seconds:.2f} s, {ranker.n_iter_} epochs, stopped: {ranker.stopped_}\n"
             f"objective {ranker.objective_:.6g}, density {ranker.model_.density:.1%}, "
             f"written to {self.output} ({self.output.stat().st_size} bytes)",
             err=True,

@@ -1,1 +1,1 @@
-"""Everything concrete that comes with `ranking`: losses, regularizers, solvers, recipes, observers."""
+"""Everything concrete: losses, regularizers, solvers, recipes, observers."""

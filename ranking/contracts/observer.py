@@ -9,7 +9,7 @@ from ranking.contracts.part import Part
 
 if TYPE_CHECKING:
     from ranking.contracts.solver import Turn
-    from ranking.ranker import Run
+    from ranking.run import Run
 
 
 @dataclasses.dataclass
@@ -17,14 +17,14 @@ class Observer(Part):
     """Watches a run; every method may be left as it is."""
 
     def start(self, run: Run) -> None:
-        """Called once, before the first epoch: forget any earlier run. A resume then restores."""
+        """Get ready, before the first epoch: forget any earlier run. A resume then restores."""
 
     def turn(self, run: Run, turn: Turn) -> bool:
-        """Called after each epoch; return True to stop the run."""
+        """Look at an epoch that has ended; return True to stop the run."""
         return False
 
     def finish(self, run: Run) -> None:
-        """Called once, after the last epoch, also when the run was interrupted."""
+        """Tidy up after the last epoch, also when the run was interrupted."""
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run must give back to `restore`: JSON values and arrays."""

@@ -14,7 +14,9 @@ def fingerprint(data: Judged) -> str:
     digest = hashlib.blake2b(digest_size=16)
     features = data.features
     stored = (
-        [features] if isinstance(features, np.ndarray) else [features.indptr, features.indices, features.data]
+        [features]
+        if isinstance(features, np.ndarray)
+        else [features.indptr, features.indices, features.data]
     )
     for array in [*stored, data.grades, data.group_ptr, data.feature_ids]:
         digest.update(f"{array.dtype}{array.shape}".encode())

@@ -47,7 +47,7 @@ def check_array(
     ):
         wanted_shape = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
         raise ValueError(f"{name} has shape {array.shape}; wanted is {wanted_shape}.")
-    if not array.flags[f"{order}_CONTIGUOUS"]:
+    if not (array.flags.c_contiguous if order == "C" else array.flags.f_contiguous):
         remedy = "ascontiguousarray" if order == "C" else "asfortranarray"
         raise ValueError(f"{name} is not {order}-contiguous; call numpy.{remedy} on it.")
     if not array.flags.aligned:
@@ -89,7 +89,8 @@ def check_compressed(
     check_pointer("indptr", indptr, INDICES, majors, data.size)
     if indices.size and (indices.min() < 0 or indices.max() >= minors):
         raise ValueError(
-            f"indices run from {indices.min()} to {indices.max()}; they must lie in 0..{minors - 1}."
+            f"indices run from {indices.min()} to {indices.max()}; "
+            f"they must lie in 0..{minors - 1}."
         )
     if sorted_once and indices.size:
         falls = np.diff(indices) <= 0

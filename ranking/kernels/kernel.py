@@ -124,13 +124,17 @@ class Kernel:
 
     def domination_bounds(self, features: Columns, lists: Lists, threads: int = 1) -> Floats:
         """Return four rows: Popoviciu's bound, the paper's bound, the range, the peak."""
-        columns = _check_columns(features, lists)
+        by_column = _check_columns(features, lists)
         out = np.empty((4, features.shape[1]))
-        structure = (lists.list_ptr, lists.layer_ptr, lists.layer_size, lists.omega)
-        if isinstance(columns, tuple):
-            self.loops.domination_bounds_csc(*columns, *structure, out, _threads(threads))
+        list_ptr, layer_ptr, layer_size = lists.list_ptr, lists.layer_ptr, lists.layer_size
+        if isinstance(by_column, tuple):
+            self.loops.domination_bounds_csc(
+                *by_column, list_ptr, layer_ptr, layer_size, lists.omega, out, _threads(threads)
+            )
         else:
-            self.loops.domination_bounds_dense(columns, *structure, out, _threads(threads))
+            self.loops.domination_bounds_dense(
+                by_column, list_ptr, layer_ptr, layer_size, lists.omega, out, _threads(threads)
+            )
         return out
 
     def domination_slopes(
@@ -178,7 +182,11 @@ class Kernel:
         by_column = _check_columns(features, lists)
         n_features = features.shape[1]
         outputs = {"margins": margins, "weights": weights, "radius": radius}
-        for name, size in (("margins", lists.n_rows), ("weights", n_features), ("radius", n_features)):
+        for name, size in (
+            ("margins", lists.n_rows),
+            ("weights", n_features),
+            ("radius", n_features),
+        ):
             check_array(name, outputs[name], ("float64",), (size,), writeable=True)
         check_array("bounds", bounds, ("float64",), (3, n_features))
         _check_chosen(columns, n_features)
@@ -189,20 +197,41 @@ class Kernel:
             raise ValueError("bounds must not be negative, and a feature that varies has a range.")
         if np.any(radius[bounds[0] > 0.0] <= 0.0):
             raise ValueError("radius must be positive; start with a fraction of 1 / range.")
-        structure = (lists.list_ptr, lists.layer_ptr, lists.layer_size)
         inputs = {"bounds": bounds, "columns": columns, "omega": lists.omega}
-        changing = (margins, weights, radius, bounds, columns, float(l1), float(l2), bool(newton))
         if isinstance(by_column, tuple):
             check_apart(outputs, {**inputs, "features": by_column[2]})
-            self.loops.domination_sweep_csc(*by_column, *structure, lists.omega, *changing)
+            self.loops.domination_sweep_csc(
+                *by_column,
+                lists.list_ptr,
+                lists.layer_ptr,
+                lists.layer_size,
+                lists.omega,
+                margins,
+                weights,
+                radius,
+                bounds,
+                columns,
+                float(l1),
+                float(l2),
+                bool(newton),
+            )
         else:
             check_apart(outputs, {**inputs, "features": by_column})
             self.loops.domination_sweep_dense(
                 by_column,
-                *structure,
+                lists.list_ptr,
+                lists.layer_ptr,
+                lists.layer_size,
                 lists.block_ptr,
                 lists.omega,
-                *changing,
+                margins,
+                weights,
+                radius,
+                bounds,
+                columns,
+                float(l1),
+                float(l2),
+                bool(newton),
                 _threads(threads),
             )
 
@@ -233,9 +262,7 @@ def _check_lists(lists: Lists, pad: int) -> None:
     check_pointer("list_ptr", lists.list_ptr, ("int64",), lists.n_lists, layers)
     check_pointer("layer_ptr", lists.layer_ptr, ("int64",), layers, lists.n_rows)
     check_array("block_ptr", lists.block_ptr, ("int64",), (None,))
-    check_pointer(
-        "block_ptr", lists.block_ptr, ("int64",), lists.block_ptr.size - 1, lists.n_lists
-    )
+    check_pointer("block_ptr", lists.block_ptr, ("int64",), lists.block_ptr.size - 1, lists.n_lists)
     check_array("omega", lists.omega, ("float64",), (lists.n_rows,))
     if np.any(np.diff(lists.list_ptr) < 2):
         raise ValueError("every list must have two layers or more; leave the others out.")

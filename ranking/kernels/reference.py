@@ -130,7 +130,7 @@ def scores_csr(
 
 
 def exp_short(t: Floats) -> Floats:
-    """exp for abs(t) <= SHORT_LIMIT."""
+    """Exp for abs(t) <= SHORT_LIMIT."""
     t2 = t * t
     t4 = t2 * t2
     low = (1.0 + t) + (t * (1.0 / 6.0) + 0.5) * t2
@@ -139,7 +139,7 @@ def exp_short(t: Floats) -> Floats:
 
 
 def exp_core(r: Floats) -> Floats:
-    """exp for abs(r) <= 0.3467."""
+    """Exp for abs(r) <= 0.3467."""
     q = EXP_Q
     r2 = r * r
     r4 = r2 * r2
@@ -151,7 +151,7 @@ def exp_core(r: Floats) -> Floats:
 
 
 def exp_full(x: Floats) -> Floats:
-    """exp for any x, saturating."""
+    """Exp for any x, saturating."""
     x = np.where(x < -EXP_LIMIT, -EXP_LIMIT, x)
     x = np.where(x > EXP_LIMIT, EXP_LIMIT, x)
     t = x * LOG2E + MAGIC
@@ -168,7 +168,7 @@ def exp(x: Floats, out: Floats) -> None:
 
 
 def exp_one(x: float) -> float:
-    """exp of one number."""
+    """Exp of one number."""
     return float(exp_full(np.array([x]))[0])
 
 

@@ -68,7 +68,9 @@ def installed_sources() -> list[Source]:
         found.append(Source(point.name, distribution, version, point.load))
     # An editable install may be seen twice; the same entry point counts once.
     unique = {(source.distribution, source.name): source for source in reversed(found)}
-    return sorted(unique.values(), key=lambda s: (s.distribution != PROJECT, s.distribution, s.name))
+    return sorted(
+        unique.values(), key=lambda s: (s.distribution != PROJECT, s.distribution, s.name)
+    )
 
 
 class Registry:

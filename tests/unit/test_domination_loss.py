@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -117,8 +119,10 @@ def test_a_constant_feature_gets_no_weight(judged):
 
 
 def test_huge_features_stay_finite_and_monotone(judged):
-    data = Judged(np.array(judged.features) * 1e4, judged.grades, judged.query_ids[judged.row_groups])
+    data = Judged(
+        np.array(judged.features) * 1e4, judged.grades, judged.query_ids[judged.row_groups]
+    )
     ranker = Ranker(loss="domination", regularizer=L2(1e-9), solver="coordinate:max_epochs=30")
     history = [row["objective"] for row in ranker.fit(data).history_]
     assert np.all(np.isfinite(history))
-    assert all(b <= a * (1 + 1e-12) for a, b in zip(history, history[1:], strict=False))
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))

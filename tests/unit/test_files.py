@@ -19,7 +19,9 @@ def test_what_was_written_is_read(tmp_path):
     write_tensors(tmp_path / "x", TENSORS, {"told": [1, "two"]})
     tensors, description = read_tensors(tmp_path / "x")
     assert description == {"told": [1, "two"]}
-    assert {k: v.tolist() for k, v in tensors.items()} == {k: v.tolist() for k, v in TENSORS.items()}
+    assert {k: v.tolist() for k, v in tensors.items()} == {
+        k: v.tolist() for k, v in TENSORS.items()
+    }
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):

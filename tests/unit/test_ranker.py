@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -90,7 +92,7 @@ def test_the_objective_falls_in_every_epoch(judged):
     ranker = Ranker(loss="domination", regularizer=L1(0.01)).fit(judged)
     objectives = [row["objective"] for row in ranker.history_]
     assert ranker.stopped_ == "converged"
-    assert all(b <= a for a, b in zip(objectives, objectives[1:], strict=False))
+    assert all(b <= a for a, b in pairwise(objectives))
 
 
 def test_l1_makes_zeros(judged):

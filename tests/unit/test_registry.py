@@ -160,7 +160,10 @@ def test_every_kind_has_its_hook():
     [
         ("l2", {}),
         ("l2:strength=0.1", {"strength": 0.1}),
-        ("x:a=1,b=true,c=none,d=word,e=-2e3", {"a": 1, "b": True, "c": None, "d": "word", "e": -2e3}),
+        (
+            "x:a=1,b=true,c=none,d=word,e=-2e3",
+            {"a": 1, "b": True, "c": None, "d": "word", "e": -2e3},
+        ),
     ],
 )
 def test_specs(text, params):

@@ -67,7 +67,8 @@ class Domination(Loss):
         lost = np.exp(-np.logaddexp(0.0, -terms))  # probability that an item loses
         with np.errstate(invalid="ignore"):
             share = np.where(above, scores[None, :] - (terms + scores)[:, None], -np.inf)
-        return (lost[:, None] * np.exp(share)).sum(axis=0) - lost
+        pushed: Array = (lost[:, None] * np.exp(share)).sum(axis=0)
+        return pushed - lost
 
     @staticmethod
     def _terms(scores: Array, grades: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -109,9 +110,7 @@ class DominationProblem:
             raise PartError(f"curvature is {curvature!r}; say newton, popoviciu or paper.")
         sparse = sp.issparse(data.features)
         groups = data.group_ptr if loss.queries == "apart" else data.group_ptr[[0, -1]]
-        lists = Lists.build(
-            groups, data.grades, np.ones(data.n_rows), pad=1 if sparse else LANES
-        )
+        lists = Lists.build(groups, data.grades, np.ones(data.n_rows), pad=1 if sparse else LANES)
         if lists.n_lists == 0:
             raise DataError(
                 f"no query has two different grades ({data.n_queries} queries, "

@@ -55,7 +55,9 @@ class Checkpoint(Observer):
         snapshot = run.snapshot()
         tensors = {**snapshot.tensors, **{f"outer/{k}": v for k, v in self.outer_tensors.items()}}
         write_tensors(
-            Path(self.path), tensors, {"checkpoint": 1, "run": snapshot.facts, "outer": self.outer_facts}
+            Path(self.path),
+            tensors,
+            {"checkpoint": 1, "run": snapshot.facts, "outer": self.outer_facts},
         )
         self._written = time.monotonic()
 

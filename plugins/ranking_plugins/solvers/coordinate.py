@@ -41,7 +41,9 @@ class Coordinate(Solver):
     def __post_init__(self) -> None:
         """Check the parameters."""
         if not isinstance(self.max_epochs, int) or self.max_epochs < 1:
-            raise PartError(f"coordinate has max_epochs={self.max_epochs!r}; it must be at least 1.")
+            raise PartError(
+                f"coordinate has max_epochs={self.max_epochs!r}; it must be at least 1."
+            )
         if not 0.0 <= self.tolerance < 1.0:
             raise PartError(f"coordinate has tolerance={self.tolerance!r}; it must lie in [0, 1).")
 
@@ -66,8 +68,8 @@ class Coordinate(Solver):
         if regularizer.granularity != "entry":
             return Verdict(
                 False,
-                f"regularizer {regularizer.name!r} ties weights together by {regularizer.granularity}, "
-                "so one weight cannot move alone",
+                f"regularizer {regularizer.name!r} ties weights together by "
+                f"{regularizer.granularity}, so one weight cannot move alone",
                 "regularizer l1 or l2",
             )
         return YES
@@ -103,4 +105,8 @@ class Coordinate(Solver):
 
 
 def _state(problem: CoordinateProblem, epoch: int, objective: float) -> State:
-    return {**problem.state(), "epoch": np.array([float(epoch)]), "objective": np.array([objective])}
+    return {
+        **problem.state(),
+        "epoch": np.array([float(epoch)]),
+        "objective": np.array([objective]),
+    }
