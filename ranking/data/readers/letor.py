@@ -81,11 +81,15 @@ class Letor(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first row has a grade and then a ``name:value``."""
+        """Say whether the first row has a grade and then a qid."""
         for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
             words = line.partition(b"#")[0].split()
             if words:
-                return len(words) > 1 and bool(GRADE.fullmatch(words[0])) and b":" in words[1]
+                return (
+                    len(words) > 1
+                    and bool(GRADE.fullmatch(words[0]))
+                    and words[1].startswith(b"qid:")
+                )
         return False
 
     def read(self, path: Path) -> Judged:
