@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeVar
 
 import numpy as np
@@ -260,3 +261,14 @@ def take_columns(features: Any, have: Ints, want: Ints) -> Any:
     indptr = np.concatenate(([0], np.cumsum(kept)))[features.indptr]
     parts = (features.data[kept], columns[kept], indptr)
     return sparse.csr_array(parts, shape=(features.shape[0], want.size)).sorted_indices()
+
+
+def row_bytes(features: Any) -> list[bytes]:
+    """Return the bytes of each row of a dense or CSR array, to know equal rows by."""
+    if not sparse.issparse(features):
+        return [row.tobytes() for row in features]
+    indices, values = features.indices, features.data
+    return [
+        indices[start:stop].tobytes() + values[start:stop].tobytes()
+        for start, stop in itertools.pairwise(features.indptr.tolist())
+    ]

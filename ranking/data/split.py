@@ -7,7 +7,6 @@ order of their ids, so neither the order of the rows nor the number of threads m
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import warnings
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ranking.data.checks import row_bytes
 from ranking.data.judged import Judged
 from ranking.data.matches import Matches
 from ranking.data.matching import Matching
@@ -234,13 +234,11 @@ def _hashes(features: Any) -> dict[int, bytes]:
     if sparse.issparse(features):
         features = features.copy()
         features.eliminate_zeros()
-        bounds = features.indptr.tolist()
-        return {
-            row: features.indices[start:stop].tobytes() + features.data[start:stop].tobytes()
-            for row, (start, stop) in enumerate(itertools.pairwise(bounds))
-            if stop > start
-        }
-    return {row: features[row].tobytes() for row in np.flatnonzero(features.any(axis=1)).tolist()}
+        some = np.diff(features.indptr) > 0
+    else:
+        some = features.any(axis=1)
+    rows = zip(row_bytes(features), some.tolist(), strict=True)
+    return {row: key for row, (key, kept) in enumerate(rows) if kept}
 
 
 def _tell(found: Leakage, where: str, *, queries_may_return: bool) -> None:

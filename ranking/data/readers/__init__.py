@@ -26,4 +26,9 @@ def ranking_readers() -> dict[str, Lazy]:
         "parquet": Lazy(
             f"{HERE}.interactions:Parquet", help="Interactions in a Parquet or Arrow file."
         ),
+        "tab": Lazy(f"{HERE}.labelled:Tab", help="Class and text, after three header lines."),
+        "folders": Lazy(f"{HERE}.labelled:Folders", help="A folder of texts for each class."),
+        "idx": Lazy(f"{HERE}.labelled:Idx", help="MNIST's images and labels."),
+        "npz": Lazy(f"{HERE}.labelled:Npz", help="NumPy arrays X and y."),
+        "svmlight": Lazy(f"{HERE}.labelled:Svmlight", help="SVMlight with classes, without qid."),
     }
