@@ -82,7 +82,9 @@ def features_from_frame(frame: Any) -> FeatureTable:
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
             columns[name] = Numbers(_numbers(table, name))
         elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
-            columns[name] = Categories(column.to_list())
+            # pandas has NaN where others have None.
+            pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+            columns[name] = Categories([None if missing else value for value, missing in pairs])
         elif column.dtype in (nw.List, nw.Array):
             columns[name] = Lists([_listed(value) for value in column.to_list()])
         else:

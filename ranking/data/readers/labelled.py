@@ -151,7 +151,7 @@ class Npz(Reader):
     def read(self, path: Path) -> Matching:
         """Read both arrays."""
         try:
-            with np.load(path, allow_pickle=False) as arrays:
+            with open_bytes(path) as stream, np.load(stream, allow_pickle=False) as arrays:
                 for name in (self.features, self.labels):
                     if name not in arrays:
                         raise DataError(
@@ -159,11 +159,9 @@ class Npz(Reader):
                             "arrays with --reader npz:features=NAME,labels=NAME."
                         )
                 features, labels = arrays[self.features], arrays[self.labels]
-        except FileNotFoundError as error:
-            raise DataError(f"{path}: there is no such file; check the path.") from error
         except DataError:
             raise
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise DataError(
                 f"{path} cannot be read ({error}); save plain arrays of numbers again."
             ) from error
