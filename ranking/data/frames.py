@@ -79,14 +79,18 @@ def features_from_frame(frame: Any) -> FeatureTable:
     columns: dict[str, Numbers | Categories | Lists] = {}
     for name in others:
         column = table[name]
-        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        # pandas has NaN where others have None, and lists as any objects.
+        pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+        values = [None if missing else value for value, missing in pairs]
+        has_lists = column.dtype in (nw.List, nw.Array) or any(
+            isinstance(value, list | tuple | set) for value in values
+        )
+        if has_lists:
+            columns[name] = Lists([None if value is None else list(value) for value in values])
+        elif column.dtype.is_numeric() or column.dtype == nw.Boolean:
             columns[name] = Numbers(_numbers(table, name))
         elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
-            # pandas has NaN where others have None.
-            pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
-            columns[name] = Categories([None if missing else value for value, missing in pairs])
-        elif column.dtype in (nw.List, nw.Array):
-            columns[name] = Lists([_listed(value) for value in column.to_list()])
+            columns[name] = Categories(values)
         else:
             raise DataError(
                 f"column {name} is of type {column.dtype}, of which no feature is made; make it "
@@ -161,7 +165,3 @@ def _refuse_nulls(table: nw.DataFrame[Any], name: str) -> None:
         raise DataError(
             f"column {name}: row {missing.index(True)} is missing; fill it in or drop the row."
         )
-
-
-def _listed(value: Any) -> list[Any] | None:
-    return None if value is None else list(value)

@@ -18,6 +18,7 @@ from ranking.data.checks import row_bytes
 from ranking.data.judged import Judged
 from ranking.data.matches import Matches
 from ranking.data.matching import Matching
+from ranking.data.texts import TextCollection
 from ranking.errors import DataError, DataWarning
 from ranking.kernels.reference import random_bits
 
@@ -147,8 +148,8 @@ class Leakage:
     queries : list of query ids
         With entries in both. By design so if data are split by time or leave-one-out.
     rows : int
-        Rows of the test data (documents of `Judged`, queries with matches of `Matching`) whose
-        features, not all zero, are those of a row of the training data under another name.
+        Rows of the test data (documents of `Judged`, queries of other data) whose features, not
+        all zero, or text are those of a row of the training data under another name.
     """
 
     pairs: list[tuple[Any, Any]]
@@ -165,7 +166,7 @@ class Leakage:
         if self.queries:
             told.append(f"{len(self.queries)} queries (as {self.queries[0]!r})")
         if self.rows:
-            told.append(f"{self.rows} rows of features")
+            told.append(f"{self.rows} rows of features or texts")
         return " and ".join(told) or "nothing"
 
 
@@ -180,29 +181,39 @@ def leakage(train: Judged | Matches, test: Judged | Matches) -> Leakage:
     """
     if isinstance(train, Judged) != isinstance(test, Judged):
         raise DataError("train and test are of different kinds; compare two of one kind.")
-    pairs: list[tuple[Any, Any]] = []
-    if _has_pairs(train) and _has_pairs(test):
-        common = _pairs(train)
-        pairs = [pair for pair in _pairs(test) if pair in common]
     known = set(train.query_ids[_active(train)].tolist())
     queries = [query for query in test.query_ids[_active(test)].tolist() if query in known]
-    return Leakage(pairs, queries, _shared_rows(train, test))
+    return Leakage(_shared_pairs(train, test), queries, _shared_rows(train, test))
 
 
-def _has_pairs(data: Judged | Matches) -> bool:
-    # Documents of Judged without ids of their own are numbered, and number 0 is no document.
+def _shared_pairs(train: Judged | Matches, test: Judged | Matches) -> list[tuple[Any, Any]]:
+    """Return the pairs of query id and document id that are judged in both."""
+    one, other = _pairs(train), _pairs(test)
+    if one is None or other is None:
+        return []
+    place = {query: at for at, query in enumerate(one[0].tolist())}
+    column = {document: at for at, document in enumerate(one[1].tolist())}
+    # A pair is a number that counts in the training data; who is not there has none.
+    query_at = np.array([place.get(query, -1) for query in other[0].tolist()])[other[2]]
+    document_at = np.array([column.get(name, -1) for name in other[1].tolist()])[other[3]]
+    keys = np.where((query_at < 0) | (document_at < 0), -1, query_at * len(column) + document_at)
+    shared = np.flatnonzero(np.isin(keys, one[2] * len(column) + one[3]))
+    queries, documents = other[0][other[2][shared]], other[1][other[3][shared]]
+    return list(zip(queries.tolist(), documents.tolist(), strict=True))
+
+
+def _pairs(data: Any) -> tuple[Any, Any, Any, Any] | None:
+    """Return ids of queries and documents, and the position of both for each judgement."""
     if isinstance(data, Judged):
-        return data._given_doc_ids is not None
-    return data.relevance is not None
-
-
-def _pairs(data: Any) -> dict[tuple[Any, Any], None]:
-    if isinstance(data, Judged):
-        rows, documents = data.row_groups, data.doc_ids
-    else:
-        rows = np.repeat(np.arange(data.n_queries), np.diff(data.relevance.indptr))
-        documents = data.document_ids[data.relevance.indices]
-    return dict.fromkeys(zip(data.query_ids[rows].tolist(), documents.tolist(), strict=True))
+        # Without ids of their own documents are numbered, and number 0 is no document.
+        if not data.has_doc_ids:
+            return None
+        names, places = np.unique(data.doc_ids, return_inverse=True)
+        return data.query_ids, names, data.row_groups, places
+    if data.relevance is None:
+        return None
+    rows = np.repeat(np.arange(data.n_queries), np.diff(data.relevance.indptr))
+    return data.query_ids, data.document_ids, rows, data.relevance.indices.astype(np.int64)
 
 
 def _active(data: Judged | Matches) -> NDArray[np.int64]:
@@ -216,17 +227,22 @@ def _shared_rows(train: Judged | Matches, test: Judged | Matches) -> int:
     if isinstance(train, Judged) and isinstance(test, Judged):
         known = set(_hashes(train.features).values())
         return sum(key in known for key in _hashes(test.features).values())
-    if not isinstance(train, Matching) or not isinstance(test, Matching):
-        return 0
-    if train.queries is None or test.queries is None:
-        return 0
     # One query in both is told as a query; here it is another one that looks the same.
-    named: dict[bytes, set[Any]] = {}
-    for row, key in _hashes(train.queries[_active(train)]).items():
-        named.setdefault(key, set()).add(train.query_ids[_active(train)[row]].item())
-    ids = test.query_ids[_active(test)]
-    rows = _hashes(test.queries[_active(test)]).items()
-    return sum(bool(named.get(key, set()) - {ids[row].item()}) for row, key in rows)
+    looks: dict[Any, set[Any]] = {}
+    for query, look in _looks(train):
+        looks.setdefault(look, set()).add(query)
+    return sum(bool(looks.get(look, set()) - {query}) for query, look in _looks(test))
+
+
+def _looks(data: Any) -> list[tuple[Any, Any]]:
+    """Return the id of each query that counts with what describes it, if something does."""
+    active = _active(data)
+    ids = data.query_ids[active].tolist()
+    if isinstance(data, TextCollection):
+        return [(one, data.query_texts[at]) for one, at in zip(ids, active, strict=True)]
+    if not isinstance(data, Matching) or data.queries is None:
+        return []
+    return [(ids[row], look) for row, look in _hashes(data.queries[active]).items()]
 
 
 def _hashes(features: Any) -> dict[int, bytes]:
@@ -243,7 +259,8 @@ def _hashes(features: Any) -> dict[int, bytes]:
 
 def _tell(found: Leakage, where: str, *, queries_may_return: bool) -> None:
     if queries_may_return:
-        found = dataclasses.replace(found, queries=[])
+        # All queries are in both parts by design, and so are those that look the same.
+        found = dataclasses.replace(found, queries=[], rows=0)
     if found:
         warnings.warn(
             f"{where}: training and test data share {found}; remove the duplicates first, or pass "

@@ -66,9 +66,8 @@ def _encoded(lines: Iterable[str]) -> bytes:
 
 
 def _letor(data: Judged) -> Iterator[str]:
-    named = data._given_doc_ids is not None
     _refuse_blanks(data.query_ids)
-    if named:
+    if data.has_doc_ids:
         _refuse_blanks(data.doc_ids)
     names = data.feature_ids.tolist()
     for row in range(data.n_rows):
@@ -82,7 +81,7 @@ def _letor(data: Judged) -> Iterator[str]:
         pairs = " ".join(
             f"{column}:{value}" for column, value in zip(columns, values.astype(str), strict=True)
         )
-        comment = f" #docid = {data.doc_ids[row]}" if named else ""
+        comment = f" #docid = {data.doc_ids[row]}" if data.has_doc_ids else ""
         query = data.query_ids[data.row_groups[row]]
         yield f"{data.grades[row]:.17g} qid:{query} {pairs}{comment}\n"
 

@@ -11,7 +11,14 @@ from typing import Any, ClassVar
 from ranking.contracts.reader import Reader
 from ranking.data.frames import ROLES, find_roles, matching_from_frame, pyarrow_module
 from ranking.data.matching import DUPLICATES, FeatureTable, Matching
-from ranking.data.readers.lines import Columns, head_lines, is_number, read_lines, refuse
+from ranking.data.readers.lines import (
+    Columns,
+    head_lines,
+    is_number,
+    read_lines,
+    refuse,
+    split_line,
+)
 from ranking.data.readers.trec import LATEST_GRADE
 from ranking.data.tables import Categories, Lists, Numbers, encode
 from ranking.errors import DataError, PartError
@@ -218,7 +225,7 @@ def _table(path: Path) -> tuple[Columns, dict[str, str]]:
     """Return the columns of a delimited file by their names, and their types if it has some."""
     lines = read_lines(path)
     split = _splitter(lines[0])
-    header = [name.strip() for name in split(lines[0])]
+    header = [name.strip() for name in split_line(path, 1, lines[0], split)]
     names = [_untyped(name) for name in header]
     types = {_untyped(name): name.rpartition(":")[2] for name in header if name != _untyped(name)}
     if len(set(names)) < len(names) or "" in names:

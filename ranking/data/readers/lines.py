@@ -63,6 +63,14 @@ def head_lines(head: bytes, limit: int = 5) -> list[str]:
     return [line.rstrip("\r") for line in whole if line.strip()][:limit]
 
 
+def split_line(path: Path, number: int, line: str, split: Callable[[str], list[str]]) -> list[str]:
+    """Return the cells of a line, or refuse it if its quotes do not match."""
+    try:
+        return split(line)
+    except csv.Error as error:
+        refuse(path, number, f"this is not a row of CSV ({error}); correct its quotes")
+
+
 class Columns:
     """The columns of a file of rows: of the same number everywhere, or refused.
 
@@ -89,10 +97,7 @@ class Columns:
         for number, line in enumerate(lines, start=first):
             if not line or line.isspace():
                 continue
-            try:
-                words = split(line)
-            except csv.Error as error:
-                refuse(path, number, f"this is not a row of CSV ({error}); correct its quotes")
+            words = split_line(path, number, line, split)
             if len(words) != width:
                 refuse(
                     path,

@@ -109,6 +109,8 @@ class Smart(Reader):
 
     def read(self, path: Path) -> TextCollection:
         """Read the whole folder."""
+        if not path.is_dir():
+            raise DataError(f"{path} is not a folder; name the one with the three files.")
         files = _smart_files(path)
         if any(len(found) != 1 for found in files):
             raise DataError(

@@ -1,5 +1,6 @@
 """Readers of texts, interactions and labelled collections: good files, defects and real data."""
 
+import contextlib
 import datetime
 import gzip
 import json
@@ -346,7 +347,7 @@ def test_frames(make):
     assert data.documents.toarray().tolist() == [[1.5, 1], [2.5, 0]]
 
 
-@pytest.mark.parametrize("make", [polars.DataFrame, pyarrow.table])
+@pytest.mark.parametrize("make", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
 def test_lists_and_dates_of_frames(make):
     table = features_from_frame(
         make({"id": [1, 2], "tags": [["x", "y", "x"], []], "on": [True, False]})
@@ -356,6 +357,14 @@ def test_lists_and_dates_of_frames(make):
     days = np.array(["1970-01-02", "1970-01-01", "1970-01-03"], "datetime64[us]")
     data = matching_from_frame(make(COLUMNS | {"time": days}))
     assert data.times.tolist() == [86400, 172800, 0]
+
+
+def test_categories_of_frames():
+    kinds = polars.Series(["x", "y"], dtype=polars.Enum(["y", "x"]))
+    table = features_from_frame(polars.DataFrame({"id": [1, 2], "kind": kinds}))
+    assert table.names.tolist() == ["kind=x", "kind=y"]
+    frame = pandas.DataFrame({"id": [1, 2], "kind": pandas.Categorical([3, 4])})
+    assert features_from_frame(frame).names.tolist() == ["kind=3", "kind=4"]
 
 
 def test_an_arrow_stream_is_enough():
@@ -574,3 +583,33 @@ def test_real_features(real_data, registry):
     data = read_any(path, f"parquet:user_features={users}", registry=registry)
     assert data.query_feature_ids[0] == "age"
     assert data.queries.toarray()[0, 0] == 24
+
+
+# --- whatever bytes come in ---------------------------------------------------------------------
+
+SEEDS = [
+    *(text.encode() for text in RECOGNISED.values()),
+    IMAGES,
+    b"PK\3\4",
+    b"PAR1",
+    b"ARROW1",
+    gzip.compress(b"1 0 a 1\n"),
+    zstandard.compress(b"1 0 a 1\n"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_bytes_are_read_or_refused_and_nothing_else(tmp_path_factory, registry, data):
+    content = bytearray(data.draw(st.sampled_from(SEEDS) | st.binary(max_size=60)))
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(content)))
+        content[at : at + data.draw(st.integers(0, 2))] = data.draw(
+            st.binary(max_size=3) | st.sampled_from([b"\n", b"\t", b" ", b":", b"nan", b'"', b"::"])
+        )
+    path = tmp_path_factory.mktemp("fuzz") / data.draw(st.sampled_from(["data", "data.npz"]))
+    path.write_bytes(bytes(content))
+    for name in ["auto", *registry.names("reader")]:
+        with contextlib.suppress(DataError):
+            read_any(path, name, registry=registry)

@@ -9,6 +9,7 @@ from scipy import sparse
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.split import by_time, leakage, leave_one_out, query_kfold
+from ranking.data.texts import TextCollection
 from ranking.errors import DataError, DataWarning
 
 
@@ -142,7 +143,9 @@ def test_numbered_documents_are_not_the_same_documents():
 def test_leakage_of_matching():
     features = sparse.csr_array(np.array([[1.0, 0], [1, 0], [0, 2]]))
     data = Matching(features, None, np.eye(3), query_ids=["a", "b", "c"])
-    with pytest.warns(DataWarning, match=r"share 1 rows of features; remove the duplicates"):
+    with pytest.warns(
+        DataWarning, match=r"share 1 rows of features or texts; remove the duplicates"
+    ):
         query_kfold(data, 3)
     query_kfold(data, 3, check=False)
     found = leakage(data, data)
@@ -150,3 +153,10 @@ def test_leakage_of_matching():
     assert found.rows == 2
     with pytest.raises(DataError, match="different kinds"):
         leakage(data, judged([1]))
+
+
+def test_leakage_of_texts():
+    one = TextCollection(["a"], ["same"], ["d"], ["text"], [[1]])
+    other = TextCollection(["b", "c"], ["same", "new"], ["d"], ["text"], [[1], [1]])
+    found = leakage(one, other)
+    assert (found.pairs, found.queries, found.rows) == ([], [], 1)
