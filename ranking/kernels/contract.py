@@ -69,7 +69,16 @@ what it dominates are a mixture of those below (weight p) and x_i (weight 1 - p)
     gradient  g = sum_i omega_i p_i (a - x_i)
     curvature h = sum_i omega_i p_i (v + (1 - p_i) (x_i - a)**2)
 
-`reference.py` is the normative text for the order of these operations: read it beside this one.
+Ranked lists
+------------
+Metrics are computed by list: one sort, then every measure that was asked for. The order is by
+score, highest first; -0.0 equals 0.0; among equal scores the lower place comes first. A *block*
+is the documents of one score. Relevant means a grade of `RELEVANT` or more. Counts are integers;
+sums run over the ranks from 0.0, and a product of gain and discount is rounded before it is added.
+Values are by list, so threads change nothing. :mod:`ranking.kernels.measures` has the arrays.
+
+`reference.py` and `reference_metrics.py` are the normative text for the order of these
+operations: read them beside this one.
 """
 
 from __future__ import annotations
@@ -121,6 +130,9 @@ CURVATURE_FLOOR: Final = 2.0**-40
 
 RADIUS_FLOOR: Final = 0.0625
 """Smallest radius of a Newton step, times the feature's range."""
+
+RELEVANT: Final = 1.0
+"""The grade from which a document is relevant, where a metric knows no degrees."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -314,3 +326,25 @@ class Loops(Protocol):
         newton: bool,
     ) -> None:
         """Do the same for sparse features, in time that follows the non-zeros."""
+
+    def ranked_metrics(
+        self,
+        group_ptr: Ints,
+        grades: Floats,
+        scores: Floats,
+        places: Ints,
+        unfound_ptr: Ints,
+        unfound_relevant: Ints,
+        gains: Floats,
+        unfound_gains: Floats,
+        discounts: Floats,
+        measures: Ints,
+        out: Floats,
+        tied: NDArray[np.uint8],
+        threads: int,
+    ) -> None:
+        """Fill out[q, m] with measure m of list q, NaN where there is nothing to measure.
+
+        The arrays are those of :class:`ranking.kernels.measures.RankedLists`. `tied`, given as
+        zeros, becomes 1 for each row whose score another row of its list has too.
+        """

@@ -18,6 +18,7 @@ from ranking.kernels.door import (
     check_pointer,
 )
 from ranking.kernels.lists import Lists
+from ranking.kernels.measures import RankedLists
 
 Columns: TypeAlias = Features | sp.csc_array
 """Features by column: a Fortran-contiguous array, or CSC."""
@@ -235,6 +236,32 @@ class Kernel:
                 bool(newton),
                 _threads(threads),
             )
+
+    # --- ranked lists ---
+
+    def ranked_metrics(
+        self, lists: RankedLists, measures: Ints, threads: int = 1
+    ) -> tuple[Floats, NDArray[np.uint8]]:
+        """Return a row of measures for each list, and which rows share their score."""
+        lists.check(measures)
+        out = np.empty((lists.n_lists, measures.shape[0]))
+        tied = np.zeros(lists.n_rows, dtype=np.uint8)
+        self.loops.ranked_metrics(
+            lists.group_ptr,
+            lists.grades,
+            lists.scores,
+            lists.places,
+            lists.unfound_ptr,
+            lists.unfound_relevant,
+            lists.gains,
+            lists.unfound_gains,
+            lists.discounts,
+            measures,
+            out,
+            tied,
+            _threads(threads),
+        )
+        return out, tied
 
 
 def _check_columns(

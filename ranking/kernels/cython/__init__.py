@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import cast
 
 from ranking.kernels.contract import Loops
-from ranking.kernels.cython import _cpu
+from ranking.kernels.cython import _cpu, _metrics
 
 
 def instruction_sets() -> list[str]:
@@ -16,7 +17,10 @@ def instruction_sets() -> list[str]:
 
 def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
-    return cast(Loops, importlib.import_module(f"{__name__}._loops_{instructions}"))
+    # Sorting and counting gain nothing from wider instructions, so metrics are built once.
+    loops = importlib.import_module(f"{__name__}._loops_{instructions}")
+    merged = SimpleNamespace(**vars(loops), ranked_metrics=_metrics.ranked_metrics)
+    return cast(Loops, merged)
 
 
 def best_loops() -> Loops:

@@ -1,0 +1,426 @@
+"""Measures of ranked lists, in C by Cython; see :mod:`ranking.kernels.reference_metrics`.
+
+The door has checked every array. One thread measures one list at a time, in scratch of its own.
+"""
+
+from cython.parallel cimport prange, threadid
+from libc.math cimport NAN
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+cdef enum:
+    # ranking.kernels.measures.Kind
+    NDCG = 0
+    MEAN_NDCG = 1
+    AVERAGE_PRECISION = 2
+    PRECISION = 3
+    RECALL = 4
+    RECIPROCAL_RANK = 5
+    R_PRECISION = 6
+    MEAN_RANK = 7
+    AUC = 8
+    PAIR_ERROR = 9
+    DOMINATION_ERROR = 10
+    ALL_PAIRS_ERROR = 11
+
+cdef enum:
+    FEW = 48  # so many are sorted faster by insertion than by counting bytes
+
+cdef double RELEVANT = 1.0
+cdef uint64_t SIGN = <uint64_t>1 << 63
+
+
+cdef struct Keyed:
+    # What is sorted: by key, and where it was.
+    uint64_t key
+    int64_t row
+
+
+cdef struct List:
+    # One list, best first, and the scratch of the thread that measures it.
+    Py_ssize_t n
+    int64_t found  # relevant documents of the list
+    int64_t relevant  # and with those that it lacks
+    Keyed *order
+    Keyed *spare
+    double *grades
+    double *gains
+    double *best
+    int64_t *ends  # of the block of each place
+    int64_t *levels
+    int64_t *tree
+
+
+cdef inline uint64_t bits_of(double value) noexcept nogil:
+    cdef uint64_t bits
+    memcpy(&bits, &value, sizeof(bits))
+    return bits
+
+
+cdef inline uint64_t descending(double value) noexcept nogil:
+    # Keys rise as values fall. Adding 0.0 turns -0.0 into 0.0.
+    cdef uint64_t bits = bits_of(value + 0.0)
+    return bits if bits & SIGN else ~bits & ~SIGN
+
+
+cdef inline double value_of(uint64_t key) noexcept nogil:
+    # The inverse of `descending`.
+    cdef double value
+    cdef uint64_t bits = key if key & SIGN else ~key & ~SIGN
+    memcpy(&value, &bits, sizeof(value))
+    return value
+
+
+cdef void sort(Keyed *items, Keyed *spare, Py_ssize_t n) noexcept nogil:
+    # Stable, by key: insertion for a few, else a pass for each byte in which keys differ.
+    cdef Py_ssize_t i, j
+    cdef uint64_t differs = 0
+    cdef Keyed item
+    cdef Keyed *source = items
+    cdef Keyed *target = spare
+    cdef Py_ssize_t starts[256]
+    cdef Py_ssize_t total, count
+    cdef int shift
+    if n <= FEW:
+        for i in range(1, n):
+            item = items[i]
+            j = i
+            while j > 0 and items[j - 1].key > item.key:
+                items[j] = items[j - 1]
+                j -= 1
+            items[j] = item
+        return
+    for i in range(1, n):
+        differs |= items[i].key ^ items[0].key
+    for shift in range(0, 64, 8):
+        if not (differs >> shift) & 255:
+            continue
+        memset(starts, 0, sizeof(starts))
+        for i in range(n):
+            starts[(source[i].key >> shift) & 255] += 1
+        total = 0
+        for i in range(256):
+            count = starts[i]
+            starts[i] = total
+            total += count
+        for i in range(n):
+            j = <Py_ssize_t>((source[i].key >> shift) & 255)
+            target[starts[j]] = source[i]
+            starts[j] += 1
+        source, target = target, source
+    if source != items:
+        memcpy(items, source, n * sizeof(Keyed))
+
+
+cdef void rank(
+    List *one, const double *scores, const int64_t *places, uint8_t *tied
+) noexcept nogil:
+    # Sort the rows by score, and the tied by place; find the blocks.
+    cdef Py_ssize_t i, start, stop
+    cdef uint64_t key
+    for i in range(one.n):
+        one.order[i].key = descending(scores[i])
+        one.order[i].row = i
+    sort(one.order, one.spare, one.n)
+    start = 0
+    while start < one.n:
+        key = one.order[start].key
+        stop = start + 1
+        while stop < one.n and one.order[stop].key == key:
+            stop += 1
+        if stop - start > 1:
+            for i in range(start, stop):
+                tied[one.order[i].row] = 1
+            if places != NULL:
+                for i in range(start, stop):
+                    one.order[i].key = <uint64_t>places[one.order[i].row] ^ SIGN
+                sort(one.order + start, one.spare, stop - start)
+        for i in range(start, stop):
+            one.ends[i] = stop
+        start = stop
+
+
+cdef Py_ssize_t best_first(
+    List *one, const double *gains, const double *unfound, Py_ssize_t lacking
+) noexcept nogil:
+    # Fill `best` with the positive gains, largest first; return how many there are.
+    cdef Py_ssize_t i, count = 0
+    cdef double gain
+    for i in range(one.n + lacking):
+        gain = gains[i] if i < one.n else unfound[i - one.n]
+        if gain > 0.0:
+            one.spare[count].key = descending(gain)
+            count += 1
+    # The order of the rows is kept in `order`, so the second half of `spare` is the scratch.
+    sort(one.spare, one.spare + one.n + lacking, count)
+    for i in range(count):
+        one.best[i] = value_of(one.spare[i].key)
+    return count
+
+
+cdef void place_gains(List *one, const double *gains, bint shared) noexcept nogil:
+    # Fill `gains` by place; tied places each get the mean of their block if ties are shared.
+    cdef Py_ssize_t i, start = 0, stop
+    cdef double total
+    for i in range(one.n):
+        one.gains[i] = gains[one.order[i].row]
+    while shared and start < one.n:
+        stop = one.ends[start]
+        total = 0.0
+        for i in range(start, stop):
+            total += one.gains[i]
+        total = total / <double>(stop - start)
+        for i in range(start, stop):
+            one.gains[i] = total
+        start = stop
+
+
+cdef double ndcg(
+    const List *one, Py_ssize_t gainful, const double *discounts, int64_t cutoff, bint short_
+) noexcept nogil:
+    cdef double found = 0.0, ideal = 0.0
+    cdef Py_ssize_t i
+    cdef Py_ssize_t places = one.n if cutoff == 0 else min(<Py_ssize_t>cutoff, one.n)
+    cdef Py_ssize_t ideals = gainful if cutoff == 0 else min(<Py_ssize_t>cutoff, gainful)
+    if gainful == 0:
+        return NAN
+    if short_ and one.n < cutoff:
+        return 0.0
+    for i in range(places):
+        found += one.gains[i] * discounts[i]
+    for i in range(ideals):
+        ideal += one.best[i] * discounts[i]
+    return found / ideal
+
+
+cdef double mean_ndcg(
+    const List *one, Py_ssize_t gainful, const double *discounts
+) noexcept nogil:
+    cdef double found = 0.0, ideal = 0.0, total = 0.0
+    cdef Py_ssize_t i
+    if gainful == 0:
+        return NAN
+    for i in range(one.n):
+        found += one.gains[i] * discounts[i]
+        if i < gainful:
+            ideal += one.best[i] * discounts[i]
+        total += found / ideal
+    return total / <double>one.n if one.n else 0.0
+
+
+cdef double average_precision(const List *one) noexcept nogil:
+    cdef double total = 0.0
+    cdef int64_t count = 0
+    cdef Py_ssize_t i
+    for i in range(one.n):
+        if one.grades[i] >= RELEVANT:
+            count += 1
+            total += <double>count / <double>(i + 1)
+    return total / <double>one.relevant
+
+
+cdef double reciprocal_rank(const List *one, int64_t cutoff) noexcept nogil:
+    cdef Py_ssize_t i, places = one.n if cutoff == 0 else min(<Py_ssize_t>cutoff, one.n)
+    for i in range(places):
+        if one.grades[i] >= RELEVANT:
+            return 1.0 / <double>(i + 1)
+    return 0.0
+
+
+cdef inline int64_t relevant_within(
+    const List *one, Py_ssize_t start, Py_ssize_t stop
+) noexcept nogil:
+    cdef int64_t count = 0
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        count += one.grades[i] >= RELEVANT
+    return count
+
+
+cdef double hits(const List *one, int64_t cutoff, bint shared) noexcept nogil:
+    cdef Py_ssize_t start = 0, stop, places = min(<Py_ssize_t>cutoff, one.n)
+    cdef int64_t within
+    cdef double total = 0.0
+    if not shared:
+        return <double>relevant_within(one, 0, places)
+    while start < places:
+        stop = one.ends[start]
+        within = min(stop, places) - start
+        total += <double>(relevant_within(one, start, stop) * within) / <double>(stop - start)
+        start = stop
+    return total
+
+
+cdef double mean_rank(const List *one, bint shared) noexcept nogil:
+    cdef int64_t twice = 0
+    cdef Py_ssize_t i, start = 0
+    for i in range(one.n):
+        if one.ends[start] == i:
+            start = i
+        if one.grades[i] >= RELEVANT:
+            twice += start + one.ends[i] + 1 if shared else 2 * (i + 1)
+    return <double>twice / <double>(2 * one.found) if one.found else NAN
+
+
+cdef double area(const List *one, int64_t kind) noexcept nogil:
+    cdef int64_t right = 0, tied = 0, above = 0, good, bad
+    cdef int64_t pairs = one.found * (<int64_t>one.n - one.found)
+    cdef Py_ssize_t start = 0, stop
+    if pairs == 0:
+        return NAN
+    while start < one.n:
+        stop = one.ends[start]
+        good = relevant_within(one, start, stop)
+        bad = stop - start - good
+        right += above * bad
+        tied += good * bad
+        above += good
+        start = stop
+    if kind == AUC:
+        return <double>(2 * right + tied) / <double>(2 * pairs)
+    return <double>(pairs - right) / <double>pairs
+
+
+cdef double pair_error(List *one) noexcept nogil:
+    # A Fenwick tree over the levels of grades counts the lower ones met so far.
+    cdef int64_t wrong = 0, pairs, same = 0, levels = 0
+    cdef Py_ssize_t i, at, start = 0, stop, n = one.n
+    for i in range(n):
+        one.spare[i].key = ~descending(one.grades[i])
+        one.spare[i].row = i
+    sort(one.spare, one.spare + n, n)
+    pairs = (<int64_t>n * (n - 1)) // 2
+    for i in range(n):
+        if i > 0 and one.spare[i].key != one.spare[i - 1].key:
+            levels += 1
+            same = 0
+        pairs -= same
+        same += 1
+        one.levels[one.spare[i].row] = levels
+    if pairs <= 0:
+        return NAN
+    memset(one.tree, 0, (levels + 2) * sizeof(int64_t))
+    while start < n:
+        stop = one.ends[start]
+        for i in range(start, stop):
+            at = one.levels[i] + 1
+            while at <= levels + 1:
+                one.tree[at] += 1
+                at += at & -at
+        for i in range(start, stop):
+            at = one.levels[i]
+            while at > 0:
+                wrong += one.tree[at]
+                at -= at & -at
+        start = stop
+    return <double>wrong / <double>pairs
+
+
+cdef double domination_error(const List *one) noexcept nogil:
+    cdef int64_t wrong = 0, dominating = 0
+    cdef Py_ssize_t i, start = 0, stop
+    cdef double bottom, lowest
+    if one.n == 0:
+        return NAN
+    bottom = lowest = one.grades[0]
+    for i in range(1, one.n):
+        bottom = min(bottom, one.grades[i])
+    while start < one.n:
+        stop = one.ends[start]
+        for i in range(start, stop):
+            lowest = min(lowest, one.grades[i])
+        for i in range(start, stop):
+            dominating += one.grades[i] > bottom
+            wrong += one.grades[i] > lowest
+        start = stop
+    return <double>wrong / <double>dominating if dominating else NAN
+
+
+cdef double measure(List *one, int64_t kind, int64_t cutoff, bint shared) noexcept nogil:
+    # All measures without gains.
+    if kind == PAIR_ERROR:
+        return pair_error(one)
+    if kind == DOMINATION_ERROR:
+        return domination_error(one)
+    if kind == AUC or kind == ALL_PAIRS_ERROR:
+        return area(one, kind)
+    if kind == MEAN_RANK:
+        return mean_rank(one, shared)
+    if one.relevant == 0:
+        return NAN
+    if kind == AVERAGE_PRECISION:
+        return average_precision(one)
+    if kind == RECIPROCAL_RANK:
+        return reciprocal_rank(one, cutoff)
+    if kind == R_PRECISION:
+        return hits(one, one.relevant, shared) / <double>one.relevant
+    return hits(one, cutoff, shared) / <double>(one.relevant if kind == RECALL else cutoff)
+
+
+def ranked_metrics(
+    const int64_t[::1] group_ptr, const double[::1] grades, const double[::1] scores,
+    const int64_t[::1] places, const int64_t[::1] unfound_ptr,
+    const int64_t[::1] unfound_relevant, const double[:, ::1] gains,
+    const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
+    const int64_t[:, ::1] measures, double[:, ::1] out, uint8_t[::1] tied, int threads,
+):
+    """Fill out[q, m] with measure m of list q, and `tied` with which rows share their score."""
+    cdef Py_ssize_t q, lists = group_ptr.shape[0] - 1
+    cdef Py_ssize_t most = max(np.diff(group_ptr).max(initial=0), 1)
+    cdef Py_ssize_t all_ = max((np.diff(group_ptr) + np.diff(unfound_ptr)).max(initial=0), 1)
+    cdef int crew = max(1, min(threads, <int>min(lists, 1024)))
+    cdef uint64_t[:, ::1] keyed = np.empty((crew, 2 * (most + 2 * all_)), dtype=np.uint64)
+    cdef double[:, ::1] reals = np.empty((crew, 2 * most + all_))
+    cdef int64_t[:, ::1] integers = np.empty((crew, 3 * most + 2), dtype=np.int64)
+    cdef const int64_t *placed = &places[0] if places.shape[0] else NULL
+    with nogil:
+        for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=crew):
+            measure_list(
+                q, &group_ptr[0], &grades[0], &scores[0], placed, &unfound_ptr[0],
+                unfound_relevant[q], gains, unfound_gains, discounts, measures, &out[q, 0],
+                &tied[0], <Keyed *>&keyed[threadid(), 0], &reals[threadid(), 0],
+                &integers[threadid(), 0], most, all_,
+            )
+
+
+cdef void measure_list(
+    Py_ssize_t q, const int64_t *group_ptr, const double *grades, const double *scores,
+    const int64_t *places, const int64_t *unfound_ptr, int64_t lacking,
+    const double[:, ::1] gains, const double[:, ::1] unfound_gains,
+    const double[:, ::1] discounts, const int64_t[:, ::1] measures, double *out, uint8_t *tied,
+    Keyed *keyed, double *reals, int64_t *integers, Py_ssize_t most, Py_ssize_t all_,
+) noexcept nogil:
+    cdef List one
+    cdef Py_ssize_t i, m, gainful = 0, first = group_ptr[q], lost = unfound_ptr[q]
+    cdef int64_t kind, table = -1, gain
+    cdef bint shared, were_shared = False
+    one.n = group_ptr[q + 1] - first
+    one.order, one.spare = keyed, keyed + most
+    one.grades, one.gains, one.best = reals, reals + most, reals + 2 * most
+    one.ends, one.levels, one.tree = integers, integers + most, integers + 2 * most
+    rank(&one, scores + first, places + first if places != NULL else NULL, tied + first)
+    for i in range(one.n):
+        one.grades[i] = grades[first + one.order[i].row]
+    one.found = relevant_within(&one, 0, one.n)
+    one.relevant = one.found + lacking
+    for m in range(measures.shape[0]):
+        kind, gain, shared = measures[m, 0], measures[m, 2], measures[m, 4] != 0
+        if kind != NDCG and kind != MEAN_NDCG:
+            out[m] = measure(&one, kind, measures[m, 1], shared)
+            continue
+        if gain != table:
+            gainful = best_first(
+                &one, &gains[gain, 0] + first, &unfound_gains[gain, 0] + lost,
+                unfound_ptr[q + 1] - lost,
+            )
+        if gain != table or shared != were_shared:
+            place_gains(&one, &gains[gain, 0] + first, shared)
+        table, were_shared = gain, shared
+        if kind == NDCG:
+            out[m] = ndcg(
+                &one, gainful, &discounts[measures[m, 3], 0], measures[m, 1], measures[m, 5] != 0
+            )
+        else:
+            out[m] = mean_ndcg(&one, gainful, &discounts[measures[m, 3], 0])

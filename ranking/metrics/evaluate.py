@@ -1,0 +1,241 @@
+"""Many metrics of the same lists at once: each list is sorted once, in the kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.metric import Metric
+from ranking.data.checks import Ids
+from ranking.data.judged import Judged
+from ranking.data.trec import JudgedRun
+from ranking.errors import DataError, PartError
+from ranking.kernels.contract import RELEVANT
+from ranking.kernels.kernel import Kernel
+from ranking.kernels.measures import RankedLists
+from ranking.kernels.select import get_kernel
+from ranking.metrics.ranked import Floats, Measure, RankedMetric
+
+Ints = NDArray[np.int64]
+Values = dict[str, Floats]
+
+
+def evaluate(
+    metrics: Sequence[Metric],
+    data: Judged,
+    scores: Floats,
+    kernel: str | Kernel | None = "auto",
+    threads: int = 1,
+) -> Values:
+    """Measure scores.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    data : Judged
+    scores : array
+        One a stored row of `data`.
+    kernel : str or Kernel
+    threads : int
+
+    Returns
+    -------
+    dict
+        The values of each metric by its spelled-out name, one a query in the order of
+        ``data.query_ids``; NaN marks a skipped query.
+    """
+    ranked = {m.spelled(): m.measure() for m in metrics if isinstance(m, RankedMetric)}
+    lists = _Lists(
+        query_ids=data.query_ids,
+        group_ptr=data.group_ptr,
+        grades=data.grades,
+        scores=_checked(data, scores),
+        unfound_ptr=np.zeros(data.n_queries + 1, np.int64),
+        unfound_grades=np.empty(0),
+        id_ranks=lambda rows: data.doc_ranks[rows],
+    )
+    values = _measured(ranked, lists, get_kernel(kernel), threads) if ranked else {}
+    return {
+        m.spelled(): values[m.spelled()]
+        if isinstance(m, RankedMetric)
+        else m.per_query(data, scores)
+        for m in metrics
+    }
+
+
+def evaluate_run(
+    metrics: Sequence[Metric],
+    run: JudgedRun,
+    kernel: str | Kernel | None = "auto",
+    threads: int = 1,
+) -> Values:
+    """Measure a run against judgements, as trec_eval does.
+
+    Documents that nobody judged are not relevant (grade 0) and keep their rank. Judged documents
+    that the run lacks count in the ideal gain and in the number of relevant documents; metrics of
+    pairs and the mean rank are about the documents of the list only. A query that the run lacks
+    is NaN.
+
+    Parameters and what is returned are those of `evaluate`; the order is that of ``run.query_ids``.
+    """
+    for metric in metrics:
+        if not isinstance(metric, RankedMetric):
+            raise PartError(
+                f"metric {metric.name!r} measures judged data, not runs; leave it out, or "
+                "evaluate a model."
+            )
+    lists = _Lists(
+        query_ids=run.query_ids,
+        group_ptr=run.group_ptr,
+        grades=np.nan_to_num(run.grades, nan=0.0),
+        scores=run.scores,
+        unfound_ptr=run.unfound_ptr,
+        unfound_grades=run.unfound_grades,
+        # NumPy compares code points, and UTF-8 keeps their order: the order of strcmp.
+        id_ranks=lambda rows: np.unique(
+            run.document_ids[rows].astype(np.str_), return_inverse=True
+        )[1].astype(np.int64),
+    )
+    ranked = {m.spelled(): m.measure() for m in metrics if isinstance(m, RankedMetric)}
+    values = _measured(ranked, lists, get_kernel(kernel), threads)
+    for column in values.values():
+        column[run.missing] = np.nan
+    return values
+
+
+def mean(values: Floats) -> float:
+    """Return the mean over the queries that are not skipped."""
+    kept = values[~np.isnan(values)]
+    return float(kept.mean()) if kept.size else float("nan")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lists:
+    """Ranked lists before gains and discounts; `id_ranks` orders the document ids of rows."""
+
+    query_ids: Ids
+    group_ptr: Ints
+    grades: Floats
+    scores: Floats
+    unfound_ptr: Ints
+    unfound_grades: Floats
+    id_ranks: Callable[[Ints], Ints]
+
+
+def _checked(data: Judged, scores: Floats) -> Floats:
+    values = np.asarray(scores)
+    if values.shape != (data.n_rows,):
+        raise DataError(
+            f"scores have shape {values.shape} and the data {data.n_rows} rows; give one a row."
+        )
+    if np.isnan(values).any():
+        row = int(np.argmax(np.isnan(values)))
+        raise DataError(
+            f"scores: row {row} (query {data.query_ids[data.row_groups[row]]}) is NaN and has no "
+            "place in a ranking; look at the model that gave it."
+        )
+    return values
+
+
+def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threads: int) -> Values:
+    gains = sorted({m.gain for m in measures.values() if m.gain})
+    discounts = sorted({m.discount for m in measures.values() if m.discount})
+    relevant = np.concatenate(([0], np.cumsum(lists.unfound_grades >= RELEVANT)))
+    sizes = np.diff(lists.group_ptr) + np.diff(lists.unfound_ptr)
+    arrays = RankedLists(
+        group_ptr=lists.group_ptr,
+        grades=lists.grades,
+        scores=lists.scores,
+        places=np.empty(0, np.int64),
+        unfound_ptr=lists.unfound_ptr,
+        unfound_relevant=np.diff(relevant[lists.unfound_ptr]),
+        gains=np.empty((len(gains), lists.grades.size)),
+        unfound_gains=np.empty((len(gains), lists.unfound_grades.size)),
+        discounts=_discounts(discounts, int(sizes.max(initial=0))),
+    )
+    for table, gain in enumerate(gains):
+        _fill_gains(lists, gain, arrays.gains[table], arrays.unfound_gains[table])
+    values: Values = {}
+    for (precision, by_id), names in _sorts(measures).items():
+        rows = [
+            (
+                m.kind,
+                m.cutoff,
+                _at(gains, m.gain),
+                _at(discounts, m.discount),
+                m.ties == "average",
+                m.short,
+            )
+            for m in (measures[name] for name in names)
+        ]
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
+            rounded = lists.scores.astype(precision).astype(np.float64)
+        sort = dataclasses.replace(arrays, scores=rounded)
+        asked = np.array(rows, dtype=np.int64)
+        out, tied = kernel.ranked_metrics(sort, asked, threads)
+        if by_id and tied.any():
+            # Ids are compared only where it matters: that is slow, and ties may be few.
+            among = np.flatnonzero(tied)
+            places = np.zeros(tied.size, np.int64)
+            places[among] = -lists.id_ranks(among)
+            out, _ = kernel.ranked_metrics(dataclasses.replace(sort, places=places), asked, threads)
+        for name, column in zip(names, out.T, strict=True):
+            zero = measures[name].empty == "zero"
+            values[name] = np.nan_to_num(column, nan=0.0) if zero else column.copy()
+    return values
+
+
+def _sorts(measures: dict[str, Measure]) -> dict[tuple[str, bool], list[str]]:
+    """Gather the metrics that need the same order; by precision, and whether ids break ties."""
+    sorts: dict[tuple[str, bool], list[str]] = {}
+    for name, m in measures.items():
+        if m.ties:
+            sorts.setdefault((m.scores, m.ties == "docid"), []).append(name)
+    for name, m in measures.items():
+        if not m.ties:
+            by_id = (m.scores, False) not in sorts and (m.scores, True) in sorts
+            sorts.setdefault((m.scores, by_id), []).append(name)
+    return sorts
+
+
+def _at(words: list[str], word: str) -> int:
+    return words.index(word) if word else 0
+
+
+def _fill_gains(lists: _Lists, gain: str, gains: Floats, unfound_gains: Floats) -> None:
+    totals = np.zeros(lists.group_ptr.size - 1)
+    for grades, ptr, out in (
+        (lists.grades, lists.group_ptr, gains),
+        (lists.unfound_grades, lists.unfound_ptr, unfound_gains),
+    ):
+        np.maximum(grades, 0.0, out=out)
+        with np.errstate(over="ignore"):
+            if gain == "exp2":
+                np.exp2(out, out=out)
+                out -= 1.0
+            full = np.flatnonzero(np.diff(ptr))
+            totals[full] += np.add.reduceat(out, ptr[full]) if full.size else 0.0
+    if not np.isfinite(totals).all():
+        query = int(np.argmin(np.isfinite(totals)))
+        largest = max(
+            grades[ptr[query] : ptr[query + 1]].max(initial=0.0)
+            for grades, ptr in (
+                (lists.grades, lists.group_ptr),
+                (lists.unfound_grades, lists.unfound_ptr),
+            )
+        )
+        raise DataError(
+            f"query {lists.query_ids[query]} has grade {largest:g}, whose gain is beyond float64 "
+            f"with gain={gain}; use gain=linear or smaller grades."
+        )
+
+
+def _discounts(words: list[str], longest: int) -> Floats:
+    ranks = np.arange(1, longest + 1)
+    tables = np.empty((len(words), longest))
+    for table, word in zip(tables, words, strict=True):
+        table[:] = 1.0 / np.log2(ranks + 1 if word == "log2" else np.maximum(ranks, 2))
+    return tables
