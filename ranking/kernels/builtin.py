@@ -11,6 +11,7 @@ def reference_kernel() -> Kernel:
     """Return the reference kernel."""
     loops = SimpleNamespace(**vars(reference))
     loops.contract = reference.describe
+    loops.rank_lists = reference_metrics.rank_lists
     loops.ranked_metrics = reference_metrics.ranked_metrics
     return Kernel("reference", loops, metadata.version("ranking"))
 

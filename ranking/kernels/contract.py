@@ -71,11 +71,10 @@ what it dominates are a mixture of those below (weight p) and x_i (weight 1 - p)
 
 Ranked lists
 ------------
-Metrics are computed by list: one sort, then every measure that was asked for. The order is by
-score, highest first; -0.0 equals 0.0; among equal scores the lower place comes first. A *block*
-is the documents of one score. Relevant means a grade of `RELEVANT` or more. Counts are integers;
-sums run over the ranks from 0.0, and a product of gain and discount is rounded before it is added.
-Values are by list, so threads change nothing. :mod:`ranking.kernels.measures` has the arrays.
+A list is sorted once, by score, highest first (-0.0 equals 0.0); then every measure that was asked
+for is computed from that order. A *block* is the documents of one score. Relevant means a grade
+of `RELEVANT` or more. Counts are integers; sums run over the ranks from 0.0, and a product of gain
+and discount is rounded before it is added. Values are by list, so threads change nothing.
 
 `reference.py` and `reference_metrics.py` are the normative text for the order of these
 operations: read them beside this one.
@@ -327,12 +326,26 @@ class Loops(Protocol):
     ) -> None:
         """Do the same for sparse features, in time that follows the non-zeros."""
 
+    def rank_lists(
+        self,
+        group_ptr: Ints,
+        scores: Floats,
+        order: Ints,
+        tied: NDArray[np.uint8],
+        threads: int,
+    ) -> None:
+        """Sort the rows of each list by score, highest first; equal scores keep their order.
+
+        Fills `order` with the row at each place, and `tied` with 1 where a place has the score of
+        the place before it in its list, else 0.
+        """
+
     def ranked_metrics(
         self,
         group_ptr: Ints,
         grades: Floats,
-        scores: Floats,
-        places: Ints,
+        order: Ints,
+        tied: NDArray[np.uint8],
         unfound_ptr: Ints,
         unfound_relevant: Ints,
         gains: Floats,
@@ -340,11 +353,9 @@ class Loops(Protocol):
         discounts: Floats,
         measures: Ints,
         out: Floats,
-        tied: NDArray[np.uint8],
         threads: int,
     ) -> None:
         """Fill out[q, m] with measure m of list q, NaN where there is nothing to measure.
 
-        The arrays are those of :class:`ranking.kernels.measures.RankedLists`. `tied`, given as
-        zeros, becomes 1 for each row whose score another row of its list has too.
+        The arrays are those of :class:`ranking.kernels.measures.RankedLists`.
         """

@@ -239,18 +239,29 @@ class Kernel:
 
     # --- ranked lists ---
 
-    def ranked_metrics(
-        self, lists: RankedLists, measures: Ints, threads: int = 1
-    ) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return a row of measures for each list, and which rows share their score."""
+    def rank_lists(
+        self, group_ptr: Ints, scores: Floats, threads: int = 1
+    ) -> tuple[Ints, NDArray[np.uint8]]:
+        """Return the row at each place, best first by list, and which places are tied."""
+        check_array("scores", scores, ("float64",), (None,))
+        check_array("group_ptr", group_ptr, ("int64",), (None,))
+        check_pointer("group_ptr", group_ptr, ("int64",), group_ptr.size - 1, scores.size)
+        if np.isnan(scores).any():
+            raise ValueError("scores must not be NaN, which has no place in an order.")
+        order = np.empty(scores.size, dtype=np.int64)
+        tied = np.empty(scores.size, dtype=np.uint8)
+        self.loops.rank_lists(group_ptr, scores, order, tied, _threads(threads))
+        return order, tied
+
+    def ranked_metrics(self, lists: RankedLists, measures: Ints, threads: int = 1) -> Floats:
+        """Return a row of measures for each list."""
         lists.check(measures)
         out = np.empty((lists.n_lists, measures.shape[0]))
-        tied = np.zeros(lists.n_rows, dtype=np.uint8)
         self.loops.ranked_metrics(
             lists.group_ptr,
             lists.grades,
-            lists.scores,
-            lists.places,
+            lists.order,
+            lists.tied,
             lists.unfound_ptr,
             lists.unfound_relevant,
             lists.gains,
@@ -258,10 +269,9 @@ class Kernel:
             lists.discounts,
             measures,
             out,
-            tied,
             _threads(threads),
         )
-        return out, tied
+        return out
 
 
 def _check_columns(

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.kernels.contract import Floats, Ints
 from ranking.kernels.door import check_array, check_pointer
@@ -38,16 +39,18 @@ class Kind(IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class RankedLists:
-    """Lists of documents with grades and scores.
+    """Lists of graded documents, in the order in which they are ranked.
 
     Attributes
     ----------
     group_ptr : int64 (lists + 1)
         List q has the rows ``group_ptr[q]:group_ptr[q + 1]``.
-    grades, scores : float64 (rows)
-        Grades are finite, scores not NaN.
-    places : int64 (rows) or (0)
-        Among equal scores the lower place comes first; without places, the lower row.
+    grades : float64 (rows)
+        Finite.
+    order : int64 (rows)
+        The row at each place, list by list and best first.
+    tied : uint8 (rows)
+        Not 0 if a place has the score of the place before it in its list.
     unfound_ptr : int64 (lists + 1)
         Documents that were judged and are not in the list, by list in the same way.
     unfound_relevant : int64 (lists)
@@ -61,8 +64,8 @@ class RankedLists:
 
     group_ptr: Ints
     grades: Floats
-    scores: Floats
-    places: Ints
+    order: Ints
+    tied: NDArray[np.uint8]
     unfound_ptr: Ints
     unfound_relevant: Ints
     gains: Floats
@@ -82,11 +85,12 @@ class RankedLists:
     def check(self, measures: Ints) -> None:
         """Refuse arrays that the loop could not trust, and measures that are not."""
         check_array("grades", self.grades, ("float64",), (None,))
-        check_array("scores", self.scores, ("float64",), (self.n_rows,))
+        check_array("order", self.order, ("int64",), (self.n_rows,))
+        check_array("tied", self.tied, ("uint8",), (self.n_rows,))
         check_array("group_ptr", self.group_ptr, ("int64",), (None,))
         check_pointer("group_ptr", self.group_ptr, ("int64",), self.n_lists, self.n_rows)
-        placed = self.n_rows if np.size(self.places) else 0
-        check_array("places", self.places, ("int64",), (placed,))
+        if self.n_rows and not 0 <= self.order.min() <= self.order.max() < self.n_rows:
+            raise ValueError(f"order must have rows, in 0..{self.n_rows - 1}.")
         check_array("gains", self.gains, ("float64",), (None, self.n_rows))
         tables = self.gains.shape[0]
         check_array("unfound_gains", self.unfound_gains, ("float64",), (tables, None))
@@ -102,8 +106,8 @@ class RankedLists:
             raise ValueError(
                 f"discounts has {self.discounts.shape[1]} ranks and the longest list {longest}."
             )
-        if np.isnan(self.scores).any() or not np.isfinite(self.grades).all():
-            raise ValueError("scores must not be NaN, and grades must be finite.")
+        if not np.isfinite(self.grades).all():
+            raise ValueError("grades must be finite.")
         _check_measures(measures, tables, self.discounts.shape[0])
 
 

@@ -38,11 +38,22 @@ class Sorted:
         return [grade >= RELEVANT for grade in self.grades]
 
 
+def rank_lists(
+    group_ptr: Ints, scores: Floats, order: Ints, tied: NDArray[np.uint8], threads: int
+) -> None:
+    """Sort each list by score, highest first."""
+    for start, stop in pairwise(group_ptr):
+        rows = np.argsort(-scores[start:stop], kind="stable") + start
+        order[start:stop] = rows
+        tied[start : start + 1] = 0
+        tied[start + 1 : stop] = scores[rows[1:]] == scores[rows[:-1]]
+
+
 def ranked_metrics(
     group_ptr: Ints,
     grades: Floats,
-    scores: Floats,
-    places: Ints,
+    order: Ints,
+    tied: NDArray[np.uint8],
     unfound_ptr: Ints,
     unfound_relevant: Ints,
     gains: Floats,
@@ -50,30 +61,24 @@ def ranked_metrics(
     discounts: Floats,
     measures: Ints,
     out: Floats,
-    tied: NDArray[np.uint8],
     threads: int,
 ) -> None:
-    """Fill out[q, m] with measure m of list q, and `tied` with which rows share their score."""
+    """Fill out[q, m] with measure m of list q."""
     for q in range(group_ptr.size - 1):
-        rows = np.arange(group_ptr[q], group_ptr[q + 1])
+        start, stop = group_ptr[q : q + 2].tolist()
+        rows = order[start:stop]
         lacks = slice(unfound_ptr[q], unfound_ptr[q + 1])
-        keys = (places[rows],) if places.size else ()
-        rows = rows[np.lexsort((*keys, -scores[rows]))]
-        placed = scores[rows]
-        cuts = np.flatnonzero(placed[1:] != placed[:-1]) + 1
-        blocks = list(pairwise([0, *cuts.tolist(), rows.size])) if rows.size else []
-        for start, stop in blocks:
-            tied[rows[start:stop]] = stop - start > 1
+        heads = (np.flatnonzero(tied[start + 1 : stop] == 0) + 1).tolist()
         best = [
-            sorted((gain for gain in [*table[rows], *lost[lacks]] if gain > 0.0), reverse=True)
+            sorted((gain for gain in (*table[rows], *lost[lacks]) if gain > 0.0), reverse=True)
             for table, lost in zip(gains, unfound_gains, strict=True)
         ]
         one = Sorted(
             grades[rows].tolist(),
-            blocks,
+            list(pairwise([0, *heads, stop - start])) if stop > start else [],
             int(unfound_relevant[q]),
             gains[:, rows].tolist(),
-            [[float(gain) for gain in table] for table in best],
+            [list(map(float, table)) for table in best],
             discounts.tolist(),
         )
         out[q] = [measure(one, *row) for row in measures.tolist()]

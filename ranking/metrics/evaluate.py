@@ -148,8 +148,8 @@ def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threa
     arrays = RankedLists(
         group_ptr=lists.group_ptr,
         grades=lists.grades,
-        scores=lists.scores,
-        places=np.empty(0, np.int64),
+        order=np.empty(0, np.int64),
+        tied=np.empty(0, np.uint8),
         unfound_ptr=lists.unfound_ptr,
         unfound_relevant=np.diff(relevant[lists.unfound_ptr]),
         gains=np.empty((len(gains), lists.grades.size)),
@@ -171,21 +171,29 @@ def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threa
             )
             for m in (measures[name] for name in names)
         ]
-        with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
-            rounded = lists.scores.astype(precision).astype(np.float64)
-        sort = dataclasses.replace(arrays, scores=rounded)
-        asked = np.array(rows, dtype=np.int64)
-        out, tied = kernel.ranked_metrics(sort, asked, threads)
-        if by_id and tied.any():
-            # Ids are compared only where it matters: that is slow, and ties may be few.
-            among = np.flatnonzero(tied)
-            places = np.zeros(tied.size, np.int64)
-            places[among] = -lists.id_ranks(among)
-            out, _ = kernel.ranked_metrics(dataclasses.replace(sort, places=places), asked, threads)
+        order, tied = _rank(lists, precision, by_id, kernel, threads)
+        sort = dataclasses.replace(arrays, order=order, tied=tied)
+        out = kernel.ranked_metrics(sort, np.array(rows, dtype=np.int64), threads)
         for name, column in zip(names, out.T, strict=True):
             zero = measures[name].empty == "zero"
             values[name] = np.nan_to_num(column, nan=0.0) if zero else column.copy()
     return values
+
+
+def _rank(
+    lists: _Lists, precision: str, by_id: bool, kernel: Kernel, threads: int
+) -> tuple[Ints, NDArray[np.uint8]]:
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
+        rounded = lists.scores.astype(precision).astype(np.float64)
+    order, tied = kernel.rank_lists(lists.group_ptr, rounded, threads)
+    if by_id and tied.any():
+        # Ids are compared only where it matters: that is slow, and ties may be few.
+        later = np.flatnonzero(tied)
+        among = np.union1d(later - 1, later)
+        rows = order[among]
+        blocks = np.cumsum(tied[among] == 0)
+        order[among] = rows[np.lexsort((-lists.id_ranks(rows), blocks))]
+    return order, tied
 
 
 def _sorts(measures: dict[str, Measure]) -> dict[tuple[str, bool], list[str]]:

@@ -19,8 +19,7 @@ def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
     # Sorting and counting gain nothing from wider instructions, so metrics are built once.
     loops = importlib.import_module(f"{__name__}._loops_{instructions}")
-    merged = SimpleNamespace(**vars(loops), ranked_metrics=_metrics.ranked_metrics)
-    return cast(Loops, merged)
+    return cast(Loops, SimpleNamespace(**{**vars(_metrics), **vars(loops)}))
 
 
 def best_loops() -> Loops:

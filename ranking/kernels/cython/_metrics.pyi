@@ -3,11 +3,14 @@ from numpy.typing import NDArray
 
 from ranking.kernels.contract import Floats, Ints
 
+def rank_lists(
+    group_ptr: Ints, scores: Floats, order: Ints, tied: NDArray[np.uint8], threads: int
+) -> None: ...
 def ranked_metrics(
     group_ptr: Ints,
     grades: Floats,
-    scores: Floats,
-    places: Ints,
+    order: Ints,
+    tied: NDArray[np.uint8],
     unfound_ptr: Ints,
     unfound_relevant: Ints,
     gains: Floats,
@@ -15,6 +18,5 @@ def ranked_metrics(
     discounts: Floats,
     measures: Ints,
     out: Floats,
-    tied: NDArray[np.uint8],
     threads: int,
 ) -> None: ...

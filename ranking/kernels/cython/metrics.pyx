@@ -43,7 +43,8 @@ cdef struct List:
     Py_ssize_t n
     int64_t found  # relevant documents of the list
     int64_t relevant  # and with those that it lacks
-    Keyed *order
+    const int64_t *rows  # by place
+    Keyed *items
     Keyed *spare
     double *grades
     double *gains
@@ -114,49 +115,22 @@ cdef void sort(Keyed *items, Keyed *spare, Py_ssize_t n) noexcept nogil:
         memcpy(items, source, n * sizeof(Keyed))
 
 
-cdef void rank(
-    List *one, const double *scores, const int64_t *places, uint8_t *tied
-) noexcept nogil:
-    # Sort the rows by score, and the tied by place; find the blocks.
-    cdef Py_ssize_t i, start, stop
-    cdef uint64_t key
-    for i in range(one.n):
-        one.order[i].key = descending(scores[i])
-        one.order[i].row = i
-    sort(one.order, one.spare, one.n)
-    start = 0
-    while start < one.n:
-        key = one.order[start].key
-        stop = start + 1
-        while stop < one.n and one.order[stop].key == key:
-            stop += 1
-        if stop - start > 1:
-            for i in range(start, stop):
-                tied[one.order[i].row] = 1
-            if places != NULL:
-                for i in range(start, stop):
-                    one.order[i].key = <uint64_t>places[one.order[i].row] ^ SIGN
-                sort(one.order + start, one.spare, stop - start)
-        for i in range(start, stop):
-            one.ends[i] = stop
-        start = stop
-
-
 cdef Py_ssize_t best_first(
-    List *one, const double *gains, const double *unfound, Py_ssize_t lacking
+    List *one, const double *gains, const double *unfound, Py_ssize_t start, Py_ssize_t stop
 ) noexcept nogil:
     # Fill `best` with the positive gains, largest first; return how many there are.
     cdef Py_ssize_t i, count = 0
-    cdef double gain
-    for i in range(one.n + lacking):
-        gain = gains[i] if i < one.n else unfound[i - one.n]
-        if gain > 0.0:
-            one.spare[count].key = descending(gain)
+    for i in range(one.n):
+        if gains[one.rows[i]] > 0.0:
+            one.items[count].key = descending(gains[one.rows[i]])
             count += 1
-    # The order of the rows is kept in `order`, so the second half of `spare` is the scratch.
-    sort(one.spare, one.spare + one.n + lacking, count)
+    for i in range(start, stop):
+        if unfound[i] > 0.0:
+            one.items[count].key = descending(unfound[i])
+            count += 1
+    sort(one.items, one.spare, count)
     for i in range(count):
-        one.best[i] = value_of(one.spare[i].key)
+        one.best[i] = value_of(one.items[i].key)
     return count
 
 
@@ -165,7 +139,7 @@ cdef void place_gains(List *one, const double *gains, bint shared) noexcept nogi
     cdef Py_ssize_t i, start = 0, stop
     cdef double total
     for i in range(one.n):
-        one.gains[i] = gains[one.order[i].row]
+        one.gains[i] = gains[one.rows[i]]
     while shared and start < one.n:
         stop = one.ends[start]
         total = 0.0
@@ -288,17 +262,17 @@ cdef double pair_error(List *one) noexcept nogil:
     cdef int64_t wrong = 0, pairs, same = 0, levels = 0
     cdef Py_ssize_t i, at, start = 0, stop, n = one.n
     for i in range(n):
-        one.spare[i].key = ~descending(one.grades[i])
-        one.spare[i].row = i
-    sort(one.spare, one.spare + n, n)
+        one.items[i].key = ~descending(one.grades[i])
+        one.items[i].row = i
+    sort(one.items, one.spare, n)
     pairs = (<int64_t>n * (n - 1)) // 2
     for i in range(n):
-        if i > 0 and one.spare[i].key != one.spare[i - 1].key:
+        if i > 0 and one.items[i].key != one.items[i - 1].key:
             levels += 1
             same = 0
         pairs -= same
         same += 1
-        one.levels[one.spare[i].row] = levels
+        one.levels[one.items[i].row] = levels
     if pairs <= 0:
         return NAN
     memset(one.tree, 0, (levels + 2) * sizeof(int64_t))
@@ -359,68 +333,125 @@ cdef double measure(List *one, int64_t kind, int64_t cutoff, bint shared) noexce
     return hits(one, cutoff, shared) / <double>(one.relevant if kind == RECALL else cutoff)
 
 
-def ranked_metrics(
-    const int64_t[::1] group_ptr, const double[::1] grades, const double[::1] scores,
-    const int64_t[::1] places, const int64_t[::1] unfound_ptr,
-    const int64_t[::1] unfound_relevant, const double[:, ::1] gains,
-    const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
-    const int64_t[:, ::1] measures, double[:, ::1] out, uint8_t[::1] tied, int threads,
+def rank_lists(
+    const int64_t[::1] group_ptr, const double[::1] scores, int64_t[::1] order,
+    uint8_t[::1] tied, int threads,
 ):
-    """Fill out[q, m] with measure m of list q, and `tied` with which rows share their score."""
+    """Sort the rows of each list by score, highest first; equal scores keep their order."""
     cdef Py_ssize_t q, lists = group_ptr.shape[0] - 1
-    cdef Py_ssize_t most = max(np.diff(group_ptr).max(initial=0), 1)
-    cdef Py_ssize_t all_ = max((np.diff(group_ptr) + np.diff(unfound_ptr)).max(initial=0), 1)
-    cdef int crew = max(1, min(threads, <int>min(lists, 1024)))
-    cdef uint64_t[:, ::1] keyed = np.empty((crew, 2 * (most + 2 * all_)), dtype=np.uint64)
-    cdef double[:, ::1] reals = np.empty((crew, 2 * most + all_))
-    cdef int64_t[:, ::1] integers = np.empty((crew, 3 * most + 2), dtype=np.int64)
-    cdef const int64_t *placed = &places[0] if places.shape[0] else NULL
+    cdef int crew = crew_of(threads, lists)
+    cdef Py_ssize_t most = longest(np.diff(group_ptr))
+    cdef uint64_t[:, ::1] keyed = np.empty((crew, 4 * most), dtype=np.uint64)
     with nogil:
         for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=crew):
-            measure_list(
-                q, &group_ptr[0], &grades[0], &scores[0], placed, &unfound_ptr[0],
-                unfound_relevant[q], gains, unfound_gains, discounts, measures, &out[q, 0],
-                &tied[0], <Keyed *>&keyed[threadid(), 0], &reals[threadid(), 0],
-                &integers[threadid(), 0], most, all_,
+            rank_list(
+                group_ptr[q], group_ptr[q + 1], &scores[0], &order[0], &tied[0],
+                <Keyed *>&keyed[threadid(), 0], <Keyed *>&keyed[threadid(), 2 * most],
             )
 
 
-cdef void measure_list(
-    Py_ssize_t q, const int64_t *group_ptr, const double *grades, const double *scores,
-    const int64_t *places, const int64_t *unfound_ptr, int64_t lacking,
-    const double[:, ::1] gains, const double[:, ::1] unfound_gains,
-    const double[:, ::1] discounts, const int64_t[:, ::1] measures, double *out, uint8_t *tied,
-    Keyed *keyed, double *reals, int64_t *integers, Py_ssize_t most, Py_ssize_t all_,
+cdef void rank_list(
+    Py_ssize_t start, Py_ssize_t stop, const double *scores, int64_t *order, uint8_t *tied,
+    Keyed *items, Keyed *spare,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(start, stop):
+        items[i - start].key = descending(scores[i])
+        items[i - start].row = i
+    sort(items, spare, stop - start)
+    for i in range(start, stop):
+        order[i] = items[i - start].row
+        tied[i] = i > start and items[i - start].key == items[i - start - 1].key
+
+
+def ranked_metrics(
+    const int64_t[::1] group_ptr, const double[::1] grades, const int64_t[::1] order,
+    const uint8_t[::1] tied, const int64_t[::1] unfound_ptr,
+    const int64_t[::1] unfound_relevant, const double[:, ::1] gains,
+    const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
+    const int64_t[:, ::1] measures, double[:, ::1] out, int threads,
+):
+    """Fill out[q, m] with measure m of list q, NaN where there is nothing to measure."""
+    cdef Py_ssize_t q, lists = group_ptr.shape[0] - 1
+    cdef int crew = crew_of(threads, lists)
+    cdef Py_ssize_t most = longest(np.diff(group_ptr))
+    cdef Py_ssize_t all_ = longest(np.diff(group_ptr) + np.diff(unfound_ptr))
+    cdef uint64_t[:, ::1] keyed = np.empty((crew, 4 * all_), dtype=np.uint64)
+    cdef double[:, ::1] reals = np.empty((crew, 2 * most + all_))
+    cdef int64_t[:, ::1] integers = np.empty((crew, 3 * most + 2), dtype=np.int64)
+    cdef List one
+    with nogil:
+        for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=crew):
+            one = list_of(
+                &keyed[threadid(), 0], &reals[threadid(), 0], &integers[threadid(), 0], most, all_
+            )
+            gather(&one, group_ptr[q], group_ptr[q + 1], &grades[0], &order[0], &tied[0])
+            one.relevant = one.found + unfound_relevant[q]
+            measure_all(
+                &one, gains, unfound_gains, unfound_ptr[q], unfound_ptr[q + 1], discounts,
+                measures, &out[q, 0],
+            )
+
+
+cdef int crew_of(int threads, Py_ssize_t lists) noexcept:
+    # Each thread has scratch, so there are no more of them than lists.
+    return <int>max(1, min(<Py_ssize_t>threads, lists))
+
+
+cdef Py_ssize_t longest(sizes):
+    return max(1, sizes.max(initial=0))
+
+
+cdef inline List list_of(
+    uint64_t *keyed, double *reals, int64_t *integers, Py_ssize_t most, Py_ssize_t all_
 ) noexcept nogil:
     cdef List one
-    cdef Py_ssize_t i, m, gainful = 0, first = group_ptr[q], lost = unfound_ptr[q]
-    cdef int64_t kind, table = -1, gain
-    cdef bint shared, were_shared = False
-    one.n = group_ptr[q + 1] - first
-    one.order, one.spare = keyed, keyed + most
+    one.items, one.spare = <Keyed *>keyed, <Keyed *>keyed + all_
     one.grades, one.gains, one.best = reals, reals + most, reals + 2 * most
     one.ends, one.levels, one.tree = integers, integers + most, integers + 2 * most
-    rank(&one, scores + first, places + first if places != NULL else NULL, tied + first)
-    for i in range(one.n):
-        one.grades[i] = grades[first + one.order[i].row]
-    one.found = relevant_within(&one, 0, one.n)
-    one.relevant = one.found + lacking
+    return one
+
+
+cdef void gather(
+    List *one, Py_ssize_t start, Py_ssize_t stop, const double *grades, const int64_t *order,
+    const uint8_t *tied,
+) noexcept nogil:
+    # Take the grades by place and find the blocks.
+    cdef Py_ssize_t i, end
+    one.n, one.rows, one.found = stop - start, order + start, 0
+    end = one.n
+    for i in range(one.n - 1, -1, -1):
+        one.grades[i] = grades[one.rows[i]]
+        one.found += one.grades[i] >= RELEVANT
+        one.ends[i] = end
+        if not tied[start + i]:
+            end = i
+
+
+cdef void measure_all(
+    List *one, const double[:, ::1] gains, const double[:, ::1] unfound_gains,
+    Py_ssize_t unfound_start, Py_ssize_t unfound_stop, const double[:, ::1] discounts,
+    const int64_t[:, ::1] measures, double *out,
+) noexcept nogil:
+    # Gains are sorted and placed anew only where a measure needs others than the one before.
+    cdef Py_ssize_t m, gainful = 0
+    cdef int64_t kind, gain, table = -1
+    cdef bint shared, were_shared = False
+    cdef const double *discount
     for m in range(measures.shape[0]):
         kind, gain, shared = measures[m, 0], measures[m, 2], measures[m, 4] != 0
         if kind != NDCG and kind != MEAN_NDCG:
-            out[m] = measure(&one, kind, measures[m, 1], shared)
+            out[m] = measure(one, kind, measures[m, 1], shared)
             continue
         if gain != table:
             gainful = best_first(
-                &one, &gains[gain, 0] + first, &unfound_gains[gain, 0] + lost,
-                unfound_ptr[q + 1] - lost,
+                one, &gains[gain, 0], &unfound_gains[gain, 0], unfound_start, unfound_stop
             )
         if gain != table or shared != were_shared:
-            place_gains(&one, &gains[gain, 0] + first, shared)
+            place_gains(one, &gains[gain, 0], shared)
         table, were_shared = gain, shared
+        discount = &discounts[measures[m, 3], 0]
         if kind == NDCG:
-            out[m] = ndcg(
-                &one, gainful, &discounts[measures[m, 3], 0], measures[m, 1], measures[m, 5] != 0
-            )
+            out[m] = ndcg(one, gainful, discount, measures[m, 1], measures[m, 5] != 0)
         else:
-            out[m] = mean_ndcg(&one, gainful, &discounts[measures[m, 3], 0])
+            out[m] = mean_ndcg(one, gainful, discount)
