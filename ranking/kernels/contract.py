@@ -329,7 +329,7 @@ class Loops(Protocol):
     def rank_lists(
         self,
         group_ptr: Ints,
-        scores: Floats,
+        scores: Features,
         order: Ints,
         tied: NDArray[np.uint8],
         threads: int,
@@ -347,7 +347,7 @@ class Loops(Protocol):
         order: Ints,
         tied: NDArray[np.uint8],
         unfound_ptr: Ints,
-        unfound_relevant: Ints,
+        unfound_grades: Floats,
         gains: Floats,
         unfound_gains: Floats,
         discounts: Floats,

@@ -240,10 +240,10 @@ class Kernel:
     # --- ranked lists ---
 
     def rank_lists(
-        self, group_ptr: Ints, scores: Floats, threads: int = 1
+        self, group_ptr: Ints, scores: Features, threads: int = 1
     ) -> tuple[Ints, NDArray[np.uint8]]:
         """Return the row at each place, best first by list, and which places are tied."""
-        check_array("scores", scores, ("float64",), (None,))
+        check_array("scores", scores, FLOATS, (None,))
         check_array("group_ptr", group_ptr, ("int64",), (None,))
         check_pointer("group_ptr", group_ptr, ("int64",), group_ptr.size - 1, scores.size)
         if np.isnan(scores).any():
@@ -263,7 +263,7 @@ class Kernel:
             lists.order,
             lists.tied,
             lists.unfound_ptr,
-            lists.unfound_relevant,
+            lists.unfound_grades,
             lists.gains,
             lists.unfound_gains,
             lists.discounts,

@@ -1,8 +1,8 @@
 """Ranked lists and the measures of them, as `Loops.ranked_metrics` takes them.
 
-The loop knows no names of metrics. A measure is a row of six integers, `COLUMNS`; gains and
-discounts come as tables, so that the loop adds, multiplies and divides only, and needs no
-logarithm or power that a C library might round differently.
+The loop knows no names of metrics. A measure is a row of six integers, `COLUMNS`. Discounts,
+and gains other than the grade itself, come as tables: so the loop adds, multiplies and divides
+only, and needs no logarithm or power that a C library might round differently.
 """
 
 from __future__ import annotations
@@ -53,11 +53,13 @@ class RankedLists:
         Not 0 if a place has the score of the place before it in its list.
     unfound_ptr : int64 (lists + 1)
         Documents that were judged and are not in the list, by list in the same way.
-    unfound_relevant : int64 (lists)
-        How many of them are relevant.
+    unfound_grades : float64 (unfound)
+        Their grades.
     gains : float64 (tables, rows)
-        Not negative.
+        Not negative. A measure's gain t > 0 is table t - 1; gain 0 is the grade, or 0 if that is
+        negative.
     unfound_gains : float64 (tables, unfound)
+        The same for the documents that are not in the list.
     discounts : float64 (tables, places)
         Entry i is for rank i + 1; as many as the longest list and its unfound documents.
     """
@@ -67,7 +69,7 @@ class RankedLists:
     order: Ints
     tied: NDArray[np.uint8]
     unfound_ptr: Ints
-    unfound_relevant: Ints
+    unfound_grades: Floats
     gains: Floats
     unfound_gains: Floats
     discounts: Floats
@@ -91,14 +93,12 @@ class RankedLists:
         check_pointer("group_ptr", self.group_ptr, ("int64",), self.n_lists, self.n_rows)
         if self.n_rows and not 0 <= self.order.min() <= self.order.max() < self.n_rows:
             raise ValueError(f"order must have rows, in 0..{self.n_rows - 1}.")
+        check_array("unfound_grades", self.unfound_grades, ("float64",), (None,))
+        unfound = self.unfound_grades.size
+        check_pointer("unfound_ptr", self.unfound_ptr, ("int64",), self.n_lists, unfound)
         check_array("gains", self.gains, ("float64",), (None, self.n_rows))
         tables = self.gains.shape[0]
-        check_array("unfound_gains", self.unfound_gains, ("float64",), (tables, None))
-        unfound = self.unfound_gains.shape[1]
-        check_pointer("unfound_ptr", self.unfound_ptr, ("int64",), self.n_lists, unfound)
-        check_array("unfound_relevant", self.unfound_relevant, ("int64",), (self.n_lists,))
-        if np.any(self.unfound_relevant < 0):
-            raise ValueError("unfound_relevant must not be negative.")
+        check_array("unfound_gains", self.unfound_gains, ("float64",), (tables, unfound))
         check_array("discounts", self.discounts, ("float64",), (None, None))
         sizes = np.diff(self.group_ptr) + np.diff(self.unfound_ptr)
         longest = int(sizes.max(initial=0))
@@ -106,20 +106,20 @@ class RankedLists:
             raise ValueError(
                 f"discounts has {self.discounts.shape[1]} ranks and the longest list {longest}."
             )
-        if not np.isfinite(self.grades).all():
+        if not (np.isfinite(self.grades).all() and np.isfinite(self.unfound_grades).all()):
             raise ValueError("grades must be finite.")
         _check_measures(measures, tables, self.discounts.shape[0])
 
 
 def _check_measures(measures: Ints, gains: int, discounts: int) -> None:
     check_array("measures", measures, ("int64",), (None, len(COLUMNS)))
-    ends = (len(Kind), 2**62, max(gains, 1), max(discounts, 1), 2, 2)
+    ends = (len(Kind), 2**62, gains + 1, max(discounts, 1), 2, 2)
     for name, column, end in zip(COLUMNS, measures.T, ends, strict=True):
         if column.size and not 0 <= column.min() <= column.max() < end:
             raise ValueError(f"measures: {name} must lie in 0..{end - 1}.")
     discounted = np.isin(measures[:, 0], (Kind.NDCG, Kind.MEAN_NDCG))
-    if discounted.any() and not (gains and discounts):
-        raise ValueError("measures: a discounted gain needs a table of gains and one of discounts.")
+    if discounted.any() and not discounts:
+        raise ValueError("measures: a discounted gain needs a table of discounts.")
     cut = np.isin(measures[:, 0], (Kind.PRECISION, Kind.RECALL))
     if np.any(measures[cut, 1] == 0):
         raise ValueError("measures: precision and recall need a cutoff of 1 or more.")

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import RELEVANT, Floats, Ints
+from ranking.kernels.contract import RELEVANT, Features, Floats, Ints
 from ranking.kernels.measures import Kind
 
 NAN = float("nan")
@@ -39,7 +39,7 @@ class Sorted:
 
 
 def rank_lists(
-    group_ptr: Ints, scores: Floats, order: Ints, tied: NDArray[np.uint8], threads: int
+    group_ptr: Ints, scores: Features, order: Ints, tied: NDArray[np.uint8], threads: int
 ) -> None:
     """Sort each list by score, highest first."""
     for start, stop in pairwise(group_ptr):
@@ -55,7 +55,7 @@ def ranked_metrics(
     order: Ints,
     tied: NDArray[np.uint8],
     unfound_ptr: Ints,
-    unfound_relevant: Ints,
+    unfound_grades: Floats,
     gains: Floats,
     unfound_gains: Floats,
     discounts: Floats,
@@ -64,22 +64,24 @@ def ranked_metrics(
     threads: int,
 ) -> None:
     """Fill out[q, m] with measure m of list q."""
+    found = np.vstack((np.maximum(grades, 0.0), gains))
+    unfound = np.vstack((np.maximum(unfound_grades, 0.0), unfound_gains))
     for q in range(group_ptr.size - 1):
         start, stop = group_ptr[q : q + 2].tolist()
         rows = order[start:stop]
-        lacks = slice(unfound_ptr[q], unfound_ptr[q + 1])
         heads = (np.flatnonzero(tied[start + 1 : stop] == 0) + 1).tolist()
-        best = [
-            sorted((gain for gain in (*table[rows], *lost[lacks]) if gain > 0.0), reverse=True)
-            for table, lost in zip(gains, unfound_gains, strict=True)
-        ]
+        placed = found[:, rows].tolist()
+        lost = unfound[:, unfound_ptr[q] : unfound_ptr[q + 1]].tolist()
         one = Sorted(
-            grades[rows].tolist(),
-            list(pairwise([0, *heads, stop - start])) if stop > start else [],
-            int(unfound_relevant[q]),
-            gains[:, rows].tolist(),
-            [list(map(float, table)) for table in best],
-            discounts.tolist(),
+            grades=grades[rows].tolist(),
+            blocks=list(pairwise([0, *heads, stop - start])) if stop > start else [],
+            lacking=int((unfound_grades[unfound_ptr[q] : unfound_ptr[q + 1]] >= RELEVANT).sum()),
+            gains=placed,
+            best=[
+                sorted((gain for gain in some + more if gain > 0.0), reverse=True)
+                for some, more in zip(placed, lost, strict=True)
+            ],
+            discounts=discounts.tolist(),
         )
         out[q] = [measure(one, *row) for row in measures.tolist()]
 

@@ -13,7 +13,6 @@ from ranking.data.checks import Ids
 from ranking.data.judged import Judged
 from ranking.data.trec import JudgedRun
 from ranking.errors import DataError, PartError
-from ranking.kernels.contract import RELEVANT
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.measures import RankedLists
 from ranking.kernels.select import get_kernel
@@ -141,9 +140,8 @@ def _checked(data: Judged, scores: Floats) -> Floats:
 
 
 def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threads: int) -> Values:
-    gains = sorted({m.gain for m in measures.values() if m.gain})
+    gains = ["exp2"] if any(m.gain == "exp2" for m in measures.values()) else []
     discounts = sorted({m.discount for m in measures.values() if m.discount})
-    relevant = np.concatenate(([0], np.cumsum(lists.unfound_grades >= RELEVANT)))
     sizes = np.diff(lists.group_ptr) + np.diff(lists.unfound_ptr)
     arrays = RankedLists(
         group_ptr=lists.group_ptr,
@@ -151,21 +149,21 @@ def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threa
         order=np.empty(0, np.int64),
         tied=np.empty(0, np.uint8),
         unfound_ptr=lists.unfound_ptr,
-        unfound_relevant=np.diff(relevant[lists.unfound_ptr]),
-        gains=np.empty((len(gains), lists.grades.size)),
-        unfound_gains=np.empty((len(gains), lists.unfound_grades.size)),
+        unfound_grades=lists.unfound_grades,
+        gains=_gains(gains, lists.grades),
+        unfound_gains=_gains(gains, lists.unfound_grades),
         discounts=_discounts(discounts, int(sizes.max(initial=0))),
     )
-    for table, gain in enumerate(gains):
-        _fill_gains(lists, gain, arrays.gains[table], arrays.unfound_gains[table])
+    for gain in {m.gain for m in measures.values() if m.gain}:
+        _refuse_overflow(lists, gain)
     values: Values = {}
     for (precision, by_id), names in _sorts(measures).items():
         rows = [
             (
                 m.kind,
                 m.cutoff,
-                _at(gains, m.gain),
-                _at(discounts, m.discount),
+                gains.index(m.gain) + 1 if m.gain in gains else 0,
+                discounts.index(m.discount) if m.discount else 0,
                 m.ties == "average",
                 m.short,
             )
@@ -184,11 +182,11 @@ def _rank(
     lists: _Lists, precision: str, by_id: bool, kernel: Kernel, threads: int
 ) -> tuple[Ints, NDArray[np.uint8]]:
     with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
-        rounded = lists.scores.astype(precision).astype(np.float64)
-    order, tied = kernel.rank_lists(lists.group_ptr, rounded, threads)
+        scores = np.ascontiguousarray(lists.scores, dtype=precision)
+    order, tied = kernel.rank_lists(lists.group_ptr, scores, threads)
     if by_id and tied.any():
         # Ids are compared only where it matters: that is slow, and ties may be few.
-        later = np.flatnonzero(tied)
+        later = np.flatnonzero(tied.view(np.bool_))
         among = np.union1d(later - 1, later)
         rows = order[among]
         blocks = np.cumsum(tied[among] == 0)
@@ -209,32 +207,27 @@ def _sorts(measures: dict[str, Measure]) -> dict[tuple[str, bool], list[str]]:
     return sorts
 
 
-def _at(words: list[str], word: str) -> int:
-    return words.index(word) if word else 0
+def _gains(words: list[str], grades: Floats) -> Floats:
+    """Return the tables of gains that are not the grades themselves."""
+    with np.errstate(over="ignore"):
+        tables = [np.exp2(np.maximum(grades, 0.0)) - 1.0 for _ in words]
+    return np.array(tables).reshape(len(words), grades.size)
 
 
-def _fill_gains(lists: _Lists, gain: str, gains: Floats, unfound_gains: Floats) -> None:
-    totals = np.zeros(lists.group_ptr.size - 1)
-    for grades, ptr, out in (
-        (lists.grades, lists.group_ptr, gains),
-        (lists.unfound_grades, lists.unfound_ptr, unfound_gains),
-    ):
-        np.maximum(grades, 0.0, out=out)
-        with np.errstate(over="ignore"):
-            if gain == "exp2":
-                np.exp2(out, out=out)
-                out -= 1.0
-            full = np.flatnonzero(np.diff(ptr))
-            totals[full] += np.add.reduceat(out, ptr[full]) if full.size else 0.0
+def _refuse_overflow(lists: _Lists, gain: str) -> None:
+    """Refuse grades whose gains add up to more than float64 holds."""
+    tops = (lists.grades.max(initial=0.0), lists.unfound_grades.max(initial=0.0))
+    if max(tops) <= 900.0:  # then even 2**grade times the longest list does not
+        return
+    grades = np.concatenate((lists.grades, lists.unfound_grades))
+    sizes = (np.diff(lists.group_ptr), np.diff(lists.unfound_ptr))
+    queries = np.concatenate([np.repeat(np.arange(size.size), size) for size in sizes])
+    with np.errstate(over="ignore"):
+        gains = grades if gain == "linear" else np.exp2(grades)
+        totals = np.bincount(queries, np.maximum(gains, 0.0), lists.group_ptr.size - 1)
     if not np.isfinite(totals).all():
         query = int(np.argmin(np.isfinite(totals)))
-        largest = max(
-            grades[ptr[query] : ptr[query + 1]].max(initial=0.0)
-            for grades, ptr in (
-                (lists.grades, lists.group_ptr),
-                (lists.unfound_grades, lists.unfound_ptr),
-            )
-        )
+        largest = grades[queries == query].max()
         raise DataError(
             f"query {lists.query_ids[query]} has grade {largest:g}, whose gain is beyond float64 "
             f"with gain={gain}; use gain=linear or smaller grades."

@@ -1,10 +1,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import Floats, Ints
+from ranking.kernels.contract import Features, Floats, Ints
 
 def rank_lists(
-    group_ptr: Ints, scores: Floats, order: Ints, tied: NDArray[np.uint8], threads: int
+    group_ptr: Ints, scores: Features, order: Ints, tied: NDArray[np.uint8], threads: int
 ) -> None: ...
 def ranked_metrics(
     group_ptr: Ints,
@@ -12,7 +12,7 @@ def ranked_metrics(
     order: Ints,
     tied: NDArray[np.uint8],
     unfound_ptr: Ints,
-    unfound_relevant: Ints,
+    unfound_grades: Floats,
     gains: Floats,
     unfound_gains: Floats,
     discounts: Floats,

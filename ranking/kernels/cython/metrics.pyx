@@ -5,7 +5,7 @@ The door has checked every array. One thread measures one list at a time, in scr
 
 from cython.parallel cimport prange, threadid
 from libc.math cimport NAN
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -26,10 +26,41 @@ cdef enum:
     ALL_PAIRS_ERROR = 11
 
 cdef enum:
-    FEW = 48  # so many are sorted faster by insertion than by counting bytes
+    FEW = 48  # so many are sorted faster by insertion than by counting digits
+    DIGIT = 11
+    LEVELS = 8
 
 cdef double RELEVANT = 1.0
 cdef uint64_t SIGN = <uint64_t>1 << 63
+
+
+ctypedef fused score_t:
+    float
+    double
+
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define ranking_zeros_below(bits) __builtin_ctzll(bits)
+    #define ranking_zeros_above(bits) __builtin_clzll(bits)
+    #else
+    static int ranking_zeros_below(unsigned long long bits)
+    {
+        int count = 0;
+        while (!(bits >> count & 1)) count++;
+        return count;
+    }
+    static int ranking_zeros_above(unsigned long long bits)
+    {
+        int count = 0;
+        while (!(bits << count >> 63)) count++;
+        return count;
+    }
+    #endif
+    """
+    int ranking_zeros_below(uint64_t bits) noexcept nogil
+    int ranking_zeros_above(uint64_t bits) noexcept nogil
 
 
 cdef struct Keyed:
@@ -43,6 +74,8 @@ cdef struct List:
     Py_ssize_t n
     int64_t found  # relevant documents of the list
     int64_t relevant  # and with those that it lacks
+    Py_ssize_t unfound  # where the documents begin that it lacks
+    Py_ssize_t lacking
     const int64_t *rows  # by place
     Keyed *items
     Keyed *spare
@@ -54,20 +87,21 @@ cdef struct List:
     int64_t *tree
 
 
-cdef inline uint64_t bits_of(double value) noexcept nogil:
-    cdef uint64_t bits
-    memcpy(&bits, &value, sizeof(bits))
-    return bits
-
-
-cdef inline uint64_t descending(double value) noexcept nogil:
+cdef inline uint64_t descending(score_t value) noexcept nogil:
     # Keys rise as values fall. Adding 0.0 turns -0.0 into 0.0.
-    cdef uint64_t bits = bits_of(value + 0.0)
-    return bits if bits & SIGN else ~bits & ~SIGN
+    cdef uint64_t bits = 0
+    cdef uint32_t half
+    cdef score_t positive = value + <score_t>0.0
+    if score_t is float:
+        memcpy(&half, &positive, sizeof(half))
+        return half if half >> 31 else ~half & <uint32_t>0x7FFFFFFF
+    else:
+        memcpy(&bits, &positive, sizeof(bits))
+        return bits if bits & SIGN else ~bits & ~SIGN
 
 
 cdef inline double value_of(uint64_t key) noexcept nogil:
-    # The inverse of `descending`.
+    # The inverse of `descending` of a double.
     cdef double value
     cdef uint64_t bits = key if key & SIGN else ~key & ~SIGN
     memcpy(&value, &bits, sizeof(value))
@@ -75,15 +109,15 @@ cdef inline double value_of(uint64_t key) noexcept nogil:
 
 
 cdef void sort(Keyed *items, Keyed *spare, Py_ssize_t n) noexcept nogil:
-    # Stable, by key: insertion for a few, else a pass for each byte in which keys differ.
+    # Stable, by key: insertion for a few, else digit by digit from the lowest bit that differs.
     cdef Py_ssize_t i, j
     cdef uint64_t differs = 0
     cdef Keyed item
     cdef Keyed *source = items
     cdef Keyed *target = spare
-    cdef Py_ssize_t starts[256]
+    cdef Py_ssize_t starts[1 << DIGIT]
     cdef Py_ssize_t total, count
-    cdef int shift
+    cdef int shift, end, digit, buckets
     if n <= FEW:
         for i in range(1, n):
             item = items[i]
@@ -95,52 +129,62 @@ cdef void sort(Keyed *items, Keyed *spare, Py_ssize_t n) noexcept nogil:
         return
     for i in range(1, n):
         differs |= items[i].key ^ items[0].key
-    for shift in range(0, 64, 8):
-        if not (differs >> shift) & 255:
-            continue
-        memset(starts, 0, sizeof(starts))
+    if differs == 0:
+        return
+    shift, end = ranking_zeros_below(differs), 64 - ranking_zeros_above(differs)
+    digit = DIGIT if n >= 512 else 8
+    count = (end - shift + digit - 1) // digit
+    digit = <int>((end - shift + count - 1) // count)
+    buckets = 1 << digit
+    while shift < end:
+        memset(starts, 0, buckets * sizeof(Py_ssize_t))
         for i in range(n):
-            starts[(source[i].key >> shift) & 255] += 1
+            starts[(source[i].key >> shift) & (buckets - 1)] += 1
         total = 0
-        for i in range(256):
+        for i in range(buckets):
             count = starts[i]
             starts[i] = total
             total += count
         for i in range(n):
-            j = <Py_ssize_t>((source[i].key >> shift) & 255)
+            j = <Py_ssize_t>((source[i].key >> shift) & (buckets - 1))
             target[starts[j]] = source[i]
             starts[j] += 1
         source, target = target, source
+        shift += digit
     if source != items:
         memcpy(items, source, n * sizeof(Keyed))
 
 
-cdef Py_ssize_t best_first(
-    List *one, const double *gains, const double *unfound, Py_ssize_t start, Py_ssize_t stop
-) noexcept nogil:
+cdef Py_ssize_t best_first(List *one, const double *unfound, Py_ssize_t lacking) noexcept nogil:
     # Fill `best` with the positive gains, largest first; return how many there are.
     cdef Py_ssize_t i, count = 0
     for i in range(one.n):
-        if gains[one.rows[i]] > 0.0:
-            one.items[count].key = descending(gains[one.rows[i]])
-            count += 1
-    for i in range(start, stop):
-        if unfound[i] > 0.0:
-            one.items[count].key = descending(unfound[i])
-            count += 1
+        one.items[count].key = descending(one.gains[i])
+        count += one.gains[i] > 0.0
+    for i in range(lacking):
+        one.items[count].key = descending(unfound[i])
+        count += unfound[i] > 0.0
     sort(one.items, one.spare, count)
     for i in range(count):
         one.best[i] = value_of(one.items[i].key)
     return count
 
 
-cdef void place_gains(List *one, const double *gains, bint shared) noexcept nogil:
-    # Fill `gains` by place; tied places each get the mean of their block if ties are shared.
+cdef void place_gains(List *one, const double *gains) noexcept nogil:
+    # Fill `gains` by place: from a table, or the grades if there is none.
+    cdef Py_ssize_t i
+    for i in range(one.n):
+        if gains == NULL:
+            one.gains[i] = max(one.grades[i], 0.0)
+        else:
+            one.gains[i] = gains[one.rows[i]]
+
+
+cdef void share_gains(List *one) noexcept nogil:
+    # Give each of the tied places the mean of their gains.
     cdef Py_ssize_t i, start = 0, stop
     cdef double total
-    for i in range(one.n):
-        one.gains[i] = gains[one.rows[i]]
-    while shared and start < one.n:
+    while start < one.n:
         stop = one.ends[start]
         total = 0.0
         for i in range(start, stop):
@@ -203,26 +247,25 @@ cdef double reciprocal_rank(const List *one, int64_t cutoff) noexcept nogil:
     return 0.0
 
 
-cdef inline int64_t relevant_within(
-    const List *one, Py_ssize_t start, Py_ssize_t stop
-) noexcept nogil:
+cdef inline int64_t relevant_of(const double *grades, Py_ssize_t n) noexcept nogil:
     cdef int64_t count = 0
     cdef Py_ssize_t i
-    for i in range(start, stop):
-        count += one.grades[i] >= RELEVANT
+    for i in range(n):
+        count += grades[i] >= RELEVANT
     return count
 
 
 cdef double hits(const List *one, int64_t cutoff, bint shared) noexcept nogil:
     cdef Py_ssize_t start = 0, stop, places = min(<Py_ssize_t>cutoff, one.n)
-    cdef int64_t within
+    cdef int64_t good, within
     cdef double total = 0.0
     if not shared:
-        return <double>relevant_within(one, 0, places)
+        return <double>relevant_of(one.grades, places)
     while start < places:
         stop = one.ends[start]
         within = min(stop, places) - start
-        total += <double>(relevant_within(one, start, stop) * within) / <double>(stop - start)
+        good = relevant_of(one.grades + start, stop - start)
+        total += <double>(good * within) / <double>(stop - start)
         start = stop
     return total
 
@@ -246,7 +289,7 @@ cdef double area(const List *one, int64_t kind) noexcept nogil:
         return NAN
     while start < one.n:
         stop = one.ends[start]
-        good = relevant_within(one, start, stop)
+        good = relevant_of(one.grades + start, stop - start)
         bad = stop - start - good
         right += above * bad
         tied += good * bad
@@ -257,10 +300,49 @@ cdef double area(const List *one, int64_t kind) noexcept nogil:
     return <double>(pairs - right) / <double>pairs
 
 
+cdef double few_pair_error(const List *one, bint *fits) noexcept nogil:
+    # For lists of a few different grades: count each, in loops of fixed length without branches.
+    cdef double values[LEVELS]
+    cdef int64_t counts[LEVELS]
+    cdef int64_t wrong = 0, pairs, known
+    cdef Py_ssize_t i, start = 0, stop, n = one.n
+    cdef int k, used = 0
+    cdef double grade
+    for k in range(LEVELS):
+        values[k], counts[k] = NAN, 0
+    fits[0] = True
+    while start < n:
+        stop = one.ends[start]
+        for i in range(start, stop):
+            grade, known = one.grades[i], 0
+            for k in range(LEVELS):
+                known += values[k] == grade
+                counts[k] += values[k] == grade
+            if not known:
+                if used == LEVELS:
+                    fits[0] = False
+                    return NAN
+                values[used], counts[used] = grade, 1
+                used += 1
+        for i in range(start, stop):
+            grade = one.grades[i]
+            for k in range(LEVELS):
+                wrong += counts[k] if values[k] < grade else 0
+        start = stop
+    pairs = <int64_t>n * n
+    for k in range(LEVELS):
+        pairs -= counts[k] * counts[k]
+    return <double>wrong / <double>(pairs // 2) if pairs else NAN
+
+
 cdef double pair_error(List *one) noexcept nogil:
     # A Fenwick tree over the levels of grades counts the lower ones met so far.
     cdef int64_t wrong = 0, pairs, same = 0, levels = 0
     cdef Py_ssize_t i, at, start = 0, stop, n = one.n
+    cdef bint fits
+    cdef double error = few_pair_error(one, &fits)
+    if fits:
+        return error
     for i in range(n):
         one.items[i].key = ~descending(one.grades[i])
         one.items[i].row = i
@@ -273,8 +355,6 @@ cdef double pair_error(List *one) noexcept nogil:
         pairs -= same
         same += 1
         one.levels[one.items[i].row] = levels
-    if pairs <= 0:
-        return NAN
     memset(one.tree, 0, (levels + 2) * sizeof(int64_t))
     while start < n:
         stop = one.ends[start]
@@ -334,7 +414,7 @@ cdef double measure(List *one, int64_t kind, int64_t cutoff, bint shared) noexce
 
 
 def rank_lists(
-    const int64_t[::1] group_ptr, const double[::1] scores, int64_t[::1] order,
+    const int64_t[::1] group_ptr, const score_t[::1] scores, int64_t[::1] order,
     uint8_t[::1] tied, int threads,
 ):
     """Sort the rows of each list by score, highest first; equal scores keep their order."""
@@ -351,7 +431,7 @@ def rank_lists(
 
 
 cdef void rank_list(
-    Py_ssize_t start, Py_ssize_t stop, const double *scores, int64_t *order, uint8_t *tied,
+    Py_ssize_t start, Py_ssize_t stop, const score_t *scores, int64_t *order, uint8_t *tied,
     Keyed *items, Keyed *spare,
 ) noexcept nogil:
     cdef Py_ssize_t i
@@ -367,7 +447,7 @@ cdef void rank_list(
 def ranked_metrics(
     const int64_t[::1] group_ptr, const double[::1] grades, const int64_t[::1] order,
     const uint8_t[::1] tied, const int64_t[::1] unfound_ptr,
-    const int64_t[::1] unfound_relevant, const double[:, ::1] gains,
+    const double[::1] unfound_grades, const double[:, ::1] gains,
     const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
     const int64_t[:, ::1] measures, double[:, ::1] out, int threads,
 ):
@@ -386,10 +466,10 @@ def ranked_metrics(
                 &keyed[threadid(), 0], &reals[threadid(), 0], &integers[threadid(), 0], most, all_
             )
             gather(&one, group_ptr[q], group_ptr[q + 1], &grades[0], &order[0], &tied[0])
-            one.relevant = one.found + unfound_relevant[q]
+            one.unfound, one.lacking = unfound_ptr[q], unfound_ptr[q + 1] - unfound_ptr[q]
+            one.relevant = one.found + relevant_of(&unfound_grades[one.unfound], one.lacking)
             measure_all(
-                &one, gains, unfound_gains, unfound_ptr[q], unfound_ptr[q + 1], discounts,
-                measures, &out[q, 0],
+                &one, unfound_grades, gains, unfound_gains, discounts, measures, &out[q, 0]
             )
 
 
@@ -429,11 +509,11 @@ cdef void gather(
 
 
 cdef void measure_all(
-    List *one, const double[:, ::1] gains, const double[:, ::1] unfound_gains,
-    Py_ssize_t unfound_start, Py_ssize_t unfound_stop, const double[:, ::1] discounts,
+    List *one, const double[::1] unfound_grades, const double[:, ::1] gains,
+    const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
     const int64_t[:, ::1] measures, double *out,
 ) noexcept nogil:
-    # Gains are sorted and placed anew only where a measure needs others than the one before.
+    # Gains are placed and sorted anew only where a measure needs others than the one before.
     cdef Py_ssize_t m, gainful = 0
     cdef int64_t kind, gain, table = -1
     cdef bint shared, were_shared = False
@@ -443,12 +523,14 @@ cdef void measure_all(
         if kind != NDCG and kind != MEAN_NDCG:
             out[m] = measure(one, kind, measures[m, 1], shared)
             continue
-        if gain != table:
-            gainful = best_first(
-                one, &gains[gain, 0], &unfound_gains[gain, 0], unfound_start, unfound_stop
-            )
         if gain != table or shared != were_shared:
-            place_gains(one, &gains[gain, 0], shared)
+            place_gains(one, &gains[gain - 1, 0] if gain else NULL)
+            if gain:
+                gainful = best_first(one, &unfound_gains[gain - 1, one.unfound], one.lacking)
+            else:
+                gainful = best_first(one, &unfound_grades[one.unfound], one.lacking)
+            if shared:
+                share_gains(one)
         table, were_shared = gain, shared
         discount = &discounts[measures[m, 3], 0]
         if kind == NDCG:
