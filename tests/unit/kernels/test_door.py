@@ -157,7 +157,7 @@ class TestSweep:
     def test_radius(self, kernel: Kernel, make_problem: MakeProblem, sparse: bool) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["radius"][2] = 0.0
-        with pytest.raises(ValueError, match="radius must be positive"):
+        with pytest.raises(ValueError, match="radius must be at least"):
             kernel.domination_sweep(**call)
 
     @pytest.mark.parametrize("columns", [[-1], [0, 5]])

@@ -133,3 +133,34 @@ pub fn exp(x: &[f64], out: &mut [f64]) -> Result<(), Invalid> {
     dispatch(Fill { x, out });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Largest relative error over |t| <= limit.
+    fn error<E: Exp>(limit: f64) -> f64 {
+        let steps = (-10_000..=10_000).map(|step| f64::from(step) / 10_000.0 * limit);
+        steps.fold(0.0, |worst, t| {
+            let [got, ..] = E::exp(Lanes::splat(Portable, t)).array();
+            f64::max(worst, (got / t.exp() - 1.0).abs())
+        })
+    }
+
+    #[test]
+    fn short_and_core_are_accurate_where_they_are_used() {
+        assert!(error::<Short>(SHORT_LIMIT) < 5e-16);
+        assert!(error::<Core>(CORE_LIMIT) < 5e-16);
+        assert!(error::<Full>(1.0) < 5e-16);
+    }
+
+    #[test]
+    fn all_machines_return_the_same_bits() {
+        let x: Vec<_> = (-8003..8003).map(|step| f64::from(step) * 0.1).collect();
+        let (mut best, mut portable) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        exp(&x, &mut best).unwrap();
+        let out = &mut portable;
+        Fill { x: &x, out }.run(Portable);
+        assert_eq!(best, portable);
+    }
+}
