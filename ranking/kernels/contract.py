@@ -52,7 +52,7 @@ error < 3e-16)::
     r = (x - k*LN2_HIGH) - k*LN2_LOW
     core(r) with (bits of t) << 52 added to its bits
 
-Its relative error is below 4e-16. A NaN stays a NaN.
+Its relative error is below 4e-16. The NaN that arithmetic makes stays a NaN.
 
 Domination
 ----------

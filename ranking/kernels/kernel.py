@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import LANES, Features, Floats, Ints, Loops
+from ranking.kernels.contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
 from ranking.kernels.door import (
     FLOATS,
     check_apart,
@@ -195,8 +195,9 @@ class Kernel:
                 raise ValueError(f"{name} is {value}; it must be finite and not negative.")
         if np.any(bounds[0] < 0.0) or np.any((bounds[0] > 0.0) & (bounds[1] <= 0.0)):
             raise ValueError("bounds must not be negative, and a feature that varies has a range.")
-        if np.any(radius[bounds[0] > 0.0] <= 0.0):
-            raise ValueError("radius must be positive; start with a fraction of 1 / range.")
+        varies = bounds[0] > 0.0
+        if np.any(radius[varies] < RADIUS_FLOOR / bounds[1, varies]):
+            raise ValueError(f"radius must be at least {RADIUS_FLOOR} / range; start with more.")
         inputs = {"bounds": bounds, "columns": columns, "omega": lists.omega}
         if isinstance(by_column, tuple):
             check_apart(outputs, {**inputs, "features": by_column[2]})

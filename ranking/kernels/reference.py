@@ -96,6 +96,14 @@ def lane_sum(values: Floats) -> float:
     return fold(np.add.accumulate(np.vstack([np.zeros(LANES), padded]), axis=0)[-1])
 
 
+def running_sum(values: Floats) -> float:
+    """Sum one after the other; the built-in sum of Python 3.12 would compensate."""
+    total = 0.0
+    for value in values:
+        total += float(value)
+    return total
+
+
 def dot(a: Floats, b: Floats) -> float:
     """Sum in lanes of the products."""
     return lane_sum(a * b)
@@ -549,7 +557,7 @@ class SparseState:
         if not self.far[q]:
             self.e[every] = exp_full(self.margins[every] - top)
             for layer in layers:
-                self.total[layer] = sum(self.e[self.rows(layer)], 0.0)
+                self.total[layer] = running_sum(self.e[self.rows(layer)])
             self.refresh(q, layers[0])
 
     def refresh(self, q: int, touched: int) -> None:
@@ -649,7 +657,7 @@ class SparseState:
                 before = float(self.total[layer])
                 after = before + change
                 if after < before * RESUM:
-                    after = sum(self.e[self.rows(layer)], 0.0)
+                    after = running_sum(self.e[self.rows(layer)])
                 self.total[layer] = after
             self.drift[q] += abs(delta) * peak
             if self.drift[q] > SPREAD:
@@ -731,7 +739,7 @@ def domination_bounds_csc(
 ) -> None:
     """Curvature bounds, range and peak of each feature."""
     state = SparseState(indptr, indices, data, list_ptr, layer_ptr, layer_size, omega, omega)
-    layer_omega = [sum(omega[state.rows(layer)], 0.0) for layer in range(layer_size.size)]
+    layer_omega = [running_sum(omega[state.rows(layer)]) for layer in range(layer_size.size)]
     for column in range(indptr.size - 1):
         popoviciu = paper = reach = peak = 0.0
         for q, entries in state.runs(column):

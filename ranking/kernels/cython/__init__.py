@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+from collections.abc import Iterator
 from typing import cast
 
 from ranking.kernels.contract import Loops
 from ranking.kernels.cython import _cpu
+
+WAIT_POLICY = "OMP_WAIT_POLICY"
 
 
 def instruction_sets() -> list[str]:
@@ -16,7 +21,26 @@ def instruction_sets() -> list[str]:
 
 def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
-    return cast(Loops, importlib.import_module(f"{__name__}._loops_{instructions}"))
+    with _sleeping_threads():
+        return cast(Loops, importlib.import_module(f"{__name__}._loops_{instructions}"))
+
+
+@contextlib.contextmanager
+def _sleeping_threads() -> Iterator[None]:
+    """Let OpenMP's idle threads sleep, unless the user has decided otherwise.
+
+    By default they spin at the end of every parallel loop. Beside any other busy process that
+    makes two threads several times slower than one. OpenMP reads the variable once, when it is
+    loaded, so it need not stay set.
+    """
+    if WAIT_POLICY in os.environ:
+        yield
+        return
+    os.environ[WAIT_POLICY] = "passive"
+    try:
+        yield
+    finally:
+        del os.environ[WAIT_POLICY]
 
 
 def best_loops() -> Loops:

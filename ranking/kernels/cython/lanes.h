@@ -1,13 +1,16 @@
 /* Four doubles that move together: the "lanes" of ranking/kernels/contract.py.
  *
- * Vector types of the compiler, not intrinsics: the same text becomes AVX2, SSE2 or NEON, and each
- * lane has the arithmetic of a plain double. Compilers do not vectorise loops over `double[4]`
- * nearly as well.
+ * Vector types of the compiler: the same text becomes AVX2, SSE2 or NEON, and each lane has the
+ * arithmetic of a plain double. Compilers do not vectorise loops over `double[4]` nearly as well.
+ * Intrinsics stand only where gcc 12 makes poor code of the generic form.
  */
 #ifndef RANKING_LANES_H
 #define RANKING_LANES_H
 
 #include <stdint.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #if !defined(__GNUC__)
 #error "The Cython kernel needs the vector types of gcc or clang (on Windows: clang-cl or MinGW)."
@@ -42,7 +45,11 @@ LANES_INLINE lanes_t lanes_load(const double *from)
 
 LANES_INLINE lanes_t lanes_widen(const float *from)
 {
+#ifdef __AVX2__
+    return _mm256_cvtps_pd(_mm_loadu_ps(from));
+#else
     return __builtin_convertvector(*(const lanes_float_t *)from, lanes_t);
+#endif
 }
 
 LANES_INLINE void lanes_store(double *to, lanes_t v)
@@ -58,7 +65,12 @@ LANES_INLINE lanes_t lanes_splat(double v)
 /* Add the partial sums of the lanes. */
 LANES_INLINE double lanes_fold(lanes_t v)
 {
+#ifdef __AVX2__
+    __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+    return half[0] + half[1];
+#else
     return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
 }
 
 /* `yes` where the mask is set, `no` elsewhere: unlike fmin and fmax, it lets a NaN through. */

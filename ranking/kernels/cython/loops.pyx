@@ -127,7 +127,9 @@ cdef inline lanes_t load(const feature_t *values) noexcept nogil:
         return lanes_load(values)
 
 
-cdef inline double fold_with_rest(lanes_t sums, const double *rest, Py_ssize_t count) noexcept nogil:
+cdef inline double fold_with_rest(
+    lanes_t sums, const double *rest, Py_ssize_t count
+) noexcept nogil:
     # Add what does not fill the lanes to the first of them, then the lanes.
     cdef double partial[LANES]
     cdef Py_ssize_t i
@@ -187,7 +189,9 @@ def block_sum(const double[::1] a, int threads):
     return total
 
 
-def scores_dense(const feature_t[:, ::1] x, const double[::1] weights, double[::1] out, int threads):
+def scores_dense(
+    const feature_t[:, ::1] x, const double[::1] weights, double[::1] out, int threads
+):
     """Fill out[i] with the sum in lanes of x[i, r] * weights[r]."""
     cdef Py_ssize_t i, columns = x.shape[1]
     cdef const feature_t *rows = &x[0, 0]

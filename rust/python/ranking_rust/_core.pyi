@@ -7,6 +7,25 @@ from numpy.typing import NDArray
 
 from ranking.kernels.contract import Features, Floats, Indices, Ints
 
+__all__ = [
+    "block_sum",
+    "contract",
+    "domination_bounds_csc",
+    "domination_bounds_dense",
+    "domination_slopes_csc",
+    "domination_slopes_dense",
+    "domination_sweep_csc",
+    "domination_sweep_dense",
+    "domination_value",
+    "dot",
+    "exp",
+    "random_below",
+    "random_bits",
+    "random_uniform",
+    "scores_csr",
+    "scores_dense",
+]
+
 def contract() -> dict[str, Any]: ...
 def random_bits(seed: int, first: int, out: NDArray[np.uint64]) -> None: ...
 def random_uniform(seed: int, first: int, out: Floats) -> None: ...

@@ -4,7 +4,7 @@
 use crate::contract::LANES;
 use crate::dispatch::{Job, dispatch};
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Machine, Portable};
 
 const LOG2E: f64 = f64::from_bits(0x3FF7_1547_652B_82FE);
 const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
@@ -30,27 +30,27 @@ const Q: [f64; 10] = [
 
 /// a * x + b, in two roundings.
 #[inline(always)]
-fn line(x: Lanes, a: f64, b: f64) -> Lanes {
-    x * Lanes::splat(a) + Lanes::splat(b)
+fn line<M: Machine>(x: Lanes<M>, a: f64, b: f64) -> Lanes<M> {
+    x * x.all(a) + x.all(b)
 }
 
 /// exp for |t| <= `SHORT_LIMIT`.
 #[inline(always)]
-pub(crate) fn short(t: Lanes) -> Lanes {
+fn short<M: Machine>(t: Lanes<M>) -> Lanes<M> {
     let t2 = t * t;
     let t4 = t2 * t2;
-    let low = (Lanes::splat(1.0) + t) + line(t, 1.0 / 6.0, 0.5) * t2;
+    let low = (t.all(1.0) + t) + line(t, 1.0 / 6.0, 0.5) * t2;
     let high = line(t, 1.0 / 120.0, 1.0 / 24.0) + line(t, 1.0 / 5040.0, 1.0 / 720.0) * t2;
     low + high * t4
 }
 
 /// exp for |r| <= 0.3467.
 #[inline(always)]
-pub(crate) fn core(r: Lanes) -> Lanes {
+fn core<M: Machine>(r: Lanes<M>) -> Lanes<M> {
     let r2 = r * r;
     let r4 = r2 * r2;
     let r8 = r4 * r4;
-    let low = (Lanes::splat(1.0) + r) + line(r, Q[1], Q[0]) * r2;
+    let low = (r.all(1.0) + r) + line(r, Q[1], Q[0]) * r2;
     let mid = line(r, Q[3], Q[2]) + line(r, Q[5], Q[4]) * r2;
     let high = line(r, Q[7], Q[6]) + line(r, Q[9], Q[8]) * r2;
     (low + mid * r4) + high * r8
@@ -58,22 +58,50 @@ pub(crate) fn core(r: Lanes) -> Lanes {
 
 /// exp for any x, saturating; a NaN stays one.
 #[inline(always)]
-pub(crate) fn full(x: Lanes) -> Lanes {
+pub(crate) fn full<M: Machine>(x: Lanes<M>) -> Lanes<M> {
     // By comparison: f64::max and f64::clamp treat NaN differently from the reference.
-    let x = x.map(|x| if x < -LIMIT { -LIMIT } else { x });
-    let x = x.map(|x| if x > LIMIT { LIMIT } else { x });
+    let x = x.if_less(x.all(-LIMIT), x.all(-LIMIT), x);
+    let x = x.all(LIMIT).if_less(x, x.all(LIMIT), x);
     let t = line(x, LOG2E, MAGIC);
-    let k = t - Lanes::splat(MAGIC);
-    let r = (x - k * Lanes::splat(LN2_HIGH)) - k * Lanes::splat(LN2_LOW);
-    core(r).zip(t, |p, t| {
-        f64::from_bits(p.to_bits().wrapping_add(t.to_bits() << 52))
-    })
+    let k = t - t.all(MAGIC);
+    let r = (x - k * k.all(LN2_HIGH)) - k * k.all(LN2_LOW);
+    core(r).raise(t)
+}
+
+/// One of the three as a type: a function that is passed as a value is not sure to be inlined.
+pub(crate) trait Exp {
+    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M>;
+}
+
+pub(crate) struct Short;
+pub(crate) struct Core;
+pub(crate) struct Full;
+
+impl Exp for Short {
+    #[inline(always)]
+    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
+        short(t)
+    }
+}
+
+impl Exp for Core {
+    #[inline(always)]
+    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
+        core(t)
+    }
+}
+
+impl Exp for Full {
+    #[inline(always)]
+    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
+        full(t)
+    }
 }
 
 /// exp of one number; the optimiser drops the other lanes.
 #[inline(always)]
 pub(crate) fn one(x: f64) -> f64 {
-    full(Lanes::splat(x)).0[0]
+    full(Lanes::splat(Portable, x)).array()[0]
 }
 
 struct Fill<'a> {
@@ -84,11 +112,11 @@ struct Fill<'a> {
 impl Job for Fill<'_> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
+    fn run<M: Machine>(self, machine: M) {
         let (x, x_rest) = self.x.as_chunks::<LANES>();
         let (out, out_rest) = self.out.as_chunks_mut::<LANES>();
         for (x, out) in x.iter().zip(out) {
-            *out = full(Lanes(*x)).0;
+            *out = full(Lanes::new(machine, *x)).array();
         }
         for (x, out) in x_rest.iter().zip(out_rest) {
             *out = one(*x);
@@ -104,4 +132,35 @@ pub fn exp(x: &[f64], out: &mut [f64]) -> Result<(), Invalid> {
     check_length("out", out.len(), x.len())?;
     dispatch(Fill { x, out });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Largest relative error over |t| <= limit.
+    fn error<E: Exp>(limit: f64) -> f64 {
+        let steps = (-10_000..=10_000).map(|step| f64::from(step) / 10_000.0 * limit);
+        steps.fold(0.0, |worst, t| {
+            let [got, ..] = E::exp(Lanes::splat(Portable, t)).array();
+            f64::max(worst, (got / t.exp() - 1.0).abs())
+        })
+    }
+
+    #[test]
+    fn short_and_core_are_accurate_where_they_are_used() {
+        assert!(error::<Short>(SHORT_LIMIT) < 5e-16);
+        assert!(error::<Core>(CORE_LIMIT) < 5e-16);
+        assert!(error::<Full>(1.0) < 5e-16);
+    }
+
+    #[test]
+    fn all_machines_return_the_same_bits() {
+        let x: Vec<_> = (-8003..8003).map(|step| f64::from(step) * 0.1).collect();
+        let (mut best, mut portable) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        exp(&x, &mut best).unwrap();
+        let out = &mut portable;
+        Fill { x: &x, out }.run(Portable);
+        assert_eq!(best, portable);
+    }
 }

@@ -1,70 +1,289 @@
 //! Four doubles side by side, and the numbers that features and indices are stored as.
 
-use std::ops::{Add, AddAssign, Mul, Sub};
+use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use crate::contract::LANES;
 
-/// Four doubles; every operation is one IEEE operation per lane.
+/// An instruction set, as proof that this processor has it: what it does with four doubles.
+///
+/// Every operation is one IEEE operation per lane, so all machines return the same bits. They are
+/// spelled out because the compiler does not find four lanes in scalar code reliably: it sees the
+/// pairs in `Lanes::fold` and makes two vectors of two.
+pub trait Machine: Copy + Send + Sync {
+    /// Four doubles.
+    type Register: Copy;
+
+    /// Put four doubles into a register.
+    fn put(self, values: [f64; LANES]) -> Self::Register;
+    /// Put four singles into a register, widened.
+    fn put_singles(self, values: [f32; LANES]) -> Self::Register;
+    /// Get the four doubles.
+    fn get(self, a: Self::Register) -> [f64; LANES];
+    /// a + b
+    fn add(self, a: Self::Register, b: Self::Register) -> Self::Register;
+    /// a - b
+    fn sub(self, a: Self::Register, b: Self::Register) -> Self::Register;
+    /// a * b
+    fn mul(self, a: Self::Register, b: Self::Register) -> Self::Register;
+    /// a / b
+    fn div(self, a: Self::Register, b: Self::Register) -> Self::Register;
+    /// `yes` where a < b, else `no`.
+    fn if_less(
+        self,
+        a: Self::Register,
+        b: Self::Register,
+        yes: Self::Register,
+        no: Self::Register,
+    ) -> Self::Register;
+    /// `yes` where a is NaN, else `no`.
+    fn if_nan(self, a: Self::Register, yes: Self::Register, no: Self::Register) -> Self::Register;
+    /// Add the low bits of t to the exponent of p.
+    fn raise(self, p: Self::Register, t: Self::Register) -> Self::Register;
+}
+
+/// The baseline: what the compiler makes of plain arrays.
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub(crate) struct Lanes(pub(crate) [f64; LANES]);
+pub(crate) struct Portable;
 
-impl Lanes {
-    pub(crate) const ZERO: Self = Self([0.0; LANES]);
+#[inline(always)]
+fn zip(a: [f64; LANES], b: [f64; LANES], f: impl Fn(f64, f64) -> f64) -> [f64; LANES] {
+    [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
+}
+
+impl Machine for Portable {
+    type Register = [f64; LANES];
 
     #[inline(always)]
-    pub(crate) fn splat(value: f64) -> Self {
-        Self([value; LANES])
+    fn put(self, values: [f64; LANES]) -> Self::Register {
+        values
     }
 
     #[inline(always)]
-    pub(crate) fn widen<F: Feature>(values: [F; LANES]) -> Self {
-        Self(values.map(F::widen))
+    fn put_singles(self, values: [f32; LANES]) -> Self::Register {
+        values.map(f64::from)
     }
 
     #[inline(always)]
-    pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Self {
-        Self(self.0.map(f))
+    fn get(self, a: Self::Register) -> [f64; LANES] {
+        a
     }
 
     #[inline(always)]
-    pub(crate) fn zip(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
-        let (a, b) = (self.0, other.0);
-        Self([f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])])
+    fn add(self, a: Self::Register, b: Self::Register) -> Self::Register {
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: Self::Register, b: Self::Register) -> Self::Register {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: Self::Register, b: Self::Register) -> Self::Register {
+        zip(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::Register, b: Self::Register) -> Self::Register {
+        zip(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn if_less(
+        self,
+        a: Self::Register,
+        b: Self::Register,
+        yes: Self::Register,
+        no: Self::Register,
+    ) -> Self::Register {
+        let pick = |i: usize| if a[i] < b[i] { yes[i] } else { no[i] };
+        [pick(0), pick(1), pick(2), pick(3)]
+    }
+
+    #[inline(always)]
+    fn if_nan(self, a: Self::Register, yes: Self::Register, no: Self::Register) -> Self::Register {
+        let pick = |i: usize| if a[i].is_nan() { yes[i] } else { no[i] };
+        [pick(0), pick(1), pick(2), pick(3)]
+    }
+
+    #[inline(always)]
+    fn raise(self, p: Self::Register, t: Self::Register) -> Self::Register {
+        zip(p, t, |p, t| {
+            f64::from_bits(p.to_bits().wrapping_add(t.to_bits() << 52))
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use pulp::x86::V3;
+    use pulp::{cast, f32x4, f64x4};
+
+    use super::Machine;
+    use crate::contract::LANES;
+
+    impl Machine for V3 {
+        type Register = f64x4;
+
+        #[inline(always)]
+        fn put(self, values: [f64; LANES]) -> f64x4 {
+            cast(values)
+        }
+
+        #[inline(always)]
+        fn put_singles(self, values: [f32; LANES]) -> f64x4 {
+            self.convert_f32x4_to_f64x4(cast::<_, f32x4>(values))
+        }
+
+        #[inline(always)]
+        fn get(self, a: f64x4) -> [f64; LANES] {
+            cast(a)
+        }
+
+        #[inline(always)]
+        fn add(self, a: f64x4, b: f64x4) -> f64x4 {
+            self.add_f64x4(a, b)
+        }
+
+        #[inline(always)]
+        fn sub(self, a: f64x4, b: f64x4) -> f64x4 {
+            self.sub_f64x4(a, b)
+        }
+
+        #[inline(always)]
+        fn mul(self, a: f64x4, b: f64x4) -> f64x4 {
+            self.mul_f64x4(a, b)
+        }
+
+        #[inline(always)]
+        fn div(self, a: f64x4, b: f64x4) -> f64x4 {
+            self.div_f64x4(a, b)
+        }
+
+        #[inline(always)]
+        fn if_less(self, a: f64x4, b: f64x4, yes: f64x4, no: f64x4) -> f64x4 {
+            self.select_f64x4(self.cmp_lt_f64x4(a, b), yes, no)
+        }
+
+        #[inline(always)]
+        fn if_nan(self, a: f64x4, yes: f64x4, no: f64x4) -> f64x4 {
+            self.select_f64x4(self.is_nan_f64x4(a), yes, no)
+        }
+
+        #[inline(always)]
+        fn raise(self, p: f64x4, t: f64x4) -> f64x4 {
+            let exponent = self.shl_const_u64x4::<52>(cast(t));
+            cast(self.wrapping_add_u64x4(cast(p), exponent))
+        }
+    }
+}
+
+/// Four doubles on a machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<M: Machine> {
+    machine: M,
+    register: M::Register,
+}
+
+impl<M: Machine> Lanes<M> {
+    #[inline(always)]
+    pub(crate) fn new(machine: M, values: [f64; LANES]) -> Self {
+        let register = machine.put(values);
+        Self { machine, register }
+    }
+
+    #[inline(always)]
+    pub(crate) fn splat(machine: M, value: f64) -> Self {
+        Self::new(machine, [value; LANES])
+    }
+
+    #[inline(always)]
+    pub(crate) fn widen<F: Feature>(machine: M, values: [F; LANES]) -> Self {
+        let register = F::put(machine, values);
+        Self { machine, register }
+    }
+
+    /// The same number in all lanes, on the machine of these ones.
+    #[inline(always)]
+    pub(crate) fn all(self, value: f64) -> Self {
+        Self::splat(self.machine, value)
+    }
+
+    #[inline(always)]
+    pub(crate) fn array(self) -> [f64; LANES] {
+        self.machine.get(self.register)
+    }
+
+    /// `yes` where these lanes are less than `other`, else `no`.
+    #[inline(always)]
+    pub(crate) fn if_less(self, other: Self, yes: Self, no: Self) -> Self {
+        self.with(
+            self.machine
+                .if_less(self.register, other.register, yes.register, no.register),
+        )
+    }
+
+    /// `yes` where these lanes are NaN, else `no`.
+    #[inline(always)]
+    pub(crate) fn if_nan(self, yes: Self, no: Self) -> Self {
+        self.with(
+            self.machine
+                .if_nan(self.register, yes.register, no.register),
+        )
+    }
+
+    /// Add the low bits of `t` to the exponents.
+    #[inline(always)]
+    pub(crate) fn raise(self, t: Self) -> Self {
+        self.with(self.machine.raise(self.register, t.register))
     }
 
     /// Add the partial sums, in the contract's order.
     #[inline(always)]
     pub(crate) fn fold(self) -> f64 {
-        (self.0[0] + self.0[2]) + (self.0[1] + self.0[3])
+        let [a, b, c, d] = self.array();
+        (a + c) + (b + d)
+    }
+
+    #[inline(always)]
+    fn with(self, register: M::Register) -> Self {
+        Self { register, ..self }
     }
 }
 
-impl Add for Lanes {
+impl<M: Machine> Add for Lanes<M> {
     type Output = Self;
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
+        self.with(self.machine.add(self.register, other.register))
     }
 }
 
-impl Sub for Lanes {
+impl<M: Machine> Sub for Lanes<M> {
     type Output = Self;
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| a - b)
+        self.with(self.machine.sub(self.register, other.register))
     }
 }
 
-impl Mul for Lanes {
+impl<M: Machine> Mul for Lanes<M> {
     type Output = Self;
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        self.zip(other, |a, b| a * b)
+        self.with(self.machine.mul(self.register, other.register))
     }
 }
 
-impl AddAssign for Lanes {
+impl<M: Machine> Div for Lanes<M> {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self.with(self.machine.div(self.register, other.register))
+    }
+}
+
+impl<M: Machine> AddAssign for Lanes<M> {
     #[inline(always)]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
@@ -75,6 +294,10 @@ impl AddAssign for Lanes {
 pub trait Feature: Copy + Send + Sync {
     /// Widen it to a double, which is exact.
     fn widen(self) -> f64;
+
+    /// Widen four of them.
+    #[doc(hidden)]
+    fn put<M: Machine>(machine: M, values: [Self; LANES]) -> M::Register;
 }
 
 impl Feature for f32 {
@@ -82,12 +305,22 @@ impl Feature for f32 {
     fn widen(self) -> f64 {
         f64::from(self)
     }
+
+    #[inline(always)]
+    fn put<M: Machine>(machine: M, values: [Self; LANES]) -> M::Register {
+        machine.put_singles(values)
+    }
 }
 
 impl Feature for f64 {
     #[inline(always)]
     fn widen(self) -> f64 {
         self
+    }
+
+    #[inline(always)]
+    fn put<M: Machine>(machine: M, values: [Self; LANES]) -> M::Register {
+        machine.put(values)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::dispatch::{Job, dispatch};
 use crate::features::{Compressed, Dense};
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index};
+use crate::lanes::{Feature, Index, Machine};
 use crate::sums::dot_lanes;
 use crate::threads::Crew;
 
@@ -20,9 +20,9 @@ struct DenseRows<'a, 'o, F> {
 impl<F: Feature> Job for DenseRows<'_, '_, F> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
+    fn run<M: Machine>(self, machine: M) {
         for (row, out) in (self.first..).zip(self.out) {
-            *out = dot_lanes(self.x.line(row), self.weights);
+            *out = dot_lanes(machine, self.x.line(row), self.weights);
         }
     }
 }

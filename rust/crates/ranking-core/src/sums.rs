@@ -3,36 +3,36 @@
 use crate::contract::{BLOCK, LANES};
 use crate::dispatch::{Job, dispatch};
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Lanes};
+use crate::lanes::{Feature, Lanes, Machine};
 use crate::threads::Crew;
 
 /// Sum of a[i] * b[i] in lanes; the longer slice is cut.
 #[inline(always)]
-pub(crate) fn dot_lanes<F: Feature>(a: &[F], b: &[f64]) -> f64 {
+pub(crate) fn dot_lanes<M: Machine, F: Feature>(machine: M, a: &[F], b: &[f64]) -> f64 {
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
-    let mut sum = Lanes::ZERO;
+    let mut sum = Lanes::splat(machine, 0.0);
     for (a, b) in a.iter().zip(b) {
-        sum += Lanes::widen(*a) * Lanes(*b);
+        sum += Lanes::widen(machine, *a) * Lanes::new(machine, *b);
     }
-    for ((sum, a), b) in sum.0.iter_mut().zip(a_rest).zip(b_rest) {
-        *sum += a.widen() * b;
+    let mut last = [0.0; LANES];
+    for ((last, a), b) in last.iter_mut().zip(a_rest).zip(b_rest) {
+        *last = a.widen() * b;
     }
-    sum.fold()
+    (sum + Lanes::new(machine, last)).fold()
 }
 
 /// Sum in lanes.
 #[inline(always)]
-fn sum_lanes(values: &[f64]) -> f64 {
+fn sum_lanes<M: Machine>(machine: M, values: &[f64]) -> f64 {
     let (chunks, rest) = values.as_chunks::<LANES>();
-    let mut sum = Lanes::ZERO;
+    let mut sum = Lanes::splat(machine, 0.0);
     for chunk in chunks {
-        sum += Lanes(*chunk);
+        sum += Lanes::new(machine, *chunk);
     }
-    for (sum, value) in sum.0.iter_mut().zip(rest) {
-        *sum += value;
-    }
-    sum.fold()
+    let mut last = [0.0; LANES];
+    last[..rest.len()].copy_from_slice(rest);
+    (sum + Lanes::new(machine, last)).fold()
 }
 
 struct Dot<'a>(&'a [f64], &'a [f64]);
@@ -40,8 +40,8 @@ struct Dot<'a>(&'a [f64], &'a [f64]);
 impl Job for Dot<'_> {
     type Output = f64;
     #[inline(always)]
-    fn run(self) -> f64 {
-        dot_lanes(self.0, self.1)
+    fn run<M: Machine>(self, machine: M) -> f64 {
+        dot_lanes(machine, self.0, self.1)
     }
 }
 
@@ -59,8 +59,8 @@ struct Sum<'a>(&'a [f64]);
 impl Job for Sum<'_> {
     type Output = f64;
     #[inline(always)]
-    fn run(self) -> f64 {
-        sum_lanes(self.0)
+    fn run<M: Machine>(self, machine: M) -> f64 {
+        sum_lanes(machine, self.0)
     }
 }
 

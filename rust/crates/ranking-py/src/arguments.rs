@@ -8,6 +8,9 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ranking_core::{Compressed, Crew, Dense, Feature, Index, Invalid};
 
+/// As many as the kernel's door lets in. A slip must not start more than the system can bear.
+const MOST_THREADS: usize = 1024;
+
 pub(crate) fn invalid(error: Invalid) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
@@ -72,8 +75,10 @@ pub(crate) fn compressed<'a, I: Element + Index, F: Element + Feature>(
 
 /// The threads for a loop. To be called while attached to the interpreter: see [`Crew::new`].
 pub(crate) fn crew(threads: usize) -> PyResult<Crew> {
-    if threads == 0 {
-        return Err(PyValueError::new_err("threads must be 1 or more."));
+    if !(1..=MOST_THREADS).contains(&threads) {
+        return Err(PyValueError::new_err(format!(
+            "threads is {threads}; it must lie in 1..{MOST_THREADS}."
+        )));
     }
     Crew::new(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

@@ -2,11 +2,11 @@
 
 use super::lists::Lists;
 use super::sparse::{Places, Runs};
-use super::{larger, largest, smaller, smallest, sum};
+use super::{extremes, larger, smaller, sum};
 use crate::dispatch::{Job, dispatch};
 use crate::features::{Compressed, Dense};
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index};
+use crate::lanes::{Feature, Index, Machine};
 use crate::threads::Crew;
 
 /// Popoviciu's bound, the paper's, the range and the peak of one feature.
@@ -46,22 +46,23 @@ struct Column<'a, F> {
 impl<F: Feature> Job for Column<'_, F> {
     type Output = Bounds;
     #[inline(always)]
-    fn run(self) -> Bounds {
+    fn run<M: Machine>(self, machine: M) -> Bounds {
         let Self { x, lists } = self;
         let mut bounds = Bounds::default();
-        let mut extremes = Vec::new();
+        let mut ranges = Vec::new();
         for q in 0..lists.len() {
             let layers = lists.layers(q);
-            extremes.clear();
-            extremes.extend(layers.clone().map(|layer| {
-                let here = &x[lists.rows(layer)];
-                (smallest(here), largest(here))
-            }));
-            // Squares and their rounding are monotone, so the extremes hold the largest square.
-            let squares = extremes.iter().map(|(a, b)| larger(a * a, b * b));
+            ranges.clear();
+            ranges.extend(
+                layers
+                    .clone()
+                    .map(|layer| extremes(machine, &x[lists.rows(layer)])),
+            );
+            // Squares and their rounding are monotone, so the ends hold the largest square.
+            let squares = ranges.iter().map(|(a, b)| larger(a * a, b * b));
             let square = squares.reduce(larger).unwrap_or(0.0);
             let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-            for (layer, (layer_low, layer_high)) in layers.clone().zip(&extremes) {
+            for (layer, (layer_low, layer_high)) in layers.clone().zip(&ranges) {
                 let rows = lists.rows(layer);
                 if layer > layers.start {
                     for (x, w) in x[rows.clone()].iter().zip(&lists.omega()[rows]) {

@@ -8,13 +8,13 @@ use std::ops::Range;
 use super::far::far_slopes;
 use super::lists::Lists;
 use super::step::{Descent, check_columns};
-use super::{Pair, exponentials, largest, moments, smallest};
+use super::{Pair, exponentials, extremes, moments};
 use crate::contract::{LANES, SPREAD};
 use crate::dispatch::{Job, dispatch};
-use crate::exp::{self, CORE_LIMIT, SHORT_LIMIT};
+use crate::exp::{CORE_LIMIT, Core, Exp, Full, SHORT_LIMIT, Short};
 use crate::features::Dense;
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Lanes};
+use crate::lanes::{Feature, Index, Lanes, Machine, Portable};
 use crate::threads::Crew;
 
 /// A step whose change of the margins, delta * x, is still to be made.
@@ -75,7 +75,7 @@ struct Prepare<'p, 'b>(&'p mut Block<'b>);
 impl Job for Prepare<'_, '_> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
+    fn run<M: Machine>(self, machine: M) {
         let Block {
             lists,
             chosen,
@@ -91,11 +91,11 @@ impl Job for Prepare<'_, '_> {
                 rows.start - *first_row..rows.end - *first_row
             };
             let layers = lists.layers(q);
-            let (mut top, mut low) = (f64::NEG_INFINITY, f64::INFINITY);
+            let (mut low, mut top) = (f64::INFINITY, f64::NEG_INFINITY);
             for layer in layers.clone() {
-                let here = &margins[real(layer)];
-                top = largest(&[top, largest(here)]);
-                low = smallest(&[low, smallest(here)]);
+                let here = extremes(machine, &margins[real(layer)]);
+                (low, _) = extremes(Portable, &[low, here.0]);
+                (_, top) = extremes(Portable, &[top, here.1]);
             }
             *far = top - low > SPREAD;
             if *far {
@@ -103,7 +103,7 @@ impl Job for Prepare<'_, '_> {
             }
             for layer in layers {
                 let rows = real(layer);
-                exponentials(&margins[rows.clone()], top, &mut e[rows]);
+                exponentials(machine, &margins[rows.clone()], top, &mut e[rows]);
             }
         }
     }
@@ -118,7 +118,7 @@ struct MoveMargins<'p, 'b, F> {
 impl<F: Feature> Job for MoveMargins<'_, '_, F> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
+    fn run<M: Machine>(self, _: M) {
         let Move { x, delta, .. } = self.pending;
         let x = &x[self.block.first_row..][..self.block.margins.len()];
         move_margins(self.block.margins, x, delta);
@@ -134,39 +134,43 @@ fn move_margins<F: Feature>(margins: &mut [f64], x: &[F], delta: f64) {
 
 /// Make a move in the margins and exponentials of one list.
 #[inline(always)]
-fn move_list<F: Feature>(
+fn move_list<E: Exp, M: Machine, F: Feature>(
+    machine: M,
     margins: &mut [f64],
     e: &mut [f64],
     x: &[F],
     delta: f64,
-    exp: impl Fn(Lanes) -> Lanes,
 ) {
     let margins = margins.as_chunks_mut::<LANES>().0;
     let e = e.as_chunks_mut::<LANES>().0;
     let x = x.as_chunks::<LANES>().0;
     for ((m, e), x) in margins.iter_mut().zip(e).zip(x) {
-        let t = Lanes::splat(delta) * Lanes::widen(*x);
-        *m = (Lanes(*m) + t).0;
-        *e = (Lanes(*e) * exp(t)).0;
+        let t = Lanes::splat(machine, delta) * Lanes::widen(machine, *x);
+        *m = (Lanes::new(machine, *m) + t).array();
+        *e = (Lanes::new(machine, *e) * E::exp(t)).array();
     }
 }
 
 /// Sums over a layer of e, e x and e x x.
-struct Sums {
-    z: Lanes,
-    m: Lanes,
-    n: Lanes,
+struct Sums<M: Machine> {
+    z: Lanes<M>,
+    m: Lanes<M>,
+    n: Lanes<M>,
 }
 
-impl Sums {
-    const ZERO: Self = Self {
-        z: Lanes::ZERO,
-        m: Lanes::ZERO,
-        n: Lanes::ZERO,
-    };
+impl<M: Machine> Sums<M> {
+    #[inline(always)]
+    fn new(machine: M) -> Self {
+        let zero = Lanes::splat(machine, 0.0);
+        Self {
+            z: zero,
+            m: zero,
+            n: zero,
+        }
+    }
 
     #[inline(always)]
-    fn add(&mut self, e: Lanes, x: Lanes) {
+    fn add(&mut self, e: Lanes<M>, x: Lanes<M>) {
         let u = e * x;
         self.z += e;
         self.m += u;
@@ -175,49 +179,59 @@ impl Sums {
 }
 
 /// The rows below a layer: sum of their exponentials, mean and variance of the feature.
-struct Below {
-    z: Lanes,
-    mean: Lanes,
-    variance: Lanes,
+struct Below<M: Machine> {
+    z: Lanes<M>,
+    mean: Lanes<M>,
+    variance: Lanes<M>,
 }
 
-impl Below {
+impl<M: Machine> Below<M> {
     #[inline(always)]
-    fn new(z: f64, m: f64, n: f64) -> Self {
+    fn new(machine: M, z: f64, m: f64, n: f64) -> Self {
         let (mean, variance) = moments(z, m, n);
         Self {
-            z: Lanes::splat(z),
-            mean: Lanes::splat(mean),
-            variance: Lanes::splat(variance),
+            z: Lanes::splat(machine, z),
+            mean: Lanes::splat(machine, mean),
+            variance: Lanes::splat(machine, variance),
         }
     }
 }
 
 /// Slopes of a list, in lanes; the gradient with its sign turned.
-struct Slopes {
-    g: Lanes,
-    h: Lanes,
+struct Slopes<M: Machine> {
+    g: Lanes<M>,
+    h: Lanes<M>,
 }
 
-impl Slopes {
+impl<M: Machine> Slopes<M> {
     #[inline(always)]
-    fn add(&mut self, below: &Below, e: Lanes, x: Lanes, omega: Lanes) {
-        let p = below.z.zip(below.z + e, |a, b| a / b);
+    fn new(machine: M) -> Self {
+        let zero = Lanes::splat(machine, 0.0);
+        Self { g: zero, h: zero }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, below: &Below<M>, e: Lanes<M>, x: Lanes<M>, omega: Lanes<M>) {
+        let p = below.z / (below.z + e);
         let d = x - below.mean;
         let s = omega * p;
         self.g += s * d;
-        self.h += s * (below.variance + (Lanes::splat(1.0) - p) * (d * d));
+        self.h += s * (below.variance + (p.all(1.0) - p) * (d * d));
     }
 }
 
 /// Gradient and curvature of list `q`, which is not far; `e` and `x` hold the rows from `first`.
 #[inline(always)]
-fn list_slopes<F: Feature>(lists: &Lists<'_>, q: usize, first: usize, e: &[f64], x: &[F]) -> Pair {
+fn list_slopes<M: Machine, F: Feature>(
+    machine: M,
+    lists: &Lists<'_>,
+    q: usize,
+    first: usize,
+    e: &[f64],
+    x: &[F],
+) -> Pair {
     let layers = lists.layers(q);
-    let mut slopes = Slopes {
-        g: Lanes::ZERO,
-        h: Lanes::ZERO,
-    };
+    let mut slopes = Slopes::new(machine);
     let (mut z, mut m, mut n) = (0.0, 0.0, 0.0);
     for layer in layers.clone() {
         let rows = lists.padded_rows(layer);
@@ -225,23 +239,28 @@ fn list_slopes<F: Feature>(lists: &Lists<'_>, q: usize, first: usize, e: &[f64],
         let e = e[here.clone()].as_chunks::<LANES>().0.iter();
         let x = x[here].as_chunks::<LANES>().0.iter();
         let omega = lists.omega()[rows].as_chunks::<LANES>().0.iter();
-        let mut sums = Sums::ZERO;
+        let mut sums = Sums::new(machine);
         // The bottom layer dominates nothing, and the top layer is below nothing; a layer between
         // them is read once for both.
         if layer == layers.start {
             for (e, x) in e.zip(x) {
-                sums.add(Lanes(*e), Lanes::widen(*x));
+                sums.add(Lanes::new(machine, *e), Lanes::widen(machine, *x));
             }
         } else if layer + 1 == layers.end {
-            let below = Below::new(z, m, n);
+            let below = Below::new(machine, z, m, n);
             for ((e, x), w) in e.zip(x).zip(omega) {
-                slopes.add(&below, Lanes(*e), Lanes::widen(*x), Lanes(*w));
+                slopes.add(
+                    &below,
+                    Lanes::new(machine, *e),
+                    Lanes::widen(machine, *x),
+                    Lanes::new(machine, *w),
+                );
             }
         } else {
-            let below = Below::new(z, m, n);
+            let below = Below::new(machine, z, m, n);
             for ((e, x), w) in e.zip(x).zip(omega) {
-                let (e, x) = (Lanes(*e), Lanes::widen(*x));
-                slopes.add(&below, e, x, Lanes(*w));
+                let (e, x) = (Lanes::new(machine, *e), Lanes::widen(machine, *x));
+                slopes.add(&below, e, x, Lanes::new(machine, *w));
                 sums.add(e, x);
             }
         }
@@ -262,7 +281,7 @@ struct Pass<'p, 'b, F> {
 impl<F: Feature> Job for Pass<'_, '_, F> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
+    fn run<M: Machine>(self, machine: M) {
         let Block {
             lists,
             chosen,
@@ -283,17 +302,17 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
                 if *far {
                     move_margins(margins, x, delta);
                 } else if longest <= SHORT_LIMIT {
-                    move_list(margins, e, x, delta, exp::short);
+                    move_list::<Short, _, _>(machine, margins, e, x, delta);
                 } else if longest <= CORE_LIMIT {
-                    move_list(margins, e, x, delta, exp::core);
+                    move_list::<Core, _, _>(machine, margins, e, x, delta);
                 } else {
-                    move_list(margins, e, x, delta, exp::full);
+                    move_list::<Full, _, _>(machine, margins, e, x, delta);
                 }
             }
             let (list_g, list_h) = if *far {
-                far_slopes(lists, q, rows.start, margins, x)
+                far_slopes(machine, lists, q, rows.start, margins, x)
             } else {
-                list_slopes(lists, q, rows.start, e, x)
+                list_slopes(machine, lists, q, rows.start, e, x)
             };
             g += list_g;
             h += list_h;

@@ -3,15 +3,16 @@
 use std::ops::Range;
 
 use super::lists::Lists;
-use super::{Pair, largest, moments};
+use super::{Pair, extremes, moments};
 use crate::exp;
-use crate::lanes::Feature;
+use crate::lanes::{Feature, Machine};
 
 /// Gradient and curvature of list `q`, with a reference per layer: right for any margins.
 ///
 /// `margins` and `x` hold the rows from `first` on.
 #[inline(always)]
-pub(super) fn far_slopes<F: Feature>(
+pub(super) fn far_slopes<M: Machine, F: Feature>(
+    machine: M,
     lists: &Lists<'_>,
     q: usize,
     first: usize,
@@ -37,7 +38,7 @@ pub(super) fn far_slopes<F: Feature>(
             }
         }
         if layer + 1 < layers.end {
-            let top = largest(margins);
+            let (_, top) = extremes(machine, margins);
             if layer == layers.start {
                 c = top;
             } else if top > c {

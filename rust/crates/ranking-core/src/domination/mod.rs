@@ -17,7 +17,7 @@ pub use value::value;
 
 use crate::contract::{LANES, ROUNDING};
 use crate::exp;
-use crate::lanes::{Feature, Lanes};
+use crate::lanes::{Feature, Lanes, Machine};
 
 /// Gradient and curvature.
 type Pair = (f64, f64);
@@ -45,43 +45,37 @@ fn smaller(a: f64, b: f64) -> f64 {
     if b < a { b } else { a }
 }
 
-/// The largest of some values, or NaN if one is.
+/// The smallest and the largest of some values; NaN if one is.
 #[inline(always)]
-fn largest<F: Feature>(values: &[F]) -> f64 {
-    extreme(values, f64::NEG_INFINITY, |value, top| value > top)
-}
-
-/// The smallest of some values, or NaN if one is.
-#[inline(always)]
-fn smallest<F: Feature>(values: &[F]) -> f64 {
-    extreme(values, f64::INFINITY, |value, low| value < low)
-}
-
-#[inline(always)]
-fn extreme<F: Feature>(values: &[F], start: f64, beats: impl Fn(f64, f64) -> bool) -> f64 {
-    let pick = |best: f64, value: f64| {
-        if beats(value, best) || value.is_nan() {
-            value
-        } else {
-            best
-        }
-    };
+fn extremes<M: Machine, F: Feature>(machine: M, values: &[F]) -> Pair {
+    let mut low = Lanes::splat(machine, f64::INFINITY);
+    let mut high = Lanes::splat(machine, f64::NEG_INFINITY);
     let (chunks, rest) = values.as_chunks::<LANES>();
-    let mut best = Lanes::splat(start);
-    for chunk in chunks {
-        best = best.zip(Lanes::widen(*chunk), pick);
+    // What is left over meets itself in the lanes that it does not fill.
+    let padded = rest.first().map(|first| {
+        let mut padded = [*first; LANES];
+        padded[..rest.len()].copy_from_slice(rest);
+        padded
+    });
+    for chunk in chunks.iter().chain(&padded) {
+        let x = Lanes::widen(machine, *chunk);
+        low = x.if_nan(x, x.if_less(low, x, low));
+        high = x.if_nan(x, high.if_less(x, x, high));
     }
-    let best = best.0.into_iter().fold(start, pick);
-    rest.iter().map(|x| x.widen()).fold(best, pick)
+    let fold = |lanes: [f64; LANES], beats: fn(f64, f64) -> f64| {
+        let nan = lanes.into_iter().find(|lane| lane.is_nan());
+        nan.unwrap_or_else(|| beats(beats(lanes[0], lanes[1]), beats(lanes[2], lanes[3])))
+    };
+    (fold(low.array(), smaller), fold(high.array(), larger))
 }
 
 /// Fill `e` with exp(m - top).
 #[inline(always)]
-fn exponentials(margins: &[f64], top: f64, e: &mut [f64]) {
+fn exponentials<M: Machine>(machine: M, margins: &[f64], top: f64, e: &mut [f64]) {
     let (from, from_rest) = margins.as_chunks::<LANES>();
     let (to, to_rest) = e.as_chunks_mut::<LANES>();
     for (m, e) in from.iter().zip(to) {
-        *e = exp::full(Lanes(*m) - Lanes::splat(top)).0;
+        *e = exp::full(Lanes::new(machine, *m) - Lanes::splat(machine, top)).array();
     }
     for (m, e) in from_rest.iter().zip(to_rest) {
         *e = exp::one(m - top);

@@ -8,13 +8,13 @@ use std::ops::Range;
 use super::far::far_slopes;
 use super::lists::Lists;
 use super::step::{Descent, check_columns};
-use super::{Pair, exponentials, largest, moments, smallest, sum};
+use super::{Pair, exponentials, extremes, moments, sum};
 use crate::contract::{LANES, RESUM, SPREAD};
 use crate::dispatch::{Job, dispatch};
 use crate::exp;
 use crate::features::Compressed;
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Lanes};
+use crate::lanes::{Feature, Index, Lanes, Machine};
 
 /// The list of each row, and the layer.
 pub(super) struct Places {
@@ -100,7 +100,8 @@ impl<'a, I: Index, F: Feature> Iterator for Runs<'a, I, F> {
 }
 
 /// Margins, exponentials and the sums over layers that a column does not touch.
-struct State<'a, I, F> {
+struct State<'a, M, I, F> {
+    machine: M,
     x: Compressed<'a, I, F>,
     lists: &'a Lists<'a>,
     places: &'a Places,
@@ -119,9 +120,10 @@ struct State<'a, I, F> {
     scratch: Vec<f64>,
 }
 
-impl<'a, I: Index, F: Feature> State<'a, I, F> {
+impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
     #[inline(always)]
     fn new(
+        machine: M,
         x: Compressed<'a, I, F>,
         lists: &'a Lists<'a>,
         places: &'a Places,
@@ -129,6 +131,7 @@ impl<'a, I: Index, F: Feature> State<'a, I, F> {
     ) -> Self {
         let (rows, layers) = (margins.len(), lists.n_layers());
         let mut state = Self {
+            machine,
             x,
             lists,
             places,
@@ -157,13 +160,13 @@ impl<'a, I: Index, F: Feature> State<'a, I, F> {
     fn prepare(&mut self, q: usize) {
         let rows = self.lists.rows_of(q..q + 1);
         let margins = &self.margins[rows.clone()];
-        let top = largest(margins);
-        self.far[q] = top - smallest(margins) > SPREAD;
+        let (low, top) = extremes(self.machine, margins);
+        self.far[q] = top - low > SPREAD;
         self.drift[q] = 0.0;
         if self.far[q] {
             return;
         }
-        exponentials(margins, top, &mut self.e[rows]);
+        exponentials(self.machine, margins, top, &mut self.e[rows]);
         let layers = self.lists.layers(q);
         for layer in layers.clone() {
             self.total[layer] = sum(&self.e[self.lists.rows(layer)]);
@@ -185,7 +188,7 @@ impl<'a, I: Index, F: Feature> State<'a, I, F> {
             if layer > layers.start {
                 let rows = self.lists.rows(layer);
                 let (omega, e) = (&self.lists.omega()[rows.clone()], &self.e[rows]);
-                (self.p1[layer], self.p2[layer]) = losing(z, e, omega);
+                (self.p1[layer], self.p2[layer]) = losing(self.machine, z, e, omega);
             }
             z += self.total[layer];
         }
@@ -242,7 +245,14 @@ impl<'a, I: Index, F: Feature> State<'a, I, F> {
             self.scratch[row - rows.start] = x;
         }
         let margins = &self.margins[rows.clone()];
-        far_slopes(self.lists, run.q, rows.start, margins, &self.scratch)
+        far_slopes(
+            self.machine,
+            self.lists,
+            run.q,
+            rows.start,
+            margins,
+            &self.scratch,
+        )
     }
 
     /// Gradient and curvature along a column: only the lists that it touches have any.
@@ -300,7 +310,7 @@ impl<'a, I: Index, F: Feature> State<'a, I, F> {
 
 /// Sums of omega p and omega p**2 over a layer, p = z / (z + e) the probability that a row loses.
 #[inline(always)]
-fn losing(z: f64, e: &[f64], omega: &[f64]) -> Pair {
+fn losing<M: Machine>(machine: M, z: f64, e: &[f64], omega: &[f64]) -> Pair {
     let (mut p1, mut p2) = (0.0, 0.0);
     let mut add = |w: f64, p: f64| {
         let s = w * p;
@@ -310,8 +320,9 @@ fn losing(z: f64, e: &[f64], omega: &[f64]) -> Pair {
     let (e, e_rest) = e.as_chunks::<LANES>();
     let (omega, omega_rest) = omega.as_chunks::<LANES>();
     for (e, w) in e.iter().zip(omega) {
-        let p = Lanes(*e).map(|e| z / (z + e));
-        for (w, p) in w.iter().zip(p.0) {
+        let z = Lanes::splat(machine, z);
+        let p = z / (z + Lanes::new(machine, *e));
+        for (w, p) in w.iter().zip(p.array()) {
             add(*w, p);
         }
     }
@@ -333,8 +344,8 @@ struct AllSlopes<'a, 'o, I, F> {
 impl<I: Index, F: Feature> Job for AllSlopes<'_, '_, I, F> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
-        let mut state = State::new(self.x, self.lists, self.places, self.margins);
+    fn run<M: Machine>(self, machine: M) {
+        let mut state = State::new(machine, self.x, self.lists, self.places, self.margins);
         let (gradient, curvature) = self.out.split_at_mut(self.columns.len());
         for ((column, g), h) in self.columns.iter().zip(gradient).zip(curvature) {
             (*g, *h) = state.slopes(column.position());
@@ -382,8 +393,8 @@ struct Sweep<'a, 'd, 'e, I, F> {
 impl<I: Index, F: Feature> Job for Sweep<'_, '_, '_, I, F> {
     type Output = ();
     #[inline(always)]
-    fn run(self) {
-        let mut state = State::new(self.x, self.lists, self.places, self.margins);
+    fn run<M: Machine>(self, machine: M) {
+        let mut state = State::new(machine, self.x, self.lists, self.places, self.margins);
         for column in self.descent.columns() {
             let (g, h) = state.slopes(column);
             let delta = self.descent.step(column, g, h);

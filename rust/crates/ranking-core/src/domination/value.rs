@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use super::largest;
+use super::extremes;
 use super::lists::Lists;
 use crate::contract::LANES;
 use crate::dispatch::{Job, dispatch};
 use crate::exp;
 use crate::invalid::Invalid;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Machine};
 use crate::threads::Crew;
 
 /// Add exp(m - c) of each margin to `z`, in order.
 #[inline(always)]
-fn add_exponentials(mut z: f64, margins: &[f64], c: f64) -> f64 {
+fn add_exponentials<M: Machine>(machine: M, mut z: f64, margins: &[f64], c: f64) -> f64 {
     let (chunks, rest) = margins.as_chunks::<LANES>();
     for chunk in chunks {
-        for e in exp::full(Lanes(*chunk) - Lanes::splat(c)).0 {
+        for e in exp::full(Lanes::new(machine, *chunk) - Lanes::splat(machine, c)).array() {
             z += e;
         }
     }
@@ -28,7 +28,7 @@ fn add_exponentials(mut z: f64, margins: &[f64], c: f64) -> f64 {
 
 /// Loss of one list, with a reference `c` that rises with the layers.
 #[inline(always)]
-fn list_value(lists: &Lists<'_>, q: usize, margins: &[f64]) -> f64 {
+fn list_value<M: Machine>(machine: M, lists: &Lists<'_>, q: usize, margins: &[f64]) -> f64 {
     let layers = lists.layers(q);
     let (mut value, mut c, mut z) = (0.0, 0.0, 0.0);
     for layer in layers.clone() {
@@ -46,14 +46,14 @@ fn list_value(lists: &Lists<'_>, q: usize, margins: &[f64]) -> f64 {
             }
         }
         if layer + 1 < layers.end {
-            let top = largest(here);
+            let (_, top) = extremes(machine, here);
             if layer == layers.start {
                 c = top;
             } else if top > c {
                 z *= exp::one(c - top);
                 c = top;
             }
-            z = add_exponentials(z, here, c);
+            z = add_exponentials(machine, z, here, c);
         }
     }
     value
@@ -68,10 +68,10 @@ struct Block<'a> {
 impl Job for Block<'_> {
     type Output = f64;
     #[inline(always)]
-    fn run(self) -> f64 {
+    fn run<M: Machine>(self, machine: M) -> f64 {
         let mut total = 0.0;
         for q in self.chosen {
-            total += list_value(self.lists, q, self.margins);
+            total += list_value(machine, self.lists, q, self.margins);
         }
         total
     }

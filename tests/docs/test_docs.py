@@ -1,0 +1,324 @@
+"""The documents say what is so: their examples run, and nothing that exists is missing.
+
+What a fenced block means here:
+
+- ``python``: runs; all blocks of a page share one namespace, from top to bottom.
+- any language with ``title="path"``: is written to that file, and does not run.
+- ``console``: lines that begin with ``$ ranking`` run in a shell. The lines below a command are
+  what it prints: each must occur, in this order, numbers and widths aside; ``...`` stands for
+  lines left out, or at its end for the rest of a line. A command below which an ``Error:`` stands
+  must fail.
+
+A page runs in a folder of its own, in which train.txt, valid.txt and test.txt lie.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from ranking.registry import KINDS, get_registry, hookspecs
+from ranking_cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(ROOT / "tests"))
+from conftest import make_judged, write_letor  # noqa: E402
+
+PAGES = sorted(DOCS.rglob("*.md"))
+ROOT_PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+ALL_PAGES = ROOT_PAGES + PAGES
+OURS = ("ranking", "ranking-rust")
+
+FENCE = re.compile(
+    r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", flags=re.MULTILINE | re.DOTALL
+)
+COMMAND = re.compile(r"\$ (?P<words>(?:RANKING_\w+=\S* )*ranking\b.*)")
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    title: str
+    body: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in FENCE.finditer(text):
+        language, _, rest = match["info"].strip().partition(" ")
+        title = re.search(r'title="([^"]+)"', rest)
+        line = text.count("\n", 0, match.start("body")) + 1
+        found.append(Block(language, title[1] if title else "", match["body"], line))
+    return found
+
+
+def prose(page: Path) -> str:
+    """The text of a page without its blocks."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+class Call(NamedTuple):
+    """A command of a console block and the lines that stand below it."""
+
+    command: str
+    output: list[str]
+
+
+def calls(block: Block) -> Iterator[Call]:
+    call: Call | None = None
+    for line in re.sub(r"\\\n\s*", "", block.body).splitlines():
+        if line.startswith("$ "):
+            if call:
+                yield call
+            match = COMMAND.fullmatch(line)
+            call = Call(match["words"], []) if match else None
+        elif call and line.strip():
+            call.output.append(line)
+    if call:
+        yield call
+
+
+def shape(line: str) -> str:
+    """A line of output without what may differ from one machine to another."""
+    line = re.sub(r"(?<![\w.@-])-?\d+(\.\d+)?(e[-+]?\d+)?", "#", line)
+    line = re.sub(r"\bkernel (rust|cython|reference)\b", "kernel #", line)
+    return " ".join(re.sub(r"-{3,}", "---", line).split())
+
+
+def check_output(call: Call, printed: str) -> None:
+    lines = iter([shape(line) for line in printed.splitlines()])
+    for wanted in call.output:
+        start, rest, _ = shape(wanted).partition("...")
+        if not start:
+            continue
+        assert any(line.startswith(start) if rest else line == start for line in lines), (
+            f"$ {call.command}\ndoes not print, or not in this place:\n{wanted}\nbut:\n{printed}"
+        )
+
+
+def install(folder: Path) -> None:
+    """Make the package that a page has written visible, as pip would: by its metadata."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    groups = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in points.items())
+        for group, points in project["entry-points"].items()
+    ]
+    (info / "entry_points.txt").write_text("".join(groups))
+
+
+def run_page(page: Path, folder: Path) -> None:
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("RANKING_")},
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONPATH": str(folder),
+        "PYTHONWARNINGS": "error",
+    }
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.title:
+            path = folder / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.body)
+            if path.name == "pyproject.toml":
+                install(folder)
+        elif block.language == "python":
+            code = "\n" * (block.line - 1) + block.body  # tracebacks then show the page's lines
+            exec(compile(code, str(page), "exec", dont_inherit=True), namespace)
+        elif block.language == "console":
+            for call in calls(block):
+                done = subprocess.run(
+                    ["sh", "-c", call.command],
+                    cwd=folder,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                )
+                printed = done.stdout + done.stderr
+                fails = any(line.startswith("Error:") for line in call.output)
+                assert (done.returncode != 0) == fails, (
+                    f"{page_id(page)}: $ {call.command}\nexit code {done.returncode}\n{printed}"
+                )
+                check_output(call, printed)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with data, in which a page runs; what it imports from there is forgotten."""
+    for seed, name in enumerate(("train", "valid", "test")):
+        write_letor(tmp_path / f"{name}.txt", make_judged(seed, n_queries=20))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in list(os.environ):
+        if name.startswith("RANKING_"):
+            monkeypatch.delenv(name)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=page_id)
+def test_the_examples_of_a_page_run(page: Path, folder: Path):
+    run_page(page, folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("```python\nassert 1 == 2\n```\n", AssertionError),
+        ("```python\nimport warnings\nwarnings.warn('x')\n```\n", UserWarning),
+        ("```console\n$ ranking eval nothing.safetensors test.txt\n```\n", AssertionError),
+        ("```console\n$ ranking --version\nError: no\n```\n", AssertionError),
+        ("```console\n$ ranking --version\nranking, release 0.1.0\n```\n", AssertionError),
+    ],
+)
+def test_an_example_that_is_not_true_fails(text: str, wrong: type, folder: Path):
+    page = folder / "page.md"
+    page.write_text(text)
+    with pytest.raises(wrong):
+        run_page_of(page, folder)
+
+
+def run_page_of(page: Path, folder: Path) -> None:
+    """Run a page that is not one of the project's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "ROOT", folder)
+        run_page(page, folder)
+
+
+def code_of(pages: list[Path]) -> str:
+    """All code of these pages: what stands between backticks, and the blocks."""
+    text = []
+    for page in pages:
+        text += [block.body for block in blocks(page)]
+        text += re.findall(r"`+([^`]+)`+", prose(page))
+    return "\n".join(text)
+
+
+def mentions(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+@pytest.mark.parametrize("hook", KINDS.values())
+def test_every_hook_is_in_the_reference(hook: str):
+    parameters = ", ".join(inspect.signature(getattr(hookspecs, hook)).parameters)
+    heading = f"## `{hook}({parameters})`"
+    assert heading in (DOCS / "plugins" / "hooks.md").read_text().splitlines()
+
+
+def test_the_reference_has_no_hook_that_is_not():
+    text = (DOCS / "plugins" / "hooks.md").read_text()
+    assert set(re.findall(r"^## `(\w+)\(", text, flags=re.MULTILINE)) == set(KINDS.values())
+
+
+def test_everything_built_in_is_in_the_documents():
+    text = code_of(PAGES)
+    entries = [entry for entry in get_registry().entries() if entry.distribution in OURS]
+    assert entries
+    assert not [f"{e.kind} {e.name}" for e in entries if not mentions(text, e.name)]
+
+
+def section(text: str, heading: str) -> str:
+    """What stands between a heading and the next of the same depth."""
+    _, found, rest = text.partition(f"\n## {heading}\n")
+    assert found, f"there is no section {heading!r}"
+    return re.split(r"^## ", rest, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_in_the_page_of_the_command_line(name: str):
+    text = section((DOCS / "command-line.md").read_text(), f"ranking {name}")
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    options = [o for p in command.params if isinstance(p, click.Option) for o in p.opts]
+    assert options
+    assert not [option for option in options if not mentions(text, option)]
+
+
+def test_the_page_of_the_command_line_has_no_option_that_is_not():
+    for name in COMMANDS:
+        text = section((DOCS / "command-line.md").read_text(), f"ranking {name}")
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        known = {o for p in command.params if isinstance(p, click.Option) for o in p.opts}
+        described = set(re.findall(r"^\| `(?:-\w`, `)?(--[\w-]+)", text, flags=re.MULTILINE))
+        assert described <= known
+
+
+def navigation() -> list[str]:
+    """The pages in the nav of mkdocs.yml."""
+    _, _, nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    lines = [line for line in re.split(r"^\S", nav, flags=re.MULTILINE)[0].splitlines() if line]
+    return [line.split()[-1] for line in lines if line.endswith(".md")]
+
+
+def test_the_navigation_has_every_page_once():
+    assert sorted(navigation()) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", heading.lower()).strip() for heading in headings]
+    return {re.sub(r"\s+", "-", heading) for heading in plain}
+
+
+def broken_links(page: Path) -> list[str]:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"\w+:", link):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target).resolve() if target else page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=page_id)
+def test_links_lead_somewhere(page: Path):
+    assert not broken_links(page)
+
+
+def test_a_broken_link_is_seen(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("# One thing\n[a](#one-thing) [b](#other) [c](page.md) [d](no.md)\n")
+    assert broken_links(page) == ["#other", "no.md"]
+
+
+def test_the_documents_name_no_machine():
+    words = re.compile(r"/(?:home|root|work|tmp|Users)/|localhost|[\w-]+\.(?:internal|local)\b")
+    for page in ALL_PAGES:
+        assert not words.search(page.read_text()), page_id(page)
+
+
+def test_the_site_builds(tmp_path: Path):
+    mkdocs = shutil.which("mkdocs")
+    if mkdocs is None:
+        pytest.skip("mkdocs is not installed; `make docs` builds the site")
+    command = [mkdocs, "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,219 @@
+"""The mathematics of the domination loops, for every kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranking.kernels.kernel import Kernel
+from ranking.kernels.lists import Lists
+
+MakeProblem = Callable[..., Any]
+
+
+def naive_value(lists: Lists, margins: np.ndarray) -> float:
+    """The definition: over each row of a layer, and all rows of the layers below it."""
+    total = 0.0
+    for q in range(lists.n_lists):
+        below = np.zeros(0)
+        for layer in range(lists.list_ptr[q], lists.list_ptr[q + 1]):
+            start = int(lists.layer_ptr[layer])
+            rows = range(start, start + int(lists.layer_size[layer]))
+            for i in rows:
+                if below.size:
+                    total += lists.omega[i] * np.logaddexp.reduce([0.0, *(below - margins[i])])
+            below = np.concatenate([below, margins[rows]])
+    return total
+
+
+def objective(
+    kernel: Kernel, lists: Lists, margins: np.ndarray, weights: np.ndarray, l1: float, l2: float
+) -> float:
+    loss = kernel.domination_value(lists, margins)
+    return loss + l1 * float(np.abs(weights).sum()) + l2 / 2.0 * float(weights @ weights)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e3, 1e6])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_value(kernel: Kernel, make_problem: MakeProblem, spread: float, sparse: bool) -> None:
+    _, lists, margins = make_problem(1, spread=spread, sparse=sparse)
+    value = kernel.domination_value(lists, margins)
+    assert value == pytest.approx(naive_value(lists, margins), rel=1e-13)
+
+
+def test_value_of_a_pair(kernel: Kernel) -> None:
+    lists = Lists.build(np.array([0, 2]), np.array([0.0, 1.0]), np.array([1.0, 3.0]), pad=1)
+    assert kernel.domination_value(lists, np.array([2.0, 5.0])) == pytest.approx(
+        3.0 * math.log1p(math.exp(-3.0)), rel=1e-15
+    )
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_slopes_are_derivatives(
+    kernel: Kernel, make_problem: MakeProblem, spread: float, sparse: bool
+) -> None:
+    problem = make_problem(2, spread=spread, sparse=sparse)
+    features, lists, margins = problem
+    gradient, curvature = kernel.domination_slopes(features, lists, margins, problem.columns)
+    x = features.toarray() if sparse else features
+    for r in problem.columns:
+
+        def along(t: float, r: int = r) -> float:
+            return kernel.domination_value(lists, margins + t * x[:, r])
+
+        step = 1e-5
+        assert gradient[r] == pytest.approx(
+            (along(step) - along(-step)) / (2.0 * step), rel=1e-6, abs=1e-7
+        )
+        step = 1e-3
+        assert curvature[r] == pytest.approx(
+            (along(step) - 2.0 * along(0.0) + along(-step)) / step**2, rel=1e-4, abs=1e-6
+        )
+
+
+@pytest.mark.parametrize("spread", [1.0, 100.0, 1e3])
+def test_dense_equals_sparse(kernel: Kernel, make_problem: MakeProblem, spread: float) -> None:
+    features, lists, margins = make_problem(3, spread=spread)
+    real = lists.source >= 0
+    sizes = lists.layer_size
+    unpadded = Lists(
+        list_ptr=lists.list_ptr,
+        layer_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        layer_size=sizes,
+        block_ptr=lists.block_ptr,
+        omega=lists.omega[real],
+        source=lists.source[real],
+    )
+    csc = sp.csc_array(features[real])
+    columns = np.arange(features.shape[1])
+    dense = kernel.domination_bounds(features, lists)
+    np.testing.assert_allclose(kernel.domination_bounds(csc, unpadded), dense, rtol=1e-12)
+    for got, wanted in zip(
+        kernel.domination_slopes(csc, unpadded, margins[real], columns),
+        kernel.domination_slopes(features, lists, margins, columns),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+
+    bounds = np.ascontiguousarray(dense[[0, 2, 3]])
+    outcomes = []
+    for by_column, layout, start in ((features, lists, margins), (csc, unpadded, margins[real])):
+        moving, weights, radius = start.copy(), np.zeros(columns.size), 1.0 / bounds[1]
+        for _ in range(5):
+            kernel.domination_sweep(
+                by_column, layout, moving, weights, radius, bounds, columns, l2=0.1
+            )
+        outcomes.append((weights, moving))
+    (dense_weights, dense_margins), (weights, moving) = outcomes
+    np.testing.assert_allclose(weights, dense_weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(moving, dense_margins[real], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_bounds_bound_the_curvature(
+    kernel: Kernel, make_problem: MakeProblem, sparse: bool
+) -> None:
+    for seed in range(10):
+        problem = make_problem(seed, spread=2.0, sparse=sparse)
+        features, lists, margins = problem
+        popoviciu, paper, reach, peak = kernel.domination_bounds(features, lists)
+        _, curvature = kernel.domination_slopes(features, lists, margins, problem.columns)
+        slack = 1.0 + 1e-12
+        assert np.all(curvature <= popoviciu * slack)
+        assert np.all(popoviciu <= paper * slack)
+        x = features.toarray() if sparse else features
+        assert np.array_equal(peak, np.abs(x).max(axis=0))
+        starts = lists.layer_ptr[lists.list_ptr[:-1]]
+        if sparse:  # padding would count as a zero
+            ranges = np.maximum.reduceat(x, starts) - np.minimum.reduceat(x, starts)
+            assert np.array_equal(reach, ranges.max(axis=0))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    sparse=st.booleans(),
+    newton=st.booleans(),
+    l1=st.sampled_from([0.0, 0.05, 2.0]),
+    l2=st.sampled_from([0.0, 0.05, 2.0]),
+    scale=st.sampled_from([0.01, 1.0, 20.0]),
+    radius=st.sampled_from([0.1, 1.0, 100.0]),
+)
+def test_every_step_decreases_the_objective(
+    kernel: Kernel,
+    make_problem: MakeProblem,
+    seed: int,
+    sparse: bool,
+    newton: bool,
+    l1: float,
+    l2: float,
+    scale: float,
+    radius: float,
+) -> None:
+    problem = make_problem(seed, sizes=(6, 9, 3), n_features=3, scale=scale, sparse=sparse)
+    features, lists, _ = problem
+    bounds = problem.bounds(kernel)
+    weights = np.random.default_rng(seed).normal(size=3) / scale
+    margins = np.asarray(features @ weights, dtype=np.float64)
+    radii = radius / np.where(bounds[1] > 0.0, bounds[1], 1.0)
+    before = objective(kernel, lists, margins, weights, l1, l2)
+    for _ in range(3):
+        for r in range(3):
+            kernel.domination_sweep(
+                features,
+                lists,
+                margins,
+                weights,
+                radii,
+                bounds,
+                np.array([r]),
+                l1=l1,
+                l2=l2,
+                newton=newton,
+            )
+            after = objective(kernel, lists, margins, weights, l1, l2)
+            assert after <= before + 1e-12 * abs(before)
+            before = after
+    np.testing.assert_allclose(margins, features @ weights, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.5), (0.5, 0.0), (0.3, 0.2)])
+def test_sweeps_reach_the_minimum(
+    kernel: Kernel, make_problem: MakeProblem, sparse: bool, l1: float, l2: float
+) -> None:
+    problem = make_problem(5, n_features=4, sparse=sparse)
+    features, lists, _ = problem
+    bounds = problem.bounds(kernel)
+    weights, radius, margins = np.zeros(4), 1.0 / bounds[1], np.zeros(lists.n_rows)
+    for _ in range(60):
+        kernel.domination_sweep(
+            features, lists, margins, weights, radius, bounds, problem.columns, l1=l1, l2=l2
+        )
+    gradient, _ = kernel.domination_slopes(features, lists, margins, problem.columns)
+    gradient += l2 * weights
+    moved = weights != 0.0
+    np.testing.assert_allclose(gradient[moved], -l1 * np.sign(weights[moved]), atol=1e-8)
+    assert np.all(np.abs(gradient[~moved]) <= l1 + 1e-12)
+
+
+def test_padding_changes_nothing(kernel: Kernel, make_problem: MakeProblem) -> None:
+    problem = make_problem(6)
+    features, lists, margins = problem
+    assert np.any(lists.source < 0)
+    padded = margins.copy()
+    padded[lists.source < 0] = 123.0
+    for got, wanted in zip(
+        kernel.domination_slopes(features, lists, padded, problem.columns),
+        kernel.domination_slopes(features, lists, margins, problem.columns),
+        strict=True,
+    ):
+        assert got.tobytes() == wanted.tobytes()
