@@ -29,9 +29,10 @@ from ranking_cli.tables import format_option, render
 @format_option
 @reader_option
 def data(path: Path, convert: str | None, output: Path | None, form: str, reader: str) -> None:
-    r"""Show what PATH holds: format, counts, grades, sparsity, ids and doubts.
+    r"""Show what PATH holds, or convert it.
 
-    With --convert the data are written instead, where the formats hold the same kind of data:
+    Format, counts, grades, sparsity, ids and what deserves a warning are shown. With --convert the
+    data are written instead, where the formats hold the same kind of data:
     letor from letor, qrels and run from TREC or BEIR files, tsv and parquet from interactions.
 
     \b
