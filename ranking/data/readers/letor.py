@@ -81,11 +81,15 @@ class Letor(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first row has a grade and then a ``name:value``."""
+        """Say whether the first row has a grade and then a qid."""
         for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
             words = line.partition(b"#")[0].split()
             if words:
-                return len(words) > 1 and bool(GRADE.fullmatch(words[0])) and b":" in words[1]
+                return (
+                    len(words) > 1
+                    and bool(GRADE.fullmatch(words[0]))
+                    and words[1].startswith(b"qid:")
+                )
         return False
 
     def read(self, path: Path) -> Judged:
@@ -127,19 +131,11 @@ class _Rows:
         qid, doc_id = self.names(number, words, comment)
         grade = float(words[0]) if GRADE.fullmatch(words[0]) else np.nan
         if not np.isfinite(grade):
-            self.refuse(number, f"the grade {_short(words[0])} is not a finite number; {SHAPE}")
+            self.refuse(number, f"the grade {short(words[0])} is not a finite number; {SHAPE}")
         pairs = words[2] if len(words) > 2 else b""
-        found = PAIR.findall(pairs)
-        indices = [int(index) for index, _ in found]
-        values = [float(value) for _, value in found]
-        # One look at the whole line; the guilty word is looked for only when there is one.
-        if (
-            len(found) != len(pairs.split())
-            or len(set(indices)) != len(indices)
-            or max(indices, default=0) > LARGEST_INDEX
-            or max(map(abs, values), default=0.0) > self.largest
-        ):
-            self.refuse(number, _fault(pairs.split(), self.largest))
+        indices, values, wrong = parse_pairs(pairs, self.largest)
+        if wrong:
+            self.refuse(number, wrong)
         self.lines.append(number)
         self.grades.append(grade)
         self.qids.append(qid)
@@ -171,23 +167,11 @@ class _Rows:
         indices = np.frombuffer(self.indices, np.int64)
         if not indices.size:
             raise DataError(f"{self.path}: no row has a feature; {SHAPE}.")
-        n_rows, largest = len(self.lines), int(indices.max())
-        first = min(1, int(indices.min()))
-        if largest - first < indices.size:
-            feature_ids, columns = np.arange(first, largest + 1), indices - first
-        else:
-            feature_ids, columns = np.unique(indices, return_inverse=True)
-        shape = (n_rows, feature_ids.size)
-        values = np.frombuffer(self.values).astype(dtype, copy=False)
-        sizes = np.frombuffer(self.sizes, np.int64)
-        features: Any
-        entries = n_rows * feature_ids.size
-        if entries <= SMALL or indices.size >= entries / 4:
-            features = np.zeros(shape, dtype)
-            features[np.repeat(np.arange(n_rows), sizes), columns] = values
-        else:
-            indptr = np.concatenate(([0], np.cumsum(sizes)))
-            features = sparse.csr_array((values, columns, indptr), shape=shape)
+        features, feature_ids = lay_out(
+            np.frombuffer(self.sizes, np.int64),
+            indices,
+            np.frombuffer(self.values).astype(dtype, copy=False),
+        )
         qids = np.array(self.qids, dtype=np.str_)
         data = Judged(
             features,
@@ -211,7 +195,7 @@ class _Rows:
             if name in known:
                 self.refuse(
                     line,
-                    f"document {_short(name.encode())} of query {qid} was on line {known[name]} "
+                    f"document {short(name.encode())} of query {qid} was on line {known[name]} "
                     "already; keep one of them, or rename one",
                 )
             known[name] = line
@@ -232,12 +216,47 @@ class _Rows:
             )
 
 
-def _fault(words: list[bytes], largest: float) -> str:
+def lay_out(
+    sizes: NDArray[np.int64], indices: NDArray[np.int64], values: NDArray[Any]
+) -> tuple[Any, NDArray[np.int64]]:
+    """Return rows of so many indices and values as features, dense or CSR, and their ids."""
+    largest, first = int(indices.max()), min(1, int(indices.min()))
+    if largest - first < indices.size:
+        feature_ids, columns = np.arange(first, largest + 1), indices - first
+    else:
+        feature_ids, columns = np.unique(indices, return_inverse=True)
+    shape = (sizes.size, feature_ids.size)
+    entries = sizes.size * feature_ids.size
+    if entries <= SMALL or indices.size >= entries / 4:
+        features = np.zeros(shape, values.dtype)
+        features[np.repeat(np.arange(sizes.size), sizes), columns] = values
+        return features, feature_ids
+    indptr = np.concatenate(([0], np.cumsum(sizes)))
+    return sparse.csr_array((values, columns, indptr), shape=shape), feature_ids
+
+
+def parse_pairs(pairs: bytes, largest: float) -> tuple[list[int], list[float], str]:
+    """Return the indices and values of ``index:value ...``, and what is wrong with them."""
+    found = PAIR.findall(pairs)
+    indices = [int(index) for index, _ in found]
+    values = [float(value) for _, value in found]
+    # One look at the whole line; the guilty word is looked for only when there is one.
+    if (
+        len(found) != len(pairs.split())
+        or len(set(indices)) != len(indices)
+        or max(indices, default=0) > LARGEST_INDEX
+        or max(map(abs, values), default=0.0) > largest
+    ):
+        return [], [], fault(pairs.split(), largest)
+    return indices, values, ""
+
+
+def fault(words: list[bytes], largest: float) -> str:
     """Say what is wrong with the features of a line that has something wrong."""
     seen: set[int] = set()
     for word in words:
         index, colon, value = word.partition(b":")
-        shown = _short(word)
+        shown = short(word)
         if index == b"qid":
             return f"{shown} must come right after the grade, once; {SHAPE}"
         if not colon or not index or not value:
@@ -263,6 +282,7 @@ def _fault(words: list[bytes], largest: float) -> str:
     raise AssertionError("a line is refused, and no word of it is wrong")
 
 
-def _short(word: bytes) -> str:
+def short(word: bytes) -> str:
+    """Quote a word for a message, cut if it is long."""
     text = word.decode(errors="replace")
     return repr(text if len(text) <= 30 else text[:30] + "...")
