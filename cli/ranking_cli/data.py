@@ -29,15 +29,16 @@ from ranking_cli.tables import format_option, render
 @format_option
 @reader_option
 def data(path: Path, convert: str | None, output: Path | None, form: str, reader: str) -> None:
-    r"""Show what PATH holds: format, counts, grades, sparsity, ids and doubts.
+    """Show what PATH holds, or convert it.
 
-    With --convert the data are written instead, where the formats hold the same kind of data:
+    Format, counts, grades, sparsity, ids and what deserves a warning are shown. With --convert the
+    data are written instead, where the formats hold the same kind of data:
     letor from letor, qrels and run from TREC or BEIR files, tsv and parquet from interactions.
 
     \b
     ranking data train.txt.gz
     ranking data ratings.dat --convert parquet -o ratings.parquet
-    """
+    """  # noqa: D301 (click wants the character itself)
     if (convert is None) != (output is None):
         raise click.UsageError("--convert and -o go together: the format and where to write it.")
     with warnings.catch_warnings(record=True) as caught:

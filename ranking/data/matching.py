@@ -166,6 +166,8 @@ class Matching(Matches):
             raise DataError(
                 f"duplicates={duplicates!r} is not known; it is {' or '.join(DUPLICATES)}."
             )
+        user_features = _checked("users", user_features)
+        item_features = _checked("items", item_features)
         user_ids, rows = factorize("users", users, user_features)
         item_ids, columns = factorize("items", items, item_features)
         if rows.size != columns.size:
@@ -255,11 +257,18 @@ def _numbers(name: str, given: Any, size: int) -> NDArray[np.float64]:
     return numbers
 
 
+def _checked(name: str, table: FeatureTable | None) -> FeatureTable | None:
+    if table is None:
+        return None
+    features = as_features(table.features, f"features of {name}")
+    ids = as_unique_ids(f"ids of the features of {name}", table.ids, features.shape[0], "rows")
+    return FeatureTable(ids, features, table.names)
+
+
 def _lay_out(name: str, table: FeatureTable | None, ids: Ids) -> Any:
     """Return the rows of a table in the order of the ids, with zeros for who is not in it."""
     if table is None:
         return None
-    as_unique_ids(f"ids of the features of {name}", table.ids, table.features.shape[0], "rows")
     place = np.searchsorted(ids, table.ids)
     lacking = ids.size - table.ids.size
     if lacking:

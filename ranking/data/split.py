@@ -196,8 +196,9 @@ def _shared_pairs(train: Judged | Matches, test: Judged | Matches) -> list[tuple
     # A pair is a number that counts in the training data; who is not there has none.
     query_at = np.array([place.get(query, -1) for query in other[0].tolist()])[other[2]]
     document_at = np.array([column.get(name, -1) for name in other[1].tolist()])[other[3]]
-    keys = np.where((query_at < 0) | (document_at < 0), -1, query_at * len(column) + document_at)
-    shared = np.flatnonzero(np.isin(keys, one[2] * len(column) + one[3]))
+    known = np.flatnonzero((query_at >= 0) & (document_at >= 0))
+    keys = query_at[known] * len(column) + document_at[known]
+    shared = known[np.isin(keys, one[2] * len(column) + one[3])] if known.size else known
     queries, documents = other[0][other[2][shared]], other[1][other[3][shared]]
     return list(zip(queries.tolist(), documents.tolist(), strict=True))
 

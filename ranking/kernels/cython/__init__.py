@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast
 
 from ranking.kernels.contract import Loops
-from ranking.kernels.cython import _cpu, _metrics
+from ranking.kernels.cython import _cpu
+
+WAIT_POLICY = "OMP_WAIT_POLICY"
 
 
 def instruction_sets() -> list[str]:
@@ -17,9 +22,29 @@ def instruction_sets() -> list[str]:
 
 def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
-    # Sorting and counting gain nothing from wider instructions, so metrics are built once.
-    loops = importlib.import_module(f"{__name__}._loops_{instructions}")
-    return cast(Loops, SimpleNamespace(**{**vars(_metrics), **vars(loops)}))
+    with _sleeping_threads():
+        loops = importlib.import_module(f"{__name__}._loops_{instructions}")
+        # Sorting and counting gain nothing from wider instructions, so metrics are built once.
+        metrics = importlib.import_module(f"{__name__}._metrics")
+    return cast(Loops, SimpleNamespace(**{**vars(metrics), **vars(loops)}))
+
+
+@contextlib.contextmanager
+def _sleeping_threads() -> Iterator[None]:
+    """Let OpenMP's idle threads sleep, unless the user has decided otherwise.
+
+    By default they spin at the end of every parallel loop. Beside any other busy process that
+    makes two threads several times slower than one. OpenMP reads the variable once, when it is
+    loaded, so it need not stay set.
+    """
+    if WAIT_POLICY in os.environ:
+        yield
+        return
+    os.environ[WAIT_POLICY] = "passive"
+    try:
+        yield
+    finally:
+        del os.environ[WAIT_POLICY]
 
 
 def best_loops() -> Loops:

@@ -225,6 +225,19 @@ def test_feature_tables_are_laid_out_by_id():
     assert data.n_relevant.tolist() == [1, 1, 0]
 
 
+def test_feature_tables_are_checked():
+    broken = sparse.csr_array(np.eye(2))
+    broken.indices = np.array([0, 9])
+    for table, message in (
+        (FeatureTable(["a", "b"], broken, ["x", "y"]), "features of users: an index is outside"),
+        (FeatureTable(["a", "a"], np.eye(2), ["x", "y"]), "rows 0 and 1 are both a"),
+        (FeatureTable(["a", "b"], np.eye(2), ["x"]), "query_feature_ids has 1 entries"),
+        (FeatureTable([1, 2], np.eye(2), ["x", "y"]), "all of one kind"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Matching.from_interactions(["a", "b"], [1, 1], user_features=table)
+
+
 @pytest.mark.parametrize(
     ("given", "named", "message"),
     [

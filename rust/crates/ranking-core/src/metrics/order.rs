@@ -74,7 +74,7 @@ pub fn rank_lists<S: Score>(
     }
     crew.enter(|| {
         crew.for_each(&mut parts, |part| {
-            let lists = &group_ptr[part.first..lists.min(part.first + LISTS) + 1];
+            let lists = &group_ptr[part.first..=lists.min(part.first + LISTS)];
             rank_some(lists, scores, part.order, part.tied);
         });
     });
