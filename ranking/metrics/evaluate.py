@@ -175,7 +175,7 @@ def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threa
         for name, column in zip(names, out.T, strict=True):
             zero = measures[name].empty == "zero"
             values[name] = np.nan_to_num(column, nan=0.0) if zero else column.copy()
-    return values
+    return {name: values[name] for name in measures}
 
 
 def _rank(
