@@ -93,9 +93,9 @@ def evaluate(
             {
                 "metric": name,
                 "mean": means[name],
+                "queries": int(np.count_nonzero(~np.isnan(values[name]))),
                 "low": intervals[name].low,
                 "high": intervals[name].high,
-                "queries": int(np.count_nonzero(~np.isnan(values[name]))),
             }
             for name in values
         ]
@@ -129,11 +129,11 @@ def measure_run(
             f"{run} has no query of {qrels}; check that they belong together."
         )
     for count, where in (
-        (int(joined.missing.sum()), f"of {qrels} are not in {run}"),
-        (joined.unjudged_queries.size, f"of {run} are not in {qrels}"),
+        (int(joined.missing.sum()), f"of {qrels}, which {run} lacks"),
+        (joined.unjudged_queries.size, f"of {run}, which {qrels} lacks"),
     ):
         if count:
-            click.echo(f"{count} queries {where} and are left out, as in trec_eval.", err=True)
+            click.echo(f"left out, as in trec_eval: {count} of the queries {where}.", err=True)
     queries = [str(query) for query in joined.query_ids[kept]]
     return queries, {name: value[kept] for name, value in values.items()}
 

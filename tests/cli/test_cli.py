@@ -155,7 +155,7 @@ def test_eval_formats(files, model):
         assert lines[-1]["metrics"][parse_metric(name).spelled()] == value
 
     header, *rows = [line.split("\t") for line in call(*words, "tsv").stdout.splitlines()]
-    assert header == ["metric", "mean", "queries"]
+    assert header == ["metric", "mean", "queries", "low", "high"]
     assert [row[0] for row in rows] == [parse_metric(m).spelled() for m in wanted]
     assert [float(row[1]) for row in rows] == list(wanted.values())
 
