@@ -5,7 +5,7 @@ The door has checked every array. One thread measures one list at a time, in scr
 
 from cython.parallel cimport prange, threadid
 from libc.math cimport NAN
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -28,6 +28,7 @@ cdef enum:
 cdef enum:
     FEW = 48  # so many are sorted faster by insertion than by counting digits
     DIGIT = 11
+    LOWEST = -2  # the grades that are numbered directly, -2 to 5
     LEVELS = 8
 
 cdef double RELEVANT = 1.0
@@ -300,38 +301,37 @@ cdef double area(const List *one, int64_t kind) noexcept nogil:
     return <double>(pairs - right) / <double>pairs
 
 
-cdef double few_pair_error(const List *one, bint *fits) noexcept nogil:
-    # For lists of a few different grades: count each, in loops of fixed length without branches.
-    cdef double values[LEVELS]
-    cdef int64_t counts[LEVELS]
-    cdef int64_t wrong = 0, pairs, known
-    cdef Py_ssize_t i, start = 0, stop, n = one.n
-    cdef int k, used = 0
+cdef bint few_levels(List *one) noexcept nogil:
+    # Number the levels directly if all grades are whole and few, which is the usual case.
+    cdef bint fits = one.n <= INT32_MAX
     cdef double grade
-    for k in range(LEVELS):
-        values[k], counts[k] = NAN, 0
-    fits[0] = True
-    while start < n:
+    cdef Py_ssize_t i
+    for i in range(one.n):
+        grade = max(min(one.grades[i], <double>(LOWEST + LEVELS - 1)), <double>LOWEST)
+        one.levels[i] = <int64_t>grade - LOWEST
+        fits &= <double>(one.levels[i] + LOWEST) == one.grades[i]
+    return fits
+
+
+cdef double few_pair_error(const List *one) noexcept nogil:
+    # lower[k] counts the documents below level k met so far, in loops without branches.
+    cdef int32_t lower[LEVELS]
+    cdef int64_t wrong = 0, pairs = <int64_t>one.n * one.n, count
+    cdef Py_ssize_t i, start = 0, stop
+    cdef int32_t k, level
+    memset(lower, 0, sizeof(lower))
+    while start < one.n:
         stop = one.ends[start]
         for i in range(start, stop):
-            grade, known = one.grades[i], 0
+            level = <int32_t>one.levels[i]
             for k in range(LEVELS):
-                known += values[k] == grade
-                counts[k] += values[k] == grade
-            if not known:
-                if used == LEVELS:
-                    fits[0] = False
-                    return NAN
-                values[used], counts[used] = grade, 1
-                used += 1
+                lower[k] += k > level
         for i in range(start, stop):
-            grade = one.grades[i]
-            for k in range(LEVELS):
-                wrong += counts[k] if values[k] < grade else 0
+            wrong += lower[one.levels[i]]
         start = stop
-    pairs = <int64_t>n * n
     for k in range(LEVELS):
-        pairs -= counts[k] * counts[k]
+        count = (lower[k + 1] if k + 1 < LEVELS else one.n) - lower[k]
+        pairs -= count * count
     return <double>wrong / <double>(pairs // 2) if pairs else NAN
 
 
@@ -339,10 +339,8 @@ cdef double pair_error(List *one) noexcept nogil:
     # A Fenwick tree over the levels of grades counts the lower ones met so far.
     cdef int64_t wrong = 0, pairs, same = 0, levels = 0
     cdef Py_ssize_t i, at, start = 0, stop, n = one.n
-    cdef bint fits
-    cdef double error = few_pair_error(one, &fits)
-    if fits:
-        return error
+    if few_levels(one):
+        return few_pair_error(one)
     for i in range(n):
         one.items[i].key = ~descending(one.grades[i])
         one.items[i].row = i

@@ -4,12 +4,17 @@ use crate::features::Dense;
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
 use crate::metrics::LISTS;
+use crate::metrics::order::{Score, sort};
 use crate::threads::Crew;
 
 /// Numbers of a measure: kind, cutoff, gain, discount, shared, short.
 pub const COLUMNS: usize = 6;
 
 const RELEVANT: f64 = 1.0;
+
+/// Whole grades from this on have levels that need no sorting.
+const LOWEST: f64 = -2.0;
+const LEVELS: usize = 8;
 
 // `ranking.kernels.measures.Kind`.
 const NDCG: i64 = 0;
@@ -180,8 +185,9 @@ struct Sorted {
     relevant: usize,
     gains: Vec<f64>,
     best: Vec<f64>,
-    levels: Vec<(u64, usize)>,
-    level_of: Vec<usize>,
+    keys: Vec<(u64, i64)>,
+    spare: Vec<(u64, i64)>,
+    levels: Vec<usize>,
     tree: Vec<usize>,
 }
 
@@ -256,10 +262,14 @@ impl Sorted {
                 .extend(order.iter().map(|row| gains[row.position()]));
             &lists.unfound_gains.line(table - 1)[unfound]
         };
+        self.keys.clear();
+        let all = self.gains.iter().chain(lost);
+        let gainful = all.filter(|&&gain| gain > 0.0);
+        self.keys.extend(gainful.map(|gain| (gain.descending(), 0)));
+        sort(&mut self.keys, &mut self.spare);
         self.best.clear();
-        let all = self.gains.iter().chain(lost).copied();
-        self.best.extend(all.filter(|&gain| gain > 0.0));
-        self.best.sort_unstable_by(|a, b| b.total_cmp(a));
+        let values = self.keys.iter().map(|item| value_of(item.0));
+        self.best.extend(values);
     }
 
     /// Give each of the tied places the mean of their gains.
@@ -401,21 +411,68 @@ impl Sorted {
         }
     }
 
-    /// A Fenwick tree over the levels of grades counts the lower ones met so far.
     fn pair_error(&mut self) -> f64 {
-        let n = self.grades.len();
+        let (wrong, pairs) = if self.few_levels() {
+            self.few_wrong_pairs()
+        } else {
+            self.wrong_pairs()
+        };
+        if pairs == 0 {
+            return f64::NAN;
+        }
+        real(wrong) / real(pairs)
+    }
+
+    /// Number the levels directly if all grades are whole and few, which is the usual case.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to a few levels"
+    )]
+    fn few_levels(&mut self) -> bool {
+        let mut fits = u32::try_from(self.grades.len()).is_ok();
         self.levels.clear();
-        let keys = self
-            .grades
-            .iter()
-            .map(|&grade| !super::Score::descending(grade));
-        self.levels.extend(keys.zip(0..));
-        self.levels.sort_unstable_by_key(|level| level.0);
-        self.level_of.clear();
-        self.level_of.resize(n, 0);
+        self.levels.extend(self.grades.iter().map(|grade| {
+            let level = (grade - LOWEST).clamp(0.0, real(LEVELS - 1)) as usize;
+            fits &= real(level) + LOWEST == *grade;
+            level
+        }));
+        fits
+    }
+
+    /// lower[k] counts the documents below level k met so far.
+    fn few_wrong_pairs(&self) -> (usize, usize) {
+        let n = self.levels.len();
+        let mut lower = [0_u32; LEVELS];
+        let (mut start, mut wrong) = (0, 0);
+        while start < n {
+            let stop = self.ends[start];
+            for &level in &self.levels[start..stop] {
+                for (k, count) in lower.iter_mut().enumerate() {
+                    *count += u32::from(k > level);
+                }
+            }
+            for &level in &self.levels[start..stop] {
+                wrong += lower[level.min(LEVELS - 1)] as usize;
+            }
+            start = stop;
+        }
+        let ends = lower[1..].iter().map(|&count| count as usize).chain([n]);
+        let counts = ends.zip(lower).map(|(end, count)| end - count as usize);
+        let same: usize = counts.map(|count| count * count).sum();
+        (wrong, (n * n - same) / 2)
+    }
+
+    /// A Fenwick tree over the levels of grades counts the lower ones met so far.
+    fn wrong_pairs(&mut self) -> (usize, usize) {
+        let n = self.grades.len();
+        self.keys.clear();
+        let levels = self.grades.iter().map(|&grade| !grade.descending());
+        self.keys.extend(levels.zip(0..));
+        sort(&mut self.keys, &mut self.spare);
         let (mut top, mut same, mut pairs) = (0, 0, n * n.saturating_sub(1) / 2);
         let mut before = None;
-        for &(key, place) in &self.levels {
+        for &(key, place) in &self.keys {
             if before.is_some_and(|before| before != key) {
                 top += 1;
                 same = 0;
@@ -423,24 +480,21 @@ impl Sorted {
             before = Some(key);
             pairs -= same;
             same += 1;
-            self.level_of[place] = top;
-        }
-        if pairs == 0 {
-            return f64::NAN;
+            self.levels[place.position()] = top;
         }
         self.tree.clear();
         self.tree.resize(top + 2, 0);
         let (mut start, mut wrong) = (0, 0);
         while start < n {
             let stop = self.ends[start];
-            for &level in &self.level_of[start..stop] {
+            for &level in &self.levels[start..stop] {
                 let mut at = level + 1;
                 while at <= top + 1 {
                     self.tree[at] += 1;
                     at += at & at.wrapping_neg();
                 }
             }
-            for &level in &self.level_of[start..stop] {
+            for &level in &self.levels[start..stop] {
                 let mut at = level;
                 while at > 0 {
                     wrong += self.tree[at];
@@ -449,7 +503,7 @@ impl Sorted {
             }
             start = stop;
         }
-        real(wrong) / real(pairs)
+        (wrong, pairs)
     }
 
     fn domination_error(&self) -> f64 {
@@ -471,6 +525,11 @@ impl Sorted {
         }
         real(wrong) / real(dominating)
     }
+}
+
+/// The positive gain of a key.
+fn value_of(key: u64) -> f64 {
+    f64::from_bits(!key ^ (1 << 63))
 }
 
 fn rows_of(ptr: &[i64], q: usize) -> std::ops::Range<usize> {
