@@ -162,7 +162,7 @@ def test_eval_formats(files, model):
     table = call(*words, "table").stdout
     assert f"{wanted['map']:.4f}" in table
     assert "gain=exp2" in table
-    assert call(*words, "markdown").stdout.startswith("| metric | mean | queries |\n| --- |")
+    assert call(*words, "markdown").stdout.startswith("| metric | mean | queries | low |")
 
     per_query = call(*words, "tsv", "-q").stdout.splitlines()
     assert len(per_query) == test.n_queries + 2
