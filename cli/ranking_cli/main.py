@@ -46,7 +46,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(metadata.version("ranking"), prog_name="ranking")
 def cli() -> None:
-    r"""Learn to rank: train a model, evaluate it, rank with it.
+    """Learn to rank: train a model, evaluate it, rank with it.
 
     \b
     ranking train train.txt --valid valid.txt -o model.safetensors --recipe domination
