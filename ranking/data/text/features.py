@@ -14,7 +14,8 @@ from scipy import sparse
 from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
-from ranking.data.text.tokenise import Tokeniser, checked, ngram_range, stop_list
+from ranking.data.text.counts import count, take_columns
+from ranking.data.text.tokenise import checked, ngram_range, stop_list
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
 from ranking.files import Tensors
 from ranking.registry.spec import parse_spec
@@ -86,7 +87,8 @@ class TextFeatures(Part):
     def __post_init__(self) -> None:
         """Check the parameters and forget what was learned under others."""
         self._check()
-        self._tokenise = Tokeniser(*ngram_range(self.ngrams), stop_list(self.stop_words))
+        self._ngrams = ngram_range(self.ngrams)
+        self._stop_words = stop_list(self.stop_words)
         self._columns: dict[str, int] | None = None
         self.idf_: NDArray[np.float64] | None = None
         self.pivot_: float | None = None
@@ -157,13 +159,11 @@ class TextFeatures(Part):
             One row a text, in their order; indices are sorted, no stored entry is zero.
         """
         self._require_fit()
-        if self.hashing:
-            return self._weighted(self._hashed(*vocabulary.count(checked(texts), self._tokenise)))
         assert self._columns is not None
-        counts, self.unknown_words_ = vocabulary.count_known(
-            checked(texts), self._tokenise, self._columns
-        )
-        return self._weighted(Counted(counts, None))
+        terms, counts = self._count(texts)
+        if self.hashing:
+            return self._weighted(_by_hash(terms, counts))
+        return self._weighted(self._known(terms, counts, self._columns))
 
     @property
     def n_features(self) -> int:
@@ -220,37 +220,45 @@ class TextFeatures(Part):
             raise NotFittedError("these TextFeatures are not fitted; call fit or restore first.")
 
     def _learn(self, texts: Iterable[str]) -> Counted:
-        terms, counts = vocabulary.count(checked(texts), self._tokenise)
+        terms, counts = self._count(texts)
         if counts.shape[0] == 0:
             raise DataError("there is no text to fit on; give at least one.")
+        columns: dict[str, int] = {}
         if self.hashing:
-            if not terms:
-                raise DataError(f"no text has a word to fit on; {self._remedy()}.")
-            counted = self._hashed(terms, counts)
-            documents = _folded(counted, np.ones(counts.nnz), self.hashing)
-            columns: dict[str, int] = {}
+            if not counts.nnz:
+                raise DataError(f"no text has a term to fit on; {self._remedy()}.")
+            counted = _by_hash(terms, counts)
+            occupied = _folded(counted, np.ones(counts.nnz), self.hashing)
         else:
             places = vocabulary.most_frequent(
                 terms, counts, self.words, self.min_count, self.min_documents
             )
-            if not places.size:
+            if not places:
                 raise DataError(
-                    f"the vocabulary is empty: none of the {len(terms)} terms of "
-                    f"{counts.shape[0]} texts may go in; {self._remedy()}."
+                    f"the vocabulary is empty: {counts.shape[0]} texts have no term that may go "
+                    f"in; {self._remedy()}."
                 )
             columns = {terms[place]: column for column, place in enumerate(places)}
-            documents = vocabulary.take_columns(counts, places)
-            counted = Counted(documents, None)
-        used = np.bincount(documents.indices, minlength=documents.shape[1])
-        self.idf_ = self.pivot_ = None
+            counted = self._known(terms, counts, columns)
+            occupied = counted.counts
+        documents = np.bincount(occupied.indices, minlength=occupied.shape[1])
+        self._columns, self.idf_, self.pivot_ = columns, None, None
         if self.weighting == "tf-idf":
-            self.idf_ = weights.smooth_idf(used, counts.shape[0])
+            self.idf_ = weights.smooth_idf(documents, counts.shape[0])
         elif self.weighting == "singhal":
-            self.idf_ = weights.plain_idf(used, counts.shape[0])
+            self.idf_ = weights.plain_idf(documents, counts.shape[0])
             self.pivot_ = weights.mean_distinct(counted.counts)
-        self._columns = columns
-        self.unknown_words_ = int(counts.sum()) - int(counted.counts.sum())
         return counted
+
+    def _count(self, texts: Iterable[str]) -> tuple[list[str], Any]:
+        return count(checked(texts), self._ngrams, self._stop_words)
+
+    def _known(self, terms: list[str], counts: Any, columns: dict[str, int]) -> Counted:
+        """Keep the counts of terms that have a column, and note how many others occur."""
+        places = np.array([columns.get(term, -1) for term in terms], dtype=np.int64)
+        known = take_columns(counts, places, len(columns))
+        self.unknown_words_ = int(counts.sum()) - int(known.sum())
+        return Counted(known, None)
 
     def _remedy(self) -> str:
         said = ["check that the texts are not empty"]
@@ -258,21 +266,9 @@ class TextFeatures(Part):
             said.append("lower min_count or min_documents")
         if self.stop_words is not None:
             said.append("keep the stop words")
-        if self._tokenise.shortest > 1:
+        if self._ngrams[0] > 1:
             said.append("let ngrams begin at 1")
         return ", or ".join(said)
-
-    def _hashed(self, terms: list[str], counts: Any) -> Counted:
-        """Put terms in the order of their hashes, so that sums do not depend on other texts."""
-        hashed = hashes.hash_terms(terms)
-        order = np.argsort(hashed, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        ordered = sparse.csr_array(
-            (counts.data, rank[counts.indices], counts.indptr), shape=counts.shape
-        )
-        ordered.sort_indices()
-        return Counted(ordered, hashed[order])
 
     def _weighted(self, counted: Counted) -> Any:
         counts = counted.counts
@@ -304,6 +300,15 @@ class TextFeatures(Part):
         features = features.astype(np.float32)
         features.eliminate_zeros()
         return features
+
+
+def _by_hash(terms: list[str], counts: Any) -> Counted:
+    """Put terms in the order of their hashes, so that sums do not depend on other texts."""
+    hashed = hashes.hash_terms(terms)
+    order = np.argsort(hashed, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return Counted(take_columns(counts, rank, counts.shape[1]), hashed[order])
 
 
 def _folded(counted: Counted, values: NDArray[np.float64], n_columns: int) -> Any:

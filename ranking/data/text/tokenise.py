@@ -1,8 +1,7 @@
-"""Words and word n-grams of a text, by one stated rule."""
+"""The words of a text, by one stated rule; which n-grams and stop words are meant."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -53,41 +52,6 @@ def stop_list(name: str | None) -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)
-
-
-@dataclasses.dataclass(frozen=True)
-class Tokeniser:
-    """Turns a text into terms: its words without stop words, and runs of n of those.
-
-    The words of an n-gram are joined by a space, which no word contains. Stop words are taken out
-    first, so an n-gram may reach over one.
-
-    Attributes
-    ----------
-    shortest, longest : int
-        The range of n.
-    stop_words : frozenset of str
-        Words to leave out.
-    """
-
-    shortest: int
-    longest: int
-    stop_words: frozenset[str]
-
-    def __call__(self, text: str) -> list[str]:
-        """Return the terms of a text, one for each occurrence."""
-        found = words(text)
-        if self.stop_words:
-            stop = self.stop_words
-            found = [word for word in found if word not in stop]
-        if self.longest == 1:
-            return found
-        terms = found if self.shortest == 1 else []
-        for n in range(max(self.shortest, 2), self.longest + 1):
-            terms = terms + [
-                " ".join(run) for run in zip(*(found[start:] for start in range(n)), strict=False)
-            ]
-        return terms
 
 
 def checked(texts: Iterable[Any]) -> Iterable[str]:

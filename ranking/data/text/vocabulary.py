@@ -1,69 +1,23 @@
-"""Which terms become features, how often they occur, and how they are kept in a file."""
+"""Which terms become features, and how they are kept in a file."""
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from itertools import pairwise, repeat
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from ranking.data.text.tokenise import Tokeniser
 from ranking.errors import ModelFileError
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 
-def count(texts: Iterable[str], tokenise: Tokeniser) -> tuple[list[str], Any]:
-    """Count every term of every text.
-
-    Returns
-    -------
-    terms : list of str
-        In order of first appearance.
-    counts : csr_array of int32
-        One row a text, one column a term.
-    """
-    # A term that is asked for the first time gets the next number; the loop over terms is then
-    # `map`, in C, and equal terms of a text are added up by SciPy, in C too.
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
-    found, ends = array("i"), array("q", [0])
-    for text in texts:
-        found.extend(map(numbers.__getitem__, tokenise(text)))
-        ends.append(len(found))
-    return list(numbers), _summed(np.asarray(found), ends, len(numbers))
-
-
-def count_known(
-    texts: Iterable[str], tokenise: Tokeniser, columns: dict[str, int]
-) -> tuple[Any, int]:
-    """Count the terms that have a column; return these counts and how many others occur."""
-    found, ends, unknown = array("i"), array("q", [0]), 0
-    for text in texts:
-        numbers = list(map(columns.get, tokenise(text), repeat(-1)))
-        strange = numbers.count(-1)
-        found.extend([n for n in numbers if n >= 0] if strange else numbers)
-        unknown += strange
-        ends.append(len(found))
-    return _summed(np.asarray(found), ends, len(columns)), unknown
-
-
-def _summed(indices: NDArray[np.intc], ends: array[int], n_columns: int) -> Any:
-    ones = np.ones(indices.size, dtype=np.int32)
-    counts = sparse.csr_array((ones, indices, np.array(ends)), shape=(len(ends) - 1, n_columns))
-    counts.sum_duplicates()
-    return counts
-
-
 def most_frequent(
     terms: Sequence[str], counts: Any, n: int | None, min_count: int, min_documents: int
-) -> Ints:
+) -> list[int]:
     """Return the places of the n most frequent terms, in the order of the terms themselves.
 
     Frequent is what occurs often in all texts together; of two that occur equally often the first
@@ -71,15 +25,17 @@ def most_frequent(
     """
     occurrences = np.bincount(counts.indices, weights=counts.data, minlength=len(terms))
     documents = np.bincount(counts.indices, minlength=len(terms))
-    places = np.flatnonzero((occurrences >= min_count) & (documents >= min_documents)).tolist()
-    if n is not None and len(places) > n:
-        places = sorted(places, key=lambda place: (-occurrences[place], terms[place]))[:n]
-    return np.array(sorted(places, key=terms.__getitem__), dtype=np.int64)
-
-
-def take_columns(counts: Any, places: Ints) -> Any:
-    """Return the counts of these columns, in their order."""
-    return sparse.csr_array(counts[:, places])
+    places = np.flatnonzero((occurrences >= min_count) & (documents >= min_documents))
+    chosen = places.tolist()
+    if n is not None and places.size > n:
+        # Only those that are as frequent as the last one in are compared as text: sorting all
+        # pairs of words would take longer than counting them.
+        often = occurrences[places]
+        least = np.partition(often, -n)[-n]
+        chosen = places[often > least].tolist()
+        ties = sorted(places[often == least].tolist(), key=terms.__getitem__)
+        chosen += ties[: n - len(chosen)]
+    return sorted(chosen, key=terms.__getitem__)
 
 
 def pack(terms: Sequence[str]) -> tuple[Bytes, Ints]:

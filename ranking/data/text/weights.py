@@ -52,7 +52,8 @@ def pivoted(counts: Any, pivot: float) -> Floats:
     some = np.maximum(distinct, 1)  # an empty text has no entries, but must not divide by 0
     mean = np.maximum(counts.sum(axis=1) / some, 1.0)
     scale = (1.0 + np.log(mean)) * (1.0 - SLOPE + SLOPE * distinct / pivot)
-    return sublinear(counts.data.astype(np.float64)) / np.repeat(scale, distinct)
+    values: Floats = sublinear(counts.data.astype(np.float64)) / np.repeat(scale, distinct)
+    return values
 
 
 def scale_to_unit_length(features: Any) -> None:
