@@ -34,7 +34,7 @@ def test_words_are_runs_of_letters_and_digits(text):
         ("nul\0nul", ["nul", "nul"]),
         ("half\ud800pair", ["half", "pair"]),
         ("STRASSE Straße", ["strasse", "straße"]),
-        ("Cafe\u0301", ["caf\u00e9"]),
+        ("Cafe\u0301", ["café"]),
         ("東京 x²", ["東京", "x²"]),
     ],
 )
