@@ -21,6 +21,9 @@ from ranking.files import Tensors
 from ranking.registry.spec import parse_spec
 
 MOST_COLUMNS = 2**31 - 1
+LARGEST = 2.0**63
+"""No count of texts or terms is larger; a file within this bound makes no feature infinite."""
+
 WEIGHTINGS = ("tf-idf", "singhal", "counts")
 
 
@@ -208,8 +211,8 @@ class TextFeatures(Part):
             idf = _numbers(tensors, "idf", self.hashing or len(columns))
         if self.weighting == "singhal":
             pivot = float(_numbers(tensors, "pivot", 1)[0])
-            if pivot == 0.0:
-                raise ModelFileError("the text features' pivot must be positive.")
+            if pivot < 1.0 / LARGEST:
+                raise ModelFileError(f"text features' `pivot` is {pivot}, and must be positive.")
         self._columns, self.idf_, self.pivot_ = columns, idf, pivot
         self.unknown_words_ = 0
 
@@ -338,6 +341,8 @@ def _numbers(tensors: Tensors, name: str, length: int) -> NDArray[np.float64]:
             f"text features' `{name}` must be {length} float64, not {numbers.shape} of "
             f"{numbers.dtype}."
         )
-    if not np.isfinite(numbers).all() or (numbers < 0.0).any():
-        raise ModelFileError(f"text features' `{name}` must be finite and not negative.")
+    if not ((numbers >= 0.0) & (numbers <= LARGEST)).all():  # NaN is refused, too
+        raise ModelFileError(
+            f"text features' `{name}` must be finite, not negative, and no larger than {LARGEST:g}."
+        )
     return np.array(numbers)

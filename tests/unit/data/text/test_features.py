@@ -245,7 +245,9 @@ GOOD = TextFeatures(weighting="singhal").fit(TOY).tensors()
         ({"idf": GOOD["idf"] * np.nan}, "finite"),
         ({"idf": GOOD["idf"] - 5}, "not negative"),
         ({"pivot": np.array([np.inf])}, "finite"),
+        ({"idf": GOOD["idf"] * 1e300}, "no larger"),
         ({"pivot": np.array([0.0])}, "must be positive"),
+        ({"pivot": np.array([5e-324])}, "must be positive"),
         ({"pivot": np.array(3.0)}, "`pivot` must be 1 float64"),
     ],
 )
