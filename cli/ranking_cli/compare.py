@@ -53,7 +53,7 @@ def compare(
     kernel: str,
     threads: int,
 ) -> None:
-    r"""Compare models on DATA, or TREC runs against judgements.
+    """Compare models on DATA, or TREC runs against judgements.
 
     Every pair of systems, by every metric: the means, the difference B - A with a 95 % bootstrap
     interval, p-values of a paired randomisation test and of the paired t-test, both also corrected

@@ -38,7 +38,7 @@ def data(path: Path, convert: str | None, output: Path | None, form: str, reader
     \b
     ranking data train.txt.gz
     ranking data ratings.dat --convert parquet -o ratings.parquet
-    """  # noqa: D301 (click wants the character itself)
+    """
     if (convert is None) != (output is None):
         raise click.UsageError("--convert and -o go together: the format and where to write it.")
     with warnings.catch_warnings(record=True) as caught:

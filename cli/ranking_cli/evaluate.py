@@ -50,7 +50,7 @@ def evaluate(
     kernel: str,
     threads: int,
 ) -> None:
-    r"""Measure MODEL on DATA, or a TREC run against judgements.
+    """Measure MODEL on DATA, or a TREC run against judgements.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
