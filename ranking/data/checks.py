@@ -94,18 +94,24 @@ def _as_csr(given: Any) -> Any:
             f"sparse features: {given.nnz - csr.nnz} entries are given twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
-    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    same_row = rows[1:] == rows[:-1]
-    if (same_row & (csr.indices[1:] < csr.indices[:-1])).any():
+    if _within_rows(csr, csr.indices[1:] < csr.indices[:-1]).any():
         csr = csr.sorted_indices()
-    repeated = same_row & (csr.indices[1:] == csr.indices[:-1])
+    repeated = _within_rows(csr, csr.indices[1:] == csr.indices[:-1])
     if repeated.any():
         entry = int(np.argmax(repeated))
+        row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
         raise DataError(
-            f"sparse features: row {rows[entry]} has column {csr.indices[entry]} twice; "
+            f"sparse features: row {row} has column {csr.indices[entry]} twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
     return csr.astype(dtype, copy=False)
+
+
+def _within_rows(csr: Any, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return what was found between neighbouring entries, without those of two rows."""
+    starts = csr.indptr[1:-1]
+    found[starts[(starts > 0) & (starts < csr.nnz)] - 1] = False
+    return found
 
 
 def _check_compressed(indptr: Any, indices: Any, data: Any, majors: int, minors: int) -> None:
@@ -152,7 +158,12 @@ def as_feature_ids(feature_ids: Any, n_features: int | None) -> Ints:
 def refuse_infinite(features: Any, feature_ids: Ints, qids: Ids) -> None:
     """Refuse NaN and infinity, and say where they are."""
     is_sparse = sparse.issparse(features)
-    good = np.isfinite(features.data if is_sparse else features)
+    values = features.data if is_sparse else features
+    # A sum needs no memory, and is finite unless a value is not or it overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    good = np.isfinite(values)
     if good.all():
         return
     if is_sparse:

@@ -3,7 +3,7 @@
 from importlib import metadata
 from types import SimpleNamespace
 
-from ranking.kernels import reference
+from ranking.kernels import reference, reference_letor
 from ranking.kernels.kernel import Kernel
 
 
@@ -11,6 +11,7 @@ def reference_kernel() -> Kernel:
     """Return the reference kernel."""
     loops = SimpleNamespace(**vars(reference))
     loops.contract = reference.describe
+    loops.parse_letor = reference_letor.parse_letor
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 from ranking.kernels.contract import Loops
 from ranking.kernels.cython import _cpu
+
+SHARED = ("_letor",)
+"""Modules that are built once, as they would gain nothing from wider instructions."""
 
 
 def instruction_sets() -> list[str]:
@@ -16,7 +20,10 @@ def instruction_sets() -> list[str]:
 
 def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
-    return cast(Loops, importlib.import_module(f"{__name__}._loops_{instructions}"))
+    merged: dict[str, Any] = {}
+    for module in (f"_loops_{instructions}", *SHARED):
+        merged |= vars(importlib.import_module(f"{__name__}.{module}"))
+    return cast(Loops, SimpleNamespace(**merged))
 
 
 def best_loops() -> Loops:
