@@ -131,11 +131,8 @@ RADIUS_FLOOR: Final = 0.0625
 """Smallest radius of a Newton step, times the feature's range."""
 
 LARGEST_INDEX: Final = 2**31 - 1
-ROW_BYTES: Final = 8
-"""The bytes of the shortest row of LETOR text, so how far apart rows are at least."""
-
 PAIR_BYTES: Final = 4
-"""The same for a feature, with the space before it."""
+"""The bytes of the shortest feature in LETOR text, with the space before it."""
 
 
 class Defect(enum.IntEnum):
@@ -359,6 +356,7 @@ class Loops(Protocol):
         self,
         text: NDArray[np.uint8],
         chunk_ptr: Ints,
+        row_ptr: Ints,
         grades: Floats,
         places: Ints,
         indices: NDArray[np.int32],
@@ -368,9 +366,9 @@ class Loops(Protocol):
     ) -> None:
         """Parse chunks of whole lines; chunk c is text[chunk_ptr[c]:chunk_ptr[c + 1]].
 
-        Each chunk ends with a newline. It writes its rows from row chunk_ptr[c] // `ROW_BYTES`
-        on and its features from chunk_ptr[c] // `PAIR_BYTES` on, one after the other, and
-        stops at its first defect. What it does not write is undefined.
+        Each chunk ends with a newline. It writes its rows from row_ptr[c] on, where there is
+        room for a row a line, and its features from chunk_ptr[c] // `PAIR_BYTES` on, one after
+        the other. It stops at its first defect. What it does not write is undefined.
 
         grades : float64 (rows)
         places : int64 (rows, 6)

@@ -133,6 +133,7 @@ class Kernel:
         self.loops.parse_letor(
             room.text,
             room.chunk_ptr,
+            room.row_ptr,
             room.grades,
             room.places,
             room.indices,

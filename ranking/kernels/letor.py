@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ranking.kernels.contract import PAIR_BYTES, ROW_BYTES, Defect, Features, Floats, Ints
+from ranking.kernels.contract import PAIR_BYTES, Defect, Features, Floats, Ints
 
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 """About how many bytes a thread parses at a time."""
 
 
@@ -65,7 +66,10 @@ class Room:
     def __init__(self, text: bytes | bytearray, start: int, stop: int, dtype: DTypeLike) -> None:
         self.text = np.frombuffer(text, np.uint8)
         self.chunk_ptr = _cut(text, start, stop)
-        rows, pairs = stop // ROW_BYTES + 1, stop // PAIR_BYTES + 1
+        cuts = itertools.pairwise(self.chunk_ptr.tolist())
+        lines = [np.count_nonzero(self.text[slice(*cut)] == ord("\n")) for cut in cuts]
+        self.row_ptr = np.concatenate(([0], np.cumsum(lines, dtype=np.int64)))
+        rows, pairs = self.row_ptr[-1] + 1, stop // PAIR_BYTES + 1
         self.grades = np.empty(rows)
         self.places = np.empty((rows, 6), np.int64)
         self.indices = np.empty(pairs, np.int32)
@@ -80,7 +84,7 @@ class Room:
         rows, pairs, lines, width, low, high, defect, start, length = self.counts[number].tolist()
         if defect == Defect.NO_MEMORY:
             raise MemoryError("there is no memory left to check the features of a row.")
-        row = int(self.chunk_ptr[number]) // ROW_BYTES
+        row = int(self.row_ptr[number])
         pair = int(self.chunk_ptr[number]) // PAIR_BYTES
         places = self.places[row : row + rows]
         return Chunk(

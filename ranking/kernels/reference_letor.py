@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ranking.kernels.contract import (
     LARGEST_INDEX,
     PAIR_BYTES,
-    ROW_BYTES,
     Defect,
     Features,
     Floats,
@@ -42,6 +41,7 @@ class Refused(Exception):  # noqa: N818
 def parse_letor(
     text: NDArray[np.uint8],
     chunk_ptr: Ints,
+    row_ptr: Ints,
     grades: Floats,
     places: Ints,
     indices: NDArray[np.int32],
@@ -53,7 +53,7 @@ def parse_letor(
     whole = text.tobytes()
     largest = float(np.finfo(values.dtype).max)
     for chunk, (start, stop) in enumerate(itertools.pairwise(chunk_ptr.tolist())):
-        row, pair = start // ROW_BYTES, start // PAIR_BYTES
+        row, pair = row_ptr[chunk], start // PAIR_BYTES
         counts[chunk] = _parse_chunk(
             whole, start, stop, largest, grades[row:], places[row:], indices[pair:],
             values[pair:],

@@ -52,7 +52,7 @@ from ranking.kernels.contract import LARGEST_INDEX, Defect
 from ranking.kernels.letor import Chunk
 from ranking.kernels.select import get_kernel
 
-BLOCK = 1 << 23
+BLOCK = 1 << 22
 """How many bytes are parsed at a time."""
 
 SMALL = 1_000_000

@@ -59,7 +59,6 @@ cdef enum:
     NO_MEMORY = 15
 
 cdef enum:
-    ROW_BYTES = 8
     PAIR_BYTES = 4
     PLACES = 6
     COUNTS = 9
@@ -93,9 +92,9 @@ cdef struct Row:
 
 
 def parse_letor(
-    const uint8_t[::1] text, const int64_t[::1] chunk_ptr, double[::1] grades,
-    int64_t[:, ::1] places, int32_t[::1] indices, feature_t[::1] values, int64_t[:, ::1] counts,
-    int threads,
+    const uint8_t[::1] text, const int64_t[::1] chunk_ptr, const int64_t[::1] row_ptr,
+    double[::1] grades, int64_t[:, ::1] places, int32_t[::1] indices, feature_t[::1] values,
+    int64_t[:, ::1] counts, int threads,
 ):
     """Parse chunks of whole lines; each writes to its own part of the arrays."""
     cdef Py_ssize_t c, chunks = counts.shape[0]
@@ -104,7 +103,7 @@ def parse_letor(
         return
     for c in prange(chunks, nogil=True, schedule="dynamic", num_threads=threads):
         start = chunk_ptr[c]
-        row = start // ROW_BYTES
+        row = row_ptr[c]
         pair = start // PAIR_BYTES
         parse_chunk(
             &text[0], start, chunk_ptr[c + 1], &grades[row], &places[row, 0], &indices[pair],
@@ -438,9 +437,9 @@ cdef double wide_number(uint64_t m, int exponent) noexcept nogil:
     """Return m * 10**exponent, for m > 0 and at most 27 digits of exponent: 5**27 < 2**63."""
     cdef letor_wide wide = m, rest, half
     cdef uint64_t five = 1
-    cdef int k, bits, cut, shift = exponent
+    cdef int _k, k, bits, cut, shift = exponent
     cdef bint sticky = False
-    for k in range(exponent if exponent > 0 else -exponent):
+    for _k in range(exponent if exponent > 0 else -exponent):
         five *= 5
     if exponent >= 0:
         wide *= five
@@ -551,7 +550,7 @@ cdef void look_for_repeat(
     """Find the first word that repeats an index, among the words before any other fault."""
     cdef uint64_t *keys = <uint64_t *>malloc(n * sizeof(uint64_t))
     cdef uint64_t place, first = <uint64_t>n
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, _i
     if keys == NULL:
         fault.code = NO_MEMORY
         return
@@ -565,7 +564,7 @@ cdef void look_for_repeat(
     free(keys)
     if first == <uint64_t>n:
         return
-    for i in range(<Py_ssize_t>first + 1):
+    for _i in range(<Py_ssize_t>first + 1):
         while is_blank(pairs[0]):
             pairs += 1
         fault.word = pairs
