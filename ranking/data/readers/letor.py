@@ -58,6 +58,9 @@ BLOCK = 1 << 22
 SMALL = 1_000_000
 """The number of entries up to which dense is always fine."""
 
+STEP = 1 << 16
+"""About how many entries of a dense array are made at a time."""
+
 GRADE = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 SHAPE = "write a row as `<grade> qid:<id> <index>:<value> ...`"
 MESSAGES = {
@@ -156,7 +159,7 @@ def _blocks(stream: IO[bytes] | gzip.GzipFile) -> Iterator[tuple[bytearray, int,
         stop = buffer.rfind(b"\n", start, filled) + 1
         if not stop:
             # One line is longer than the buffer.
-            buffer.extend(bytes(len(buffer)))
+            buffer = buffer + bytes(len(buffer))
             continue
         yield buffer, start, stop
         buffer[: filled - stop] = buffer[stop:filled]
@@ -177,6 +180,12 @@ class _Growing:
             self.resize(size + size // 8)
         self.room[self.size : size] = items
         self.size = size
+
+    def fill(self, items: NDArray[Any], times: int) -> None:
+        """Put in the same items many times."""
+        self.size = items.size * times
+        self.resize(self.size)
+        self.room.reshape(times, -1)[:] = items
 
     def resize(self, size: int) -> None:
         """Change the room; nobody else may hold the array."""
@@ -253,9 +262,8 @@ class _Rows:
         if (low, high, self.width) != (chunk.low, chunk.high, chunk.width):
             self.width = -1
         if self.width == -1:
-            if not self.indices.size and self.n_rows:
-                same = np.arange(self.low, self.high + 1, dtype=np.int32)
-                self.indices.add(np.tile(same, self.n_rows))
+            if not self.indices.size and self.values.size:
+                self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
             self.indices.add(chunk.indices)
         self.low, self.high = low, high
         self.values.add(chunk.values)
@@ -289,11 +297,13 @@ class _Rows:
         if self.width != -1 and self.low == first and not wide:
             dense = self.values.take().reshape(self.n_rows, -1)
             return dense, np.arange(first, self.high + 1)
-        columns = self.all_indices()
-        feature_ids = np.arange(first, self.high + 1)
+        if self.width != -1:
+            self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
+        columns = self.indices.take()
         if wide:
             feature_ids, columns = np.unique(columns, return_inverse=True)
         else:
+            feature_ids = np.arange(first, self.high + 1)
             columns -= first
         entries = self.n_rows * feature_ids.size
         sizes = self.sizes.take()
@@ -302,12 +312,6 @@ class _Rows:
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         shape = (self.n_rows, feature_ids.size)
         return sparse.csr_array((self.values.take(), columns, indptr), shape=shape), feature_ids
-
-    def all_indices(self) -> NDArray[Any]:
-        """Return the index of every value."""
-        if self.width == -1:
-            return self.indices.take()
-        return np.tile(np.arange(self.low, self.high + 1, dtype=np.int32), self.n_rows)
 
     def spread(self, columns: NDArray[Any], sizes: NDArray[Any], width: int) -> NDArray[Any]:
         """Return the values as a dense array, made in the memory that holds them.
@@ -318,7 +322,7 @@ class _Rows:
         ends = np.cumsum(sizes)
         self.values.resize(self.n_rows * width)
         dense = self.values.room.reshape(self.n_rows, width)
-        step = max(1, SMALL // width)
+        step = max(1, STEP // width)
         for start in reversed(range(0, self.n_rows, step)):
             rows = slice(start, min(start + step, self.n_rows))
             span = slice(int(ends[start] - sizes[start]), int(ends[rows.stop - 1]))
