@@ -25,6 +25,7 @@ no rows                                    refused
 ``docid = X`` in the comment               X is the document's id; else its number in its query
 a document twice in a query                refused
 a value beyond the dtype asked for         refused
+a line of any length                       accepted
 =========================================  =======================================================
 """
 
