@@ -38,8 +38,9 @@ import itertools
 import re
 import warnings
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,7 +139,7 @@ class Letor(Reader):
         return rows.judged()
 
 
-def _blocks(stream: IO[bytes] | gzip.GzipFile) -> Iterator[tuple[bytearray, int, int]]:
+def _blocks(stream: BufferedReader | gzip.GzipFile) -> Iterator[tuple[bytearray, int, int]]:
     """Yield a buffer, and where in it whole lines start and stop; it is used again."""
     buffer = bytearray(BLOCK)
     start = filled = 0
@@ -146,7 +147,7 @@ def _blocks(stream: IO[bytes] | gzip.GzipFile) -> Iterator[tuple[bytearray, int,
     while True:
         # A byte stays free for the newline that the last line may lack.
         with memoryview(buffer)[filled:-1] as free:
-            got = stream.readinto(free)  # type: ignore[union-attr]
+            got = stream.readinto(free)
         filled += got
         if got and filled + 1 < len(buffer):
             continue

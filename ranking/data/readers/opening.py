@@ -6,8 +6,8 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
 from ranking.errors import DataError
 
@@ -15,7 +15,7 @@ GZIP = b"\x1f\x8b"
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+def open_bytes(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
     """Open a file for reading, decompressed if its first bytes say that it is gzip.
 
     What goes wrong while it is open, also in the middle of a damaged file, becomes a `DataError`.
