@@ -20,9 +20,9 @@ from scipy import sparse
 
 from ranking.contracts.reader import Reader
 from ranking.data.matching import Matching
-from ranking.data.readers.letor import GRADE, SMALL, lay_out, parse_pairs, short
 from ranking.data.readers.lines import Columns, head_lines, read_lines, read_text, refuse
 from ranking.data.readers.opening import open_bytes
+from ranking.data.readers.pairs import GRADE, SMALL, lay_out, parse_pairs, short
 from ranking.data.texts import TextCollection
 from ranking.errors import DataError
 

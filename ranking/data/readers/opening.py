@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 from ranking.errors import DataError
 
@@ -21,7 +21,7 @@ CHUNK = 1 << 17
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile | lzma.LZMAFile]:
+def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, decompressed if its first bytes are those of gzip, xz or zstd.
 
     What goes wrong while it is open, also in the middle of a damaged file, becomes a `DataError`.
@@ -80,7 +80,7 @@ class _Frames(io.RawIOBase):
     The readers of both modules are not used because one of them takes a cut-off file for a whole.
     """
 
-    def __init__(self, raw: IO[bytes], module: Any) -> None:
+    def __init__(self, raw: BinaryIO, module: Any) -> None:
         self.raw = raw
         self.module = module
         self.frame: Any = None
