@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from ranking.errors import DataError
 
@@ -80,7 +80,7 @@ class _Frames(io.RawIOBase):
     The readers of both modules are not used because one of them takes a cut-off file for a whole.
     """
 
-    def __init__(self, raw: BinaryIO, module: Any) -> None:
+    def __init__(self, raw: IO[bytes], module: Any) -> None:
         self.raw = raw
         self.module = module
         self.frame: Any = None
