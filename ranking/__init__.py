@@ -4,17 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ranking.data.judged import Judged
-    from ranking.data.readers.read import read
+    from ranking.data.matching import Matching
+    from ranking.data.readers.read import read, read_any
     from ranking.kernels.select import get_kernel
     from ranking.ranker import Ranker
 
-__all__ = ["Judged", "Ranker", "get_kernel", "read"]
+__all__ = ["Judged", "Matching", "Ranker", "get_kernel", "read", "read_any"]
 
 _HOMES = {
     "Judged": "ranking.data.judged",
+    "Matching": "ranking.data.matching",
     "Ranker": "ranking.ranker",
     "get_kernel": "ranking.kernels.select",
     "read": "ranking.data.readers.read",
+    "read_any": "ranking.data.readers.read",
 }
 
 

@@ -28,12 +28,18 @@ def write_tensors(path: Path, tensors: Tensors, description: dict[str, Any]) -> 
     from safetensors.numpy import save
 
     header = json.dumps(description, sort_keys=True, allow_nan=False)
+    if len(header) > HEADER_LIMIT // 2:
+        raise ModelFileError(
+            f"the description of {path} is {len(header)} bytes long, too long to be read back."
+        )
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     write_bytes(path, save(contiguous, metadata={KEY: header}))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that whoever reads it sees the old content or the new, never a part."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first.")
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
 from collections.abc import Sequence
 from importlib import metadata
@@ -25,7 +27,7 @@ from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.parse import parse_metric
 from ranking.registry import get_registry
-from ranking.run import Run
+from ranking.run import Run, pack_history, section, under, unpack_history
 
 FORMAT = 1
 """Version of the description in a model file."""
@@ -164,6 +166,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         ):
             if not isinstance(part, contract):
                 raise PartError(f"{kind} is {part!r}, which is no {contract.__name__}.")
+        # Objects that the user gave stay as they are: a run changes its parts.
+        model, loss, regularizer, solver = copy.deepcopy((model, loss, regularizer, solver))
         model.start(data, self.seed)
         if start is not None:
             model.restore(start)
@@ -231,7 +235,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     def save(self, path: str | Path) -> None:
         """Write the fitted ranker to one safetensors file, atomically."""
         check_is_fitted(self, "model_")
-        write_tensors(Path(path), self.model_.tensors(), self.description_)
+        tensors = under("model", self.model_.tensors())
+        tensors |= under("history", pack_history(self.history_))
+        write_tensors(Path(path), tensors, self.description_)
 
     @classmethod
     def load(cls, path: str | Path, *, kernel: str | Kernel = "auto", threads: int = 1) -> Self:
@@ -251,29 +257,34 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             made = description["parts"]["model"]
             training = description["training"]
             facts = (
-                list(training["history"]),
                 str(training["stopped"]),
                 int(training["features"]),
                 int(training["seed"]),
             )
+            history = unpack_history(section(tensors, "history"))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, ModelFileError):
                 raise
             raise ModelFileError(f"{path} is damaged: its description lacks {error}.") from error
-        ranker = cls(**parts, kernel=kernel, threads=threads, seed=facts[3])
+        ranker = cls(**parts, kernel=kernel, threads=threads, seed=facts[2])
+        registry = get_registry()
         try:
-            model = get_registry().create("model", parts["model"])
+            model = registry.create("model", parts["model"])
         except PartError as error:
             raise ModelFileError(
                 f"{path} needs model {parts['model']!r} of {made.get('distribution')} "
                 f"{made.get('version')}; install that package."
             ) from error
-        model.restore(tensors)
+        model.restore(section(tensors, "model"))
         ranker.model_ = model
+        for kind in ("loss", "regularizer", "solver"):
+            with contextlib.suppress(PartError):  # scoring does without them
+                setattr(ranker, f"{kind}_", registry.create(kind, parts[kind]))
         ranker.kernel_ = get_kernel(kernel)
-        ranker.history_, ranker.stopped_, ranker.n_features_in_ = facts[:3]
-        ranker.objective_ = float(ranker.history_[-1]["objective"]) if facts[0] else float("nan")
-        ranker.n_iter_ = int(ranker.history_[-1]["epoch"]) if facts[0] else 0
+        ranker.stopped_, ranker.n_features_in_ = facts[:2]
+        ranker.history_ = history
+        ranker.objective_ = float(history[-1]["objective"]) if history else float("nan")
+        ranker.n_iter_ = int(history[-1]["epoch"]) if history else 0
         ranker.description_ = description
         return ranker
 
@@ -298,7 +309,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
                 "features": run.data.n_features,
                 "seed": run.seed,
                 "stopped": run.stopped,
-                "history": run.history,
             },
         }
 
@@ -310,7 +320,7 @@ def _judged(X: Any, y: Any, qid: Any) -> Judged:
         return X
     if y is None or qid is None:
         missing = "y (the grades)" if y is None else "qid (the query of each row)"
-        raise DataError(f"{missing} is not given; call fit(X, y, qid=...).")
+        raise DataError(f"{missing} is not given; give both y and qid, or a Judged.")
     return Judged(X, y, qid)
 
 

@@ -16,9 +16,40 @@ from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver, Task, Turn
 from ranking.data.judged import Judged
-from ranking.errors import CombinationError, DivergenceError
+from ranking.errors import CombinationError, DivergenceError, PartError
 from ranking.files import Tensors
 from ranking.kernels.kernel import Kernel
+
+History = list[dict[str, Any]]
+"""A row per epoch: ``epoch``, ``objective``, and what observers measured."""
+
+
+def pack_history(history: History) -> Tensors:
+    """Return a history as one array per column; NaN where a row lacks it."""
+    names = dict.fromkeys(name for row in history for name in row)
+    return {name: np.array([row.get(name, np.nan) for row in history], float) for name in names}
+
+
+def unpack_history(columns: Tensors) -> History:
+    """Take back what `pack_history` returned."""
+    epochs = columns.get("epoch", np.zeros(0))
+    rows: History = [{} for _ in epochs]
+    for name in ["epoch", "objective", *sorted(set(columns) - {"epoch", "objective"})]:
+        for row, value in zip(rows, columns.get(name, ()), strict=False):
+            if not np.isnan(value):
+                row[name] = int(value) if name == "epoch" else float(value)
+    return rows
+
+
+def section(tensors: Tensors, prefix: str) -> Tensors:
+    """Return the tensors under a prefix, without it."""
+    start = prefix + "/"
+    return {k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)}
+
+
+def under(prefix: str, tensors: Tensors) -> Tensors:
+    """Return the tensors with a prefix."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 @dataclasses.dataclass
@@ -28,18 +59,13 @@ class Snapshot:
     Attributes
     ----------
     tensors : dict of arrays
-        ``model/...``, ``solver/...`` and ``observer/<name>/...``.
+        ``model/...``, ``solver/...``, ``history/...`` and ``observer/<name>/...``.
     facts : dict
-        JSON values: the history and the observers' own.
+        JSON values: how the run stopped, and the observers' own.
     """
 
     tensors: Tensors
     facts: dict[str, Any]
-
-    def section(self, prefix: str) -> Tensors:
-        """Return the tensors of one section, without its prefix."""
-        start = prefix + "/"
-        return {k[len(start) :]: v for k, v in self.tensors.items() if k.startswith(start)}
 
 
 @dataclasses.dataclass
@@ -51,7 +77,7 @@ class Run:
     valid : Judged or None
         Validation data, for observers.
     history : list of dict
-        A row per epoch: ``epoch``, ``objective``, and what observers add.
+        See `History`.
     stopped : str
         Why the run ended: "converged", "max_epochs", "interrupted", or an observer's name.
     """
@@ -66,7 +92,7 @@ class Run:
     seed: int = 0
     valid: Judged | None = None
     observers: Sequence[Observer] = ()
-    history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
     _turn: Turn | None = None
 
@@ -78,6 +104,9 @@ class Run:
                 f"{self.model.name} x {self.loss.name} x {self.regularizer.name} x "
                 f"{self.solver.name} does not work: {verdict.reason}. Try {verdict.instead}."
             )
+        names = [observer.name for observer in self.observers]
+        if len(set(names)) < len(names):
+            raise PartError(f"two observers have the same name: {', '.join(names)}; keep one.")
         if self.threads > 1 and self.kernel.describe()["threads"] == "none":
             warnings.warn(
                 f"kernel {self.kernel.name!r} was built without threads and runs on one; "
@@ -138,26 +167,26 @@ class Run:
         """Return everything that `go(resume=...)` needs to go on bit for bit."""
         if self._turn is None:
             raise RuntimeError("a run has no snapshot before its first epoch.")
-        tensors = {f"model/{k}": v for k, v in self.model.tensors().items()}
-        tensors.update({f"solver/{k}": v for k, v in self._turn.state().items()})
+        tensors = under("model", self.model.tensors()) | under("solver", self._turn.state())
+        tensors |= under("history", pack_history(self.history))
         told: dict[str, Any] = {}
         for observer in self.observers:
             state = observer.state()
             arrays = {k: v for k, v in state.items() if isinstance(v, np.ndarray)}
-            tensors.update({f"observer/{observer.name}/{k}": v for k, v in arrays.items()})
+            tensors |= under(f"observer/{observer.name}", arrays)
             told[observer.name] = {k: v for k, v in state.items() if k not in arrays}
         ended = "" if self.stopped == "interrupted" else self.stopped
-        facts = {"history": self.history, "stopped": ended, "observers": told}
-        return Snapshot(tensors, facts)
+        return Snapshot(tensors, {"stopped": ended, "observers": told})
 
     def _restore(self, snapshot: Snapshot) -> Tensors:
-        self.model.restore(snapshot.section("model"))
-        self.history = list(snapshot.facts["history"])
+        self.model.restore(section(snapshot.tensors, "model"))
+        self.history = unpack_history(section(snapshot.tensors, "history"))
         self.stopped = snapshot.facts["stopped"]
         for observer in self.observers:
             told = snapshot.facts["observers"].get(observer.name, {})
-            observer.restore({**told, **snapshot.section(f"observer/{observer.name}")})
-        return snapshot.section("solver")
+            arrays = section(snapshot.tensors, f"observer/{observer.name}")
+            observer.restore({**told, **arrays})
+        return section(snapshot.tensors, "solver")
 
 
 def _largest(data: Judged) -> float:

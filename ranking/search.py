@@ -12,7 +12,7 @@ from ranking.data.judged import Judged
 from ranking.files import Tensors
 from ranking.metrics.parse import parse_metric
 from ranking.ranker import Ranker
-from ranking.run import Run, Snapshot
+from ranking.run import Run, Snapshot, pack_history, section, under, unpack_history
 
 
 @dataclasses.dataclass
@@ -36,18 +36,23 @@ class Progress:
 
     def facts(self) -> dict[str, Any]:
         """Return the JSON side."""
-        return {"trials": self.trials, "best": self.best}
+        return {"trials": [_without_history(trial) for trial in self.trials], "best": self.best}
 
     def tensors(self) -> Tensors:
         """Return the arrays."""
-        best = {f"best/{k}": v for k, v in self.best_tensors.items()}
-        return best | {f"last/{k}": v for k, v in self.last_tensors.items()}
+        arrays = under("best", self.best_tensors) | under("last", self.last_tensors)
+        for number, trial in enumerate(self.trials):
+            arrays |= under(f"history/{number}", pack_history(trial["history"]))
+        return arrays
 
     @classmethod
     def restore(cls, facts: dict[str, Any], tensors: Tensors) -> Progress:
         """Take back what `facts` and `tensors` returned."""
-        outer = Snapshot(tensors, facts)
-        return cls(facts["trials"], facts["best"], outer.section("best"), outer.section("last"))
+        trials = [
+            {**trial, "history": unpack_history(section(tensors, f"history/{number}"))}
+            for number, trial in enumerate(facts["trials"])
+        ]
+        return cls(trials, facts["best"], section(tensors, "best"), section(tensors, "last"))
 
 
 def fit_path(
@@ -116,8 +121,12 @@ def _adopt_best(ranker: Ranker, search: Search, progress: Progress, data: Judged
     ranker.description_["search"] = {
         **dataclasses.asdict(search),
         "best": progress.best,
-        "trials": [{k: v for k, v in t.items() if k != "history"} for t in progress.trials],
+        "trials": [_without_history(trial) for trial in progress.trials],
     }
+
+
+def _without_history(trial: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in trial.items() if name != "history"}
 
 
 def _better(metric: Metric, measured: float, progress: Progress) -> bool:

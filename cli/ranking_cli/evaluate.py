@@ -40,7 +40,7 @@ def evaluate(
     kernel: str,
     threads: int,
 ) -> None:
-    r"""Measure MODEL on DATA.
+    """Measure MODEL on DATA.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number. The summary row is called "all". --format jsonl has every query.

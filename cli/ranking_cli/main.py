@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module, metadata
 from typing import Any
 
@@ -11,6 +12,7 @@ COMMANDS = {
     "train": "ranking_cli.train:train",
     "eval": "ranking_cli.evaluate:evaluate",
     "rank": "ranking_cli.rank:rank",
+    "data": "ranking_cli.data:data",
     "plugins": "ranking_cli.plugins:plugins",
 }
 
@@ -35,17 +37,24 @@ class Commands(click.Group):
         from ranking.errors import PartError, RankingError
 
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                return super().invoke(ctx)
         except PartError as error:
             raise click.UsageError(str(error)) from error
         except RankingError as error:
             raise click.ClickException(str(error)) from error
 
 
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line, without the line of code that it came from."""
+    click.echo(f"Warning: {message}", err=True)
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(metadata.version("ranking"), prog_name="ranking")
 def cli() -> None:
-    r"""Learn to rank: train a model, evaluate it, rank with it.
+    """Learn to rank: train a model, evaluate it, rank with it.
 
     \b
     ranking train train.txt --valid valid.txt -o model.safetensors --recipe domination

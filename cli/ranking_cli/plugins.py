@@ -19,7 +19,7 @@ AXES = ("model", "loss", "regularizer", "solver")
 @click.option("--matrix", is_flag=True, help="What combines with what, and for a no the reason.")
 @format_option
 def plugins(matrix: bool, form: str) -> None:
-    r"""List what is installed: kind, name, origin, version, help.
+    """List what is installed: kind, name, origin, version, help.
 
     Plugins are switched off with the environment variable RANKING_DISABLED_PLUGINS, a
     comma-separated list of distributions or distribution:plugin.

@@ -60,7 +60,7 @@ def rank(
     kernel: str,
     threads: int,
 ) -> None:
-    r"""Rank the documents of each query in DATA by MODEL.
+    """Rank the documents of each query in DATA by MODEL.
 
     Best first; equal scores by document id. Ranks count from 1, scores have full precision. A TREC
     line is: query Q0 document rank score tag.

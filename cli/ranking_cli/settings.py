@@ -15,6 +15,7 @@ from ranking.registry import get_registry, parse_spec
 
 PARTS = ("model", "loss", "regularizer", "solver")
 CHOICES = ("reader", "kernel", "threads", "seed")
+RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
 DEFAULTS: dict[str, Any] = {"reader": "auto", "kernel": "auto", "threads": 1, "seed": 0}
 
 
@@ -39,7 +40,7 @@ class Settings:
     def rows(self) -> list[dict[str, str]]:
         """Return one row a setting, for --dry-run."""
         rows = [
-            {"setting": name, "value": str(value), "from": whence}
+            {"setting": name, "value": _shown(value), "from": whence}
             for name, (value, whence) in self.values.items()
         ]
         if self.search is not None:
@@ -64,7 +65,22 @@ def read_config(path: Path | None) -> dict[str, Any]:
             f"{path} has unknown settings {', '.join(unknown)}; "
             f"known are {', '.join(sorted(known))}."
         )
+    for name, value in config.items():
+        fits, wanted = _fits(name, value)
+        if not fits:
+            raise click.UsageError(f"{path} has {name} = {value!r}; it must be {wanted}.")
     return config
+
+
+def _fits(name: str, value: Any) -> tuple[bool, str]:
+    """Say whether a value of the file is what the flag of that name would take."""
+    if name in RANGES:
+        low, high = RANGES[name]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return whole and low <= value <= high, f"a whole number from {low} to {high}"
+    if name == "valid" and isinstance(value, list):
+        return all(isinstance(path, str) for path in value), "a path or a list of paths"
+    return isinstance(value, str), "a text in quotes"
 
 
 def settle(flags: dict[str, Any], config: dict[str, Any], config_name: str) -> Settings:
@@ -109,3 +125,8 @@ def _searchable(search: Search | None, values: dict[str, Setting]) -> bool:
     except PartError:
         return False
     return search.parameter in made.get_params()
+
+
+def _shown(value: Any) -> str:
+    """Return a setting as a user would write it."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

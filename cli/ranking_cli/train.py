@@ -57,7 +57,7 @@ def train(
     quiet: bool,
     **flags: Any,
 ) -> None:
-    r"""Train a model on DATA and write it to one file.
+    """Train a model on DATA and write it to one file.
 
     Several DATA files count as one. With --valid a recipe chooses its parameters on the validation
     data and reports it; test data are never touched.

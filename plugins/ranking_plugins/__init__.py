@@ -1,1 +1,43 @@
 """Everything concrete: losses, regularizers, solvers, recipes, observers."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ranking_plugins.losses.domination import Domination
+    from ranking_plugins.observers.checkpoint import Checkpoint
+    from ranking_plugins.observers.early_stopping import EarlyStopping
+    from ranking_plugins.observers.progress import Progress
+    from ranking_plugins.regularizers.l1 import L1
+    from ranking_plugins.regularizers.l2 import L2
+    from ranking_plugins.regularizers.none import NoPenalty
+    from ranking_plugins.solvers.coordinate import Coordinate
+
+__all__ = [
+    "L1",
+    "L2",
+    "Checkpoint",
+    "Coordinate",
+    "Domination",
+    "EarlyStopping",
+    "NoPenalty",
+    "Progress",
+]
+
+_HOMES = {
+    "Checkpoint": "observers.checkpoint",
+    "Coordinate": "solvers.coordinate",
+    "Domination": "losses.domination",
+    "EarlyStopping": "observers.early_stopping",
+    "L1": "regularizers.l1",
+    "L2": "regularizers.l2",
+    "NoPenalty": "regularizers.none",
+    "Progress": "observers.progress",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part when it is first used, so that listing plugins stays quick."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,18 +7,25 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from ranking.contracts.part import Part
-from ranking.data.judged import Judged
+from ranking.data.kinds import Data
 
 
 @dataclasses.dataclass
 class Reader(Part, ABC):
-    """Turns a path into data. A file with a defect is refused; nothing half-read is used."""
+    """Turns a path, a file or a folder, into one kind of data.
+
+    What has a defect is refused; nothing half-read is used.
+    """
 
     @classmethod
     @abstractmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether this looks like the reader's format, from its name and its first bytes."""
+        """Say whether this looks like the reader's format, from its name and its first bytes.
+
+        A reader must be sure: a path that two of them recognise is refused. `head` is decompressed,
+        and empty for a folder.
+        """
 
     @abstractmethod
-    def read(self, path: Path) -> Judged:
+    def read(self, path: Path) -> Data:
         """Read the whole path; raise `DataError` with file, line and remedy for a defect."""

@@ -1,1 +1,1 @@
-"""Data: judged lists, checked once at the door, and the readers that make them from files."""
+"""Data, checked once at the door (see `ranking.data.kinds`), and the readers that make them."""

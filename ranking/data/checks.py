@@ -1,7 +1,8 @@
-"""The checks behind `Judged`: an array comes in, the same or a refusal goes out."""
+"""The checks behind the kinds of data: an array comes in, the same or a refusal goes out."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,23 +31,23 @@ def frozen_any(features: Any) -> Any:
     return sparse.csr_array(parts, shape=features.shape)
 
 
-def as_features(features: Any) -> Any:
+def as_features(features: Any, name: str = "features") -> Any:
     """Return a C-contiguous float array or a canonical CSR array of two dimensions."""
     if sparse.issparse(features):
-        _check_shape(features.shape)
-        return _as_csr(features)
+        _check_shape(features.shape, name)
+        return as_csr(features, f"sparse {name}")
     try:
         array = np.asarray(features)
-        _check_shape(array.shape)
+        _check_shape(array.shape, name)
         if array.dtype.kind in "US":
-            raise DataError("features are text; encode them as numbers first.")
+            raise DataError(f"{name} are text; encode them as numbers first.")
         return np.require(
             array.astype(_float_type(array.dtype), copy=False), requirements=["C", "A"]
         )
     except DataError:
         raise
     except (TypeError, ValueError) as error:
-        raise DataError(f"features are not an array of numbers: {error}") from error
+        raise DataError(f"{name} are not an array of numbers: {error}") from error
 
 
 def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -56,42 +57,43 @@ def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if kept else np.dtype(np.float64)
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
     if len(shape) != 2:
         raise DataError(
-            f"features must have 2 dimensions, rows and features, and have shape {shape}. "
+            f"{name} must have 2 dimensions, rows and features, and have shape {shape}. "
             "Reshape your data: X.reshape(-1, 1) if it is one feature, X.reshape(1, -1) if one row."
         )
     if shape[0] == 0:
-        raise DataError(f"features have no rows (shape={shape}); give at least one judged row.")
+        raise DataError(f"{name} have no rows (shape={shape}); give at least one.")
     if shape[1] == 0:
         raise DataError(
-            f"features have 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+            f"{name} have 0 feature(s) (shape={shape}) while a minimum of 1 is required."
         )
 
 
-def _as_csr(given: Any) -> Any:
+def as_csr(given: Any, name: str) -> Any:
+    """Return a sparse matrix as CSR with sorted indices, or refuse it if it is damaged."""
     # SciPy converts without looking, so a damaged matrix is stopped before it is converted.
     if given.format == "csr":
-        _check_compressed(given.indptr, given.indices, given.data, *given.shape)
+        _check_compressed(given.indptr, given.indices, given.data, given.shape, name)
     elif given.format == "csc":
-        _check_compressed(given.indptr, given.indices, given.data, *given.shape[::-1])
+        _check_compressed(given.indptr, given.indices, given.data, given.shape[::-1], name)
     elif given.format == "bsr":
         height, width = given.blocksize
         blocks = (given.shape[0] // height, given.shape[1] // width)
-        _check_compressed(given.indptr, given.indices, given.data, *blocks)
+        _check_compressed(given.indptr, given.indices, given.data, blocks, name)
     elif given.format == "coo":
-        for name, index, bound in zip(("row", "column"), given.coords, given.shape, strict=True):
+        for axis, index, bound in zip(("row", "column"), given.coords, given.shape, strict=True):
             if index.size and not 0 <= index.min() <= index.max() < bound:
                 raise DataError(
-                    f"sparse features: a {name} index is outside 0..{bound - 1}; "
+                    f"{name}: a {axis} index is outside 0..{bound - 1}; "
                     "the matrix is damaged, build it anew."
                 )
     dtype = _float_type(given.dtype)
     csr = sparse.csr_array(given)
     if given.format == "coo" and csr.nnz < given.nnz:
         raise DataError(
-            f"sparse features: {given.nnz - csr.nnz} entries are given twice; "
+            f"{name}: {given.nnz - csr.nnz} entries are given twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
     if _within_rows(csr, csr.indices[1:] < csr.indices[:-1]).any():
@@ -101,7 +103,7 @@ def _as_csr(given: Any) -> Any:
         entry = int(np.argmax(repeated))
         row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
         raise DataError(
-            f"sparse features: row {row} has column {csr.indices[entry]} twice; "
+            f"{name}: row {row} has column {csr.indices[entry]} twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
     return csr.astype(dtype, copy=False)
@@ -114,7 +116,10 @@ def _within_rows(csr: Any, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def _check_compressed(indptr: Any, indices: Any, data: Any, majors: int, minors: int) -> None:
+def _check_compressed(
+    indptr: Any, indices: Any, data: Any, shape: tuple[int, ...], name: str
+) -> None:
+    majors, minors = shape
     wrong = None
     if indptr.shape != (majors + 1,):
         wrong = f"indptr has {indptr.size} entries and should have {majors + 1}"
@@ -130,7 +135,7 @@ def _check_compressed(indptr: Any, indices: Any, data: Any, majors: int, minors:
     elif len(indices) and not 0 <= indices.min() <= indices.max() < minors:
         wrong = f"an index is outside 0..{minors - 1}"
     if wrong:
-        raise DataError(f"sparse features: {wrong}; the matrix is damaged, build it anew.")
+        raise DataError(f"{name}: {wrong}; the matrix is damaged, build it anew.")
 
 
 def as_feature_ids(feature_ids: Any, n_features: int | None) -> Ints:
@@ -155,7 +160,9 @@ def as_feature_ids(feature_ids: Any, n_features: int | None) -> Ints:
     return ids
 
 
-def refuse_infinite(features: Any, feature_ids: Ints, qids: Ids) -> None:
+def refuse_infinite(
+    features: Any, feature_ids: Ids, ids: Ids, name: str = "features", who: str = "query"
+) -> None:
     """Refuse NaN and infinity, and say where they are."""
     is_sparse = sparse.issparse(features)
     values = features.data if is_sparse else features
@@ -174,7 +181,7 @@ def refuse_infinite(features: Any, feature_ids: Ints, qids: Ids) -> None:
         row, column = (int(i) for i in np.unravel_index(np.argmin(good), good.shape))
         value = features[row, column]
     raise DataError(
-        f"features must not be NaN or inf: row {row} (query {qids[row]}), feature "
+        f"{name} must not be NaN or inf: row {row} ({who} {ids[row]}), feature "
         f"{feature_ids[column]} is {value}; fill in or drop missing values first."
     )
 
@@ -203,7 +210,7 @@ def as_grades(grades: Any, qids: Ids) -> NDArray[np.float64]:
     return numbers
 
 
-def as_ids(name: str, values: Any, n_rows: int) -> Ids:
+def as_ids(name: str, values: Any, n_rows: int, rows_of: str = "features") -> Ids:
     """Return ids as int64 or str, one a row."""
     if isinstance(values, str | bytes):
         raise DataError(f"{name} is one text, {values[:20]!r}; give a sequence, one a row.")
@@ -213,7 +220,7 @@ def as_ids(name: str, values: Any, n_rows: int) -> Ids:
         raise DataError(f"{name} is not a sequence of ids: {error}") from error
     if array.ndim != 1:
         raise DataError(f"{name} must have 1 dimension, one a row, and has shape {array.shape}.")
-    _check_length(name, array.size, n_rows)
+    _check_length(name, array.size, n_rows, rows_of)
     if array.dtype.kind == "U" and isinstance(values, np.ndarray):
         return array
     if array.dtype.kind == "i":
@@ -232,9 +239,9 @@ def as_ids(name: str, values: Any, n_rows: int) -> Ids:
     return np.array(listed, dtype=np.int64)
 
 
-def _check_length(name: str, length: int, n_rows: int) -> None:
+def _check_length(name: str, length: int, n_rows: int, rows_of: str = "features") -> None:
     if length != n_rows:
-        raise DataError(f"{name} has {length} entries and features {n_rows} rows; give one a row.")
+        raise DataError(f"{name} has {length} entries and {rows_of} {n_rows} rows; give one a row.")
 
 
 def first_repeat(groups: Ints, ids: Ids) -> tuple[int, int] | None:
@@ -265,3 +272,14 @@ def take_columns(features: Any, have: Ints, want: Ints) -> Any:
     indptr = np.concatenate(([0], np.cumsum(kept)))[features.indptr]
     parts = (features.data[kept], columns[kept], indptr)
     return sparse.csr_array(parts, shape=(features.shape[0], want.size)).sorted_indices()
+
+
+def row_bytes(features: Any) -> list[bytes]:
+    """Return the bytes of each row of a dense or CSR array, to know equal rows by."""
+    if not sparse.issparse(features):
+        return [row.tobytes() for row in features]
+    indices, values = features.indices, features.data
+    return [
+        indices[start:stop].tobytes() + values[start:stop].tobytes()
+        for start, stop in itertools.pairwise(features.indptr.tolist())
+    ]

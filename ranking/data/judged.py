@@ -151,6 +151,11 @@ class Judged:
         """The number of columns."""
         return int(self.features.shape[1])
 
+    @property
+    def has_doc_ids(self) -> bool:
+        """Whether documents have ids of their own, and not just numbers."""
+        return self._given_doc_ids is not None
+
     @functools.cached_property
     def row_groups(self) -> Ints:
         """The position of each row's query."""

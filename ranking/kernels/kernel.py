@@ -48,6 +48,12 @@ class Kernel:
     loops: Loops
     version: str
 
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        """Travel between processes by name: the loops themselves cannot."""
+        from ranking.kernels.select import get_kernel
+
+        return get_kernel, (self.name,)
+
     def describe(self) -> dict[str, Any]:
         """Return what the loops say about themselves."""
         return self.loops.contract()

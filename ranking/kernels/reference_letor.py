@@ -129,7 +129,7 @@ def _parse_line(
     indices: dict[int, None] = {}
     values = []
     for start, word in words[2:]:
-        defect = _fault(word, largest)
+        defect = pair_defect(word, largest)
         if defect:
             raise Refused(defect, start, word)
         index, _, value = word.partition(b":")
@@ -144,7 +144,7 @@ def _parse_line(
     return grade, qid, place, list(indices), values
 
 
-def _fault(word: bytes, largest: float) -> Defect:
+def pair_defect(word: bytes, largest: float) -> Defect:
     """Return what is wrong with a feature's word, looked at by itself."""
     index, colon, value = word.partition(b":")
     if index == b"qid":

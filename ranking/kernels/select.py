@@ -55,8 +55,10 @@ def _load(name: str, registry: Registry) -> Kernel:
     try:
         entry = registry.find("kernel", name)
     except PartError as error:
-        remedy = f" Install it with `pip install ranking-{name}`." if name.isidentifier() else ""
-        raise KernelUnavailableError(f"{error}{remedy}") from error
+        raise KernelUnavailableError(
+            f"{error} A kernel that is a distribution of its own must be installed: from a "
+            f"checkout of this project, `pip install ./{name}`."
+        ) from error
     try:
         kernel = entry.load()()
     except Exception as error:

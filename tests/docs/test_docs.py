@@ -316,7 +316,8 @@ def test_the_documents_name_no_machine():
 
 
 def test_the_site_builds(tmp_path: Path):
-    mkdocs = shutil.which("mkdocs")
+    beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    mkdocs = shutil.which("mkdocs", path=beside)
     if mkdocs is None:
         pytest.skip("mkdocs is not installed; `make docs` builds the site")
     command = [mkdocs, "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]

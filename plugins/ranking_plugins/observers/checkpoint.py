@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from ranking.contracts.observer import Observer
 from ranking.contracts.solver import Turn
-from ranking.errors import ModelFileError
+from ranking.errors import ModelFileError, PartError
 from ranking.files import Tensors, read_tensors, write_tensors
-from ranking.run import Run, Snapshot
+from ranking.run import Run, Snapshot, section, under
 
 
 @dataclasses.dataclass
@@ -34,7 +34,9 @@ class Checkpoint(Observer):
     every: float = 1.0
 
     def __post_init__(self) -> None:
-        """Start without an outer loop."""
+        """Check the path; start without an outer loop."""
+        if not str(self.path):
+            raise PartError("checkpoint needs a file: checkpoint:path=run.checkpoint.")
         self.outer_facts: dict[str, Any] = {}
         self.outer_tensors: Tensors = {}
         self._written = float("-inf")
@@ -53,7 +55,7 @@ class Checkpoint(Observer):
     def write(self, run: Run) -> None:
         """Write the run, and what an outer loop (a search) has left in `outer_...`."""
         snapshot = run.snapshot()
-        tensors = {**snapshot.tensors, **{f"outer/{k}": v for k, v in self.outer_tensors.items()}}
+        tensors = snapshot.tensors | under("outer", self.outer_tensors)
         write_tensors(
             Path(self.path),
             tensors,
@@ -67,5 +69,5 @@ class Checkpoint(Observer):
         if facts.get("checkpoint") != 1:
             raise ModelFileError(f"{self.path} is not a checkpoint of this version; start anew.")
         snapshot = Snapshot(tensors, facts["run"])
-        self.outer_facts, self.outer_tensors = facts["outer"], snapshot.section("outer")
+        self.outer_facts, self.outer_tensors = facts["outer"], section(tensors, "outer")
         return snapshot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar, cast
@@ -40,7 +41,8 @@ class Coordinate(Solver):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if not isinstance(self.max_epochs, int) or self.max_epochs < 1:
+        epochs: object = self.max_epochs
+        if not isinstance(epochs, numbers.Integral) or epochs < 1:
             raise PartError(
                 f"coordinate has max_epochs={self.max_epochs!r}; it must be at least 1."
             )

@@ -1,15 +1,34 @@
-"""Readers: files in, :class:`ranking.data.judged.Judged` out. Built-ins come in by the hook."""
+"""Readers: files and folders in, one of `ranking.data.kinds` out. Built-ins come in by the hook."""
 
 from __future__ import annotations
 
 from ranking.registry import Lazy, hookimpl
+
+HERE = "ranking.data.readers"
 
 
 @hookimpl
 def ranking_readers() -> dict[str, Lazy]:
     """Name the readers without importing them."""
     return {
-        "letor": Lazy(
-            "ranking.data.readers.letor:Letor", help="LETOR, or SVMlight with qid; plain or gzip."
-        )
+        "letor": Lazy(f"{HERE}.letor:Letor", help="LETOR, or SVMlight with qid."),
+        "qrels": Lazy(f"{HERE}.trec:Qrels", help="TREC or BEIR judgements."),
+        "run": Lazy(f"{HERE}.trec:Run", help="TREC runs."),
+        "beir": Lazy(f"{HERE}.texts:Beir", help="A BEIR folder: corpus, queries, qrels."),
+        "smart": Lazy(f"{HERE}.texts:Smart", help="A SMART folder: .ALL, .QRY, .REL."),
+        "clicks": Lazy(f"{HERE}.texts:Clicks", help="A click log: query, document, clicks."),
+        "interactions": Lazy(
+            f"{HERE}.interactions:Interactions", help="CSV or TSV of user, item, value, time."
+        ),
+        "movielens": Lazy(
+            f"{HERE}.interactions:Movielens", help="MovieLens ratings with tabs or ::."
+        ),
+        "parquet": Lazy(
+            f"{HERE}.interactions:Parquet", help="Interactions in a Parquet or Arrow file."
+        ),
+        "tab": Lazy(f"{HERE}.labelled:Tab", help="Class and text, after three header lines."),
+        "folders": Lazy(f"{HERE}.labelled:Folders", help="A folder of texts for each class."),
+        "idx": Lazy(f"{HERE}.labelled:Idx", help="MNIST's images and labels."),
+        "npz": Lazy(f"{HERE}.labelled:Npz", help="NumPy arrays X and y."),
+        "svmlight": Lazy(f"{HERE}.labelled:Svmlight", help="SVMlight with classes, without qid."),
     }

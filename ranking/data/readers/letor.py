@@ -33,12 +33,11 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-import gzip
 import itertools
 import re
 import warnings
 from collections.abc import Iterator
-from io import BufferedReader
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -52,6 +51,7 @@ from ranking.data.readers.opening import open_bytes
 from ranking.errors import DataError, DataWarning, PartError
 from ranking.kernels.contract import LARGEST_INDEX, Defect
 from ranking.kernels.letor import Chunk
+from ranking.kernels.reference_letor import pair_defect
 from ranking.kernels.select import get_kernel
 
 BLOCK = 1 << 22
@@ -63,7 +63,9 @@ SMALL = 1_000_000
 STEP = 1 << 16
 """About how many entries of a dense array are made at a time."""
 
-GRADE = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+PAIR = re.compile(rb"(?<!\S)(\d{1,20}):(" + NUMBER + rb")(?!\S)")
+GRADE = re.compile(NUMBER)
 SHAPE = "write a row as `<grade> qid:<id> <index>:<value> ...`"
 MESSAGES = {
     Defect.NUL_BYTE: "there is a NUL byte, so this is not text; download or export the file again",
@@ -117,11 +119,15 @@ class Letor(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first row has a grade and then a ``name:value``."""
+        """Say whether the first row has a grade and then a qid."""
         for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
             words = line.partition(b"#")[0].split()
             if words:
-                return len(words) > 1 and bool(GRADE.fullmatch(words[0])) and b":" in words[1]
+                return (
+                    len(words) > 1
+                    and bool(GRADE.fullmatch(words[0]))
+                    and words[1].startswith(b"qid:")
+                )
         return False
 
     def read(self, path: Path) -> Judged:
@@ -139,7 +145,9 @@ class Letor(Reader):
         return rows.judged()
 
 
-def _blocks(stream: BufferedReader | gzip.GzipFile) -> Iterator[tuple[bytearray, int, int]]:
+def _blocks(
+    stream: BufferedIOBase,
+) -> Iterator[tuple[bytearray, int, int]]:
     """Yield a buffer, and where in it whole lines start and stop; it is used again."""
     buffer = bytearray(BLOCK)
     start = filled = 0
@@ -168,12 +176,12 @@ def _blocks(stream: BufferedReader | gzip.GzipFile) -> Iterator[tuple[bytearray,
         start, filled = 0, filled - stop
 
 
-class _Growing:
+class Growing:
     """An array that more is added to; memory is moved by the system, not copied."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.room = np.empty(0, dtype)
-        self.size = 0
+    def __init__(self, dtype: Any, items: Any = ()) -> None:
+        self.room = np.array(items, dtype)
+        self.size = self.room.size
 
     def add(self, items: NDArray[Any]) -> None:
         """Add items at the end."""
@@ -210,11 +218,11 @@ class _Rows:
         self.width: int | None = None
         """The number of features of every row so far, if they all are low, low + 1, ..., high;
         then only the values are kept. -1 if the rows differ."""
-        self.values = _Growing(dtype)
-        self.indices = _Growing(np.int32)
-        self.lines = _Growing(np.int64)
-        self.sizes = _Growing(np.int64)
-        self.grades = _Growing(np.float64)
+        self.values = Growing(dtype)
+        self.indices = Growing(np.int32)
+        self.lines = Growing(np.int64)
+        self.sizes = Growing(np.int64)
+        self.grades = Growing(np.float64)
         self.run_qids: list[str] = []
         self.run_sizes: list[int] = []
         self.doc_ids: list[str | None] = []
@@ -230,10 +238,8 @@ class _Rows:
         if chunk.defect:
             defect, line, start, length = chunk.defect
             word = bytes(text[start : start + length])
-            index = int(word.partition(b":")[0]) if defect is Defect.REPEATED else None
             where = "though rows before have one" if self.n_rows else "and it is the first row"
-            message = MESSAGES[defect].format(word=_short(word), index=index, where=where)
-            self.refuse(self.n_lines + line, message)
+            self.refuse(self.n_lines + line, _message(defect, word, where))
         self.n_lines += chunk.n_lines
 
     def add_names(self, chunk: Chunk, text: bytearray) -> None:
@@ -294,44 +300,12 @@ class _Rows:
 
     def features(self) -> tuple[Any, NDArray[np.int64]]:
         """Return the features, dense or sparse, and their ids."""
-        first, count = min(1, self.low), self.values.size
-        wide = self.high - first >= count
-        if self.width != -1 and self.low == first and not wide:
-            dense = self.values.take().reshape(self.n_rows, -1)
-            return dense, np.arange(first, self.high + 1)
         if self.width != -1:
+            if self.low == min(1, self.low) and self.high - self.low < self.values.size:
+                dense = self.values.take().reshape(self.n_rows, -1)
+                return dense, np.arange(self.low, self.high + 1)
             self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
-        columns = self.indices.take()
-        if wide:
-            feature_ids, columns = np.unique(columns, return_inverse=True)
-        else:
-            feature_ids = np.arange(first, self.high + 1)
-            columns -= first
-        entries = self.n_rows * feature_ids.size
-        sizes = self.sizes.take()
-        if entries <= SMALL or count >= entries / 4:
-            return self.spread(columns, sizes, feature_ids.size), feature_ids
-        indptr = np.concatenate(([0], np.cumsum(sizes)))
-        shape = (self.n_rows, feature_ids.size)
-        return sparse.csr_array((self.values.take(), columns, indptr), shape=shape), feature_ids
-
-    def spread(self, columns: NDArray[Any], sizes: NDArray[Any], width: int) -> NDArray[Any]:
-        """Return the values as a dense array, made in the memory that holds them.
-
-        Rows only move towards the end, as none has more values than there are columns; so going
-        backwards overwrites nothing that is still to be read.
-        """
-        ends = np.cumsum(sizes)
-        self.values.resize(self.n_rows * width)
-        dense = self.values.room.reshape(self.n_rows, width)
-        step = max(1, STEP // width)
-        for start in reversed(range(0, self.n_rows, step)):
-            rows = slice(start, min(start + step, self.n_rows))
-            span = slice(int(ends[start] - sizes[start]), int(ends[rows.stop - 1]))
-            values = self.values.room[span].copy()
-            dense[rows] = 0.0
-            dense[np.repeat(np.arange(start, rows.stop), sizes[rows]), columns[span]] = values
-        return dense
+        return lay_out(self.sizes.take(), self.indices, self.values)
 
     def document_ids(self) -> list[str] | None:
         """Return the documents' ids, or None if no comment has one."""
@@ -346,7 +320,7 @@ class _Rows:
             if name in known:
                 self.refuse(
                     line,
-                    f"document {_short(name.encode())} of query {qid} was on line {known[name]} "
+                    f"document {short(name.encode())} of query {qid} was on line {known[name]} "
                     "already; keep one of them, or rename one",
                 )
             known[name] = line
@@ -366,6 +340,85 @@ class _Rows:
             )
 
 
-def _short(word: bytes) -> str:
+def lay_out(
+    sizes: NDArray[np.int64], indices: Growing, values: Growing
+) -> tuple[Any, NDArray[np.int64]]:
+    """Return rows of so many indices and values as features, dense or CSR, and their ids.
+
+    The arrays are used up.
+    """
+    columns, count = indices.take(), values.size
+    high, first = int(columns.max()), min(1, int(columns.min()))
+    if high - first < count:
+        feature_ids = np.arange(first, high + 1)
+        columns -= first
+    else:
+        feature_ids, columns = np.unique(columns, return_inverse=True)
+    entries = sizes.size * feature_ids.size
+    if entries <= SMALL or count >= entries / 4:
+        return _spread(sizes, columns, values, feature_ids.size), feature_ids
+    indptr = np.concatenate(([0], np.cumsum(sizes)))
+    shape = (sizes.size, feature_ids.size)
+    return sparse.csr_array((values.take(), columns, indptr), shape=shape), feature_ids
+
+
+def _spread(
+    sizes: NDArray[np.int64], columns: NDArray[Any], values: Growing, width: int
+) -> NDArray[Any]:
+    """Return the values as a dense array, made in the memory that holds them.
+
+    Rows only move towards the end, as none has more values than there are columns; so going
+    backwards overwrites nothing that is still to be read.
+    """
+    ends = np.cumsum(sizes)
+    values.resize(sizes.size * width)
+    dense = values.room.reshape(sizes.size, width)
+    step = max(1, STEP // width)
+    for start in reversed(range(0, sizes.size, step)):
+        rows = slice(start, min(start + step, sizes.size))
+        span = slice(int(ends[start] - sizes[start]), int(ends[rows.stop - 1]))
+        own = values.room[span].copy()
+        dense[rows] = 0.0
+        dense[np.repeat(np.arange(start, rows.stop), sizes[rows]), columns[span]] = own
+    return dense
+
+
+def parse_pairs(pairs: bytes, largest: float) -> tuple[list[int], list[float], str]:
+    """Return the indices and values of ``index:value ...``, and what is wrong with them."""
+    found = PAIR.findall(pairs)
+    indices = [int(index) for index, _ in found]
+    values = [float(value) for _, value in found]
+    # One look at the whole line; the guilty word is looked for only when there is one.
+    if (
+        len(found) != len(pairs.split())
+        or len(set(indices)) != len(indices)
+        or max(indices, default=0) > LARGEST_INDEX
+        or max(map(abs, values), default=0.0) > largest
+    ):
+        return [], [], _fault(pairs.split(), largest)
+    return indices, values, ""
+
+
+def _fault(words: list[bytes], largest: float) -> str:
+    """Say what is wrong with the features of a line that has something wrong."""
+    seen: set[int] = set()
+    for word in words:
+        defect = pair_defect(word, largest)
+        if defect:
+            return _message(defect, word)
+        index = int(word.partition(b":")[0])
+        if index in seen:
+            return _message(Defect.REPEATED, word)
+        seen.add(index)
+    raise AssertionError("a line is refused, and no word of it is wrong")
+
+
+def _message(defect: Defect, word: bytes, where: str = "") -> str:
+    index = int(word.partition(b":")[0]) if defect is Defect.REPEATED else None
+    return MESSAGES[defect].format(word=short(word), index=index, where=where)
+
+
+def short(word: bytes) -> str:
+    """Quote a word for a message, cut if it is long."""
     text = word.decode(errors="replace")
     return repr(text if len(text) <= 30 else text[:30] + "...")

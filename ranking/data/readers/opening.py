@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import gzip
+import importlib
+import io
+import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
+from typing import IO, Any
 
 from ranking.errors import DataError
 
 GZIP = b"\x1f\x8b"
+XZ = b"\xfd7zXZ\0"
+ZSTD = b"\x28\xb5\x2f\xfd"
+CHUNK = 1 << 17
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
-    """Open a file for reading, decompressed if its first bytes say that it is gzip.
+def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
+    """Open a file for reading, decompressed if its first bytes are those of gzip, xz or zstd.
 
     What goes wrong while it is open, also in the middle of a damaged file, becomes a `DataError`.
     """
+    kind = "file"
+    damage: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
     try:
         with path.open("rb") as raw:
-            if raw.peek(2).startswith(GZIP):
+            head = raw.peek(len(XZ))
+            if head.startswith(GZIP):
+                kind = "gzip file"
                 with gzip.open(raw) as stream:
+                    yield stream
+            elif head.startswith(XZ):
+                kind = "xz file"
+                with lzma.open(raw) as stream:
+                    yield stream
+            elif head.startswith(ZSTD):
+                kind = "zst file"
+                module = _zstd(path)
+                damage += (module.ZstdError,)
+                with io.BufferedReader(_Frames(raw, module), CHUNK) as stream:
                     yield stream
             else:
                 yield raw
@@ -33,9 +53,61 @@ def open_bytes(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
         raise DataError(f"{path} is a directory; name the file or files in it.") from error
     except PermissionError as error:
         raise DataError(f"{path} may not be read; check its permissions.") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except damage as error:
         raise DataError(
-            f"{path}: the gzip file is cut off or damaged ({error}); download or copy it again."
+            f"{path}: the {kind} is cut off or damaged ({error}); download or copy it again."
         ) from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _zstd(path: Path) -> Any:
+    """Return the module that decompresses zstd: Python's own from 3.14 on, else zstandard."""
+    for name in ("compression.zstd", "zstandard"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise DataError(
+        f"{path} is compressed with zstd, which Python reads from 3.14 on; install the package "
+        "zstandard (pip install 'ranking[zst]'), or decompress the file."
+    )
+
+
+class _Frames(io.RawIOBase):
+    """The content of zstd frames; ends with an error if the last one is not whole.
+
+    The readers of both modules are not used because one of them takes a cut-off file for a whole.
+    """
+
+    def __init__(self, raw: IO[bytes], module: Any) -> None:
+        self.raw = raw
+        self.module = module
+        self.frame: Any = None
+        self.ready = b""
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Decompress until there is something to give."""
+        while not self.ready:
+            rest = self.frame.unused_data if self.frame is not None and self.frame.eof else b""
+            chunk = rest or self.raw.read(CHUNK)
+            if not chunk:
+                if self.frame is not None and not self.frame.eof:
+                    raise EOFError("it ends in the middle of a frame")
+                return 0
+            if self.frame is None or self.frame.eof:
+                self.frame = self._decompressor()
+            self.ready = self.frame.decompress(chunk)
+        size = min(len(buffer), len(self.ready))
+        buffer[:size] = self.ready[:size]
+        self.ready = self.ready[size:]
+        return size
+
+    def _decompressor(self) -> Any:
+        made = self.module.ZstdDecompressor()
+        # zstandard keeps the stream apart from the settings, Python's module does not.
+        return made.decompressobj() if hasattr(made, "decompressobj") else made

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ranking.contracts.reader import Reader
 from ranking.data.judged import Judged
+from ranking.data.kinds import Data
 from ranking.data.readers.opening import open_bytes
 from ranking.errors import DataError
 from ranking.registry import Registry, get_registry
@@ -50,7 +51,7 @@ def read(
     paths = [Path(path)] if isinstance(path, str | os.PathLike) else [Path(one) for one in path]
     if not paths:
         raise DataError("there is no file to read; name at least one.")
-    parts = [_reader_for(one, reader, registry).read(one) for one in paths]
+    parts = [_judged(one, recognise(one, reader, registry=registry)) for one in paths]
     if len(parts) == 1:
         return parts[0]
     origin: dict[object, Path] = {}
@@ -65,21 +66,75 @@ def read(
     return Judged.concatenate(parts)
 
 
-def _reader_for(path: Path, reader: str | Reader, registry: Registry) -> Reader:
+def read_any(
+    path: Paths, reader: str | Reader = "auto", *, registry: Registry | None = None
+) -> Data:
+    """Read whatever a file or folder holds.
+
+    Parameters
+    ----------
+    path : path
+    reader, registry
+        As in `read`.
+
+    Returns
+    -------
+    Judged, Matching, TextCollection, Judgements or Ranking
+        As the reader makes them.
+    """
+    return recognise(path, reader, registry=registry).reader.read(Path(path))
+
+
+class Recognised(NamedTuple):
+    """The reader for a path, and what it is called."""
+
+    name: str
+    reader: Reader
+
+
+def recognise(
+    path: Paths, reader: str | Reader = "auto", *, registry: Registry | None = None
+) -> Recognised:
+    """Return the reader of that name, else the only one that recognises the path."""
+    registry = registry or get_registry()
+    path = Path(path)
     if reader != "auto":
         made: Reader = registry.create("reader", reader)
-        return made
-    with open_bytes(path) as stream:
-        head = stream.read(HEAD)
-    if not head:
-        raise DataError(f"{path} is empty; download or write it again.")
-    for entry in registry.entries("reader"):
-        factory = entry.load()
-        if factory.recognises(path, head):
-            found: Reader = factory()
-            return found
+        return Recognised(made.name, made)
+    names = ", ".join(registry.names("reader")) or "none"
+    if path.is_dir():
+        head = b""
+    else:
+        with open_bytes(path) as stream:
+            head = stream.read(HEAD)
+        if not head:
+            raise DataError(f"{path} is empty; download or write it again.")
+    found = {
+        entry.name: entry.load()
+        for entry in registry.entries("reader")
+        if entry.load().recognises(path, head)
+    }
+    if len(found) == 1:
+        name, factory = found.popitem()
+        return Recognised(name, factory())
+    remedy = 'say so with --reader NAME (reader="NAME" in Python)'
+    if found:
+        raise DataError(f"{path} may be {' or '.join(found)}; {remedy}.")
+    if path.is_dir():
+        raise DataError(
+            f"{path} is a directory, and no collection that is known here; name the file or files "
+            f"in it, or if it is one of {names}, {remedy}."
+        )
     raise DataError(
-        f"{path} is in no format that is known here; if it is one of "
-        f"{', '.join(registry.names('reader')) or 'none'}, say so with --reader NAME "
-        '(reader="NAME" in Python).'
+        f"{path} is in no format that is known here; if it is one of {names}, {remedy}."
     )
+
+
+def _judged(path: Path, recognised: Recognised) -> Judged:
+    data = recognised.reader.read(path)
+    if not isinstance(data, Judged):
+        raise DataError(
+            f"{path} was read as {recognised.name} and holds a {type(data).__name__}, not rows of "
+            "features judged for a query; if it is LETOR, each row needs a qid after the grade."
+        )
+    return data

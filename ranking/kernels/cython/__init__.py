@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +14,8 @@ from ranking.kernels.cython import _cpu
 
 SHARED = ("_letor",)
 """Modules that are built once, as they would gain nothing from wider instructions."""
+
+WAIT_POLICY = "OMP_WAIT_POLICY"
 
 
 def instruction_sets() -> list[str]:
@@ -21,9 +26,28 @@ def instruction_sets() -> list[str]:
 def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
     merged: dict[str, Any] = {}
-    for module in (f"_loops_{instructions}", *SHARED):
-        merged |= vars(importlib.import_module(f"{__name__}.{module}"))
+    with _sleeping_threads():
+        for module in (f"_loops_{instructions}", *SHARED):
+            merged |= vars(importlib.import_module(f"{__name__}.{module}"))
     return cast(Loops, SimpleNamespace(**merged))
+
+
+@contextlib.contextmanager
+def _sleeping_threads() -> Iterator[None]:
+    """Let OpenMP's idle threads sleep, unless the user has decided otherwise.
+
+    By default they spin at the end of every parallel loop. Beside any other busy process that
+    makes two threads several times slower than one. OpenMP reads the variable once, when it is
+    loaded, so it need not stay set.
+    """
+    if WAIT_POLICY in os.environ:
+        yield
+        return
+    os.environ[WAIT_POLICY] = "passive"
+    try:
+        yield
+    finally:
+        del os.environ[WAIT_POLICY]
 
 
 def best_loops() -> Loops:

@@ -1,0 +1,152 @@
+"""What data hold, in a few numbers, and what about them deserves a warning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ranking.data.checks import row_bytes
+from ranking.data.judged import Judged
+from ranking.data.kinds import Data
+from ranking.data.matches import Matches
+from ranking.data.matching import Matching
+from ranking.data.texts import TextCollection
+from ranking.data.trec import Judgements
+
+FEW = 3
+"""How many ids are shown."""
+MANY = 12
+"""From how many different grades on a range is shown instead of a count of each."""
+
+
+def describe(data: Data) -> dict[str, Any]:
+    """Return what the data hold: counts, grades, sparsity and the first ids.
+
+    Examples
+    --------
+    >>> describe(Judged([[1.0], [2.0]], [0, 1], ["q", "q"]))["grades"]
+    '0: 1, 1: 1'
+    """
+    if isinstance(data, Judged):
+        return {
+            "kind": "judged lists",
+            "rows": data.n_rows,
+            "queries": data.n_queries,
+            "features": data.n_features,
+            "rows per query": _spread(np.diff(data.group_ptr)),
+            "grades": _histogram(data.grades),
+            "non-zero": _share(data.features),
+            "query ids": _first(data.query_ids),
+            "document ids": _first(data.doc_ids),
+        }
+    if isinstance(data, Matches):
+        return _describe_matches(data)
+    judged = isinstance(data, Judgements)
+    numbers = data.grades if isinstance(data, Judgements) else data.scores
+    return {
+        "kind": "judgements" if judged else "ranking",
+        "rows": data.n_rows,
+        "queries": data.n_queries,
+        "rows per query": _spread(np.diff(data.group_ptr)),
+        "grades" if judged else "scores": _histogram(numbers),
+        "query ids": _first(data.query_ids),
+        "document ids": _first(data.document_ids),
+    }
+
+
+def _describe_matches(data: Matches) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": "texts" if isinstance(data, TextCollection) else "matching",
+        "queries": data.n_queries,
+        "documents": data.n_documents,
+    }
+    if isinstance(data, Matching):
+        told["query features"] = _width(data.queries, data.n_query_features)
+        told["document features"] = _width(data.documents, data.n_document_features)
+    if isinstance(data, TextCollection):
+        told["characters per query"] = _spread(np.array([len(t) for t in data.query_texts]))
+        told["characters per document"] = _spread(np.array([len(t) for t in data.document_texts]))
+    if data.labels is not None and data.classes is not None:
+        told["classes"] = data.classes.size
+        told["documents per class"] = _spread(
+            np.bincount(data.labels[1], minlength=data.classes.size)
+        )
+    else:
+        told["judged pairs"] = int(data.relevance.nnz)
+        told["judged share"] = data.relevance.nnz / (data.n_queries * data.n_documents)
+        told["grades"] = _histogram(data.relevance.data)
+    told["relevant per query"] = _spread(data.n_relevant)
+    if data.times is not None and data.times.size:
+        told["times"] = f"{data.times.min():.15g} to {data.times.max():.15g}"
+    told["query ids"] = _first(data.query_ids)
+    told["document ids"] = _first(data.document_ids)
+    return told
+
+
+def doubts(data: Data) -> list[str]:
+    """Return what may make training or evaluation useless, one sentence each."""
+    told: list[str] = []
+
+    def tell(count: int, of: int, what: str) -> None:
+        if count:
+            told.append(f"{count} of {of} {what}")
+
+    if isinstance(data, Judged):
+        low = np.minimum.reduceat(data.grades, data.group_ptr[:-1])
+        high = np.maximum.reduceat(data.grades, data.group_ptr[:-1])
+        tell(int((low == high).sum()), data.n_queries, "queries have one grade only")
+        features = data.features
+        if sparse.issparse(features):
+            least, most = (bound.toarray().ravel() for bound in (features.min(0), features.max(0)))
+        else:
+            least, most = features.min(axis=0), features.max(axis=0)
+        tell(int((least == most).sum()), data.n_features, "features are the same in all rows")
+        tell(_repeats(data), data.n_rows, "rows repeat the features of another row of their query")
+    elif isinstance(data, Matches):
+        tell(int((data.n_relevant == 0).sum()), data.n_queries, "queries have no relevant document")
+        if data.relevance is not None:
+            seen = np.unique(data.relevance.indices).size
+            tell(data.n_documents - seen, data.n_documents, "documents are judged for no query")
+        if isinstance(data, TextCollection):
+            empty = sum(not text.strip() for text in data.document_texts)
+            tell(empty, data.n_documents, "documents have no text")
+    elif isinstance(data, Judgements):
+        best = np.maximum.reduceat(data.grades, data.group_ptr[:-1])
+        tell(int((best < 1).sum()), data.n_queries, "queries have no relevant document")
+    return told
+
+
+def _repeats(data: Judged) -> int:
+    keys = row_bytes(data.features)
+    return data.n_rows - len(set(zip(data.row_groups.tolist(), keys, strict=True)))
+
+
+def _histogram(values: NDArray[Any]) -> str:
+    found, counts = np.unique(values, return_counts=True)
+    if found.size > MANY:
+        return f"{found[0]:g} to {found[-1]:g}, median {np.median(values):g}"
+    return ", ".join(f"{value:g}: {count}" for value, count in zip(found, counts, strict=True))
+
+
+def _spread(counts: NDArray[Any]) -> str:
+    return f"{counts.min()} to {counts.max()}, median {np.median(counts):g}"
+
+
+def _share(features: Any) -> float:
+    stored = features.data if sparse.issparse(features) else features
+    return float(np.count_nonzero(stored) / (features.shape[0] * features.shape[1]))
+
+
+def _width(features: Any, width: int) -> str:
+    if features is None:
+        return f"{width}, one an object"
+    kind = "sparse" if sparse.issparse(features) else "dense"
+    return f"{width}, {kind}, non-zero {_share(features):.3g}"
+
+
+def _first(ids: NDArray[Any]) -> str:
+    shown = [str(one) if len(str(one)) <= 30 else str(one)[:30] + "..." for one in ids[:FEW]]
+    return ", ".join(shown) + (", ..." if ids.size > FEW else "")

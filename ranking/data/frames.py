@@ -1,0 +1,167 @@
+"""Data frames as data: pandas, polars, pyarrow and what else narwhals or Arrow knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+
+from ranking.data.matching import FeatureTable, Matching
+from ranking.data.tables import Categories, Lists, Numbers, encode
+from ranking.errors import DataError
+
+ROLES = {
+    "user": ("user", "user_id", "userid", "uid"),
+    "item": (
+        *("item", "item_id", "itemid", "movie_id", "movieid", "artist_id", "artistid"),
+        *("product_id", "productid", "article_id", "articleid", "document", "document_id"),
+    ),
+    "value": ("value", "rating", "weight", "count", "clicks", "score"),
+    "time": ("time", "timestamp"),
+}
+"""What columns of interactions are usually called, in small letters."""
+
+
+def matching_from_frame(
+    frame: Any,
+    *,
+    user: str = "",
+    item: str = "",
+    value: str = "",
+    time: str = "",
+    user_features: Any = None,
+    item_features: Any = None,
+    duplicates: str = "sum",
+) -> Matching:
+    """Make data from a frame of interactions.
+
+    Parameters
+    ----------
+    frame : data frame
+        One row an interaction.
+    user, item, value, time : str
+        The columns; by default found by their usual names. Without value each counts 1.
+    user_features, item_features : data frame, optional
+        Their first column are the ids; see `features_from_frame`.
+    duplicates : {"sum", "max", "last"}
+        As in `Matching.from_interactions`.
+
+    Examples
+    --------
+    >>> import polars
+    >>> frame = polars.DataFrame({"user": [7, 7], "item": ["a", "b"], "rating": [5, 3]})
+    >>> matching_from_frame(frame)
+    Matching(1 queries x 2 documents, 2 judged pairs, features 1 x 2)
+    """
+    table = _frame(frame)
+    given = {"user": user, "item": item, "value": value, "time": time}
+    roles = find_roles(table.columns, given, "the frame")
+    return Matching.from_interactions(
+        _ids(table, roles["user"]),
+        _ids(table, roles["item"]),
+        _numbers(table, roles["value"]) if "value" in roles else None,
+        _numbers(table, roles["time"]) if "time" in roles else None,
+        duplicates=duplicates,
+        user_features=None if user_features is None else features_from_frame(user_features),
+        item_features=None if item_features is None else features_from_frame(item_features),
+    )
+
+
+def features_from_frame(frame: Any) -> FeatureTable:
+    """Return a frame whose first column are ids as features.
+
+    A column of numbers or booleans is one numeric feature, one of texts or categories one
+    indicator a value, called ``column=value``, and one of lists one indicator a value in them. To
+    have a number as a category, make it text first.
+    """
+    table = _frame(frame)
+    first, *others = table.columns
+    columns: dict[str, Numbers | Categories | Lists] = {}
+    for name in others:
+        column = table[name]
+        # pandas has NaN where others have None, and lists as any objects.
+        pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
+        values = [None if missing else value for value, missing in pairs]
+        has_lists = column.dtype in (nw.List, nw.Array) or any(
+            isinstance(value, list | tuple | set) for value in values
+        )
+        if has_lists:
+            columns[name] = Lists([None if value is None else list(value) for value in values])
+        elif column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            columns[name] = Numbers(_numbers(table, name))
+        elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
+            columns[name] = Categories(values)
+        else:
+            raise DataError(
+                f"column {name} is of type {column.dtype}, of which no feature is made; make it "
+                "numbers, text or lists of text."
+            )
+    return encode(_ids(table, first), columns)
+
+
+def find_roles(names: list[str], given: dict[str, str], where: str) -> dict[str, str]:
+    """Return which column is user, item and, if there are such, value and time."""
+    roles = {}
+    for role, asked in given.items():
+        if asked and asked not in names:
+            raise DataError(f"{where} has no column {asked!r}; it has {', '.join(names)}.")
+        found = [asked] if asked else [name for name in names if name.lower() in ROLES[role]]
+        if len(found) > 1:
+            raise DataError(
+                f"{where} has several columns for the {role}, {' and '.join(found)}; name one."
+            )
+        if found:
+            roles[role] = found[0]
+        elif role in ("user", "item"):
+            raise DataError(
+                f"{where} has no column that is the {role} by its name, only {', '.join(names)}; "
+                f"name it, as {role}=COLUMN."
+            )
+    return roles
+
+
+def _frame(frame: Any) -> nw.DataFrame[Any]:
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        if hasattr(frame, "__arrow_c_stream__"):
+            return nw.from_native(pyarrow_module("an Arrow stream").table(frame), eager_only=True)
+        raise DataError(
+            f"a {type(frame).__name__} is no data frame that is known: {error}"
+        ) from error
+
+
+def pyarrow_module(what: str) -> Any:
+    """Return pyarrow, or say how to get it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise DataError(
+            f"{what} needs the package pyarrow; install it with pip install 'ranking[frames]'."
+        ) from error
+    return pyarrow
+
+
+def _ids(table: nw.DataFrame[Any], name: str) -> list[Any]:
+    _refuse_nulls(table, name)
+    return table[name].to_list()
+
+
+def _numbers(table: nw.DataFrame[Any], name: str) -> Any:
+    _refuse_nulls(table, name)
+    column = table[name]
+    if column.dtype == nw.Date:
+        column = column.cast(nw.Datetime("us"))
+    if column.dtype == nw.Datetime:
+        return column.dt.timestamp("us").to_numpy() / 1e6
+    if not column.dtype.is_numeric() and column.dtype != nw.Boolean:
+        raise DataError(f"column {name} is of type {column.dtype}; numbers or dates are needed.")
+    return column.to_numpy()
+
+
+def _refuse_nulls(table: nw.DataFrame[Any], name: str) -> None:
+    missing = table[name].is_null().to_list()
+    if any(missing):
+        raise DataError(
+            f"column {name}: row {missing.index(True)} is missing; fill it in or drop the row."
+        )

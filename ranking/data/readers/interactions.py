@@ -1,0 +1,272 @@
+"""Interactions of users with items: delimited text, MovieLens and Parquet, all as `Matching`."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ranking.contracts.reader import Reader
+from ranking.data.frames import ROLES, find_roles, matching_from_frame, pyarrow_module
+from ranking.data.matching import DUPLICATES, FeatureTable, Matching
+from ranking.data.readers.lines import (
+    Columns,
+    head_lines,
+    is_number,
+    read_lines,
+    refuse,
+    split_line,
+)
+from ranking.data.readers.trec import LATEST_GRADE
+from ranking.data.tables import Categories, Lists, Numbers, encode
+from ranking.errors import DataError, PartError
+
+PARQUET, ARROW = b"PAR1", b"ARROW1"
+TYPES = ("token", "token_seq", "float")
+
+
+@dataclasses.dataclass
+class _Roles(Reader):
+    """Which columns to read, and what to do with repeated interactions.
+
+    Attributes
+    ----------
+    user, item, value, time : str
+        Names of columns; by default found by their usual names. Without value each counts 1.
+    duplicates : {"sum", "max", "last"}
+        What becomes of the values of one user and item.
+    user_features, item_features : str
+        Paths of tables whose first column are the ids.
+    """
+
+    user: str = ""
+    item: str = ""
+    value: str = ""
+    time: str = ""
+    duplicates: str = "sum"
+    user_features: str = ""
+    item_features: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the word."""
+        if self.duplicates not in DUPLICATES:
+            raise PartError(
+                f"reader {self.name}: duplicates={self.duplicates!r} is not known; it is "
+                f"{' or '.join(DUPLICATES)}."
+            )
+
+    def _given(self) -> dict[str, str]:
+        return {role: getattr(self, role) for role in ROLES}
+
+
+@dataclasses.dataclass
+class Interactions(_Roles):
+    """CSV or TSV with a header, or a typed header as in ``user_id:token``.
+
+    Ids are texts. A typed file NAME.inter finds its features in NAME.user and NAME.item, where
+    ``float`` is a number, ``token`` a category and ``token_seq`` several, with spaces between. In
+    other tables a column of nothing but numbers is numeric, one with ``|`` in it lists, and else
+    categories.
+    """
+
+    name: ClassVar[str] = "interactions"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether the header names a user and an item."""
+        lines = head_lines(head, limit=1)
+        names = {_untyped(name).lower() for line in lines for name in _cells(line)}
+        return bool(names & set(ROLES["user"])) and bool(names & set(ROLES["item"]))
+
+    def read(self, path: Path) -> Matching:
+        """Read the file and the tables of features."""
+        columns, _ = _table(path)
+        roles = find_roles(columns.names, self._given(), str(path))
+        tables = {}
+        for side, ending in (("user", ".user"), ("item", ".item")):
+            given = getattr(self, f"{side}_features")
+            table = Path(given) if given else _sibling(path, ending)
+            tables[f"{side}_features"] = None if table is None else read_features(table)
+        return Matching.from_interactions(
+            columns.texts(roles["user"]),
+            columns.texts(roles["item"]),
+            columns.floats(roles["value"]) if "value" in roles else None,
+            columns.floats(roles["time"]) if "time" in roles else None,
+            duplicates=self.duplicates,
+            **tables,
+        )
+
+
+@dataclasses.dataclass
+class Movielens(Reader):
+    """MovieLens: user, item, rating and time without a header, with tabs or ``::`` between.
+
+    Attributes
+    ----------
+    duplicates : {"sum", "max", "last"}
+        What becomes of several ratings of one item by one user.
+    """
+
+    name: ClassVar[str] = "movielens"
+
+    duplicates: str = "last"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether rows are four numbers, the last one large enough for a time."""
+        rows = [_cells(line) for line in head_lines(head)]
+        return bool(rows) and all(
+            len(row) == 4 and all(map(is_number, row)) and float(row[3]) >= LATEST_GRADE
+            for row in rows
+        )
+
+    def read(self, path: Path) -> Matching:
+        """Read the whole file."""
+        lines = read_lines(path)
+        names = ("user", "item", "rating", "time")
+        columns = Columns(path, lines, _splitter(lines[0]), names)
+        return Matching.from_interactions(
+            columns.texts("user"),
+            columns.texts("item"),
+            columns.floats("rating"),
+            columns.floats("time"),
+            duplicates=self.duplicates,
+        )
+
+
+@dataclasses.dataclass
+class Parquet(_Roles):
+    """Interactions in a Parquet or Arrow file; needs pyarrow.
+
+    Ids are numbers or texts, as in the file. For features see
+    `ranking.data.frames.features_from_frame`.
+    """
+
+    name: ClassVar[str] = "parquet"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether the first bytes are those of Parquet or Arrow."""
+        return head.startswith((PARQUET, ARROW))
+
+    def read(self, path: Path) -> Matching:
+        """Read the file and the tables of features."""
+        users, items = (
+            read_frame(Path(table)) if table else None
+            for table in (self.user_features, self.item_features)
+        )
+        frame = read_frame(path)
+        try:
+            return matching_from_frame(
+                frame,
+                **self._given(),
+                user_features=users,
+                item_features=items,
+                duplicates=self.duplicates,
+            )
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+
+
+def read_frame(path: Path) -> Any:
+    """Return a Parquet or Arrow file as a pyarrow table."""
+    arrow = pyarrow_module(str(path))
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(len(ARROW))
+        if head == ARROW:
+            return pyarrow.feather.read_table(path)
+        return pyarrow.parquet.ParquetFile(path).read()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file; check the path.") from error
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(
+            f"{path} is damaged or no Parquet file ({error}); download or write it again."
+        ) from error
+
+
+def read_features(path: Path) -> FeatureTable:
+    """Return a delimited file whose first column are ids as features."""
+    columns, types = _table(path)
+    first, *others = columns.names
+    ids = columns.texts(first)
+    lines: dict[str, int] = {}
+    for one, line in zip(ids, columns.numbers, strict=True):
+        if lines.setdefault(one, line) != line:
+            refuse(path, line, f"id {one!r} was on line {lines[one]} already; keep one of them")
+    made: dict[str, Numbers | Categories | Lists] = {}
+    for name in others:
+        values = columns.raw(name)
+        kind = types.get(name) or _guess(values)
+        if kind == "float":
+            made[name] = Numbers(columns.floats(name))
+        elif kind == "token":
+            made[name] = Categories([value or None for value in values])
+        else:
+            between = " " if name in types else "|"
+            made[name] = Lists(
+                [[word for word in value.split(between) if word] for value in values]
+            )
+    return encode(ids, made)
+
+
+def _guess(values: list[str]) -> str:
+    if all(map(is_number, values)):
+        return "float"
+    return "token_seq" if any("|" in value for value in values) else "token"
+
+
+def _table(path: Path) -> tuple[Columns, dict[str, str]]:
+    """Return the columns of a delimited file by their names, and their types if it has some."""
+    lines = read_lines(path)
+    split = _splitter(lines[0])
+    header = [name.strip() for name in split_line(path, 1, lines[0], split)]
+    names = [_untyped(name) for name in header]
+    types = {_untyped(name): name.rpartition(":")[2] for name in header if name != _untyped(name)}
+    if len(set(names)) < len(names) or "" in names:
+        raise DataError(
+            f"{path}, line 1: a column has no name, or two have the same; the header is "
+            f"{', '.join(header)}."
+        )
+    return Columns(path, lines[1:], split, names, first=2), types
+
+
+def _untyped(name: str) -> str:
+    base, _, kind = name.strip().rpartition(":")
+    return base if base and kind in TYPES else name.strip()
+
+
+def _splitter(line: str) -> Callable[[str], list[str]]:
+    for between in ("\t", "::"):
+        if between in line:
+            return lambda line: line.split(between)
+    return _split_csv
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line that may be anything."""
+    try:
+        return _splitter(line)(line)
+    except csv.Error:
+        return []
+
+
+def _split_csv(line: str) -> list[str]:
+    return next(csv.reader([line], strict=True)) if '"' in line else line.split(",")
+
+
+def _sibling(path: Path, ending: str) -> Path | None:
+    """Return the table of features beside a typed file of interactions, if there is one."""
+    stem, inter, compressed = path.name.rpartition(".inter")
+    if not inter or compressed not in ("", ".gz", ".xz", ".zst"):
+        return None
+    for other in ("", ".gz", ".xz", ".zst"):
+        table = path.with_name(f"{stem}{ending}{other}")
+        if table.is_file():
+            return table
+    return None

@@ -1,0 +1,287 @@
+"""Collections labelled by class, where the objects of its own class are relevant to each.
+
+Every object is a query and a document; none is relevant to itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import re
+import zipfile
+import zlib
+from array import array
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ranking.contracts.reader import Reader
+from ranking.data.matching import Matching
+from ranking.data.readers.letor import GRADE, SMALL, Growing, lay_out, parse_pairs, short
+from ranking.data.readers.lines import Columns, head_lines, read_lines, read_text, refuse
+from ranking.data.readers.opening import open_bytes
+from ranking.data.texts import TextCollection
+from ranking.errors import DataError
+
+IMAGES, LABELS = b"\0\0\x08\x03", b"\0\0\x08\x01"
+
+
+@dataclasses.dataclass
+class Tab(Reader):
+    """Class and text with a tab between, after three header lines: names, types, roles."""
+
+    name: ClassVar[str] = "tab"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether the third line says which of two columns is the class."""
+        rows = [line.split("\t") for line in head_lines(head, limit=3)]
+        return (
+            len(rows) == 3
+            and all(len(row) == 2 for row in rows)
+            and [cell.strip() for cell in rows[2]] in (["class", ""], ["", "class"])
+        )
+
+    def read(self, path: Path) -> TextCollection:
+        """Read the whole file; the ids are the numbers of the rows, from 0."""
+        lines = read_lines(path)
+        header = [line.split("\t") for line in lines[:3]]
+        if len(header) < 3 or any(len(row) != 2 for row in header) or "class" not in header[2]:
+            refuse(path, 1, "there must be three header lines of two columns: names, types, roles")
+        names = ["text", "text"]
+        names[header[2].index("class")] = "class"
+        columns = Columns(path, lines[3:], lambda line: line.split("\t"), names, first=4)
+        return _labelled_texts(
+            range(len(columns.numbers)), columns.raw("text"), columns.texts("class")
+        )
+
+
+@dataclasses.dataclass
+class Folders(Reader):
+    """One folder a class, one file a text.
+
+    Attributes
+    ----------
+    encoding : str
+        Of the texts. The original 20 Newsgroups need latin-1.
+    """
+
+    name: ClassVar[str] = "folders"
+
+    encoding: str = "utf-8"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say no: folders in a folder may be anything, so this reader is asked for by name."""
+        return False
+
+    def read(self, path: Path) -> TextCollection:
+        """Read all texts; the ids are ``class/file``."""
+        if not path.is_dir():
+            raise DataError(f"{path} is not a folder; name one with a folder for each class.")
+        files = sorted(
+            file
+            for folder in path.iterdir()
+            if folder.is_dir()
+            for file in folder.iterdir()
+            if file.is_file() and not file.name.startswith(".")
+        )
+        if not files:
+            raise DataError(f"{path} has no folders with texts; make one for each class.")
+        ids = [f"{file.parent.name}/{file.name}" for file in files]
+        texts = [read_text(file, self.encoding) for file in files]
+        return _labelled_texts(ids, texts, [file.parent.name for file in files])
+
+
+@dataclasses.dataclass
+class Idx(Reader):
+    """MNIST's idx: a file of images, with its file of labels beside it.
+
+    A feature is the value of a pixel, 0 to 255, numbered from 1.
+    """
+
+    name: ClassVar[str] = "idx"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether the first bytes are those of images or labels."""
+        return head.startswith((IMAGES, LABELS))
+
+    def read(self, path: Path) -> Matching:
+        """Read images and labels."""
+        images = _idx(path, IMAGES)
+        labels_name = re.sub("images(.)idx3", r"labels\1idx1", path.name)
+        stem = re.sub(r"\.(gz|xz|zst)$", "", labels_name)
+        beside = [path.with_name(stem + ending) for ending in ("", ".gz", ".xz", ".zst")]
+        found = [file for file in beside if file.is_file() and file != path]
+        if not found:
+            raise DataError(f"{path}: its labels are missing; put {stem} beside it.")
+        labels = _idx(found[0], LABELS)
+        if labels.size != images.shape[0]:
+            raise DataError(
+                f"{path} has {images.shape[0]} images and {found[0]} has {labels.size} labels; "
+                "they do not belong together."
+            )
+        return _labelled_features(_compact(images.reshape(labels.size, -1)), labels)
+
+
+@dataclasses.dataclass
+class Npz(Reader):
+    """NumPy's npz with the features X and the labels y; never unpickled.
+
+    Attributes
+    ----------
+    features, labels : str
+        The names of the arrays.
+    """
+
+    name: ClassVar[str] = "npz"
+
+    features: str = "X"
+    labels: str = "y"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether it is a zip file with that ending."""
+        return path.suffix == ".npz" and head.startswith(b"PK\3\4")
+
+    def read(self, path: Path) -> Matching:
+        """Read both arrays."""
+        try:
+            with open_bytes(path) as stream, np.load(stream, allow_pickle=False) as arrays:
+                for name in (self.features, self.labels):
+                    if name not in arrays:
+                        raise DataError(
+                            f"{path} has no array {name}, only {', '.join(arrays)}; name the "
+                            "arrays with --reader npz:features=NAME,labels=NAME."
+                        )
+                features, labels = arrays[self.features], arrays[self.labels]
+        except DataError:
+            raise
+        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(
+                f"{path} cannot be read ({error}); save plain arrays of numbers again."
+            ) from error
+        if features.ndim < 2 or labels.shape != features.shape[:1]:
+            raise DataError(
+                f"{path}: {self.features} has shape {features.shape} and {self.labels} shape "
+                f"{labels.shape}; give one label a row of features."
+            )
+        return _labelled_features(_compact(features.reshape(labels.size, -1)), labels)
+
+
+@dataclasses.dataclass
+class Svmlight(Reader):
+    """SVMlight without qid: a whole number for the class, then ``index:value ...``."""
+
+    name: ClassVar[str] = "svmlight"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether the first row has a number and then a feature, not a qid."""
+        for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
+            words = line.partition(b"#")[0].split()
+            if words:
+                return (
+                    len(words) > 1
+                    and bool(GRADE.fullmatch(words[0]))
+                    and bool(re.match(rb"\d+:", words[1]))
+                )
+        return False
+
+    def read(self, path: Path) -> Matching:
+        """Read the whole file, under the policies of the LETOR reader."""
+        labels, sizes, indices, values = array("q"), array("q"), array("q"), array("d")
+        largest = float(np.finfo(np.float32).max)
+        with open_bytes(path) as stream:
+            for number, line in enumerate(stream, start=1):
+                if b"\0" in line:
+                    refuse(
+                        path, number, "there is a NUL byte, so this is not text; export it again"
+                    )
+                body = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                words = body.partition(b"#")[0].split(None, 1)
+                if not words:
+                    continue
+                labels.append(_class(path, number, words[0]))
+                pairs = words[1] if len(words) > 1 else b""
+                if pairs.startswith(b"qid:"):
+                    refuse(path, number, "there is a qid, so these are judged lists; use letor")
+                columns, numbers, wrong = parse_pairs(pairs, largest)
+                if wrong:
+                    refuse(path, number, wrong)
+                sizes.append(len(columns))
+                indices.extend(columns)
+                values.extend(numbers)
+        if not indices:
+            raise DataError(
+                f"{path}: there is no row with a feature; write `<class> 1:<value> ...`."
+            )
+        features, feature_ids = lay_out(
+            np.frombuffer(sizes, np.int64),
+            Growing(np.int32, indices),
+            Growing(np.float32, values),
+        )
+        return _labelled_features(features, np.frombuffer(labels, np.int64), feature_ids)
+
+
+def _class(path: Path, number: int, word: bytes) -> int:
+    if not GRADE.fullmatch(word) or not float(word).is_integer() or abs(float(word)) > 2**53:
+        refuse(path, number, f"the class {short(word)} is not a whole number; number the classes")
+    return int(float(word))
+
+
+def _labelled_texts(ids: Any, texts: list[str], classes: list[str]) -> TextCollection:
+    names = np.array(ids)
+    labels = np.array(classes)
+    return TextCollection(names, texts, names, texts, labels=(labels, labels), same_objects=True)
+
+
+def _labelled_features(
+    features: Any, labels: NDArray[Any], feature_ids: NDArray[np.int64] | None = None
+) -> Matching:
+    if labels.dtype.kind in "buf" and (labels == np.floor(labels)).all():
+        labels = labels.astype(np.int64)
+    return Matching(
+        features,
+        features,
+        labels=(labels, labels),
+        query_feature_ids=feature_ids,
+        document_feature_ids=feature_ids,
+        same_objects=True,
+    )
+
+
+def _compact(array: NDArray[Any]) -> Any:
+    """Return features as float32 unless they are float64, and CSR if most are zero."""
+    if array.dtype.kind not in "buif":
+        raise DataError(f"features are of type {array.dtype}; save numbers.")
+    kept = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
+    if array.size > SMALL and np.count_nonzero(array) < array.size / 4:
+        return sparse.csr_array(array).astype(kept)
+    return array.astype(kept)
+
+
+def _idx(path: Path, magic: bytes) -> NDArray[np.uint8]:
+    with open_bytes(path) as stream:
+        content = stream.read()
+    if not content.startswith(magic):
+        other = content.startswith(LABELS) and magic == IMAGES
+        remedy = "name the file of images" if other else "download it again"
+        kind = "images" if magic == IMAGES else "labels"
+        raise DataError(f"{path} does not hold {kind} of unsigned bytes in idx; {remedy}.")
+    start = 4 + 4 * magic[3]
+    # Python's whole numbers do not overflow, so a forged header cannot fake a fitting size.
+    shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
+    size = 1
+    for length in shape:
+        size *= length
+    if len(content) - start != size or size == 0:
+        raise DataError(
+            f"{path}: its header announces {size} bytes of shape {shape}, and there are "
+            f"{len(content) - start}; download it again."
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

@@ -1,0 +1,166 @@
+"""Lines and columns of text files, with the policies that all readers of text share.
+
+UTF-8 with or without a byte-order mark, LF or CRLF; a NUL byte or text that is not UTF-8 is
+refused with its line. A line may be as long as memory allows.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import math
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.data.readers.opening import open_bytes
+from ranking.errors import DataError
+
+
+def refuse(path: Path, line: int, message: str) -> NoReturn:
+    """Refuse a file because of one line."""
+    raise DataError(f"{path}, line {line}: {message}.")
+
+
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """Return the whole text of a file, with LF line ends."""
+    with open_bytes(path) as stream:
+        content = stream.read()
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if b"\0" in content:
+        line = content[: content.index(b"\0")].count(b"\n") + 1
+        refuse(path, line, "there is a NUL byte, so this is not text; download or export it again")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        refuse(path, line, "the text is not UTF-8; convert the file, for example with iconv")
+    return text.replace("\r\n", "\n")
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a file, at least one of them not blank."""
+    lines = read_text(path).split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise DataError(f"{path} has no lines; download or write it again.")
+    return lines
+
+
+def head_lines(head: bytes, limit: int = 5) -> list[str]:
+    """Return the first whole lines of a file that are not blank, to recognise its format."""
+    if b"\0" in head:
+        return []
+    text = head.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="replace")
+    lines = text.split("\n")
+    # The last line of many may be cut off; a single one is all there is to look at.
+    whole = lines[:-1] if len(lines) > 1 else lines
+    return [line.rstrip("\r") for line in whole if line.strip()][:limit]
+
+
+def split_line(path: Path, number: int, line: str, split: Callable[[str], list[str]]) -> list[str]:
+    """Return the cells of a line, or refuse it if its quotes do not match."""
+    try:
+        return split(line)
+    except csv.Error as error:
+        refuse(path, number, f"this is not a row of CSV ({error}); correct its quotes")
+
+
+class Columns:
+    """The columns of a file of rows: of the same number everywhere, or refused.
+
+    Attributes
+    ----------
+    numbers : array of int
+        The line of each row.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        lines: Sequence[str],
+        split: Callable[[str], list[str]],
+        names: Sequence[str],
+        first: int = 1,
+    ) -> None:
+        self.path = path
+        self.names = list(names)
+        self.numbers = array("q")
+        # One flat list: a list a row would keep the garbage collector busy for seconds.
+        cells: list[str] = []
+        width = len(self.names)
+        for number, line in enumerate(lines, start=first):
+            if not line or line.isspace():
+                continue
+            words = split_line(path, number, line, split)
+            if len(words) != width:
+                refuse(
+                    path,
+                    number,
+                    f"there are {len(words)} columns and should be {width} "
+                    f"({', '.join(self.names)}); complete or remove the line",
+                )
+            cells.extend(words)
+            self.numbers.append(number)
+        if not cells:
+            raise DataError(f"{path} has no rows; write the columns {', '.join(self.names)}.")
+        self._columns = {name: cells[place::width] for place, name in enumerate(self.names)}
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column of ids or texts; none is empty."""
+        column = self._columns[name]
+        if "" in column:
+            refuse(self.path, self.numbers[column.index("")], f"the {name} is empty; fill it in")
+        return column
+
+    def raw(self, name: str) -> list[str]:
+        """Return a column as it is."""
+        return self._columns[name]
+
+    def floats(self, name: str, *, infinite: bool = False) -> NDArray[np.float64]:
+        """Return a column of numbers, finite unless said otherwise."""
+        column = self._columns[name]
+        try:
+            values = np.array(list(map(float, column)))
+            good = not np.isnan(values).any() and (infinite or np.isfinite(values).all())
+            # Python reads 1_0 as ten, which nobody else does.
+            if good and not any("_" in word for word in column):
+                return values
+        except ValueError:
+            pass
+        row = next(row for row, word in enumerate(column) if not _is_number(word, infinite))
+        word = column[row] if len(column[row]) <= 30 else column[row][:30] + "..."
+        refuse(
+            self.path, self.numbers[row], f"the {name} {word!r} is not a finite number; correct it"
+        )
+
+    def refuse_repeats(self, one: str, other: str) -> None:
+        """Refuse two rows that agree in two columns."""
+        seen: dict[tuple[str, str], int] = {}
+        for row, key in enumerate(zip(self._columns[one], self._columns[other], strict=True)):
+            before = seen.setdefault(key, row)
+            if before != row:
+                refuse(
+                    self.path,
+                    self.numbers[row],
+                    f"{other} {key[1]!r} of {one} {key[0]!r} was on line {self.numbers[before]} "
+                    "already; keep one of them",
+                )
+
+
+def is_number(word: str) -> bool:
+    """Say whether a word is a finite number."""
+    return _is_number(word, infinite=False)
+
+
+def _is_number(word: str, infinite: bool) -> bool:
+    try:
+        value = float(word)
+    except ValueError:
+        return False
+    return "_" not in word and not math.isnan(value) and (infinite or math.isfinite(value))

@@ -1,0 +1,300 @@
+"""Collections of texts: BEIR folders, SMART folders and click logs, all as `TextCollection`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ranking.contracts.reader import Reader
+from ranking.data.matching import Matching
+from ranking.data.readers.lines import (
+    Columns,
+    head_lines,
+    is_number,
+    read_lines,
+    refuse,
+)
+from ranking.data.readers.trec import read_qrels
+from ranking.data.texts import TextCollection
+from ranking.errors import DataError, DataWarning
+
+COMPRESSED = ("", ".gz", ".xz", ".zst")
+
+
+@dataclasses.dataclass
+class Beir(Reader):
+    """A BEIR folder: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.
+
+    A document's title, if it has one, is the first line of its text. Queries without a judgement
+    in the split are left out, as they belong to other splits.
+
+    Attributes
+    ----------
+    split : str
+        Which judgements: train, dev, test. By default the only file in qrels.
+    """
+
+    name: ClassVar[str] = "beir"
+
+    split: str = ""
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether both files and the folder of judgements are there."""
+        return (
+            _named(path, "corpus.jsonl") is not None
+            and _named(path, "queries.jsonl") is not None
+            and (path / "qrels").is_dir()
+        )
+
+    def read(self, path: Path) -> TextCollection:
+        """Read the whole folder."""
+        sources = [_named(path, f"{name}.jsonl") for name in ("corpus", "queries")]
+        if sources[0] is None or sources[1] is None:
+            raise DataError(f"{path} has no corpus.jsonl or no queries.jsonl; put it there.")
+        documents, queries = _jsonl(sources[0]), _jsonl(sources[1])
+        judgements = read_qrels(self._qrels(path))
+        judged = set(judgements.query_ids.tolist())
+        kept = {query: text for query, text in queries.items() if query in judged}
+        return _collection(
+            path,
+            kept,
+            documents,
+            judgements.query_ids[judgements.row_groups].tolist(),
+            judgements.document_ids.tolist(),
+            judgements.grades,
+        )
+
+    def _qrels(self, path: Path) -> Path:
+        found = {
+            file.name.partition(".")[0]: file
+            for file in sorted((path / "qrels").glob("*.tsv*"))
+            if file.name.partition(".tsv")[2] in COMPRESSED
+        }
+        if self.split in found:
+            return found[self.split]
+        if len(found) == 1 and not self.split:
+            return next(iter(found.values()))
+        raise DataError(
+            f"{path / 'qrels'} has {', '.join(found) or 'no judgements'}; choose one of the splits "
+            "with --reader beir:split=NAME."
+        )
+
+
+@dataclasses.dataclass
+class Smart(Reader):
+    """A SMART folder: one file each of documents (.ALL), queries (.QRY) and judgements (.REL).
+
+    The text is the title (.T), if there is one, and the body (.W). If the queries of the
+    judgements are not all among the ids, as in Cranfield, they are numbers by order, and a
+    `DataWarning` says so. Judgements are ``query document [...]``, relevant with grade 1;
+    ``query document code`` as in Cranfield, whose codes 1 (best) to 4 become grades 4 to 1 and
+    any other code grade 0; or qrels.
+    """
+
+    name: ClassVar[str] = "smart"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether there are three files with such names."""
+        return path.is_dir() and all(len(files) == 1 for files in _smart_files(path))
+
+    def read(self, path: Path) -> TextCollection:
+        """Read the whole folder."""
+        if not path.is_dir():
+            raise DataError(f"{path} is not a folder; name the one with the three files.")
+        files = _smart_files(path)
+        if any(len(found) != 1 for found in files):
+            raise DataError(
+                f"{path} needs one file each of documents (.ALL), queries (.QRY) and judgements "
+                f"(.REL), and has {', '.join(str(len(found)) for found in files)}."
+            )
+        (all_file,), (query_file,), (relevance_file,) = files
+        documents = _smart_texts(all_file)
+        queries = _smart_texts(query_file)
+        judged, found, grades = _smart_judgements(relevance_file)
+        if not set(judged) <= set(queries):
+            numbers = {str(number) for number in range(1, len(queries) + 1)}
+            if not set(judged) <= numbers:
+                unknown = next(query for query in judged if query not in queries)
+                raise DataError(f"{relevance_file}: query {unknown} is not in {query_file}.")
+            warnings.warn(
+                f"{path}: the judgements number the queries by their order in {query_file.name}, "
+                "and so are they called now.",
+                DataWarning,
+                stacklevel=3,
+            )
+            queries = dict(zip(map(str, range(1, len(queries) + 1)), queries.values(), strict=True))
+        return _collection(path, queries, documents, judged, found, grades)
+
+
+@dataclasses.dataclass
+class Clicks(Reader):
+    """A click log: query, document and clicks, tab-separated, with text on both sides.
+
+    Attributes
+    ----------
+    duplicates : {"sum", "max", "last"}
+        What becomes of the clicks of rows with the same two texts.
+    """
+
+    name: ClassVar[str] = "clicks"
+
+    duplicates: str = "sum"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Say whether rows are two texts with letters and a whole number."""
+        rows = [line.split("\t") for line in head_lines(head)]
+        return bool(rows) and all(
+            len(row) == 3
+            and row[2].strip().isdecimal()
+            and all(re.search(r"[^\W\d]", text) for text in row[:2])
+            for row in rows
+        )
+
+    def read(self, path: Path) -> TextCollection:
+        """Read the whole file; each text is its own id."""
+        names = ("query", "document", "clicks")
+        columns = Columns(path, read_lines(path), lambda line: line.split("\t"), names)
+        clicks = columns.floats("clicks")
+        if clicks.min() < 0:
+            row = int(np.argmax(clicks < 0))
+            refuse(path, columns.numbers[row], f"there are {clicks[row]:g} clicks; correct it")
+        data = Matching.from_interactions(
+            columns.texts("query"), columns.texts("document"), clicks, duplicates=self.duplicates
+        )
+        queries, documents = data.query_ids.tolist(), data.document_ids.tolist()
+        return TextCollection(queries, queries, documents, documents, data.relevance)
+
+
+def _collection(
+    path: Path,
+    queries: dict[str, str],
+    documents: dict[str, str],
+    judged: Sequence[str],
+    found: Sequence[str],
+    grades: Any,
+) -> TextCollection:
+    """Return texts with judgements, all of which have to be of texts that are there."""
+    for name, ids, known in (("query", judged, queries), ("document", found, documents)):
+        for one in ids:
+            if one not in known:
+                raise DataError(
+                    f"{path}: the judgements have {name} {one!r}, which has no text; add it, or "
+                    "remove its judgements."
+                )
+    row_of = {query: row for row, query in enumerate(queries)}
+    column_of = {document: column for column, document in enumerate(documents)}
+    entries = (
+        np.asarray(grades, dtype=np.float64),
+        ([row_of[query] for query in judged], [column_of[document] for document in found]),
+    )
+    return TextCollection(
+        list(queries),
+        list(queries.values()),
+        list(documents),
+        list(documents.values()),
+        sparse.coo_array(entries, shape=(len(queries), len(documents))),
+    )
+
+
+def _named(folder: Path, name: str) -> Path | None:
+    for ending in COMPRESSED:
+        if (folder / (name + ending)).is_file():
+            return folder / (name + ending)
+    return None
+
+
+def _jsonl(path: Path) -> dict[str, str]:
+    """Return the texts of a file of JSON lines by id."""
+    texts: dict[str, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            refuse(path, number, f"this is not JSON ({error}); write one object a line")
+        if not isinstance(row, dict) or not all(
+            isinstance(row.get(key), str) for key in ("_id", "text")
+        ):
+            refuse(path, number, 'there is no "_id" or no "text" that is a text; add both')
+        if row["_id"] in texts:
+            refuse(path, number, f"id {row['_id']!r} was there already; keep one of them")
+        title = row.get("title") or ""
+        texts[row["_id"]] = f"{title}\n{row['text']}" if title else row["text"]
+    return texts
+
+
+def _smart_files(path: Path) -> list[list[Path]]:
+    names = (r".*\.all(\.\d+)?", r".*\.qry", r".*\.rel|.*qrel")
+    ending = r"(\.gz|\.xz|\.zst)?"
+    return [
+        sorted(
+            file
+            for file in path.iterdir()
+            if file.is_file() and re.fullmatch(f"({name}){ending}", file.name.lower())
+        )
+        for name in names
+    ]
+
+
+def _smart_texts(path: Path) -> dict[str, str]:
+    """Return titles and bodies by id."""
+    texts: dict[str, str] = {}
+    for number, one, fields in _smart_records(path):
+        if one in texts:
+            refuse(path, number, f"id {one} was there already; keep one of them")
+        texts[one] = "\n".join(fields)
+    return texts
+
+
+def _smart_records(path: Path) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the line, the id and the lines of title and body of each record."""
+    start, one = 0, ""
+    kept: list[str] = []
+    field = ""
+    for number, line in enumerate(read_lines(path), start=1):
+        marked = re.match(r"\.([A-Z])(?:\s|$)", line)
+        if marked and marked[1] == "I":
+            if start:
+                yield start, one, kept
+            words = line.split()
+            if len(words) != 2 or not words[1].isdecimal():
+                refuse(path, number, "a record must begin with `.I` and a number; correct it")
+            start, one, kept, field = number, str(int(words[1])), [], "I"
+        elif marked:
+            field = marked[1]
+        elif not start and line.strip():
+            refuse(path, number, "a record must begin with `.I` and a number; correct it")
+        elif field in ("T", "W") and line.strip():
+            kept.append(line.strip())
+    yield start, one, kept
+
+
+def _smart_judgements(path: Path) -> tuple[list[str], list[str], list[float]]:
+    lines = read_lines(path)
+    width = len(lines[0].split())
+    if width not in (3, 4):
+        refuse(path, 1, f"there are {width} columns; judgements have 3 or 4")
+    names = [["query", "document", "code"], ["query", "document", "weight", "score"]][width - 3]
+    columns = Columns(path, lines, str.split, names)
+    if width == 4 and all(is_number(word) and "." not in word for word in columns.raw("score")):
+        judgements = read_qrels(path)
+        queries = judgements.query_ids[judgements.row_groups].tolist()
+        return queries, judgements.document_ids.tolist(), judgements.grades.tolist()
+    columns.refuse_repeats("query", "document")
+    grades = [1.0] * len(columns.numbers)
+    if width == 3:
+        codes = columns.floats("code").tolist()
+        grades = [5 - code if 1 <= code <= 4 else 0.0 for code in codes]
+    return list(columns.texts("query")), list(columns.texts("document")), grades

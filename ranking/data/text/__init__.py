@@ -1,0 +1,1 @@
+"""Features of text: words, their vocabulary or hash, and their weights."""

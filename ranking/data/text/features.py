@@ -1,0 +1,348 @@
+"""`TextFeatures`: texts in, a sparse matrix out, and everything it learned in a few arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ranking.contracts.part import Part
+from ranking.data.text import hashing as hashes
+from ranking.data.text import vocabulary, weights
+from ranking.data.text.counts import count, take_columns
+from ranking.data.text.tokenise import checked, ngram_range, stop_list
+from ranking.errors import DataError, DataWarning, ModelFileError, PartError
+from ranking.files import Tensors
+from ranking.registry.spec import parse_spec
+
+MOST_COLUMNS = 2**31 - 1
+LARGEST = 2.0**63
+"""No count of texts or terms is larger; a file within this bound makes no feature infinite."""
+
+WEIGHTINGS = ("tf-idf", "singhal", "counts")
+
+
+class Counted(NamedTuple):
+    """Counts of terms by text; hashed terms are in the order of their hashes."""
+
+    counts: Any
+    hashes: hashes.Hashes | None
+
+
+@dataclasses.dataclass
+class TextFeatures(Part):
+    """Turns texts into rows of a sparse matrix: one column a term, a word or a run of words.
+
+    The terms and what they are worth come from the texts that it was fitted on. A word that was
+    not among them is left out and counted; a text without any known word gives a row of zeros,
+    with a `DataWarning`. The result does not depend on the order of the texts.
+
+    Parameters
+    ----------
+    words : int or None
+        How many terms become columns: those that occur most often, of equals the first by code
+        points. None takes all.
+    min_count, min_documents : int
+        How often a term must occur in all texts together, and in how many texts.
+    ngrams : int or str
+        1 for words, 2 for pairs of neighbours, ``"1-2"`` for both, and so on.
+    stop_words : {"english", None}
+        Words to leave out before n-grams are made: scikit-learn's list, or none.
+    weighting : {"tf-idf", "singhal", "counts"}
+        What a count is worth; see :mod:`ranking.data.text.weights`. tf-idf has the smooth idf,
+        singhal the plain one.
+    sublinear : bool
+        Whether 1 + log c takes the place of the count c; singhal has its own formula.
+    unit_length : bool or "auto"
+        Whether rows are scaled to Euclidean norm 1. "auto" is True for tf-idf only.
+    hashing : int
+        The number of columns onto which terms are hashed instead of looked up, or 0. Then there is
+        no vocabulary, and `words` means nothing. A term's weight is added with its sign, which
+        depends on its hash, to its column; idf is a column's.
+
+    Attributes
+    ----------
+    idf_ : float64 array or None
+        One a column; None for counts.
+    pivot_ : float or None
+        For singhal, the mean number of distinct known terms of the texts it was fitted on.
+    unknown_words_ : int
+        Occurrences of terms without a column in the texts that were last transformed.
+    """
+
+    name: ClassVar[str] = "text"
+
+    words: int | None = 10000
+    min_count: int = 1
+    min_documents: int = 1
+    ngrams: int | str = 1
+    stop_words: str | None = None
+    weighting: str = "tf-idf"
+    sublinear: bool = False
+    unit_length: bool | str = "auto"
+    hashing: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parameters and forget what was learned under others."""
+        self._check()
+        self._ngrams = ngram_range(self.ngrams)
+        self._stop_words = stop_list(self.stop_words)
+        self._columns: dict[str, int] | None = None
+        self.idf_: NDArray[np.float64] | None = None
+        self.pivot_: float | None = None
+        self.unknown_words_ = 0
+
+    def _check(self) -> None:
+        least = {"min_count": 1, "min_documents": 1, "hashing": 0}
+        if self.words is not None:
+            least["words"] = 1
+        for key, low in least.items():
+            value = getattr(self, key)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or not low <= value <= MOST_COLUMNS:
+                raise PartError(
+                    f"text has {key}={value!r}; it must be a whole number from {low} to "
+                    f"{MOST_COLUMNS}{', or none for all' if key == 'words' else ''}."
+                )
+        if self.weighting not in WEIGHTINGS:
+            raise PartError(
+                f"text has weighting={self.weighting!r}; it must be one of {', '.join(WEIGHTINGS)}."
+            )
+        if not isinstance(self.sublinear, bool):
+            raise PartError(f"text has sublinear={self.sublinear!r}; it must be true or false.")
+        if not isinstance(self.unit_length, bool) and self.unit_length != "auto":
+            raise PartError(
+                f"text has unit_length={self.unit_length!r}; it must be true, false or auto."
+            )
+        if self.weighting == "singhal" and self.sublinear:
+            raise PartError("weighting=singhal is sublinear by itself; leave sublinear out.")
+        if self.weighting == "singhal" and self.unit_length is True:
+            raise PartError(
+                "weighting=singhal has a length normalisation that unit_length would undo; "
+                "leave unit_length out, or take weighting=tf-idf,sublinear=true."
+            )
+        if self.hashing and (self.min_count > 1 or self.min_documents > 1):
+            raise PartError(
+                "hashing has no vocabulary from which min_count and min_documents could leave "
+                "terms out; leave them at 1, or hashing at 0."
+            )
+
+    @classmethod
+    def from_spec(cls, spec: str) -> Self:
+        """Make features, not fitted, from what `spec` returned."""
+        name, params = parse_spec(spec)
+        unknown = sorted(set(params) - set(cls._names()))
+        if name != cls.name or unknown:
+            raise PartError(
+                f"{spec!r} does not spell {cls.name!r} with some of its parameters "
+                f"{', '.join(cls._names())}."
+            )
+        return cls(**params)
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Learn the terms and their weights from these texts, which are read once."""
+        self._learn(texts)
+        return self
+
+    def fit_transform(self, texts: Iterable[str]) -> Any:
+        """Do what `fit` and then `transform` would do, reading the texts once."""
+        return self._weighted(self._learn(texts))
+
+    def transform(self, texts: Iterable[str]) -> Any:
+        """Return the features of texts.
+
+        Returns
+        -------
+        csr_array of float32
+            One row a text, in their order; indices are sorted, no stored entry is zero.
+        """
+        self._require_fit()
+        assert self._columns is not None
+        terms, counts = self._count(texts)
+        if self.hashing:
+            return self._weighted(_by_hash(terms, counts))
+        return self._weighted(self._known(terms, counts, self._columns))
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        self._require_fit()
+        assert self._columns is not None
+        return self.hashing or len(self._columns)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The term of each column, in their order; a hashed column i is ``#i``."""
+        self._require_fit()
+        assert self._columns is not None
+        return [f"#{column}" for column in range(self.hashing)] or list(self._columns)
+
+    def tensors(self) -> Tensors:
+        """Return what was learned as named arrays, for a model file."""
+        self._require_fit()
+        tensors: Tensors = {}
+        if self._columns:
+            tensors["words"], tensors["word_offsets"] = vocabulary.pack(list(self._columns))
+        if self.idf_ is not None:
+            tensors["idf"] = self.idf_
+        if self.pivot_ is not None:
+            tensors["pivot"] = np.array([self.pivot_])
+        return tensors
+
+    def restore(self, tensors: Tensors) -> None:
+        """Take back what `tensors` returned under the same parameters.
+
+        Raises
+        ------
+        ModelFileError
+            If an array is missing or cannot be right.
+        """
+        columns: dict[str, int] = {}
+        if not self.hashing:
+            terms = vocabulary.unpack(_tensor(tensors, "words"), _tensor(tensors, "word_offsets"))
+            columns = {term: column for column, term in enumerate(terms)}
+        idf = pivot = None
+        if self.weighting != "counts":
+            idf = _numbers(tensors, "idf", self.hashing or len(columns))
+        if self.weighting == "singhal":
+            pivot = float(_numbers(tensors, "pivot", 1)[0])
+            if pivot < 1.0 / LARGEST:
+                raise ModelFileError(f"text features' `pivot` is {pivot}, and must be positive.")
+        self._columns, self.idf_, self.pivot_ = columns, idf, pivot
+        self.unknown_words_ = 0
+
+    def _require_fit(self) -> None:
+        if self._columns is None:
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("these TextFeatures are not fitted; call fit or restore first.")
+
+    def _learn(self, texts: Iterable[str]) -> Counted:
+        terms, counts = self._count(texts)
+        if counts.shape[0] == 0:
+            raise DataError("there is no text to fit on; give at least one.")
+        columns: dict[str, int] = {}
+        if self.hashing:
+            if not counts.nnz:
+                raise DataError(f"no text has a term to fit on; {self._remedy()}.")
+            counted = _by_hash(terms, counts)
+            occupied = _folded(counted, np.ones(counts.nnz), self.hashing)
+        else:
+            places = vocabulary.most_frequent(
+                terms, counts, self.words, self.min_count, self.min_documents
+            )
+            if not places:
+                raise DataError(
+                    f"the vocabulary is empty: {counts.shape[0]} texts have no term that may go "
+                    f"in; {self._remedy()}."
+                )
+            columns = {terms[place]: column for column, place in enumerate(places)}
+            counted = self._known(terms, counts, columns)
+            occupied = counted.counts
+        documents = np.bincount(occupied.indices, minlength=occupied.shape[1])
+        self._columns, self.idf_, self.pivot_ = columns, None, None
+        if self.weighting == "tf-idf":
+            self.idf_ = weights.smooth_idf(documents, counts.shape[0])
+        elif self.weighting == "singhal":
+            self.idf_ = weights.plain_idf(documents, counts.shape[0])
+            self.pivot_ = weights.mean_distinct(counted.counts)
+        return counted
+
+    def _count(self, texts: Iterable[str]) -> tuple[list[str], Any]:
+        return count(checked(texts), self._ngrams, self._stop_words)
+
+    def _known(self, terms: list[str], counts: Any, columns: dict[str, int]) -> Counted:
+        """Keep the counts of terms that have a column, and note how many others occur."""
+        places = np.array([columns.get(term, -1) for term in terms], dtype=np.int64)
+        known = take_columns(counts, places, len(columns))
+        self.unknown_words_ = int(counts.sum()) - int(known.sum())
+        return Counted(known, None)
+
+    def _remedy(self) -> str:
+        said = ["check that the texts are not empty"]
+        if self.min_count > 1 or self.min_documents > 1:
+            said.append("lower min_count or min_documents")
+        if self.stop_words is not None:
+            said.append("keep the stop words")
+        if self._ngrams[0] > 1:
+            said.append("let ngrams begin at 1")
+        return ", or ".join(said)
+
+    def _weighted(self, counted: Counted) -> Any:
+        counts = counted.counts
+        empty = np.flatnonzero(np.diff(counts.indptr) == 0)
+        if empty.size:
+            warnings.warn(
+                f"{empty.size} of {counts.shape[0]} texts have no known word, the first is text "
+                f"{empty[0]} (from 0); their rows are zero.",
+                DataWarning,
+                stacklevel=3,
+            )
+        if self.weighting == "singhal":
+            assert self.pivot_ is not None
+            values = weights.pivoted(counts, self.pivot_)
+        else:
+            values = counts.data.astype(np.float64)
+            if self.sublinear:
+                values = weights.sublinear(values)
+        if counted.hashes is None:
+            features = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
+        else:
+            values *= hashes.signs_of(counted.hashes)[counts.indices]
+            features = _folded(counted, values, self.hashing)
+        if self.idf_ is not None:
+            features.data *= self.idf_[features.indices]
+        unit = self.weighting == "tf-idf" if self.unit_length == "auto" else self.unit_length
+        if unit:
+            weights.scale_to_unit_length(features)
+        features = features.astype(np.float32)
+        features.eliminate_zeros()
+        return features
+
+
+def _by_hash(terms: list[str], counts: Any) -> Counted:
+    """Put terms in the order of their hashes, so that sums do not depend on other texts."""
+    hashed = hashes.hash_terms(terms)
+    order = np.argsort(hashed, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return Counted(take_columns(counts, rank, counts.shape[1]), hashed[order])
+
+
+def _folded(counted: Counted, values: NDArray[np.float64], n_columns: int) -> Any:
+    """Add up the values of the hashed terms of each column, in the order of their hashes."""
+    counts = counted.counts
+    assert counted.hashes is not None
+    columns = hashes.columns_of(counted.hashes, n_columns)[counts.indices]
+    # The arrays are copied: sum_duplicates works in place.
+    folded = sparse.csr_array(
+        (values, columns, counts.indptr), shape=(counts.shape[0], n_columns), copy=True
+    )
+    # The order of hashes is that of columns, so SciPy finds the indices sorted and does not sort.
+    folded.sum_duplicates()
+    return folded
+
+
+def _tensor(tensors: Tensors, name: str) -> NDArray[Any]:
+    if name not in tensors:
+        raise ModelFileError(f"text features need `{name}`, and it is missing.")
+    return tensors[name]
+
+
+def _numbers(tensors: Tensors, name: str, length: int) -> NDArray[np.float64]:
+    numbers = _tensor(tensors, name)
+    if numbers.dtype != np.float64 or numbers.shape != (length,):
+        raise ModelFileError(
+            f"text features' `{name}` must be {length} float64, not {numbers.shape} of "
+            f"{numbers.dtype}."
+        )
+    if not ((numbers >= 0.0) & (numbers <= LARGEST)).all():  # NaN is refused, too
+        raise ModelFileError(
+            f"text features' `{name}` must be finite, not negative, and no larger than {LARGEST:g}."
+        )
+    return np.array(numbers)

@@ -1,0 +1,65 @@
+"""What a count is worth: term frequency, inverse document frequency, length.
+
+All functions are in float64. Logarithms are natural.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SLOPE: Final = 0.3
+"""How much of a document's length the pivoted weights take into account, as published."""
+
+
+def sublinear(counts: Floats) -> Floats:
+    """Return 1 + log c."""
+    return 1.0 + np.log(counts)
+
+
+def smooth_idf(documents: NDArray[Any], n_texts: int) -> Floats:
+    """Return log((1 + m) / (1 + r)) + 1 for terms that r of m texts contain; never below 1."""
+    idf: Floats = np.log((1.0 + n_texts) / (1.0 + documents)) + 1.0
+    return idf
+
+
+def plain_idf(documents: NDArray[Any], n_texts: int) -> Floats:
+    """Return log(m / r) for terms that r of m texts contain; 0 for what all of them contain.
+
+    What no text contains (a hashed column only) counts as if one did.
+    """
+    idf: Floats = np.log(n_texts / np.maximum(documents, 1.0))
+    return idf
+
+
+def mean_distinct(counts: Any) -> float:
+    """Return the mean number of distinct terms of a text: the pivot."""
+    return float(counts.nnz) / float(counts.shape[0])
+
+
+def pivoted(counts: Any, pivot: float) -> Floats:
+    """Return Singhal's term frequencies, for the entries of a CSR array of counts.
+
+    With c the count, n the number of distinct terms of the text and a the mean of its counts::
+
+        (1 + log c) / (1 + log a) / (1 - slope + slope n / pivot)
+    """
+    distinct = np.diff(counts.indptr)
+    some = np.maximum(distinct, 1)  # an empty text has no entries, but must not divide by 0
+    mean = np.maximum(counts.sum(axis=1) / some, 1.0)
+    scale = (1.0 + np.log(mean)) * (1.0 - SLOPE + SLOPE * distinct / pivot)
+    values: Floats = sublinear(counts.data.astype(np.float64)) / np.repeat(scale, distinct)
+    return values
+
+
+def scale_to_unit_length(features: Any) -> None:
+    """Divide each row of a CSR array by its Euclidean norm, in place; zero rows stay zero."""
+    squares = features.copy()
+    squares.data **= 2
+    norms = np.sqrt(squares.sum(axis=1))
+    norms[norms == 0.0] = 1.0
+    features.data /= np.repeat(norms, np.diff(features.indptr))

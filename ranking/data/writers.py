@@ -1,0 +1,144 @@
+"""Writing data in a format that its reader reads back as the same."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ranking.data.frames import pyarrow_module
+from ranking.data.judged import Judged
+from ranking.data.kinds import Data
+from ranking.data.matches import Matches
+from ranking.data.matching import Matching
+from ranking.data.trec import Judgements, Ranking
+from ranking.errors import DataError
+from ranking.files import write_bytes
+
+FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
+
+
+def write(data: Data, form: str, path: Path) -> None:
+    """Write data to a file, whole or not at all; compressed if its name ends in ``.gz``.
+
+    Parameters
+    ----------
+    data : Judged, Matching, TextCollection, Judgements or Ranking
+    form : {"letor", "qrels", "run", "tsv", "parquet"}
+        letor takes judged lists, run rankings, qrels judgements and relevance matrices, tsv and
+        parquet interactions, of which features are not written.
+    path : Path
+    """
+    if form == "letor" and isinstance(data, Judged):
+        content = _encoded(_letor(data))
+    elif form == "run" and isinstance(data, Ranking):
+        content = _encoded(_run(data))
+    elif form == "qrels" and isinstance(data, Judgements):
+        content = _encoded(_qrels(data.query_ids[data.row_groups], data.document_ids, data.grades))
+    elif form == "qrels" and isinstance(data, Matches) and data.relevance is not None:
+        queries, documents = _pairs(data)
+        content = _encoded(_qrels(queries, documents, data.relevance.data))
+    elif form == "tsv" and isinstance(data, Matching) and data.relevance is not None:
+        content = _encoded(_tsv(data))
+    elif form == "parquet" and isinstance(data, Matching) and data.relevance is not None:
+        content = _parquet(data)
+    else:
+        raise DataError(
+            f"a {type(data).__name__} cannot be written as {form}; letor takes judged lists, run "
+            "rankings, qrels judgements, tsv and parquet interactions."
+        )
+    if path.name.endswith(".gz"):
+        content = gzip.compress(content, mtime=0)
+    try:
+        write_bytes(path, content)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _encoded(lines: Iterable[str]) -> bytes:
+    return "".join(lines).encode()
+
+
+def _letor(data: Judged) -> Iterator[str]:
+    _refuse_blanks(data.query_ids)
+    if data.has_doc_ids:
+        _refuse_blanks(data.doc_ids)
+    names = data.feature_ids.tolist()
+    for row in range(data.n_rows):
+        if sparse.issparse(data.features):
+            entries = slice(*data.features.indptr[row : row + 2])
+            columns = [names[column] for column in data.features.indices[entries]]
+            values = data.features.data[entries]
+        else:
+            columns, values = names, data.features[row]
+        # As text each value has the fewest digits that its own precision needs.
+        pairs = " ".join(
+            f"{column}:{value}" for column, value in zip(columns, values.astype(str), strict=True)
+        )
+        comment = f" #docid = {data.doc_ids[row]}" if data.has_doc_ids else ""
+        query = data.query_ids[data.row_groups[row]]
+        yield f"{data.grades[row]:.17g} qid:{query} {pairs}{comment}\n"
+
+
+def _qrels(queries: Any, documents: Any, grades: Any) -> Iterator[str]:
+    _refuse_blanks(queries)
+    _refuse_blanks(documents)
+    for query, document, grade in zip(queries, documents, grades.tolist(), strict=True):
+        yield f"{query} 0 {document} {grade:.17g}\n"
+
+
+def _run(data: Ranking) -> Iterator[str]:
+    _refuse_blanks(data.query_ids)
+    _refuse_blanks(data.document_ids)
+    for position, query in enumerate(data.query_ids):
+        rows = np.arange(*data.group_ptr[position : position + 2])
+        order = rows[np.lexsort((data.document_ids[rows], -data.scores[rows]))]
+        for rank, row in enumerate(order, start=1):
+            score = float(data.scores[row])
+            yield f"{query} Q0 {data.document_ids[row]} {rank} {score!r} {data.tag}\n"
+
+
+def _tsv(data: Matching) -> Iterator[str]:
+    queries, documents = _pairs(data)
+    _refuse_blanks(queries, r"[\t\r\n]|^$|^\s|\s$")
+    _refuse_blanks(documents, r"[\t\r\n]|^$|^\s|\s$")
+    timed = data.times is not None
+    yield "user_id\titem_id\tvalue" + ("\ttimestamp" if timed else "") + "\n"
+    times = data.times.tolist() if data.times is not None else data.relevance.data
+    for user, item, value, time in zip(
+        queries, documents, data.relevance.data.tolist(), times, strict=True
+    ):
+        yield f"{user}\t{item}\t{value:.17g}" + (f"\t{time:.17g}\n" if timed else "\n")
+
+
+def _parquet(data: Matching) -> bytes:
+    arrow = pyarrow_module("writing Parquet")
+    import pyarrow.parquet
+
+    users, items = _pairs(data)
+    columns = {"user_id": users, "item_id": items, "value": data.relevance.data}
+    if data.times is not None:
+        columns["timestamp"] = data.times
+    table = arrow.table({name: arrow.array(column.tolist()) for name, column in columns.items()})
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(table, stream)
+    return stream.getvalue()
+
+
+def _pairs(data: Matches) -> tuple[Any, Any]:
+    rows = np.repeat(np.arange(data.n_queries), np.diff(data.relevance.indptr))
+    return data.query_ids[rows], data.document_ids[data.relevance.indices]
+
+
+def _refuse_blanks(ids: Any, pattern: str = r"[\s#]|^$") -> None:
+    if ids.dtype.kind != "U":
+        return
+    for one in np.unique(ids).tolist():
+        if re.search(pattern, one):
+            raise DataError(f"the id {one!r} cannot be written in this format; rename it.")

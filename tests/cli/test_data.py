@@ -1,0 +1,130 @@
+"""`ranking data`: what it shows and what it converts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from ranking.data.readers.read import read, read_any
+from ranking_cli.main import cli
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conftest import make_judged, write_letor
+
+LETOR = "1 qid:1 1:1 2:5 #docid = a\n0 qid:2 1:2 2:5\n1 qid:1 1:1 2:5 #docid = b\n"
+
+
+def call(*words: object, code: int = 0) -> Result:
+    """Call the command and expect an exit code."""
+    result = CliRunner().invoke(cli, ["data", *(str(word) for word in words)])
+    if result.exit_code != code:
+        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
+    return result
+
+
+def facts(path: Path, *words: object) -> dict[str, object]:
+    """Return what the command says of a path."""
+    lines = call(path, "--format", "jsonl", *words).stdout.splitlines()
+    return {row["what"]: row["value"] for row in map(json.loads, lines)}
+
+
+@pytest.fixture
+def letor(tmp_path: Path) -> Path:
+    """A file with everything to be warned of."""
+    path = tmp_path / "data.txt"
+    path.write_text(LETOR)
+    return path
+
+
+def test_judged_lists_and_doubts(letor):
+    shown = facts(letor)
+    assert shown["format"] == "letor"
+    assert (shown["rows"], shown["queries"], shown["features"]) == (3, 2, 2)
+    assert shown["grades"] == "0: 1, 1: 2"
+    assert shown["query ids"] == "1, 2"
+    text = call(letor).stdout
+    assert "1 of 2 queries are not next to each other" in text
+    assert "2 of 2 queries have one grade only" in text
+    assert "1 of 2 features are the same in all rows" in text
+    assert "1 of 3 rows repeat the features of another row of their query" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "want"),
+    [
+        ("user,item\n1,2\n3,2\n", {"format": "interactions", "judged pairs": 2}),
+        ("1 0 a 1\n", {"format": "qrels", "kind": "judgements", "grades": "1: 1"}),
+        ("1 Q0 a 1 0.5 t\n", {"format": "run", "kind": "ranking", "scores": "0.5: 1"}),
+        ("a shoe\tshop\t3\n", {"format": "clicks", "kind": "texts", "documents": 1}),
+        ("1 1:1\n2 1:3\n", {"format": "svmlight", "classes": 2}),
+    ],
+)
+def test_other_kinds(tmp_path, content, want):
+    path = tmp_path / "data"
+    path.write_text(content)
+    shown = facts(path)
+    assert {key: shown[key] for key in want} == want
+
+
+@pytest.mark.parametrize("form", ["table", "tsv", "markdown"])
+def test_every_format_has_every_row(letor, form):
+    assert "document ids" in call(letor, "--format", form).stdout
+
+
+@pytest.mark.parametrize("name", ["copy.txt", "copy.txt.gz"])
+def test_letor_to_letor(tmp_path, name):
+    source = write_letor(tmp_path / "data.txt", make_judged(3))
+    result = call(source, "--convert", "letor", "-o", tmp_path / name)
+    assert result.stdout == ""
+    one, other = read(source), read(tmp_path / name)
+    np.testing.assert_array_equal(one.features, other.features)
+    np.testing.assert_array_equal(one.grades, other.grades)
+    assert one.doc_ids.tolist() == other.doc_ids.tolist()
+    assert one.query_ids.tolist() == other.query_ids.tolist()
+    packed = (tmp_path / name).read_bytes().startswith(b"\x1f\x8b")
+    assert packed == name.endswith(".gz")
+
+
+@pytest.mark.parametrize(("form", "reader"), [("tsv", "interactions"), ("parquet", "parquet")])
+def test_interactions(tmp_path, form, reader):
+    path = tmp_path / "ratings.dat"
+    path.write_text("1::10::5::978300760\n2::10::3.5::978300761\n")
+    call(path, "--convert", form, "-o", tmp_path / "out")
+    data = read_any(tmp_path / "out", reader)
+    assert data.relevance.toarray().tolist() == [[5], [3.5]]
+    assert data.times.tolist() == [978300760, 978300761]
+
+
+def test_features_that_are_not_written_are_told(tmp_path):
+    (tmp_path / "x.user").write_text("user_id:token\tage:float\n1\t30\n")
+    path = tmp_path / "x.inter"
+    path.write_text("user_id:token\titem_id:token\n1\t2\n")
+    result = call(path, "--convert", "tsv", "-o", tmp_path / "out")
+    assert "features are not written" in result.stderr
+
+
+def test_judgements(tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_bytes(gzip.compress(b"query-id\tcorpus-id\tscore\nq\td\t2\n"))
+    call(path, "--convert", "qrels", "-o", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "q 0 d 2\n"
+
+
+def test_misuse_and_failure(letor, tmp_path):
+    assert "go together" in call(letor, "--convert", "letor", code=2).stderr
+    assert "go together" in call(letor, "-o", tmp_path / "x", code=2).stderr
+    call(tmp_path / "absent", code=2)
+    failed = call(letor, "--convert", "run", "-o", tmp_path / "x", code=1)
+    assert "a Judged cannot be written as run" in failed.stderr
+    failed = call(letor, "--convert", "letor", "-o", tmp_path / "no" / "x", code=1)
+    assert "cannot be written" in failed.stderr
+    assert "no format that is known" not in call(letor, "--reader", "qrels", code=1).stderr
+    letor.write_text("nonsense\n")
+    assert "no format that is known" in call(letor, code=1).stderr
+    assert not (tmp_path / "x").exists()

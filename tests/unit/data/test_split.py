@@ -1,0 +1,162 @@
+"""Splits: laws that hold for all data, and what leaks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from ranking.data.judged import Judged
+from ranking.data.matching import Matching
+from ranking.data.split import by_time, leakage, leave_one_out, query_kfold
+from ranking.data.texts import TextCollection
+from ranking.errors import DataError, DataWarning
+
+
+def judged(qids, shift=0):
+    return Judged(np.arange(len(qids))[:, None] + 1.0 + shift, np.arange(len(qids)) % 3, qids)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(0, 9), min_size=2), st.integers(2, 5), st.integers(0, 2**64 - 1))
+def test_folds_are_a_partition_that_cuts_no_query(qids, k, seed):
+    data = judged(qids)
+    if data.n_queries < k:
+        with pytest.raises(DataError, match=f"of {data.n_queries} queries"):
+            query_kfold(data, k, seed)
+        return
+    folds = query_kfold(data, k, seed)
+    tested = np.concatenate([test.query_ids for _, test in folds])
+    assert sorted(tested) == sorted(data.query_ids)
+    sizes = [test.n_queries for _, test in folds]
+    assert max(sizes) - min(sizes) <= 1
+    for train, test in folds:
+        assert not set(train.query_ids) & set(test.query_ids)
+        assert train.n_rows + test.n_rows == data.n_rows
+        for part in (train, test):
+            for query, size in zip(part.query_ids, np.diff(part.group_ptr), strict=True):
+                assert size == qids.count(query)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_folds_do_not_depend_on_the_order_of_rows(data):
+    qids = data.draw(st.lists(st.integers(0, 9), min_size=2).filter(lambda q: len(set(q)) > 1))
+    shuffled = data.draw(st.permutations(qids))
+    for (_, one), (_, other) in zip(
+        query_kfold(judged(qids), 2, 7), query_kfold(judged(shuffled), 2, 7), strict=True
+    ):
+        assert set(one.query_ids) == set(other.query_ids)
+
+
+def test_seeds_make_different_folds():
+    data = judged(list(range(50)))
+    drawn = {tuple(query_kfold(data, 5, seed)[0][1].query_ids) for seed in range(5)}
+    assert len(drawn) == 5
+
+
+def test_folds_of_matching_keep_all_documents():
+    data = Matching(None, None, labels=([0, 1, 0, 1], [1, 0]))
+    for train, test in query_kfold(data, 2):
+        assert train.n_documents == test.n_documents == 2
+        assert train.n_query_features == 4
+        assert np.concatenate((train.query_ids, test.query_ids)).size == 4
+
+
+@st.composite
+def interactions(draw):
+    row = st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(0, 9))
+    rows = draw(st.lists(row, min_size=2, unique_by=lambda row: row[:2]))
+    users, items, times = zip(*rows, strict=True)
+    return Matching.from_interactions(users, items, None, times)
+
+
+@settings(deadline=None, max_examples=50)
+@given(interactions(), st.floats(0.05, 0.95))
+def test_no_test_entry_is_before_a_training_entry(data, share):
+    moment = np.sort(data.times)[min(round(data.times.size * (1 - share)), data.times.size - 1)]
+    if moment == data.times.min():  # and what is of one moment is not cut
+        with pytest.raises(DataError, match="on one side"):
+            by_time(data, share=share)
+        return
+    train, test = by_time(data, share=share)
+    assert train.times.max() < test.times.min()
+    total = train.relevance.toarray() + test.relevance.toarray()
+    np.testing.assert_array_equal(total, data.relevance.toarray())
+    assert train.query_ids.tolist() == test.query_ids.tolist() == data.query_ids.tolist()
+
+
+def test_by_time_at_a_moment():
+    data = Matching.from_interactions([1, 1, 2], [1, 2, 2], None, [1, 5, 9])
+    train, test = by_time(data, 5)
+    assert (train.times.tolist(), test.times.tolist()) == ([1], [5, 9])
+    for named in ({}, {"when": 1, "share": 0.5}, {"share": 1.5}):
+        with pytest.raises(DataError, match="share"):
+            by_time(data, **named)
+    with pytest.raises(DataError, match="no times"):
+        by_time(Matching(None, None, [[1]]), 5)
+
+
+@settings(deadline=None, max_examples=50)
+@given(interactions(), st.integers(0, 99))
+def test_one_is_left_out_a_user_and_it_is_the_last(data, seed):
+    counts = np.diff(data.relevance.indptr)
+    if counts.max() < 2:
+        with pytest.raises(DataError, match="two relevant"):
+            leave_one_out(data, seed)
+        return
+    train, test = leave_one_out(data, seed)
+    np.testing.assert_array_equal(np.diff(test.relevance.indptr), counts > 1)
+    total = train.relevance.toarray() + test.relevance.toarray()
+    np.testing.assert_array_equal(total, data.relevance.toarray())
+    for user in np.flatnonzero(counts > 1):
+        before = train.times[slice(*train.relevance.indptr[user : user + 2])]
+        after = test.times[slice(*test.relevance.indptr[user : user + 2])]
+        assert before.max() <= after[0]
+    again = leave_one_out(data, seed)[1]
+    np.testing.assert_array_equal(again.relevance.indices, test.relevance.indices)
+
+
+def test_left_out_by_draw_and_only_what_is_relevant():
+    data = Matching(None, None, sparse.csr_array(np.array([[1.0, 2, -1, 3]])))
+    left = {leave_one_out(data, seed)[1].relevance.indices[0] for seed in range(30)}
+    assert left == {0, 1, 3}
+    with pytest.raises(DataError, match="query_kfold"):
+        leave_one_out(Matching(None, None, labels=([1], [1])))
+
+
+def test_leakage_of_judged_lists():
+    one = Judged([[1.0], [2], [0]], [0, 1, 0], ["a", "a", "b"], doc_ids=["x", "y", "z"])
+    other = Judged([[2.0], [0], [5]], [0, 1, 0], ["a", "c", "c"], doc_ids=["y", "q", "r"])
+    found = leakage(one, other)
+    assert found.pairs == [("a", "y")]
+    assert found.queries == ["a"]
+    assert found.rows == 1  # rows of zeros are not counted
+    assert "1 pairs of query and document (as ('a', 'y')) and 1 queries" in str(found)
+    assert not leakage(judged([1, 1]), judged([2], shift=9))
+
+
+def test_numbered_documents_are_not_the_same_documents():
+    assert leakage(judged([1, 1]), judged([1], shift=9)).pairs == []
+
+
+def test_leakage_of_matching():
+    features = sparse.csr_array(np.array([[1.0, 0], [1, 0], [0, 2]]))
+    data = Matching(features, None, np.eye(3), query_ids=["a", "b", "c"])
+    with pytest.warns(
+        DataWarning, match=r"share 1 rows of features or texts; remove the duplicates"
+    ):
+        query_kfold(data, 3)
+    query_kfold(data, 3, check=False)
+    found = leakage(data, data)
+    assert len(found.pairs) == len(found.queries) == 3
+    assert found.rows == 2
+    with pytest.raises(DataError, match="different kinds"):
+        leakage(data, judged([1]))
+
+
+def test_leakage_of_texts():
+    one = TextCollection(["a"], ["same"], ["d"], ["text"], [[1]])
+    other = TextCollection(["b", "c"], ["same", "new"], ["d"], ["text"], [[1], [1]])
+    found = leakage(one, other)
+    assert (found.pairs, found.queries, found.rows) == ([], [], 1)

@@ -1,0 +1,77 @@
+"""The words of a text: a stated rule, and a slow one written from its statement."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranking.data.text.tokenise import checked, ngram_range, stop_list, words
+from ranking.errors import DataError, PartError
+
+
+def slow_words(text: str) -> list[str]:
+    composed = unicodedata.normalize("NFC", text.lower())
+    return "".join(c if c.isalnum() else " " for c in composed).split(" ")
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=())))
+def test_words_are_runs_of_letters_and_digits(text):
+    found = words(text)
+    assert found == [word for word in slow_words(text) if word]
+    "".join(found).encode()  # no surrogate without a partner is left
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n\t", []),
+        ("snake_case, 3rd e-mail!", ["snake", "case", "3rd", "e", "mail"]),
+        ("nul\0nul", ["nul", "nul"]),
+        ("half\ud800pair", ["half", "pair"]),
+        ("STRASSE Straße", ["strasse", "straße"]),
+        ("Cafe\u0301", ["café"]),
+        ("東京 x²", ["東京", "x²"]),
+    ],
+)
+def test_words_of(text, expected):
+    assert words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("ngrams", "expected"), [(1, (1, 1)), ("1", (1, 1)), (2, (2, 2)), ("1-3", (1, 3))]
+)
+def test_ngrams_are_read(ngrams, expected):
+    assert ngram_range(ngrams) == expected
+
+
+@pytest.mark.parametrize("ngrams", [0, -1, True, 1.5, "2-1", "0-1", "1-", "1,2", "x", None])
+def test_ngrams_that_mean_nothing_are_refused(ngrams):
+    with pytest.raises(PartError, match="1-2 for both"):
+        ngram_range(ngrams)
+
+
+def test_stop_words_go_by_name():
+    assert stop_list(None) == frozenset()
+    assert {"the", "of"} <= stop_list("english")
+    with pytest.raises(PartError, match="stop_words='french'"):
+        stop_list("french")
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ("one text", "texts are one str"),
+        (b"one text", "texts are one bytes"),
+        (["a", None], r"text 1 \(from 0\) is of type NoneType"),
+        (["a", "b", b"c"], r"text 2 \(from 0\) is of type bytes"),
+        ([float("nan")], r"text 0 \(from 0\) is of type float"),
+    ],
+)
+def test_what_is_not_text_is_refused(texts, told):
+    with pytest.raises(DataError, match=told):
+        list(checked(texts))
