@@ -1,32 +1,71 @@
-"""Reading LETOR files and measuring rankings."""
+"""Reading LETOR files and measuring rankings.
+
+``python -m asv_benchmarks.benchmarks.evaluation``, in the root, prints the time of all metrics at
+once, by every kernel, as a ratio of pytrec_eval's time for NDCG alone; the least of several turns.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
+import timeit
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from ranking import Judged
 from ranking.data.readers.letor import Letor
-from ranking.metrics.parse import parse_metric
+from ranking.metrics.evaluate import evaluate
+from ranking.metrics.parse import parse_metrics
 
 from .common import KERNELS, PROFILE, kernel_or_skip, make_judged
 
+ALL = (
+    "ndcg,ndcg@10,map,p@10,recall@100,mrr,r-precision,mean-rank,auc,pair-error,domination-error,"
+    "all-pairs-error"
+)
+QUERIES, DOCUMENTS = 2000, 1000
+
 
 class Metrics:
-    """Metrics over all queries at once."""
+    """All metrics at once, 2,000 queries of 1,000 documents."""
 
-    params = (["ndcg@10", "letor-ndcg@10", "map", "p@10"],)
-    param_names = ("metric",)
+    params = (KERNELS, [1, 2])
+    param_names = ("kernel", "threads")
 
-    def setup(self, metric: str) -> None:
-        self.data = make_judged()
-        self.scores = np.random.default_rng(0).normal(size=self.data.n_rows)
-        self.metric = parse_metric(metric)
+    def setup(self, kernel: str, threads: int) -> None:
+        rng = np.random.default_rng(0)
+        rows = QUERIES * DOCUMENTS
+        grades = rng.choice([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0], rows)
+        qids = np.repeat(np.arange(QUERIES), DOCUMENTS)
+        self.data = Judged(np.ones((rows, 1), np.float32), grades, qids)
+        self.scores = rng.normal(size=rows)
+        self.metrics = parse_metrics(ALL)
+        self.kernel = kernel_or_skip(kernel)
 
-    def time_metric(self, metric: str) -> None:
-        self.metric.mean(self.data, self.scores)
+    def time_all(self, kernel: str, threads: int) -> None:
+        evaluate(self.metrics, self.data, self.scores, self.kernel, threads)
+
+
+class TrecEval:
+    """NDCG alone by pytrec_eval, whose input is built before: the yardstick."""
+
+    def setup(self) -> None:
+        import pytrec_eval
+
+        same = Metrics()
+        same.setup("cython", 1)
+        names = [str(document) for document in range(DOCUMENTS)]
+        grades = same.data.grades.astype(int).reshape(QUERIES, DOCUMENTS).tolist()
+        scores = same.scores.reshape(QUERIES, DOCUMENTS).tolist()
+        qrels = {str(q): dict(zip(names, row, strict=True)) for q, row in enumerate(grades)}
+        self.run = {str(q): dict(zip(names, row, strict=True)) for q, row in enumerate(scores)}
+        self.evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg"})
+
+    def time_ndcg(self) -> None:
+        self.evaluator.evaluate(self.run)
 
 
 class Reading:
@@ -64,3 +103,22 @@ class Reading:
 
     def peakmem_read(self, path: str, reader: str, threads: int) -> None:
         self.read()
+
+
+def report() -> None:
+    """Print how many times faster all metrics are than pytrec_eval's NDCG."""
+    peer = TrecEval()
+    peer.setup()
+    wanted = min(timeit.repeat(peer.time_ndcg, number=1, repeat=5))
+    print(f"pytrec_eval, ndcg alone: {wanted:.3f} s")  # noqa: T201
+    for kernel, threads in itertools.product(*Metrics.params):
+        ours = Metrics()
+        ours.setup(kernel, threads)
+        turn = functools.partial(ours.time_all, kernel, threads)
+        taken = min(timeit.repeat(turn, number=1, repeat=7))
+        ratio = wanted / taken
+        print(f"{kernel}, {threads} threads, all: {taken:.3f} s, {ratio:.1f} x")  # noqa: T201
+
+
+if __name__ == "__main__":
+    report()

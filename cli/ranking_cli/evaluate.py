@@ -10,29 +10,39 @@ import click
 import numpy as np
 
 from ranking import Ranker, read
+from ranking.contracts.metric import Metric
+from ranking.data.readers.trec import read_qrels, read_run
+from ranking.data.trec import judged_from
+from ranking.evaluation.bootstrap import bootstrap_interval
+from ranking.metrics.evaluate import Values, evaluate_run, mean
+from ranking.metrics.evaluate import evaluate as evaluate_scores
 from ranking.metrics.parse import parse_metric, split_metrics
-from ranking_cli.options import existing, kernel_option, reader_option, threads_option
+from ranking_cli.options import (
+    existing,
+    kernel_option,
+    metrics_option,
+    reader_option,
+    threads_option,
+)
 from ranking_cli.tables import format_option, render
 
 
 @click.command("eval")
-@click.argument("model", type=existing)
-@click.argument("data", nargs=-1, required=True, type=existing)
-@click.option(
-    "--metrics",
-    default="ndcg@5,ndcg@10,map",
-    show_default=True,
-    metavar="LIST",
-    help="Comma-separated, such as ndcg@10,letor-ndcg@10,p@5,ndcg@10(gain=exp2).",
-)
+@click.argument("model", type=existing, required=False)
+@click.argument("data", nargs=-1, type=existing)
+@click.option("--run", type=existing, help="A TREC run to measure instead of a model.")
+@click.option("--qrels", type=existing, help="The judgements for --run.")
+@metrics_option
 @click.option("-q", "--per-query", is_flag=True, help="A row per query before the mean.")
 @format_option
 @reader_option
 @kernel_option
 @threads_option
 def evaluate(
-    model: Path,
+    model: Path | None,
     data: tuple[Path, ...],
+    run: Path | None,
+    qrels: Path | None,
     metrics: str,
     per_query: bool,
     form: str,
@@ -40,32 +50,37 @@ def evaluate(
     kernel: str,
     threads: int,
 ) -> None:
-    """Measure MODEL on DATA.
+    """Measure MODEL on DATA, or a TREC run against judgements.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
-    beside each number. The summary row is called "all". --format jsonl has every query.
+    beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
+    "all". --format jsonl has every query.
 
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
+    ranking eval --run system.run --qrels judged.qrels --metrics ndcg@10,map,mrr
     """
     asked = {word: parse_metric(word) for word in split_metrics(metrics)}
-    chosen = {metric.spelled(): metric for metric in asked.values()}
-    ranker = Ranker.load(model, kernel=kernel, threads=threads)
-    judged = read(data, reader=reader)
-    scores = ranker.score_rows(judged)
-    values = {name: metric.per_query(judged, scores) for name, metric in chosen.items()}
+    chosen = list({metric.spelled(): metric for metric in asked.values()}.values())
+    if run is not None and qrels is not None and model is None:
+        queries, values = measure_run(run, qrels, chosen, kernel, threads)
+    elif run is None and qrels is None and model is not None and data:
+        queries, values = measure_model(model, data, chosen, reader, kernel, threads)
+    else:
+        raise click.UsageError("give MODEL and DATA, or --run and --qrels.")
 
-    queries = [str(query) for query in judged.query_ids]
-    means = {name: _mean(value) for name, value in values.items()}
+    means = {name: mean(value) for name, value in values.items()}
+    intervals = {name: bootstrap_interval(value, kernel) for name, value in values.items()}
     if form == "jsonl":
         # Scripts find a number by the name they asked for, readers by what it means.
         names = {word: metric.spelled() for word, metric in asked.items()}
-        names |= {name: name for name in chosen}
+        names |= {name: name for name in values}
         for position, query in enumerate(queries):
             row = {name: _number(values[full][position]) for name, full in names.items()}
             click.echo(json.dumps({"query": query, "metrics": row}))
         total = {name: _number(means[full]) for name, full in names.items()}
-        click.echo(json.dumps({"query": "all", "metrics": total}))
+        spans = {name: [_number(end) for end in intervals[full]] for name, full in names.items()}
+        click.echo(json.dumps({"query": "all", "metrics": total, "interval": spans}))
         return
     if per_query:
         rows: list[dict[str, Any]] = [
@@ -79,15 +94,48 @@ def evaluate(
                 "metric": name,
                 "mean": means[name],
                 "queries": int(np.count_nonzero(~np.isnan(values[name]))),
+                "low": intervals[name].low,
+                "high": intervals[name].high,
             }
             for name in values
         ]
     click.echo(render(rows, form), nl=False)
 
 
-def _mean(values: np.ndarray[Any, Any]) -> float:
-    kept = values[~np.isnan(values)]
-    return float(kept.mean()) if kept.size else float("nan")
+def measure_model(
+    model: Path,
+    data: tuple[Path, ...],
+    metrics: list[Metric],
+    reader: str,
+    kernel: str,
+    threads: int,
+) -> tuple[list[str], Values]:
+    """Return the queries of the data, and the values of a model for them."""
+    ranker = Ranker.load(model, kernel=kernel, threads=threads)
+    judged = read(data, reader=reader)
+    values = evaluate_scores(metrics, judged, ranker.score_rows(judged), kernel, threads)
+    return [str(query) for query in judged.query_ids], values
+
+
+def measure_run(
+    run: Path, qrels: Path, metrics: list[Metric], kernel: str, threads: int
+) -> tuple[list[str], Values]:
+    """Return the queries that a run and the judgements share, and the values for them."""
+    joined = judged_from(read_run(run), read_qrels(qrels))
+    values = evaluate_run(metrics, joined, kernel, threads)
+    kept = ~joined.missing
+    if not kept.any():
+        raise click.ClickException(
+            f"{run} has no query of {qrels}; check that they belong together."
+        )
+    for count, where in (
+        (int(joined.missing.sum()), f"of {qrels}, which {run} lacks"),
+        (joined.unjudged_queries.size, f"of {run}, which {qrels} lacks"),
+    ):
+        if count:
+            click.echo(f"left out, as in trec_eval: {count} of the queries {where}.", err=True)
+    queries = [str(query) for query in joined.query_ids[kept]]
+    return queries, {name: value[kept] for name, value in values.items()}
 
 
 def _number(value: float) -> float | None:

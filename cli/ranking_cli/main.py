@@ -12,6 +12,7 @@ COMMANDS = {
     "train": "ranking_cli.train:train",
     "eval": "ranking_cli.evaluate:evaluate",
     "rank": "ranking_cli.rank:rank",
+    "compare": "ranking_cli.compare:compare",
     "data": "ranking_cli.data:data",
     "plugins": "ranking_cli.plugins:plugins",
 }

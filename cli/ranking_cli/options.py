@@ -8,6 +8,13 @@ import click
 
 existing = click.Path(exists=True, readable=True, path_type=Path)
 
+metrics_option = click.option(
+    "--metrics",
+    default="ndcg@5,ndcg@10,map",
+    show_default=True,
+    metavar="LIST",
+    help="Comma-separated, such as ndcg@10,letor-ndcg@10,p@5,ndcg@10(gain=exp2).",
+)
 reader_option = click.option(
     "--reader", default="auto", metavar="NAME", help="Format of the data; by default recognised."
 )

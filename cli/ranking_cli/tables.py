@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ format_option = click.option(
 def render(rows: Sequence[dict[str, Any]], form: str) -> str:
     """Return rows with the same keys as text; numbers keep full precision but in tables."""
     if form == "jsonl":
-        return "".join(json.dumps(row) + "\n" for row in rows)
+        return "".join(json.dumps({k: _json(v) for k, v in row.items()}) + "\n" for row in rows)
     headers = list(rows[0]) if rows else []
     if form == "tsv":
         lines = [headers, *([_plain(row[key]) for key in headers] for row in rows)]
@@ -42,6 +43,11 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
         ]
         text += "  ".join(padded).rstrip() + "\n"
     return text
+
+
+def _json(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _plain(value: Any) -> str:

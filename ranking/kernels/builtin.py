@@ -3,7 +3,7 @@
 from importlib import metadata
 from types import SimpleNamespace
 
-from ranking.kernels import reference, reference_letor
+from ranking.kernels import reference, reference_letor, reference_metrics
 from ranking.kernels.kernel import Kernel
 
 
@@ -12,6 +12,8 @@ def reference_kernel() -> Kernel:
     loops = SimpleNamespace(**vars(reference))
     loops.contract = reference.describe
     loops.parse_letor = reference_letor.parse_letor
+    loops.rank_lists = reference_metrics.rank_lists
+    loops.ranked_metrics = reference_metrics.ranked_metrics
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

@@ -69,7 +69,15 @@ what it dominates are a mixture of those below (weight p) and x_i (weight 1 - p)
     gradient  g = sum_i omega_i p_i (a - x_i)
     curvature h = sum_i omega_i p_i (v + (1 - p_i) (x_i - a)**2)
 
-`reference.py` is the normative text for the order of these operations: read it beside this one.
+Ranked lists
+------------
+A list is sorted once, by score, highest first (-0.0 equals 0.0); then every measure that was asked
+for is computed from that order. A *block* is the documents of one score. Relevant means a grade
+of `RELEVANT` or more. Counts are integers; sums run over the ranks from 0.0, and a product of gain
+and discount is rounded before it is added. Values are by list, so threads change nothing.
+
+`reference.py` and `reference_metrics.py` are the normative text for the order of these
+operations: read them beside this one.
 
 LETOR
 -----
@@ -129,6 +137,9 @@ CURVATURE_FLOOR: Final = 2.0**-40
 
 RADIUS_FLOOR: Final = 0.0625
 """Smallest radius of a Newton step, times the feature's range."""
+
+RELEVANT: Final = 1.0
+"""The grade from which a document is relevant, where a metric knows no degrees."""
 
 LARGEST_INDEX: Final = 2**31 - 1
 PAIR_BYTES: Final = 4
@@ -381,4 +392,38 @@ class Loops(Protocol):
             every row if the rows have the same indices, rising by one, else -1; the smallest
             index (2**31 if there is none); the largest (-1); the `Defect`; start and length of
             the word that has it, both 0 before `BAD_GRADE`.
+        """
+
+    def rank_lists(
+        self,
+        group_ptr: Ints,
+        scores: Features,
+        order: Ints,
+        tied: NDArray[np.uint8],
+        threads: int,
+    ) -> None:
+        """Sort the rows of each list by score, highest first; equal scores keep their order.
+
+        Fills `order` with the row at each place, and `tied` with 1 where a place has the score of
+        the place before it in its list, else 0.
+        """
+
+    def ranked_metrics(
+        self,
+        group_ptr: Ints,
+        grades: Floats,
+        order: Ints,
+        tied: NDArray[np.uint8],
+        unfound_ptr: Ints,
+        unfound_grades: Floats,
+        gains: Floats,
+        unfound_gains: Floats,
+        discounts: Floats,
+        measures: Ints,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill out[q, m] with measure m of list q, NaN where there is nothing to measure.
+
+        The arrays are those of :class:`ranking.kernels.measures.RankedLists`.
         """

@@ -19,6 +19,7 @@ from ranking.kernels.door import (
 )
 from ranking.kernels.letor import Chunk, Room
 from ranking.kernels.lists import Lists
+from ranking.kernels.measures import RankedLists
 
 Columns: TypeAlias = Features | sp.csc_array
 """Features by column: a Fortran-contiguous array, or CSC."""
@@ -278,6 +279,42 @@ class Kernel:
                 bool(newton),
                 _threads(threads),
             )
+
+    # --- ranked lists ---
+
+    def rank_lists(
+        self, group_ptr: Ints, scores: Features, threads: int = 1
+    ) -> tuple[Ints, NDArray[np.uint8]]:
+        """Return the row at each place, best first by list, and which places are tied."""
+        check_array("scores", scores, FLOATS, (None,))
+        check_array("group_ptr", group_ptr, ("int64",), (None,))
+        check_pointer("group_ptr", group_ptr, ("int64",), group_ptr.size - 1, scores.size)
+        if np.isnan(scores).any():
+            raise ValueError("scores must not be NaN, which has no place in an order.")
+        order = np.empty(scores.size, dtype=np.int64)
+        tied = np.empty(scores.size, dtype=np.uint8)
+        self.loops.rank_lists(group_ptr, scores, order, tied, _threads(threads))
+        return order, tied
+
+    def ranked_metrics(self, lists: RankedLists, measures: Ints, threads: int = 1) -> Floats:
+        """Return a row of measures for each list."""
+        lists.check(measures)
+        out = np.empty((lists.n_lists, measures.shape[0]))
+        self.loops.ranked_metrics(
+            lists.group_ptr,
+            lists.grades,
+            lists.order,
+            lists.tied,
+            lists.unfound_ptr,
+            lists.unfound_grades,
+            lists.gains,
+            lists.unfound_gains,
+            lists.discounts,
+            measures,
+            out,
+            _threads(threads),
+        )
+        return out
 
 
 def _check_columns(

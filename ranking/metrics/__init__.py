@@ -20,6 +20,31 @@ def ranking_metrics() -> dict[str, Lazy]:
         ),
         "p": precision,
         "precision": precision,
+        "recall": Lazy("ranking.metrics.precision:Recall", help="Recall at k, as in trec_eval."),
+        "r-precision": Lazy(
+            "ranking.metrics.precision:RPrecision",
+            help="Precision at the number of relevant documents: trec_eval's Rprec.",
+        ),
+        "mrr": Lazy(
+            "ranking.metrics.ranks:ReciprocalRank",
+            help="One over the rank of the first relevant: trec_eval's recip_rank.",
+        ),
+        "mean-rank": Lazy(
+            "ranking.metrics.ranks:MeanRank", help="The mean rank of the relevant documents."
+        ),
+        "auc": Lazy("ranking.metrics.pairs:AUC", help="Area under the ROC curve, by query."),
+        "pair-error": Lazy(
+            "ranking.metrics.pairs:PairError",
+            help="The share of pairs of different grades out of order.",
+        ),
+        "domination-error": Lazy(
+            "ranking.metrics.pairs:DominationError",
+            help="The share of documents not above all that they dominate.",
+        ),
+        "all-pairs-error": Lazy(
+            "ranking.metrics.pairs:AllPairsError",
+            help="The share of pairs (relevant, not relevant) out of order.",
+        ),
         "letor-ndcg": Lazy("ranking.metrics.ndcg:LetorNDCG", help="NDCG as LETOR's script has it."),
         "letor-mean-ndcg": Lazy(
             "ranking.metrics.ndcg:LetorMeanNDCG", help="The mean of LETOR's NDCG over all k."

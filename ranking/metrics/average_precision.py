@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-
-from ranking.data.judged import Judged
-from ranking.metrics.ranked import RELEVANT, Floats, RankedMetric, per_group, rank, ratio
+from ranking.kernels.measures import Kind
+from ranking.metrics.ranked import EMPTY, ORDERS, SCORES, Measure, RankedMetric
 
 
 @dataclasses.dataclass
@@ -18,7 +16,7 @@ class AveragePrecision(RankedMetric):
     Attributes
     ----------
     ties : {"docid", "file"}
-        See `ranking.metrics.ranked.rank`.
+        See `ranking.metrics.ranked.Measure`.
     empty : {"zero", "skip"}
         What a query without relevant documents counts.
     scores : {"float32", "float64"}
@@ -27,24 +25,18 @@ class AveragePrecision(RankedMetric):
 
     name: ClassVar[str] = "map"
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ties": ("docid", "file"),
-        "empty": ("zero", "skip"),
-        "scores": ("float32", "float64"),
+        "ties": ORDERS,
+        "empty": EMPTY,
+        "scores": SCORES,
     }
 
     ties: str = "docid"
     empty: str = "zero"
     scores: str = "float32"
 
-    def per_query(self, data: Judged, scores: Floats) -> Floats:
-        """Return average precision for each query."""
-        ranking = rank(data, scores, self.ties, self.scores)
-        relevant = (data.grades >= RELEVANT)[ranking.rows]
-        running = np.concatenate(([0], np.cumsum(relevant)))
-        before = running[data.group_ptr]
-        hits = running[1:] - before[data.row_groups]
-        total = per_group(data, np.where(relevant, hits / ranking.ranks, 0.0))
-        return ratio(total, np.diff(before), self.empty)
+    def measure(self) -> Measure:
+        """Return what the kernel is asked for."""
+        return Measure(Kind.AVERAGE_PRECISION, self.empty, self.scores, ties=self.ties)
 
 
 @dataclasses.dataclass

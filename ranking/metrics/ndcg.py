@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-
-from ranking.data.judged import Judged
-from ranking.errors import DataError
-from ranking.metrics.ranked import Floats, Ints, RankedMetric, per_group, rank, ratio
+from ranking.kernels.measures import Kind
+from ranking.metrics.ranked import EMPTY, SCORES, TIES, Measure, RankedMetric
 
 
 @dataclasses.dataclass
@@ -28,7 +25,7 @@ class NDCG(RankedMetric):
         ``1 / log2(rank + 1)``; or LETOR's, which is 1 for ranks 1 *and* 2 and ``1 / log2(rank)``
         from rank 3 on.
     ties : {"docid", "file", "average"}
-        See `ranking.metrics.ranked.rank`.
+        See `ranking.metrics.ranked.Measure`.
     empty : {"zero", "skip"}
         What a query counts in which nothing gains.
     short : {"keep", "zero"}
@@ -41,10 +38,10 @@ class NDCG(RankedMetric):
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "gain": ("linear", "exp2"),
         "discount": ("log2", "letor"),
-        "ties": ("docid", "file", "average"),
-        "empty": ("zero", "skip"),
+        "ties": TIES,
+        "empty": EMPTY,
         "short": ("keep", "zero"),
-        "scores": ("float32", "float64"),
+        "scores": SCORES,
     }
 
     k: int | None = None
@@ -55,18 +52,18 @@ class NDCG(RankedMetric):
     short: str = "keep"
     scores: str = "float32"
 
-    def per_query(self, data: Judged, scores: Floats) -> Floats:
-        """Return NDCG for each query."""
-        ranking = rank(data, scores, self.ties, self.scores)
-        gains = _gains(data, self.gain)
-        discounts = _discounts(ranking.ranks, self.discount)
-        if self.k is not None:
-            discounts[ranking.ranks > self.k] = 0.0
-        found = per_group(data, ranking.along(gains) * discounts)
-        ideal = per_group(data, _best_first(data, gains) * discounts)
-        if self.k is not None and self.short == "zero":
-            found[np.diff(data.group_ptr) < self.k] = 0.0
-        return ratio(found, ideal, self.empty)
+    def measure(self) -> Measure:
+        """Return what the kernel is asked for."""
+        return Measure(
+            Kind.NDCG,
+            self.empty,
+            self.scores,
+            ties=self.ties,
+            cutoff=self.k or 0,
+            gain=self.gain,
+            discount=self.discount,
+            short=self.short == "zero",
+        )
 
 
 @dataclasses.dataclass
@@ -105,40 +102,13 @@ class LetorMeanNDCG(RankedMetric):
     empty: str = "zero"
     scores: str = "float64"
 
-    def per_query(self, data: Judged, scores: Floats) -> Floats:
-        """Return the mean NDCG for each query."""
-        ranking = rank(data, scores, self.ties, self.scores)
-        gains = _gains(data, self.gain)
-        discounts = _discounts(ranking.ranks, self.discount)
-        found = ranking.along(gains) * discounts
-        ideal = _best_first(data, gains) * discounts
-        # Running sums over the flat arrays would carry rounding from one query into the next.
-        return np.array(
-            [
-                ratio(np.cumsum(found[start:stop]), np.cumsum(ideal[start:stop]), self.empty).mean()
-                for start, stop in zip(data.group_ptr[:-1], data.group_ptr[1:], strict=True)
-            ]
+    def measure(self) -> Measure:
+        """Return what the kernel is asked for."""
+        return Measure(
+            Kind.MEAN_NDCG,
+            self.empty,
+            self.scores,
+            ties=self.ties,
+            gain=self.gain,
+            discount=self.discount,
         )
-
-
-def _gains(data: Judged, gain: str) -> Floats:
-    grades = np.maximum(data.grades, 0.0)
-    with np.errstate(over="ignore"):
-        gains = grades if gain == "linear" else np.exp2(grades) - 1.0
-        totals = per_group(data, gains)
-    if not np.isfinite(totals).all():
-        query = int(np.argmin(np.isfinite(totals)))
-        largest = data.grades[data.group_ptr[query] : data.group_ptr[query + 1]].max()
-        raise DataError(
-            f"query {data.query_ids[query]} has grade {largest:g}, whose gain is beyond float64 "
-            f"with gain={gain}; use gain=linear or smaller grades."
-        )
-    return gains
-
-
-def _discounts(ranks: Ints, discount: str) -> Floats:
-    return 1.0 / np.log2(ranks + 1 if discount == "log2" else np.maximum(ranks, 2))
-
-
-def _best_first(data: Judged, gains: Floats) -> Floats:
-    return gains[np.lexsort((-gains, data.row_groups))]

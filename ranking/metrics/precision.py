@@ -1,14 +1,12 @@
-"""Precision at k."""
+"""Precision and recall at k, and R-precision."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-
-from ranking.data.judged import Judged
-from ranking.metrics.ranked import RELEVANT, Floats, RankedMetric, per_group, rank
+from ranking.kernels.measures import Kind
+from ranking.metrics.ranked import EMPTY, SCORES, TIES, Measure, RankedMetric
 
 
 @dataclasses.dataclass
@@ -20,7 +18,7 @@ class Precision(RankedMetric):
     k : int
         The cut-off.
     ties : {"docid", "file", "average"}
-        See `ranking.metrics.ranked.rank`.
+        See `ranking.metrics.ranked.Measure`.
     empty : {"zero", "skip"}
         What a query without relevant documents counts.
     scores : {"float32", "float64"}
@@ -29,9 +27,9 @@ class Precision(RankedMetric):
 
     name: ClassVar[str] = "p"
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ties": ("docid", "file", "average"),
-        "empty": ("zero", "skip"),
-        "scores": ("float32", "float64"),
+        "ties": TIES,
+        "empty": EMPTY,
+        "scores": SCORES,
     }
 
     k: int
@@ -39,15 +37,9 @@ class Precision(RankedMetric):
     empty: str = "zero"
     scores: str = "float32"
 
-    def per_query(self, data: Judged, scores: Floats) -> Floats:
-        """Return precision for each query."""
-        ranking = rank(data, scores, self.ties, self.scores)
-        relevant = (data.grades >= RELEVANT).astype(np.float64)
-        found = per_group(data, ranking.along(relevant) * (ranking.ranks <= self.k))
-        values: Floats = found / self.k
-        if self.empty == "skip":
-            values[per_group(data, relevant) == 0] = np.nan
-        return values
+    def measure(self) -> Measure:
+        """Return what the kernel is asked for."""
+        return Measure(Kind.PRECISION, self.empty, self.scores, ties=self.ties, cutoff=self.k)
 
 
 @dataclasses.dataclass
@@ -58,3 +50,30 @@ class LetorPrecision(Precision):
 
     ties: str = "file"
     scores: str = "float64"
+
+
+@dataclasses.dataclass
+class Recall(Precision):
+    """The relevant documents among the first k, divided by all that are relevant."""
+
+    name: ClassVar[str] = "recall"
+
+    def measure(self) -> Measure:
+        """Return what the kernel is asked for."""
+        return super().measure()._replace(kind=Kind.RECALL)
+
+
+@dataclasses.dataclass
+class RPrecision(RankedMetric):
+    """Precision at R, the number of relevant documents. The attributes are those of `Precision`."""
+
+    name: ClassVar[str] = "r-precision"
+    choices: ClassVar[dict[str, tuple[str, ...]]] = Precision.choices
+
+    ties: str = "docid"
+    empty: str = "zero"
+    scores: str = "float32"
+
+    def measure(self) -> Measure:
+        """Return what the kernel is asked for."""
+        return Measure(Kind.R_PRECISION, self.empty, self.scores, ties=self.ties)

@@ -97,8 +97,8 @@ def test_several_files_are_one(files, tmp_path):
         tmp_path / "ab",
     )
     call("train", files["train"], "--recipe", "domination", "-o", tmp_path / "whole")
-    assert read_tensors(tmp_path / "ab")[0]["weights"].tobytes() == (
-        read_tensors(tmp_path / "whole")[0]["weights"].tobytes()
+    assert read_tensors(tmp_path / "ab")[0]["model/weights"].tobytes() == (
+        read_tensors(tmp_path / "whole")[0]["model/weights"].tobytes()
     )
 
 
@@ -114,6 +114,33 @@ def test_flags_win_over_the_file_over_the_recipe(files, tmp_path):
     assert rows["loss"].endswith("recipe")
     assert rows["kernel"].endswith("default")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("threads = 0", "threads = 0; it must be a whole number from 1 to 1024"),
+        ("seed = 'x'", "seed = 'x'; it must be a whole number"),
+        ("kernel = 3", "kernel = 3; it must be a text in quotes"),
+        ("regularizer = {strength = 1}", "it must be a text in quotes"),
+        ("valid = [1]", "it must be a path or a list of paths"),
+        ("frobnicate = 1", "unknown settings frobnicate"),
+        ("seed = = 1", "is not TOML"),
+    ],
+)
+def test_a_file_of_settings_is_checked_as_flags_are(files, tmp_path, line, message):
+    config = tmp_path / "settings.toml"
+    config.write_text(f'recipe = "domination"\n{line}\n')
+    result = call("train", files["train"], "--config", config, "--dry-run", code=2)
+    assert message in result.stderr.replace("\n", " ")
+
+
+@pytest.mark.filterwarnings("always")
+def test_warnings_are_one_line(files, model, tmp_path):
+    wide = tmp_path / "wide.txt"
+    wide.write_text("1 qid:1 1:0.5 99:1\n0 qid:1 1:0.1 99:2\n")
+    told = call("eval", model, wide).stderr.splitlines()
+    assert [line.startswith("Warning: ") for line in told] == [True]
 
 
 def test_a_given_strength_is_not_searched(files, tmp_path):
@@ -155,14 +182,14 @@ def test_eval_formats(files, model):
         assert lines[-1]["metrics"][parse_metric(name).spelled()] == value
 
     header, *rows = [line.split("\t") for line in call(*words, "tsv").stdout.splitlines()]
-    assert header == ["metric", "mean", "queries"]
+    assert header == ["metric", "mean", "queries", "low", "high"]
     assert [row[0] for row in rows] == [parse_metric(m).spelled() for m in wanted]
     assert [float(row[1]) for row in rows] == list(wanted.values())
 
     table = call(*words, "table").stdout
     assert f"{wanted['map']:.4f}" in table
     assert "gain=exp2" in table
-    assert call(*words, "markdown").stdout.startswith("| metric | mean | queries |\n| --- |")
+    assert call(*words, "markdown").stdout.startswith("| metric | mean | queries | low |")
 
     per_query = call(*words, "tsv", "-q").stdout.splitlines()
     assert len(per_query) == test.n_queries + 2
@@ -309,8 +336,7 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
         assert process.returncode == 1
         assert "--resume" in told
         assert Ranker.load(path).stopped_ == "interrupted"
-    _, facts = read_tensors(checkpoint)
-    epoch = facts["run"]["history"][-1]["epoch"]
+    epoch = read_tensors(checkpoint)[0]["history/epoch"][-1]
     assert epoch >= 1
 
     other = subprocess.run(
@@ -326,9 +352,9 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
         time.sleep(3)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-    history = read_tensors(checkpoint)[1]["run"]["history"]
-    assert [row["epoch"] for row in history] == list(range(1, len(history) + 1))
-    assert len(history) > epoch
+    epochs = read_tensors(checkpoint)[0]["history/epoch"]
+    assert epochs.tolist() == list(range(1, len(epochs) + 1))
+    assert len(epochs) > epoch
 
 
 def test_python_m_and_the_script_are_installed():

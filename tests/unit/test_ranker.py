@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from ranking import Judged, Ranker
 from ranking.errors import CombinationError, DataError, ModelFileError, PartError
+from ranking.models.linear import Linear
 from ranking_plugins.losses.domination import Domination
 from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l1 import L1
@@ -146,6 +148,46 @@ def test_tensors_that_do_not_fit_the_model_are_refused(judged, tmp_path):
     ranker.save(tmp_path / "model")
     with pytest.raises(ModelFileError, match="one length"):
         Ranker.load(tmp_path / "model")
+
+
+def test_a_long_history_is_kept(judged, tmp_path):
+    ranker = Ranker(loss="domination").fit(judged)
+    row = {"objective": 1.0, "ndcg@10": 0.5}
+    ranker.history_ = [{"epoch": epoch, **row} for epoch in range(1, 100_001)]
+    ranker.save(tmp_path / "model")
+    assert Ranker.load(tmp_path / "model").history_ == ranker.history_
+
+
+def test_a_ranker_travels_between_processes(judged):
+    ranker = Ranker(loss="domination", regularizer=L2(0.1)).fit(judged)
+    copied = pickle.loads(pickle.dumps(ranker))
+    assert copied.predict(judged).tobytes() == ranker.predict(judged).tobytes()
+
+
+def test_the_users_objects_stay_as_they_are(judged, valid):
+    model, regularizer = Linear(), L2(0.1)
+    one = Ranker(model, "domination", regularizer, "coordinate").fit(judged)
+    before = one.predict(judged)
+    Ranker(model, "domination", regularizer, "coordinate").fit(valid)
+    assert one.predict(judged).tobytes() == before.tobytes()
+    assert model.weights.size == 0
+
+
+def test_numbers_of_numpy_are_numbers(judged):
+    solver = Coordinate(max_epochs=np.int64(3), tolerance=np.float64(0.0))
+    fitted = Ranker(loss="domination", regularizer=L2(np.float32(0.5)), solver=solver).fit(judged)
+    assert fitted.n_iter_ <= 3
+
+
+def test_observers_of_one_name_are_refused(judged, valid):
+    twice = [EarlyStopping(), EarlyStopping()]
+    with pytest.raises(PartError, match="same name"):
+        Ranker(loss="domination", observers=twice).fit(judged, valid=valid)
+
+
+def test_a_missing_folder_is_named(judged, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+        Ranker(loss="domination").fit(judged).save(tmp_path / "nowhere" / "model")
 
 
 def test_errors_that_help(judged):

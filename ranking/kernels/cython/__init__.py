@@ -12,8 +12,8 @@ from typing import Any, cast
 from ranking.kernels.contract import Loops
 from ranking.kernels.cython import _cpu
 
-SHARED = ("_letor",)
-"""Modules that are built once, as they would gain nothing from wider instructions."""
+SHARED = ("_letor", "_metrics")
+"""Modules that are built once: sorting, counting and text gain nothing from wider instructions."""
 
 WAIT_POLICY = "OMP_WAIT_POLICY"
 
@@ -27,7 +27,7 @@ def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
     merged: dict[str, Any] = {}
     with _sleeping_threads():
-        for module in (f"_loops_{instructions}", *SHARED):
+        for module in (*SHARED, f"_loops_{instructions}"):
             merged |= vars(importlib.import_module(f"{__name__}.{module}"))
     return cast(Loops, SimpleNamespace(**merged))
 

@@ -23,6 +23,8 @@ __all__ = [
     "random_below",
     "random_bits",
     "random_uniform",
+    "rank_lists",
+    "ranked_metrics",
     "scores_csr",
     "scores_dense",
 ]
@@ -135,4 +137,21 @@ def domination_sweep_csc(
     l1: float,
     l2: float,
     newton: bool,
+) -> None: ...
+def rank_lists(
+    group_ptr: Ints, scores: Features, order: Ints, tied: NDArray[np.uint8], threads: int
+) -> None: ...
+def ranked_metrics(
+    group_ptr: Ints,
+    grades: Floats,
+    order: Ints,
+    tied: NDArray[np.uint8],
+    unfound_ptr: Ints,
+    unfound_grades: Floats,
+    gains: Floats,
+    unfound_gains: Floats,
+    discounts: Floats,
+    measures: Ints,
+    out: Floats,
+    threads: int,
 ) -> None: ...

@@ -82,7 +82,7 @@ def test_auto_takes_cython_before_the_reference() -> None:
 
 
 def test_a_named_kernel_that_is_missing_says_how_to_install_it() -> None:
-    with pytest.raises(KernelUnavailableError, match=r"pip install ranking-fast"):
+    with pytest.raises(KernelUnavailableError, match=r"pip install ./fast"):
         get_kernel("fast", registry())
 
 

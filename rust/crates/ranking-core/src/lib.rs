@@ -2,8 +2,8 @@
 //!
 //! `ranking/kernels/contract.py` says what every loop computes and `ranking/kernels/reference.py`
 //! in which order; this crate returns the same bits. Arguments are checked when they are put into
-//! [`Dense`], [`Compressed`], [`domination::Lists`] and [`domination::Descent`], so that no loop
-//! can meet sizes that do not fit.
+//! [`Dense`], [`Compressed`], [`domination::Lists`], [`domination::Descent`] and
+//! [`metrics::RankedLists`], so that no loop can meet sizes that do not fit.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod features;
 mod invalid;
 mod lanes;
 pub mod letor;
+pub mod metrics;
 pub mod rng;
 pub mod scores;
 mod sums;

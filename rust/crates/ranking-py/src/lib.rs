@@ -19,6 +19,7 @@ mod _core {
     use pyo3::prelude::*;
     use pyo3::types::PyDict;
     use ranking_core::domination::{self, Descent, Lists, Padding};
+    use ranking_core::metrics::{self, RankedLists};
     use ranking_core::{contract as numbers, letor, rng, scores};
 
     use crate::arguments::{
@@ -363,6 +364,63 @@ mod _core {
             py.detach(|| domination::sweep_csc(x, &lists, margins, &mut descent))
                 .map_err(invalid)
         })
+    }
+
+    #[pyfunction]
+    fn rank_lists(
+        py: Python<'_>,
+        group_ptr: PyReadonlyArray1<'_, i64>,
+        scores: Values<'_>,
+        mut order: PyReadwriteArray1<'_, i64>,
+        mut tied: PyReadwriteArray1<'_, u8>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let group_ptr = slice("group_ptr", &group_ptr)?;
+        let (order, tied) = (
+            slice_mut("order", &mut order)?,
+            slice_mut("tied", &mut tied)?,
+        );
+        let crew = crew(threads)?;
+        with_precision!(Values, &scores, |scores| {
+            let scores = slice("scores", scores)?;
+            py.detach(|| metrics::rank_lists(group_ptr, scores, order, tied, &crew))
+                .map_err(invalid)
+        })
+    }
+
+    #[pyfunction]
+    fn ranked_metrics(
+        py: Python<'_>,
+        group_ptr: PyReadonlyArray1<'_, i64>,
+        grades: PyReadonlyArray1<'_, f64>,
+        order: PyReadonlyArray1<'_, i64>,
+        tied: PyReadonlyArray1<'_, u8>,
+        unfound_ptr: PyReadonlyArray1<'_, i64>,
+        unfound_grades: PyReadonlyArray1<'_, f64>,
+        gains: PyReadonlyArray2<'_, f64>,
+        unfound_gains: PyReadonlyArray2<'_, f64>,
+        discounts: PyReadonlyArray2<'_, f64>,
+        measures: PyReadonlyArray2<'_, i64>,
+        mut out: PyReadwriteArray2<'_, f64>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let lists = RankedLists::new(
+            slice("group_ptr", &group_ptr)?,
+            slice("grades", &grades)?,
+            slice("order", &order)?,
+            slice("tied", &tied)?,
+            slice("unfound_ptr", &unfound_ptr)?,
+            slice("unfound_grades", &unfound_grades)?,
+            by_row(&gains)?,
+            by_row(&unfound_gains)?,
+            by_row(&discounts)?,
+        )
+        .map_err(invalid)?;
+        let measures = slice("measures", &measures)?;
+        let out = slice_mut("out", &mut out)?;
+        let crew = crew(threads)?;
+        py.detach(|| metrics::ranked_metrics(&lists, measures, out, &crew))
+            .map_err(invalid)
     }
 
     fn lists<'a>(

@@ -1,0 +1,122 @@
+"""The report of `ranking compare`: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from ranking.evaluation.bootstrap import RESAMPLES
+from ranking.evaluation.compare import Comparison
+from ranking.evaluation.significance import EXACT, FLIPS
+
+WIDTH, HEIGHT = 720, 220
+MOST_BARS = 600
+"""More queries than this are drawn as one step line: bars would be thinner than a pixel."""
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1c1c1c; background: #fff; }
+table { border-collapse: collapse; margin: 1rem 0; }
+th, td { padding: .25rem .75rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child { text-align: left; }
+code { font-size: .9em; overflow-wrap: anywhere; }
+svg { width: 100%; height: auto; }
+.win { fill: #1b6ca8; } .loss { fill: #b8451f; } .axis { stroke: #555; }
+text { font: 12px system-ui, sans-serif; fill: #333; }
+"""
+
+
+def report(comparisons: Sequence[Comparison], data: str) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+    data : str
+        What the systems were measured on.
+    """
+    sections = "".join(_section(one) for one in comparisons)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>Comparison on {escape(data)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>Comparison on {escape(data)}</h1>\n"
+        f"<p>Intervals: 95 %, bootstrap over queries, {RESAMPLES} resamples. p: paired "
+        f"randomisation test, all signs up to {EXACT} queries, else {FLIPS} drawn. Holm: corrected "
+        f"for {len(comparisons)} comparisons.</p>\n{sections}</body>\n</html>\n"
+    )
+
+
+def _section(one: Comparison) -> str:
+    better = "higher" if one.higher_is_better else "lower"
+    cells = {
+        "mean A": _number(one.mean_a),
+        "mean B": _number(one.mean_b),
+        "B − A": _number(one.difference),
+        "95 % interval": f"{_number(one.interval.low)} to {_number(one.interval.high)}",
+        "p": _number(one.p_randomisation),
+        "p, Holm": _number(one.p_randomisation_holm),
+        "p, t-test": _number(one.p_t),
+        "p, t-test, Holm": _number(one.p_t_holm),
+        "wins / ties / losses of B": f"{one.wins} / {one.ties} / {one.losses}",
+    }
+    rows = "".join(f"<tr><td>{name}</td><td>{cell}</td></tr>\n" for name, cell in cells.items())
+    return (
+        f"<section>\n<h2>A: {escape(one.a)}, B: {escape(one.b)}</h2>\n"
+        f"<p><code>{escape(one.metric)}</code>, {better} is better</p>\n"
+        f"<table>\n{rows}</table>\n{_chart(one)}</section>\n"
+    )
+
+
+def _chart(one: Comparison) -> str:
+    """Draw the gain of B on each query, sorted: wins above the line, losses below."""
+    if not one.gains.size:
+        return "<p>No query has a value for both.</p>\n"
+    order = np.argsort(-one.gains, kind="stable")
+    gains = one.gains[order].tolist()
+    largest = max(abs(gains[0]), abs(gains[-1])) or 1.0
+    middle, reach = HEIGHT / 2, HEIGHT / 2 - 20
+    step = WIDTH / len(gains)
+    if len(gains) > MOST_BARS:
+        shapes = _areas(gains, largest, middle, reach, step)
+    else:
+        shapes = "".join(
+            _bar(at * step, step, gain, gain / largest * reach, middle, str(one.queries[row]))
+            for at, (gain, row) in enumerate(zip(gains, order.tolist(), strict=True))
+        )
+    label = (
+        f"Sorted differences of {len(gains)} queries: B wins {one.wins}, ties {one.ties}, "
+        f"loses {one.losses}; the largest is {largest:.4g}."
+    )
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">\n{shapes}'
+        f'<line class="axis" x1="0" x2="{WIDTH}" y1="{middle:g}" y2="{middle:g}"/>\n'
+        f'<text x="0" y="12">B better by up to {largest:.4g}</text>\n'
+        f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">B worse</text>\n</svg>\n'
+    )
+
+
+def _bar(x: float, width: float, gain: float, height: float, middle: float, query: str) -> str:
+    kind = "win" if gain > 0 else "loss"
+    top = middle - max(height, 0.0)
+    return (
+        f'<rect class="{kind}" x="{x:.2f}" y="{top:.2f}" width="{max(width * 0.9, 0.5):.2f}" '
+        f'height="{abs(height):.2f}"><title>{escape(query)}: {gain:+.4f}</title></rect>\n'
+    )
+
+
+def _areas(gains: list[float], largest: float, middle: float, reach: float, step: float) -> str:
+    shapes = ""
+    for kind, sign in (("win", 1.0), ("loss", -1.0)):
+        points = [
+            f"{at * step:.2f},{middle - max(gain * sign, 0.0) * sign / largest * reach:.2f}"
+            for at, gain in enumerate(gains)
+        ]
+        line = " ".join([f"0,{middle:g}", *points, f"{WIDTH},{middle:g}"])
+        shapes += f'<polygon class="{kind}" points="{line}"/>\n'
+    return shapes
+
+
+def _number(value: float) -> str:
+    return "none" if np.isnan(value) else f"{value:.4f}"

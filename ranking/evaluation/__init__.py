@@ -1,0 +1,1 @@
+"""How sure a mean over queries is, and whether two systems differ."""

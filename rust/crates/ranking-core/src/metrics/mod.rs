@@ -1,0 +1,10 @@
+//! Ranked lists and measures of them: one sort, then every measure that was asked for.
+
+mod measures;
+mod order;
+
+pub use measures::{COLUMNS, RankedLists, ranked_metrics};
+pub use order::{Score, rank_lists};
+
+/// Lists that one thread takes at a time. A list's values do not depend on it.
+const LISTS: usize = 8;

@@ -1,0 +1,134 @@
+"""Ranking lists and measuring them: every kernel has the bits of the reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranking.kernels.kernel import Kernel
+from ranking.kernels.measures import Kind, RankedLists
+
+THREADS = (1, 2, 5)
+MEASURES = np.array(
+    [
+        (kind, cutoff, gain, discount, shared, short)
+        for kind, cutoff, gain, discount, shared, short in itertools.product(
+            Kind, (0, 1, 5, 1000), (0, 1), (0, 1), (0, 1), (0, 1)
+        )
+        if cutoff or kind not in (Kind.PRECISION, Kind.RECALL)
+    ],
+    dtype=np.int64,
+)
+
+
+def make_lists(
+    seed: int, sizes: list[int], levels: int, scores: int, kernel: Kernel
+) -> RankedLists:
+    rng = np.random.default_rng(seed)
+    group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    lacking = rng.integers(0, 4, size=len(sizes))
+    unfound_ptr = np.concatenate([[0], np.cumsum(lacking)]).astype(np.int64)
+    rows, unfound = int(group_ptr[-1]), int(unfound_ptr[-1])
+    order, tied = kernel.rank_lists(group_ptr, rng.integers(0, scores, rows).astype(np.float64))
+    return RankedLists(
+        group_ptr=group_ptr,
+        grades=rng.integers(-1, levels, rows) / 2.0,
+        order=order,
+        tied=tied,
+        unfound_ptr=unfound_ptr,
+        unfound_grades=rng.integers(-1, levels, unfound) / 2.0,
+        gains=rng.random((1, rows)) * (rng.random((1, rows)) < 0.7),
+        unfound_gains=rng.random((1, unfound)),
+        discounts=rng.random((2, max(sizes, default=0) + 4)),
+    )
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.floats(width=32, allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0]), max_size=200
+    ),
+    st.sampled_from(["float32", "float64"]),
+    st.integers(0, 200),
+)
+def test_rank_lists(kernel: Kernel, reference: Kernel, scores, dtype, cut) -> None:
+    values = np.array(scores, dtype=dtype)
+    group_ptr = np.array([0, min(cut, values.size), min(cut, values.size), values.size])
+    wanted = reference.rank_lists(group_ptr, values)
+    for threads in THREADS:
+        got = kernel.rank_lists(group_ptr, values, threads)
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(got, wanted, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [47, 48, 49, 511, 512, 3000])
+def test_rank_lists_of_every_size(kernel: Kernel, reference: Kernel, size: int, dtype: str) -> None:
+    rng = np.random.default_rng(size)
+    for values in (rng.normal(size=size), np.zeros(size), rng.integers(0, 3, size)):
+        scores = np.concatenate([values, -values]).astype(dtype)
+        group_ptr = np.array([0, size, 2 * size])
+        got, wanted = kernel.rank_lists(group_ptr, scores), reference.rank_lists(group_ptr, scores)
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(got, wanted, strict=True))
+
+
+@pytest.mark.parametrize("scores", [1, 3, 10**6], ids="scores{}".format)
+@pytest.mark.parametrize("levels", [1, 4, 100], ids="levels{}".format)
+def test_ranked_metrics(kernel: Kernel, reference: Kernel, levels: int, scores: int) -> None:
+    sizes = [0, 1, 2, 7, 0, 49, 3, 130, 1, 1, 20]
+    lists = make_lists(levels + scores, sizes, levels, scores, reference)
+    wanted = reference.ranked_metrics(lists, MEASURES)
+    assert levels == 1 or np.isfinite(wanted).any(axis=0).all()
+    for threads in THREADS:
+        got = kernel.ranked_metrics(lists, MEASURES, threads)
+        assert np.array_equal(np.isnan(got), np.isnan(wanted))
+        assert np.nan_to_num(got).tobytes() == np.nan_to_num(wanted).tobytes()
+
+
+def test_nothing_to_rank(kernel: Kernel) -> None:
+    lists = make_lists(0, [], 3, 3, kernel)
+    assert kernel.ranked_metrics(lists, MEASURES).shape == (0, MEASURES.shape[0])
+    assert kernel.ranked_metrics(make_lists(0, [3], 3, 3, kernel), MEASURES[:0]).shape == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": np.array([0, 1, 3])}, "order must have rows"),
+        ({"order": np.array([0, 1, -1])}, "order must have rows"),
+        ({"order": np.array([0, 1])}, "order has shape"),
+        ({"tied": np.zeros(2, np.uint8)}, "tied has shape"),
+        ({"group_ptr": np.array([0, 4])}, "group_ptr must rise"),
+        ({"grades": np.array([0.0, np.nan, 1.0])}, "grades must be finite"),
+        ({"discounts": np.ones((2, 2))}, "discounts has 2 ranks"),
+        ({"gains": np.ones((1, 2))}, "gains has shape"),
+    ],
+)
+def test_lists_that_do_not_fit_are_refused(kernel: Kernel, change, message) -> None:
+    lists = dataclasses.replace(make_lists(0, [3], 3, 3, kernel), **change)
+    with pytest.raises(ValueError, match=message):
+        kernel.ranked_metrics(lists, MEASURES)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((12, 0, 0, 0, 0, 0), "kind must lie in 0..11"),
+        ((0, -1, 0, 0, 0, 0), "cutoff must lie"),
+        ((0, 0, 2, 0, 0, 0), "gain must lie in 0..1"),
+        ((0, 0, 0, 2, 0, 0), "discount must lie in 0..1"),
+        ((3, 0, 0, 0, 0, 0), "precision and recall need a cutoff"),
+    ],
+)
+def test_measures_that_mean_nothing_are_refused(kernel: Kernel, row, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        kernel.ranked_metrics(make_lists(0, [3], 3, 3, kernel), np.array([row]))
+
+
+def test_nan_has_no_rank(kernel: Kernel) -> None:
+    with pytest.raises(ValueError, match="must not be NaN"):
+        kernel.rank_lists(np.array([0, 1]), np.array([np.nan]))
