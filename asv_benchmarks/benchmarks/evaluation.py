@@ -1,24 +1,19 @@
-"""Reading LETOR files and measuring rankings.
-
-``python -m asv_benchmarks.benchmarks.evaluation``, in the root, prints the time of all metrics at
-once, by every kernel, as a ratio of pytrec_eval's time for NDCG alone; the least of several turns.
-"""
+"""Reading LETOR files and measuring rankings; `metrics_report.py` prints the latter as ratios."""
 
 from __future__ import annotations
 
-import functools
-import itertools
-import tempfile
-import timeit
+import os
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_svmlight_file
 
-from ranking import Judged, read
+from ranking import Judged
+from ranking.data.readers.letor import Letor
 from ranking.metrics.evaluate import evaluate
 from ranking.metrics.parse import parse_metrics
 
-from .common import KERNELS, kernel_or_skip, make_judged
+from .common import KERNELS, PROFILE, kernel_or_skip, make_judged
 
 ALL = (
     "ndcg,ndcg@10,map,p@10,recall@100,mrr,r-precision,mean-rank,auc,pair-error,domination-error,"
@@ -67,44 +62,37 @@ class TrecEval:
 
 
 class Reading:
-    """A LETOR file of 5,000 rows."""
+    """A LETOR file of 5,000 rows (100,000 in the full profile), and scikit-learn on the same."""
 
-    def setup(self) -> None:
-        data = make_judged(n_queries=40)
+    params = ([*KERNELS, "scikit-learn"], [1, 2])
+    param_names = ("reader", "threads")
+
+    def setup_cache(self) -> str:
+        data = make_judged(n_queries={"fast": 40, "full": 800}[PROFILE])
         numbers = np.arange(1, data.n_features + 1)
-        self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "letor.txt"
-        with self.path.open("w") as stream:
+        path = Path("letor.txt").resolve()  # asv removes the folder it runs this in
+        with path.open("w") as stream:
             for row in range(data.n_rows):
                 pairs = " ".join(
                     f"{k}:{v:.6f}" for k, v in zip(numbers, data.features[row], strict=True)
                 )
                 stream.write(f"{data.grades[row]:g} qid:{data.row_groups[row]} {pairs}\n")
+        return str(path)
 
-    def teardown(self) -> None:
-        self.folder.cleanup()
+    def setup(self, path: str, reader: str, threads: int) -> None:
+        if reader == "scikit-learn":
+            if threads > 1:
+                raise NotImplementedError("scikit-learn reads with one thread")
+            self.read = lambda: load_svmlight_file(path, query_id=True)
+            return
+        os.environ["RANKING_KERNEL"] = kernel_or_skip(reader).name
+        self.read = lambda: Letor(threads=threads).read(Path(path))
 
-    def time_read(self) -> None:
-        read(self.path)
+    def teardown(self, path: str, reader: str, threads: int) -> None:
+        os.environ.pop("RANKING_KERNEL", None)
 
-    def peakmem_read(self) -> None:
-        read(self.path)
+    def time_read(self, path: str, reader: str, threads: int) -> None:
+        self.read()
 
-
-def report() -> None:
-    """Print how many times faster all metrics are than pytrec_eval's NDCG."""
-    peer = TrecEval()
-    peer.setup()
-    wanted = min(timeit.repeat(peer.time_ndcg, number=1, repeat=5))
-    print(f"pytrec_eval, ndcg alone: {wanted:.3f} s")  # noqa: T201
-    for kernel, threads in itertools.product(*Metrics.params):
-        ours = Metrics()
-        ours.setup(kernel, threads)
-        turn = functools.partial(ours.time_all, kernel, threads)
-        taken = min(timeit.repeat(turn, number=1, repeat=7))
-        ratio = wanted / taken
-        print(f"{kernel}, {threads} threads, all: {taken:.3f} s, {ratio:.1f} x")  # noqa: T201
-
-
-if __name__ == "__main__":
-    report()
+    def peakmem_read(self, path: str, reader: str, threads: int) -> None:
+        self.read()

@@ -96,18 +96,24 @@ def as_csr(given: Any, name: str) -> Any:
             f"{name}: {given.nnz - csr.nnz} entries are given twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
-    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    same_row = rows[1:] == rows[:-1]
-    if (same_row & (csr.indices[1:] < csr.indices[:-1])).any():
+    if _within_rows(csr, csr.indices[1:] < csr.indices[:-1]).any():
         csr = csr.sorted_indices()
-    repeated = same_row & (csr.indices[1:] == csr.indices[:-1])
+    repeated = _within_rows(csr, csr.indices[1:] == csr.indices[:-1])
     if repeated.any():
         entry = int(np.argmax(repeated))
+        row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
         raise DataError(
-            f"{name}: row {rows[entry]} has column {csr.indices[entry]} twice; "
+            f"{name}: row {row} has column {csr.indices[entry]} twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
     return csr.astype(dtype, copy=False)
+
+
+def _within_rows(csr: Any, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return what was found between neighbouring entries, without those of two rows."""
+    starts = csr.indptr[1:-1]
+    found[starts[(starts > 0) & (starts < csr.nnz)] - 1] = False
+    return found
 
 
 def _check_compressed(
@@ -159,7 +165,12 @@ def refuse_infinite(
 ) -> None:
     """Refuse NaN and infinity, and say where they are."""
     is_sparse = sparse.issparse(features)
-    good = np.isfinite(features.data if is_sparse else features)
+    values = features.data if is_sparse else features
+    # A sum needs no memory, and is finite unless a value is not or it overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    good = np.isfinite(values)
     if good.all():
         return
     if is_sparse:

@@ -3,7 +3,7 @@
 from importlib import metadata
 from types import SimpleNamespace
 
-from ranking.kernels import reference, reference_metrics
+from ranking.kernels import reference, reference_letor, reference_metrics
 from ranking.kernels.kernel import Kernel
 
 
@@ -13,6 +13,7 @@ def reference_kernel() -> Kernel:
     loops.contract = reference.describe
     loops.rank_lists = reference_metrics.rank_lists
     loops.ranked_metrics = reference_metrics.ranked_metrics
+    loops.parse_letor = reference_letor.parse_letor
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

@@ -76,12 +76,19 @@ for is computed from that order. A *block* is the documents of one score. Releva
 of `RELEVANT` or more. Counts are integers; sums run over the ranks from 0.0, and a product of gain
 and discount is rounded before it is added. Values are by list, so threads change nothing.
 
-`reference.py` and `reference_metrics.py` are the normative text for the order of these
-operations: read them beside this one.
+LETOR
+-----
+A line is ``<grade> qid:<id> <index>:<value> ... # comment``. Words are separated by ASCII white
+space; numbers are decimal, ``1``, ``-.5``, ``+1.``, ``1e-5``, and become the nearest double
+(then, if values are float32, the float32 nearest to that).
+
+`reference.py`, `reference_metrics.py` and `reference_letor.py` are the normative text for the order
+of these operations, and for what of a text is accepted: read them beside this one.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -132,6 +139,34 @@ RADIUS_FLOOR: Final = 0.0625
 
 RELEVANT: Final = 1.0
 """The grade from which a document is relevant, where a metric knows no degrees."""
+LARGEST_INDEX: Final = 2**31 - 1
+PAIR_BYTES: Final = 4
+"""The bytes of the shortest feature in LETOR text, with the space before it."""
+
+
+class Defect(enum.IntEnum):
+    """Why a line of LETOR text is refused; in a line with several, a smaller one comes first.
+
+    From `QID_ELSEWHERE` on, the first word that has a defect decides.
+    """
+
+    NONE = 0
+    NUL_BYTE = 1
+    NO_QID = 2
+    NOT_UTF8 = 3
+    EMPTY_QID = 4
+    BAD_GRADE = 5
+    QID_ELSEWHERE = 6
+    NOT_A_PAIR = 7
+    NEGATIVE_INDEX = 8
+    BAD_INDEX = 9
+    LARGE_INDEX = 10
+    MISSING_VALUE = 11
+    BAD_VALUE = 12
+    LARGE_VALUE = 13
+    REPEATED = 14
+    NO_MEMORY = 15
+
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -358,4 +393,35 @@ class Loops(Protocol):
         """Fill out[q, m] with measure m of list q, NaN where there is nothing to measure.
 
         The arrays are those of :class:`ranking.kernels.measures.RankedLists`.
+        """
+
+    def parse_letor(
+        self,
+        text: NDArray[np.uint8],
+        chunk_ptr: Ints,
+        row_ptr: Ints,
+        grades: Floats,
+        places: Ints,
+        indices: NDArray[np.int32],
+        values: Features,
+        counts: Ints,
+        threads: int,
+    ) -> None:
+        """Parse chunks of whole lines; chunk c is text[chunk_ptr[c]:chunk_ptr[c + 1]].
+
+        Each chunk ends with a newline. It writes its rows from row_ptr[c] on, where there is
+        room for a row a line, and its features from chunk_ptr[c] // `PAIR_BYTES` on, one after
+        the other. It stops at its first defect. What it does not write is undefined.
+
+        grades : float64 (rows)
+        places : int64 (rows, 6)
+            The row's line in the chunk, from 1; its number of features; start and length of its
+            qid; start and length of its document's id, both 0 if it has none. A qid equal to that
+            of the row before in the chunk has the same start.
+        indices, values : int32, float32 or float64 (features)
+        counts : int64 (chunks, 9)
+            Rows; features; lines, up to and with the defective one; the number of features of
+            every row if the rows have the same indices, rising by one, else -1; the smallest
+            index (2**31 if there is none); the largest (-1); the `Defect`; start and length of
+            the word that has it, both 0 before `BAD_GRADE`.
         """

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ranking.kernels.contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
 from ranking.kernels.door import (
@@ -17,6 +17,7 @@ from ranking.kernels.door import (
     check_compressed,
     check_pointer,
 )
+from ranking.kernels.letor import Chunk, Room
 from ranking.kernels.lists import Lists
 from ranking.kernels.measures import RankedLists
 
@@ -112,6 +113,42 @@ class Kernel:
             check_array("features", features, FLOATS, (None, None))
             self.loops.scores_dense(features, weights, out, _threads(threads))
         return out
+
+    # --- text ---
+
+    def parse_letor(
+        self,
+        text: bytes | bytearray,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        dtype: DTypeLike = np.float64,
+        threads: int = 1,
+    ) -> list[Chunk]:
+        """Return what the whole lines text[start:stop] hold, up to the first defect of a chunk.
+
+        A line that is refused ends its chunk; chunks after it are to be ignored.
+        """
+        end = len(text) if stop is None else stop
+        if not 0 <= start <= end <= len(text):
+            raise ValueError(f"start and stop are {start} and {end}; text has {len(text)} bytes.")
+        if start < end and text[end - 1] != ord("\n"):
+            raise ValueError("text does not end with a newline; add one.")
+        if np.dtype(dtype).name not in FLOATS:
+            raise TypeError(f"dtype is {np.dtype(dtype)}; a kernel takes {' or '.join(FLOATS)}.")
+        room = Room(text, start, end, dtype)
+        self.loops.parse_letor(
+            room.text,
+            room.chunk_ptr,
+            room.row_ptr,
+            room.grades,
+            room.places,
+            room.indices,
+            room.values,
+            room.counts,
+            _threads(threads),
+        )
+        return room.chunks()
 
     # --- domination ---
 

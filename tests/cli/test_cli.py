@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -316,6 +317,18 @@ def start(files: dict[str, Path], path: Path, *more: str) -> list[str]:
     return [*words, "--solver", "coordinate:max_epochs=1000000,tolerance=0,curvature=paper", *more]
 
 
+def strike(words: list[str], blow: signal.Signals, when: Callable[[], bool]) -> tuple[int, str]:
+    """Start a training, strike it once something has happened, return its exit code and words."""
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not when():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(blow)
+        _, told = process.communicate(timeout=120)
+    return process.returncode, told
+
+
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_training_is_resumed(files, tmp_path, blow):
     data = make_judged(0)
@@ -325,19 +338,18 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
     write_letor(files["train"], outlier)
     path = tmp_path / "model.safetensors"
     checkpoint = tmp_path / "model.safetensors.checkpoint"
-    with subprocess.Popen(start(files, path), stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not checkpoint.exists() and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.02)
-        process.send_signal(blow)
-        _, told = process.communicate(timeout=60)
-    assert checkpoint.exists(), told
+
+    def epochs() -> list[float]:
+        # The file is replaced as a whole, so whenever it is there it can be read.
+        return read_tensors(checkpoint)[0]["history/epoch"].tolist() if checkpoint.exists() else []
+
+    code, told = strike(start(files, path), blow, lambda: bool(epochs()))
+    before = epochs()
+    assert before, told
     if blow == signal.SIGINT:
-        assert process.returncode == 1
+        assert code == 1
         assert "--resume" in told
         assert Ranker.load(path).stopped_ == "interrupted"
-    epoch = read_tensors(checkpoint)[0]["history/epoch"][-1]
-    assert epoch >= 1
 
     other = subprocess.run(
         start(files, path, "--seed", "9", "--resume"), capture_output=True, text=True
@@ -346,15 +358,10 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
     assert "seed" in other.stderr
 
     # The same words go on where it stopped; a second blow ends it again, further on.
-    with subprocess.Popen(
-        start(files, path, "--resume"), stderr=subprocess.PIPE, text=True
-    ) as process:
-        time.sleep(3)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-    epochs = read_tensors(checkpoint)[0]["history/epoch"]
-    assert epochs.tolist() == list(range(1, len(epochs) + 1))
-    assert len(epochs) > epoch
+    strike(start(files, path, "--resume"), signal.SIGINT, lambda: len(epochs()) > len(before))
+    after = epochs()
+    assert after == list(range(1, len(after) + 1))
+    assert len(after) > len(before)
 
 
 def test_python_m_and_the_script_are_installed():

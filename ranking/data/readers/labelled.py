@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ranking.contracts.reader import Reader
 from ranking.data.matching import Matching
-from ranking.data.readers.letor import GRADE, SMALL, lay_out, parse_pairs, short
+from ranking.data.readers.letor import GRADE, SMALL, Growing, lay_out, parse_pairs, short
 from ranking.data.readers.lines import Columns, head_lines, read_lines, read_text, refuse
 from ranking.data.readers.opening import open_bytes
 from ranking.data.texts import TextCollection
@@ -222,8 +222,8 @@ class Svmlight(Reader):
             )
         features, feature_ids = lay_out(
             np.frombuffer(sizes, np.int64),
-            np.frombuffer(indices, np.int64),
-            np.frombuffer(values).astype(np.float32),
+            Growing(np.int32, indices),
+            Growing(np.float32, values),
         )
         return _labelled_features(features, np.frombuffer(labels, np.int64), feature_ids)
 

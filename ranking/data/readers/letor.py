@@ -25,6 +25,7 @@ no rows                                    refused
 ``docid = X`` in the comment               X is the document's id; else its number in its query
 a document twice in a query                refused
 a value beyond the dtype asked for         refused
+a line of any length                       accepted
 =========================================  =======================================================
 """
 
@@ -32,9 +33,11 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import itertools
 import re
 import warnings
-from array import array
+from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -46,38 +49,73 @@ from ranking.contracts.reader import Reader
 from ranking.data.judged import Judged
 from ranking.data.readers.opening import open_bytes
 from ranking.errors import DataError, DataWarning, PartError
+from ranking.kernels.contract import LARGEST_INDEX, Defect
+from ranking.kernels.letor import Chunk
+from ranking.kernels.reference_letor import pair_defect
+from ranking.kernels.select import get_kernel
 
-LARGEST_INDEX = 2**31 - 1
+BLOCK = 1 << 22
+"""How many bytes are parsed at a time."""
+
 SMALL = 1_000_000
 """The number of entries up to which dense is always fine."""
 
+STEP = 1 << 16
+"""About how many entries of a dense array are made at a time."""
+
 NUMBER = rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-# Twenty digits hold every index that could be meant; more would only cost time.
 PAIR = re.compile(rb"(?<!\S)(\d{1,20}):(" + NUMBER + rb")(?!\S)")
 GRADE = re.compile(NUMBER)
-DOCID = re.compile(r"(?:^|\s)docid\s*=\s*(\S+)")
-MISSING = (b"null", b"none", b"na", b"nan", b"?")
 SHAPE = "write a row as `<grade> qid:<id> <index>:<value> ...`"
+MESSAGES = {
+    Defect.NUL_BYTE: "there is a NUL byte, so this is not text; download or export the file again",
+    Defect.NO_QID: f"there is no qid after the grade, {{where}}; {SHAPE}",
+    Defect.NOT_UTF8: "the text is not UTF-8; convert the file, for example with iconv",
+    Defect.EMPTY_QID: f"the qid is empty; {SHAPE}",
+    Defect.BAD_GRADE: f"the grade {{word}} is not a finite number; {SHAPE}",
+    Defect.QID_ELSEWHERE: f"{{word}} must come right after the grade, once; {SHAPE}",
+    Defect.NOT_A_PAIR: "{word} is not <index>:<value>; write both, without a space between",
+    Defect.NEGATIVE_INDEX: "{word} has a negative index; number features from 0 or 1",
+    Defect.BAD_INDEX: "{word} has an index that is not a number; number features from 1",
+    Defect.LARGE_INDEX: (
+        f"{{word}} has an index above {LARGEST_INDEX}; renumber the features or hash them"
+    ),
+    Defect.MISSING_VALUE: (
+        "{word} is a missing value; fill it in, or leave it out if zero is meant"
+    ),
+    Defect.BAD_VALUE: "{word} has a value that is not a finite number; correct it",
+    Defect.LARGE_VALUE: (
+        "{word} is too large for float32; rescale the feature, or read with letor:dtype=float64"
+    ),
+    Defect.REPEATED: "{word} gives feature {index} a second time; keep one",
+}
 
 
 @dataclasses.dataclass
 class Letor(Reader):
     """LETOR, or SVMlight with qid; plain or gzip.
 
+    The kernel that parses is the one that :func:`ranking.get_kernel` chooses.
+
     Attributes
     ----------
     dtype : {"float32", "float64"}
         How features are stored. Files hold six digits as a rule, which float32 keeps.
+    threads : int
+        How many threads parse; the result does not depend on it.
     """
 
     name: ClassVar[str] = "letor"
 
     dtype: str = "float32"
+    threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check the dtype."""
+        """Check the settings."""
         if self.dtype not in ("float32", "float64"):
             raise PartError(f"reader letor: dtype={self.dtype!r} must be float32 or float64.")
+        if not 1 <= self.threads <= 1024:
+            raise PartError(f"reader letor: threads={self.threads!r} must lie in 1..1024.")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -94,94 +132,180 @@ class Letor(Reader):
 
     def read(self, path: Path) -> Judged:
         """Read the whole file; see the module's table for what is accepted and refused."""
-        rows = _Rows(path, float(np.finfo(self.dtype).max))
+        kernel = get_kernel()
+        rows = _Rows(path, np.dtype(self.dtype))
         with open_bytes(path) as stream:
-            for number, line in enumerate(stream, start=1):
-                rows.add(number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
-        if not rows.grades:
+            for text, start, stop in _blocks(stream):
+                for chunk in kernel.parse_letor(
+                    text, start, stop, dtype=self.dtype, threads=self.threads
+                ):
+                    rows.add(chunk, text)
+        if not rows.n_rows:
             raise DataError(f"{path}: there are no rows; {SHAPE}.")
-        return rows.judged(np.dtype(self.dtype))
+        return rows.judged()
+
+
+def _blocks(
+    stream: BufferedIOBase,
+) -> Iterator[tuple[bytearray, int, int]]:
+    """Yield a buffer, and where in it whole lines start and stop; it is used again."""
+    buffer = bytearray(BLOCK)
+    start = filled = 0
+    first = True
+    while True:
+        # A byte stays free for the newline that the last line may lack.
+        with memoryview(buffer)[filled:-1] as free:
+            got = stream.readinto(free)
+        filled += got
+        if got and filled + 1 < len(buffer):
+            continue
+        if first and filled:
+            start, first = len(codecs.BOM_UTF8) * buffer.startswith(codecs.BOM_UTF8), False
+        if not got:
+            if start < filled:
+                buffer[filled] = ord("\n")
+                yield buffer, start, filled + 1
+            return
+        stop = buffer.rfind(b"\n", start, filled) + 1
+        if not stop:
+            # One line is longer than the buffer.
+            buffer = buffer + bytes(len(buffer))
+            continue
+        yield buffer, start, stop
+        buffer[: filled - stop] = buffer[stop:filled]
+        start, filled = 0, filled - stop
+
+
+class Growing:
+    """An array that more is added to; memory is moved by the system, not copied."""
+
+    def __init__(self, dtype: Any, items: Any = ()) -> None:
+        self.room = np.array(items, dtype)
+        self.size = self.room.size
+
+    def add(self, items: NDArray[Any]) -> None:
+        """Add items at the end."""
+        size = self.size + items.size
+        if size > self.room.size:
+            self.resize(size + size // 8)
+        self.room[self.size : size] = items
+        self.size = size
+
+    def fill(self, items: NDArray[Any], times: int) -> None:
+        """Put in the same items many times."""
+        self.size = items.size * times
+        self.resize(self.size)
+        self.room.reshape(times, -1)[:] = items
+
+    def resize(self, size: int) -> None:
+        """Change the room; nobody else may hold the array."""
+        self.room.resize(size, refcheck=False)
+
+    def take(self) -> NDArray[Any]:
+        """Return what was added, once nothing more will be."""
+        self.resize(self.size)
+        return self.room
 
 
 class _Rows:
     """The rows of one file, as far as it is read."""
 
-    def __init__(self, path: Path, largest: float) -> None:
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         self.path = path
-        self.largest = largest
-        self.lines = array("q")
-        self.grades = array("d")
-        self.qids: list[str] = []
+        self.n_lines = 0
+        self.n_rows = 0
+        self.low, self.high = LARGEST_INDEX + 1, -1
+        self.width: int | None = None
+        """The number of features of every row so far, if they all are low, low + 1, ..., high;
+        then only the values are kept. -1 if the rows differ."""
+        self.values = Growing(dtype)
+        self.indices = Growing(np.int32)
+        self.lines = Growing(np.int64)
+        self.sizes = Growing(np.int64)
+        self.grades = Growing(np.float64)
+        self.run_qids: list[str] = []
+        self.run_sizes: list[int] = []
         self.doc_ids: list[str | None] = []
-        self.sizes = array("q")
-        self.indices = array("q")
-        self.values = array("d")
 
-    def add(self, number: int, line: bytes) -> None:
-        """Take in one line."""
-        body, _, comment = line.partition(b"#")
-        if b"\0" in line:
-            self.refuse(
-                number,
-                "there is a NUL byte, so this is not text; download or export the file again",
-            )
-        words = body.split(None, 2)
-        if not words:
-            return
-        qid, doc_id = self.names(number, words, comment)
-        grade = float(words[0]) if GRADE.fullmatch(words[0]) else np.nan
-        if not np.isfinite(grade):
-            self.refuse(number, f"the grade {short(words[0])} is not a finite number; {SHAPE}")
-        pairs = words[2] if len(words) > 2 else b""
-        indices, values, wrong = parse_pairs(pairs, self.largest)
-        if wrong:
-            self.refuse(number, wrong)
-        self.lines.append(number)
-        self.grades.append(grade)
-        self.qids.append(qid)
-        self.doc_ids.append(doc_id)
-        self.sizes.append(len(indices))
-        self.indices.extend(indices)
-        self.values.extend(values)
+    def add(self, chunk: Chunk, text: bytearray) -> None:
+        """Take in some lines, or refuse the file because of one of them."""
+        if chunk.grades.size:
+            self.add_names(chunk, text)
+            self.add_features(chunk)
+            self.lines.add(chunk.lines + self.n_lines)
+            self.grades.add(chunk.grades)
+            self.n_rows += chunk.grades.size
+        if chunk.defect:
+            defect, line, start, length = chunk.defect
+            word = bytes(text[start : start + length])
+            where = "though rows before have one" if self.n_rows else "and it is the first row"
+            self.refuse(self.n_lines + line, _message(defect, word, where))
+        self.n_lines += chunk.n_lines
 
-    def names(self, number: int, words: list[bytes], comment: bytes) -> tuple[str, str | None]:
-        """Return the query of a row and, if the comment has one, its document."""
-        if len(words) < 2 or not words[1].startswith(b"qid:"):
-            where = "though rows before have one" if self.qids else "and it is the first row"
-            self.refuse(number, f"there is no qid after the grade, {where}; {SHAPE}")
-        try:
-            qid = words[1].removeprefix(b"qid:").decode()
-            match = DOCID.search(comment.decode())
-        except UnicodeDecodeError:
-            self.refuse(number, "the text is not UTF-8; convert the file, for example with iconv")
-        if not qid:
-            self.refuse(number, f"the qid is empty; {SHAPE}")
-        return qid, match and match[1]
+    def add_names(self, chunk: Chunk, text: bytearray) -> None:
+        """Take in queries, run by run, and documents."""
+        starts = chunk.qids[:, 0]
+        heads = np.concatenate(([0], np.flatnonzero(starts[1:] != starts[:-1]) + 1))
+        sizes = np.diff(heads, append=starts.size).tolist()
+        for (start, length), size in zip(chunk.qids[heads].tolist(), sizes, strict=True):
+            qid = text[start : start + length].decode()
+            if self.run_qids and self.run_qids[-1] == qid:
+                self.run_sizes[-1] += size
+            else:
+                self.run_qids.append(qid)
+                self.run_sizes.append(size)
+        if chunk.documents[:, 1].any():
+            self.doc_ids += [
+                text[start : start + length].decode() if length else None
+                for start, length in chunk.documents.tolist()
+            ]
+        else:
+            self.doc_ids += [None] * starts.size
+
+    def add_features(self, chunk: Chunk) -> None:
+        """Take in values and, unless every row has the same features, their indices."""
+        low, high = min(self.low, chunk.low), max(self.high, chunk.high)
+        if self.width is None:
+            self.width = chunk.width
+        if (low, high, self.width) != (chunk.low, chunk.high, chunk.width):
+            self.width = -1
+        if self.width == -1:
+            if not self.indices.size and self.values.size:
+                self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
+            self.indices.add(chunk.indices)
+        self.low, self.high = low, high
+        self.values.add(chunk.values)
+        self.sizes.add(chunk.sizes)
 
     def refuse(self, number: int, message: str) -> NoReturn:
         """Refuse the file because of one line."""
         raise DataError(f"{self.path}, line {number}: {message}.")
 
-    def judged(self, dtype: np.dtype[Any]) -> Judged:
+    def judged(self) -> Judged:
         """Return the rows as data, once the last one is in."""
-        indices = np.frombuffer(self.indices, np.int64)
-        if not indices.size:
+        if not self.values.size:
             raise DataError(f"{self.path}: no row has a feature; {SHAPE}.")
-        features, feature_ids = lay_out(
-            np.frombuffer(self.sizes, np.int64),
-            indices,
-            np.frombuffer(self.values).astype(dtype, copy=False),
-        )
-        qids = np.array(self.qids, dtype=np.str_)
+        heads = np.array(self.run_qids, dtype=np.str_)
+        doc_ids = self.document_ids()
+        features, feature_ids = self.features()
         data = Judged(
             features,
-            np.frombuffer(self.grades),
-            qids,
-            doc_ids=self.document_ids(),
+            self.grades.take(),
+            np.repeat(heads, self.run_sizes),
+            doc_ids=doc_ids,
             feature_ids=feature_ids,
         )
-        self.tell_of_scattered(qids)
+        self.tell_of_scattered(heads)
         return data
+
+    def features(self) -> tuple[Any, NDArray[np.int64]]:
+        """Return the features, dense or sparse, and their ids."""
+        if self.width != -1:
+            if self.low == min(1, self.low) and self.high - self.low < self.values.size:
+                dense = self.values.take().reshape(self.n_rows, -1)
+                return dense, np.arange(self.low, self.high + 1)
+            self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
+        return lay_out(self.sizes.take(), self.indices, self.values)
 
     def document_ids(self) -> list[str] | None:
         """Return the documents' ids, or None if no comment has one."""
@@ -189,7 +313,8 @@ class _Rows:
             return None
         lines: dict[str, dict[str, int]] = {}
         names = []
-        for line, qid, given in zip(self.lines, self.qids, self.doc_ids, strict=True):
+        qids = itertools.chain.from_iterable(map(itertools.repeat, self.run_qids, self.run_sizes))
+        for line, qid, given in zip(self.lines.take().tolist(), qids, self.doc_ids, strict=True):
             known = lines.setdefault(qid, {})
             name = str(len(known)) if given is None else given
             if name in known:
@@ -202,9 +327,8 @@ class _Rows:
             names.append(name)
         return names
 
-    def tell_of_scattered(self, qids: NDArray[np.str_]) -> None:
+    def tell_of_scattered(self, heads: NDArray[np.str_]) -> None:
         """Warn once if rows have to be gathered."""
-        heads = qids[np.concatenate(([True], qids[1:] != qids[:-1]))]
         names, counts = np.unique(heads, return_counts=True)
         if counts.max() > 1:
             warnings.warn(
@@ -217,22 +341,46 @@ class _Rows:
 
 
 def lay_out(
-    sizes: NDArray[np.int64], indices: NDArray[np.int64], values: NDArray[Any]
+    sizes: NDArray[np.int64], indices: Growing, values: Growing
 ) -> tuple[Any, NDArray[np.int64]]:
-    """Return rows of so many indices and values as features, dense or CSR, and their ids."""
-    largest, first = int(indices.max()), min(1, int(indices.min()))
-    if largest - first < indices.size:
-        feature_ids, columns = np.arange(first, largest + 1), indices - first
+    """Return rows of so many indices and values as features, dense or CSR, and their ids.
+
+    The arrays are used up.
+    """
+    columns, count = indices.take(), values.size
+    high, first = int(columns.max()), min(1, int(columns.min()))
+    if high - first < count:
+        feature_ids = np.arange(first, high + 1)
+        columns -= first
     else:
-        feature_ids, columns = np.unique(indices, return_inverse=True)
-    shape = (sizes.size, feature_ids.size)
+        feature_ids, columns = np.unique(columns, return_inverse=True)
     entries = sizes.size * feature_ids.size
-    if entries <= SMALL or indices.size >= entries / 4:
-        features = np.zeros(shape, values.dtype)
-        features[np.repeat(np.arange(sizes.size), sizes), columns] = values
-        return features, feature_ids
+    if entries <= SMALL or count >= entries / 4:
+        return _spread(sizes, columns, values, feature_ids.size), feature_ids
     indptr = np.concatenate(([0], np.cumsum(sizes)))
-    return sparse.csr_array((values, columns, indptr), shape=shape), feature_ids
+    shape = (sizes.size, feature_ids.size)
+    return sparse.csr_array((values.take(), columns, indptr), shape=shape), feature_ids
+
+
+def _spread(
+    sizes: NDArray[np.int64], columns: NDArray[Any], values: Growing, width: int
+) -> NDArray[Any]:
+    """Return the values as a dense array, made in the memory that holds them.
+
+    Rows only move towards the end, as none has more values than there are columns; so going
+    backwards overwrites nothing that is still to be read.
+    """
+    ends = np.cumsum(sizes)
+    values.resize(sizes.size * width)
+    dense = values.room.reshape(sizes.size, width)
+    step = max(1, STEP // width)
+    for start in reversed(range(0, sizes.size, step)):
+        rows = slice(start, min(start + step, sizes.size))
+        span = slice(int(ends[start] - sizes[start]), int(ends[rows.stop - 1]))
+        own = values.room[span].copy()
+        dense[rows] = 0.0
+        dense[np.repeat(np.arange(start, rows.stop), sizes[rows]), columns[span]] = own
+    return dense
 
 
 def parse_pairs(pairs: bytes, largest: float) -> tuple[list[int], list[float], str]:
@@ -247,39 +395,27 @@ def parse_pairs(pairs: bytes, largest: float) -> tuple[list[int], list[float], s
         or max(indices, default=0) > LARGEST_INDEX
         or max(map(abs, values), default=0.0) > largest
     ):
-        return [], [], fault(pairs.split(), largest)
+        return [], [], _fault(pairs.split(), largest)
     return indices, values, ""
 
 
-def fault(words: list[bytes], largest: float) -> str:
+def _fault(words: list[bytes], largest: float) -> str:
     """Say what is wrong with the features of a line that has something wrong."""
     seen: set[int] = set()
     for word in words:
-        index, colon, value = word.partition(b":")
-        shown = short(word)
-        if index == b"qid":
-            return f"{shown} must come right after the grade, once; {SHAPE}"
-        if not colon or not index or not value:
-            return f"{shown} is not <index>:<value>; write both, without a space between"
-        if re.fullmatch(rb"-\d+", index):
-            return f"{shown} has a negative index; number features from 0 or 1"
-        if not re.fullmatch(rb"\d+", index):
-            return f"{shown} has an index that is not a number; number features from 1"
-        if len(index) > 20 or int(index) > LARGEST_INDEX:
-            return f"{shown} has an index above {LARGEST_INDEX}; renumber the features or hash them"
-        if value.lower() in MISSING:
-            return f"{shown} is a missing value; fill it in, or leave it out if zero is meant"
-        if not GRADE.fullmatch(value) or np.isinf(float(value)):
-            return f"{shown} has a value that is not a finite number; correct it"
-        if abs(float(value)) > largest:
-            return (
-                f"{shown} is too large for float32; rescale the feature, or read with "
-                "letor:dtype=float64"
-            )
-        if int(index) in seen:
-            return f"{shown} gives feature {int(index)} a second time; keep one"
-        seen.add(int(index))
+        defect = pair_defect(word, largest)
+        if defect:
+            return _message(defect, word)
+        index = int(word.partition(b":")[0])
+        if index in seen:
+            return _message(Defect.REPEATED, word)
+        seen.add(index)
     raise AssertionError("a line is refused, and no word of it is wrong")
+
+
+def _message(defect: Defect, word: bytes, where: str = "") -> str:
+    index = int(word.partition(b":")[0]) if defect is Defect.REPEATED else None
+    return MESSAGES[defect].format(word=short(word), index=index, where=where)
 
 
 def short(word: bytes) -> str:

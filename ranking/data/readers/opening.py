@@ -21,7 +21,7 @@ CHUNK = 1 << 17
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile | lzma.LZMAFile]:
+def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, decompressed if its first bytes are those of gzip, xz or zstd.
 
     What goes wrong while it is open, also in the middle of a damaged file, becomes a `DataError`.

@@ -7,12 +7,15 @@ import importlib
 import os
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from ranking.kernels.contract import Loops
 from ranking.kernels.cython import _cpu
 
 WAIT_POLICY = "OMP_WAIT_POLICY"
+
+SHARED = ("_metrics", "_letor")
+"""Modules that are built once, as they would gain nothing from wider instructions."""
 
 
 def instruction_sets() -> list[str]:
@@ -22,11 +25,11 @@ def instruction_sets() -> list[str]:
 
 def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
+    merged: dict[str, Any] = {}
     with _sleeping_threads():
-        loops = importlib.import_module(f"{__name__}._loops_{instructions}")
-        # Sorting and counting gain nothing from wider instructions, so metrics are built once.
-        metrics = importlib.import_module(f"{__name__}._metrics")
-    return cast(Loops, SimpleNamespace(**{**vars(metrics), **vars(loops)}))
+        for module in (*SHARED, f"_loops_{instructions}"):
+            merged |= vars(importlib.import_module(f"{__name__}.{module}"))
+    return cast(Loops, SimpleNamespace(**merged))
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ __all__ = [
     "domination_value",
     "dot",
     "exp",
+    "parse_letor",
     "random_below",
     "random_bits",
     "random_uniform",
@@ -38,6 +39,17 @@ def block_sum(a: Floats, threads: int) -> float: ...
 def scores_dense(x: Features, weights: Floats, out: Floats, threads: int) -> None: ...
 def scores_csr(
     indptr: Indices, indices: Indices, data: Features, weights: Floats, out: Floats, threads: int
+) -> None: ...
+def parse_letor(
+    text: NDArray[np.uint8],
+    chunk_ptr: Ints,
+    row_ptr: Ints,
+    grades: Floats,
+    places: Ints,
+    indices: NDArray[np.int32],
+    values: Features,
+    counts: Ints,
+    threads: int,
 ) -> None: ...
 def domination_value(
     list_ptr: Ints,

@@ -303,3 +303,8 @@ def test_a_selection_never_cuts_a_query(rows, more):
         inside = part.row_order[part.group_ptr[q] : part.group_ptr[q + 1]]
         assert inside.tolist() == np.flatnonzero(qids == name).tolist()
     np.testing.assert_array_equal(part.features, rows[0][part.row_order])
+
+
+def test_finite_features_whose_sum_is_not_are_accepted():
+    X = np.full((3, 2), np.finfo(np.float32).max)
+    np.testing.assert_array_equal(Judged(X, [0, 1, 2], [1, 1, 1]).features, X)

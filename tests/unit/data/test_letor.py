@@ -1,7 +1,11 @@
-"""The LETOR reader: every policy of its table, and scikit-learn as oracle on good files."""
+"""The LETOR reader, in every kernel: each policy of its table; scikit-learn as oracle.
+
+What the kernels parse is compared bit by bit in tests/parity/test_letor.py.
+"""
 
 import gzip
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +16,27 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from ranking.data.judged import Judged
+from ranking.data.readers import letor as reader_module
 from ranking.data.readers.letor import Letor
 from ranking.data.readers.read import read
 from ranking.data.writers import write as write_data
 from ranking.errors import DataError, DataWarning, PartError
+from ranking.kernels import letor as letor_chunks
+from ranking.kernels.select import get_kernel
 
 GOOD = b"""\
 2 qid:10 1:.5 2:-1e-2 #docid = GX008-86-444 inc = 1 prob = .08
 0 qid:10 1:3 #docid = GX9
 1 qid:11 2:7 # no id here
 """
+
+
+@pytest.fixture(scope="module", autouse=True, params=["reference", "cython", "rust"])
+def kernel_name(request, load_kernel):
+    load_kernel(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RANKING_KERNEL", request.param)
+        yield request.param
 
 
 def test_a_good_file(write, registry):
@@ -52,6 +67,12 @@ def test_an_unknown_dtype_is_refused():
         Letor(dtype="float16")
 
 
+@pytest.mark.parametrize("threads", [0, 1025])
+def test_threads_out_of_range_are_refused(threads):
+    with pytest.raises(PartError, match=r"threads=.* must lie in 1\.\.1024"):
+        Letor(threads=threads)
+
+
 REFUSED = {
     "no qid on some lines": ("1 qid:1 1:1\n1 1:1\n", "line 2: there is no qid .* rows before have"),
     "no qid on any line": ("1 1:1\n2 1:1\n", "line 1: there is no qid .* it is the first row"),
@@ -73,6 +94,11 @@ REFUSED = {
     "no value": ("1 qid:1 1:\n", "'1:' is not <index>:<value>"),
     "no index": ("1 qid:1 :3\n", "':3' is not <index>:<value>"),
     "no colon": ("1 qid:1 3\n", "'3' is not <index>:<value>"),
+    "a qid twice": ("1 qid:1 qid:1 1:1\n", "'qid:1' must come right after the grade, once"),
+    "infinity in words": ("1 qid:1 1:Infinity\n", "'1:Infinity' has a value that is not a finite"),
+    "hexadecimal": ("1 qid:1 1:0x10\n", "'1:0x10' has a value that is not a finite"),
+    "a question mark": ("1 qid:1 3:?\n", r"'3:\?' is a missing value"),
+    "a defect after a carriage return": ("1 qid:1 1:1\r\n1 qid:1 1:x\r\n", "line 2: '1:x' has a"),
     "two colons": ("1 qid:1 1:2:3\n", "'1:2:3' has a value"),
     "letters for an index": ("1 qid:1 a:1\n", "'a:1' has an index that is not a number"),
     "negative index": ("1 qid:1 -1:1\n", "'-1:1' has a negative index"),
@@ -125,6 +151,80 @@ def test_accepted_as_the_same_data(write, registry, content):
     np.testing.assert_array_equal(data.features, want.features)
     assert data.doc_ids.tolist() == want.doc_ids.tolist()
     assert data.query_ids.tolist() == want.query_ids.tolist()
+
+
+@pytest.mark.parametrize("block", [8, 16, 64, 100])
+def test_where_blocks_end_does_not_matter(write, registry, monkeypatch, block):
+    monkeypatch.setattr(reader_module, "BLOCK", block)
+    content = b"\xef\xbb\xbf" + GOOD + b"\r\n# " + b"x" * 300 + b"\n0 qid:12 2:1 1:4"
+    data = read(write(content), "letor", registry=registry)
+    np.testing.assert_array_equal(data.features, np.float32([[0.5, -0.01], [3, 0], [0, 7], [4, 1]]))
+    assert data.doc_ids.tolist() == ["GX008-86-444", "GX9", "0", "0"]
+    with pytest.raises(DataError, match="line 6: '2:' is not"):
+        read(write(content.replace(b"2:1 1:4", b"2: 1:4")), "letor", registry=registry)
+
+
+def test_threads_do_not_matter(write, registry, monkeypatch):
+    monkeypatch.setattr(letor_chunks, "CHUNK", 500)
+    lines = [f"{i % 3} qid:{i // 7} 1:{i} 2:{i / 7} #docid = {i}" for i in range(500)]
+    path = write("\n".join(lines))
+    one = read(path, "letor", registry=registry)
+    many = read(path, "letor:threads=3", registry=registry)
+    assert one.features.tobytes() == many.features.tobytes()
+    assert one.doc_ids.tolist() == many.doc_ids.tolist()
+    path = write("\n".join([*lines[:300], "1 qid:1 1:x", *lines[300:], "1 qid:1 a:1"]))
+    with pytest.raises(DataError, match="line 301: '1:x'"):
+        read(path, "letor:threads=3", registry=registry)
+
+
+def test_a_line_of_ten_megabytes(write, registry, kernel_name):
+    count = 200_000 if kernel_name == "reference" else 1_000_000
+    up = " ".join(f"{i}:.5" for i in range(1, count + 1))
+    down = " ".join(f"{i}:.25" for i in range(count, 0, -1))
+    data = read(write(f"1 qid:1 {up}\n0 qid:1 {down}\n"), registry=registry)
+    assert data.features.shape == (2, count)
+    assert (data.features == np.float32([[0.5], [0.25]])).all()
+    with pytest.raises(DataError, match="line 2: '7:3' gives feature 7 a second time"):
+        read(write(f"1 qid:1 {up}\n0 qid:1 {down} 7:3\n"), registry=registry)
+
+
+@pytest.mark.parametrize("regular", [0, 1, 40, 57])
+def test_rows_that_differ_after_rows_that_do_not(write, registry, monkeypatch, regular):
+    monkeypatch.setattr(letor_chunks, "CHUNK", 200)
+    monkeypatch.setattr(reader_module, "STEP", 20)
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(60, 5)), 3)
+    X[:, 4] += 10  # the last column has no zeros
+    lines = []
+    for row, x in enumerate(X):
+        columns = rng.permutation(5) if row >= regular else np.arange(5)
+        if row >= regular:
+            x[columns[:2]] *= columns[:2] == 4
+            columns = columns[x[columns] != 0]
+        lines.append(f"0 qid:1 {' '.join(f'{c + 1}:{x[c]}' for c in columns)}")
+    data = read(write("\n".join(lines)), registry=registry)
+    np.testing.assert_array_equal(data.features, X.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("differ", [False, True])
+def test_memory_is_about_that_of_the_result(write, monkeypatch, kernel_name, dtype, differ):
+    if kernel_name == "reference":
+        pytest.skip("the reference makes Python objects")
+    monkeypatch.setattr(reader_module, "BLOCK", 1 << 17)
+    pairs = " ".join(f"{i}:{i / 97:.6f}" for i in range(1, 137))
+    line = f"1 qid:1 {pairs}\n"
+    path = write(line * 20_000 + ("0 qid:2 1:1\n" if differ else ""))
+    get_kernel()
+    tracemalloc.start()
+    try:
+        data = Letor(dtype=dtype).read(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Room to grow is an eighth; rows that differ have an index of four bytes beside each value.
+    share = 1 + (4 / data.features.itemsize if differ else 0)
+    assert peak < (1.125 * share + 0.2) * data.features.nbytes
 
 
 def test_a_qid_is_a_name(write, registry):

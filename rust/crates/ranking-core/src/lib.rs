@@ -14,6 +14,7 @@ mod exp;
 mod features;
 mod invalid;
 mod lanes;
+pub mod letor;
 pub mod metrics;
 pub mod rng;
 pub mod scores;

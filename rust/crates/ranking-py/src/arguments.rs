@@ -2,7 +2,7 @@
 
 use numpy::{
     Element, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray,
-    PyUntypedArrayMethods, ndarray::Dimension,
+    PyReadwriteArray1, PyUntypedArrayMethods, ndarray::Dimension,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -112,6 +112,15 @@ pub(crate) enum Values<'py> {
     Single(PyReadonlyArray1<'py, f32>),
     #[pyo3(transparent, annotation = "float64 array")]
     Double(PyReadonlyArray1<'py, f64>),
+}
+
+/// Values that are written, in either precision.
+#[derive(FromPyObject)]
+pub(crate) enum NewValues<'py> {
+    #[pyo3(transparent, annotation = "float32 array")]
+    Single(PyReadwriteArray1<'py, f32>),
+    #[pyo3(transparent, annotation = "float64 array")]
+    Double(PyReadwriteArray1<'py, f64>),
 }
 
 /// Indices of either width.

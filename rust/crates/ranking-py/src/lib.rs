@@ -20,11 +20,11 @@ mod _core {
     use pyo3::types::PyDict;
     use ranking_core::domination::{self, Descent, Lists, Padding};
     use ranking_core::metrics::{self, RankedLists};
-    use ranking_core::{contract as numbers, rng, scores};
+    use ranking_core::{contract as numbers, letor, rng, scores};
 
     use crate::arguments::{
-        Indices, Matrix, Values, by_column, by_row, compressed, crew, invalid, slice, slice_mut,
-        with_compressed, with_precision,
+        Indices, Matrix, NewValues, Values, by_column, by_row, compressed, crew, invalid, slice,
+        slice_mut, with_compressed, with_precision,
     };
 
     #[pyfunction]
@@ -139,6 +139,40 @@ mod _core {
         with_compressed!(&indptr, &indices, &data, |indptr, indices, data| {
             let x = compressed(indptr, indices, data, weights.len())?;
             py.detach(|| scores::csr(x, weights, out, &crew))
+                .map_err(invalid)
+        })
+    }
+
+    #[pyfunction]
+    fn parse_letor(
+        py: Python<'_>,
+        text: PyReadonlyArray1<'_, u8>,
+        chunk_ptr: PyReadonlyArray1<'_, i64>,
+        row_ptr: PyReadonlyArray1<'_, i64>,
+        mut grades: PyReadwriteArray1<'_, f64>,
+        mut places: PyReadwriteArray2<'_, i64>,
+        mut indices: PyReadwriteArray1<'_, i32>,
+        mut values: NewValues<'_>,
+        mut counts: PyReadwriteArray2<'_, i64>,
+        threads: usize,
+    ) -> PyResult<()> {
+        let text = slice("text", &text)?;
+        let chunk_ptr = slice("chunk_ptr", &chunk_ptr)?;
+        let row_ptr = slice("row_ptr", &row_ptr)?;
+        let grades = slice_mut("grades", &mut grades)?;
+        let places = slice_mut("places", &mut places)?;
+        let indices = slice_mut("indices", &mut indices)?;
+        let counts = slice_mut("counts", &mut counts)?;
+        let crew = crew(threads)?;
+        with_precision!(NewValues, &mut values, |values| {
+            let out = letor::Output {
+                grades,
+                places,
+                indices,
+                values: slice_mut("values", values)?,
+                counts,
+            };
+            py.detach(|| letor::parse(text, chunk_ptr, row_ptr, out, &crew))
                 .map_err(invalid)
         })
     }

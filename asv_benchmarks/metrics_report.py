@@ -1,0 +1,36 @@
+"""Print all metrics at once in every kernel beside pytrec_eval's NDCG alone, in one run.
+
+    python -P asv_benchmarks/metrics_report.py
+
+2,000 queries x 1,000 documents; pytrec_eval's input is built before its clock starts.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import timeit
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from benchmarks.evaluation import Metrics, TrecEval
+
+
+def main() -> None:
+    """Measure and print."""
+    peer = TrecEval()
+    peer.setup()
+    wanted = min(timeit.repeat(peer.time_ndcg, number=1, repeat=5))
+    print(f"pytrec_eval, ndcg alone: {wanted:.3f} s")  # noqa: T201
+    for kernel, threads in itertools.product(*Metrics.params):
+        ours = Metrics()
+        ours.setup(kernel, threads)
+        turn = functools.partial(ours.time_all, kernel, threads)
+        taken = min(timeit.repeat(turn, number=1, repeat=7))
+        ratio = wanted / taken
+        print(f"{kernel}, {threads} threads, all: {taken:.3f} s, {ratio:.1f} x")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
