@@ -27,6 +27,10 @@ FIRST_RADIUS = 0.1
 """Longest first step along a feature, times its range: correlated features then share a weight
 in the first epoch, instead of the first of them taking all of it."""
 
+ROWS_FOR_THREADS = 250_000
+"""Below this a step along a feature is over before other threads have woken up; the result is the
+same either way."""
+
 TILE = 4096
 """Rows that are transposed at a time, so that both sides stay in cache."""
 
@@ -118,7 +122,8 @@ class DominationProblem:
             )
         self.lists = dataclasses.replace(lists, omega=lists.omega / lists.omega.sum())
         self.features = _by_column(data, self.lists)
-        self.kernel, self.threads, self.newton = kernel, threads, curvature == "newton"
+        self.kernel, self.newton = kernel, curvature == "newton"
+        self.threads = threads if self.lists.n_rows >= ROWS_FOR_THREADS else 1
         popoviciu, paper, reach, peak = kernel.domination_bounds(
             self.features, self.lists, threads=threads
         )
