@@ -7,6 +7,7 @@ import logging
 import os
 
 from ranking.errors import KernelUnavailableError, PartError
+from ranking.kernels.contract import ABI
 from ranking.kernels.kernel import Kernel
 from ranking.registry import Registry, get_registry
 
@@ -69,5 +70,11 @@ def _load(name: str, registry: Registry) -> Kernel:
         raise KernelUnavailableError(
             f"kernel {name!r} of {entry.distribution} returned {type(kernel).__name__}, "
             "not a ranking.kernels.Kernel."
+        )
+    if kernel.describe().get("abi") != ABI:
+        raise KernelUnavailableError(
+            f"kernel {name!r} of {entry.distribution} {entry.version} was built for version "
+            f"{kernel.describe().get('abi')} of the contract, and this is version {ABI}; "
+            f"install the {entry.distribution} that belongs to this version of ranking."
         )
     return kernel

@@ -94,3 +94,20 @@ def test_a_named_kernel_that_is_broken_says_why() -> None:
 def test_what_is_not_a_kernel_is_refused() -> None:
     with pytest.raises(KernelUnavailableError, match="returned str"):
         get_kernel("fast", registry(fast=lambda: "fast"))
+
+
+def outdated() -> Kernel:
+    loops = SimpleNamespace(**vars(reference_kernel().loops))
+    loops.contract = lambda: {"abi": 0}
+    return Kernel("fast", loops, "2")
+
+
+def test_a_kernel_for_another_contract_is_refused() -> None:
+    with pytest.raises(KernelUnavailableError, match=r"ranking-fast 2 was built for version 0"):
+        get_kernel("fast", registry(fast=outdated))
+
+
+def test_auto_passes_over_a_kernel_for_another_contract(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert get_kernel("auto", registry(fast=outdated)).name != "fast"
+    assert "ranking-fast" in caplog.text
