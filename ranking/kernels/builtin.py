@@ -3,7 +3,7 @@
 from importlib import metadata
 from types import SimpleNamespace
 
-from ranking.kernels import reference, reference_letor, reference_metrics
+from ranking.kernels import reference, reference_bilinear, reference_letor, reference_metrics
 from ranking.kernels.kernel import Kernel
 
 
@@ -14,6 +14,8 @@ def reference_kernel() -> Kernel:
     loops.rank_lists = reference_metrics.rank_lists
     loops.ranked_metrics = reference_metrics.ranked_metrics
     loops.parse_letor = reference_letor.parse_letor
+    for name in ("draw_tuples", "bilinear", "bilinear_scores"):
+        setattr(loops, name, getattr(reference_bilinear, name))
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

@@ -82,8 +82,46 @@ A line is ``<grade> qid:<id> <index>:<value> ... # comment``. Words are separate
 space; numbers are decimal, ``1``, ``-.5``, ``+1.``, ``1e-5``, and become the nearest double
 (then, if values are float32, the float32 nearest to that).
 
-`reference.py`, `reference_metrics.py` and `reference_letor.py` are the normative text for the order
-of these operations, and for what of a text is accepted: read them beside this one.
+Bilinear
+--------
+W has a row a query feature and a column a document feature (or the other way round: `transposed`).
+A *tuple* is a query q, a document d+ that matches and one or more d- that do not. With
+delta = d+ - d- (entries that cancel are left out), the *margin* is z = q' W delta, and a step of
+rate eta is ``W -= eta L slope(z) q delta'``, L being the weight of the violation. Every `every`
+steps, the boundary, all of W is shrunk by the penalty of the steps since the last: with c the sum
+of their rates, ``w = soft(w, l1 c) / (1 + l2 c)``, soft(w, s) = sign(w) max(|w| - s, 0).
+
+No kernel sweeps over W for that. Shrinkings compose: after any number of them,
+``w = A soft(v, B)``, where the running scale A (from 1) and threshold B (from 0) are the same for
+every entry: a boundary takes B to B + l1 c / A, then A to A / (1 + l2 c). A weight w that is set
+at a time with A and B is stored as ``v = w / A + sign(w) B``, and whenever it is read, it has been
+shrunk. So the stored number is its own time stamp. An entry with |v| <= B is zero for good, and
+its room may be given back at any time.
+
+That would lose digits as B grows, so a row has its own origin, A_r and B_r, at which it was last
+*renewed*, that is, its weights stored as they were. With k = A / A_r and s = (B - B_r) A_r, its
+entries are ``w = k soft(v, s)`` and ``v = w / k + sign(w) s``. A row is renewed when a step
+changes it for the first time in a window of `RENEW` steps; all are when A falls below
+`SMALLEST_SCALE`, and A and B start anew.
+
+A group penalty, ``strength omega_g ||W_g||`` for groups of rows, scales a group's entries by
+``max(1 - omega_g c strength / ||W_g||, 0)`` at a boundary. Those compose, too: what is taken from
+the norm adds up. A group has a scale sigma (w = sigma v), its square N = ||W_g||**2, the largest
+N since it was last summed up, and the B at which these were right. It is *settled*, brought up to
+the present, before a step changes it; N then follows the entries' changes, and is summed up anew
+when it falls below `RESUM` of its largest. There is no l2 beside it, so A = 1.
+
+A batch of tuples has its margins taken at the W of its start; its steps are then taken in order.
+So the margins can be shared out among threads by tuple and the steps by row (or group), and the
+result does not depend on the number of threads. `hogwild` lets threads take the steps between two
+boundaries (1024 if there is no penalty) in no order, with no two threads in one row at a time.
+
+Tuples are drawn by counter: step t of a seed has the key ``draw t``, and its own draws 0, 1, ...
+are those of the seed ``key``: the query, the positive, then the negatives.
+
+`reference.py` and its sisters `reference_metrics.py`, `reference_letor.py` and
+`reference_bilinear.py` are the normative text for the order of these operations, and for what of a
+text is accepted: read them beside this one.
 """
 
 from __future__ import annotations
@@ -137,6 +175,18 @@ CURVATURE_FLOOR: Final = 2.0**-40
 RADIUS_FLOOR: Final = 0.0625
 """Smallest radius of a Newton step, times the feature's range."""
 
+RESUM: Final = 2.0**-10
+"""A sum that falls below this share of itself has lost digits, and is summed anew."""
+
+RENEW: Final = 4096
+"""Steps of a window: a row of W that is changed in it is renewed in it once."""
+
+SMALLEST_SCALE: Final = 2.0**-64
+"""A running scale that falls below this starts anew at 1."""
+
+HOGWILD_BLOCK: Final = 1024
+"""Steps between two meetings of hogwild's threads, if there is no penalty."""
+
 RELEVANT: Final = 1.0
 """The grade from which a document is relevant, where a metric knows no degrees."""
 LARGEST_INDEX: Final = 2**31 - 1
@@ -168,10 +218,130 @@ class Defect(enum.IntEnum):
     NO_MEMORY = 15
 
 
+class Clock(enum.IntEnum):
+    """The places of a clock: steps taken, scale A, threshold B, rates since the last boundary."""
+
+    STEP = 0
+    SCALE = 1
+    THRESHOLD = 2
+    RATES = 3
+
+
+class PairForm(enum.IntEnum):
+    """The losses of a margin whose slopes are inlined."""
+
+    HINGE = 0
+    SQUARED_HINGE = 1
+    LOGISTIC = 2
+
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Features = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int32] | NDArray[np.int64]
+Csr = tuple[Indices, Indices, Features]
+"""indptr, indices and data of a CSR matrix, rows sorted, no duplicates."""
+
+
+class BilinearStore(Protocol):
+    """W while it is trained; it grows by itself and keeps what is not zero.
+
+    `clock` is float64 (4), see `Clock`; what a method's name does not say it changes, it reads.
+    """
+
+    def margins(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        rank_weights: Floats,
+        n_documents: int,
+        transposed: bool,
+        clock: Floats,
+        margins: Floats,
+        weights: Floats,
+        negatives: Ints,
+        threads: int,
+    ) -> None:
+        """Fill margins, violation weights and chosen negatives of tuples at the current W.
+
+        tuples : int64 (steps, 2 + trials)
+            Query, positive, negatives.
+        rank_weights : float64
+            L(rank); ranks beyond its end have its last value.
+
+        With one trial the weight is that of rank n_documents - 1, and the margin q' W delta. With
+        more, negatives are tried in order until a margin q' W d+ - q' W d- is below 1; found at
+        trial N, the weight is that of rank (n_documents - 1) // N, and if none is, it is 0 and
+        the margin and the negative are those of the last.
+        """
+
+    def update(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        negatives: Ints,
+        slopes: Floats,
+        rates: Floats,
+        every: int,
+        l1: float,
+        l2: float,
+        grow: bool,
+        transposed: bool,
+        clock: Floats,
+        threads: int,
+    ) -> None:
+        """Take steps with given slopes (L times the loss's); W and the clock change.
+
+        With groups, l1 is the strength of their penalty, and l2 is 0. Without `grow`, only entries
+        move that are not zero.
+        """
+
+    def steps(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        rates: Floats,
+        form: int,
+        rank_weights: Floats,
+        n_documents: int,
+        every: int,
+        l1: float,
+        l2: float,
+        grow: bool,
+        transposed: bool,
+        batch: int,
+        hogwild: bool,
+        clock: Floats,
+        margins: Floats,
+        weights: Floats,
+        threads: int,
+    ) -> None:
+        """Take `margins` and `update` for each batch; margins and violation weights are filled."""
+
+    def counts(self, clock: Floats, out: Ints) -> None:
+        """Fill `out` with the number of entries of each row that are not zero now."""
+
+    def export(
+        self,
+        clock: Floats,
+        indptr: Ints,
+        indices: NDArray[np.int32],
+        values: Features,
+        current: bool,
+    ) -> None:
+        """Fill indices and values, sorted by row and column, where `indptr` follows `counts`.
+
+        Values are the weights if `current`, else as they are stored.
+        """
+
+    def state(self, row_state: Floats, group_state: Floats) -> None:
+        """Fill what `Loops.bilinear` takes to go on with the same bits."""
+
+    def memory(self) -> int:
+        """Return the bytes that the store has taken."""
 
 
 class Loops(Protocol):
@@ -424,4 +594,64 @@ class Loops(Protocol):
             every row if the rows have the same indices, rising by one, else -1; the smallest
             index (2**31 if there is none); the largest (-1); the `Defect`; start and length of
             the word that has it, both 0 before `BAD_GRADE`.
+        """
+
+    def draw_tuples(
+        self,
+        seed: int,
+        first: int,
+        queries: Ints,
+        list_of: Ints,
+        list_ptr: Ints,
+        members: Ints,
+        itself: Ints,
+        n_documents: int,
+        out: Ints,
+    ) -> None:
+        """Fill `out` (steps, 2 + trials) with the tuples of the steps first, first + 1, ...
+
+        queries : int64
+            The queries to draw from.
+        list_of : int64 (all queries)
+            Query q has the documents members[list_ptr[l]:list_ptr[l + 1]], l = list_of[q], which
+            rise, and are never drawn as its negatives.
+        itself : int64 (all queries)
+            The one among them that is never drawn as its positive, or -1.
+        """
+
+    def bilinear(
+        self,
+        n_columns: int,
+        indptr: Ints,
+        indices: NDArray[np.int32],
+        values: Features,
+        row_state: Floats,
+        groups: Ints,
+        group_weights: Floats,
+        group_state: Floats,
+    ) -> BilinearStore:
+        """Return a store that holds these values; their dtype is that of its storage.
+
+        row_state : float64 (rows, 3)
+            A_r, B_r and the window in which the row was renewed.
+        groups : int64 (rows, or 0 if there are none)
+        group_weights : float64 (groups)
+            omega.
+        group_state : float64 (groups, 4)
+            sigma, N, the largest N, B.
+        """
+
+    def bilinear_scores(
+        self,
+        queries: Csr,
+        weights: Csr,
+        documents: Csr,
+        n_columns: int,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill out[i, j] with q_i' W d_j: the image W' q_i first, then its product with d_j.
+
+        An entry of the image is the sum, in stored order of q_i, of q * w; the product is the
+        sum, in stored order of d_j, of d * image.
         """

@@ -104,5 +104,12 @@ def check_compressed(
             )
 
 
+def checked_threads(threads: int) -> int:
+    """Return a number of threads, or refuse it."""
+    if not 1 <= threads <= 1024:
+        raise ValueError(f"threads is {threads}; it must lie in 1..1024.")
+    return int(threads)
+
+
 def _shorten(array: NDArray[Any]) -> str:
     return np.array2string(array, threshold=8, edgeitems=3)

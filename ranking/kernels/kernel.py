@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from ranking.kernels.bilinear import MatchLists, csr_parts
 from ranking.kernels.contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
 from ranking.kernels.door import (
     FLOATS,
@@ -16,6 +17,7 @@ from ranking.kernels.door import (
     check_array,
     check_compressed,
     check_pointer,
+    checked_threads,
 )
 from ranking.kernels.letor import Chunk, Room
 from ranking.kernels.lists import Lists
@@ -99,7 +101,7 @@ class Kernel:
     def block_sum(self, a: Floats, threads: int = 1) -> float:
         """Return the sum by blocks."""
         check_array("a", a, ("float64",), (None,))
-        return self.loops.block_sum(a, _threads(threads))
+        return self.loops.block_sum(a, checked_threads(threads))
 
     def linear_scores(self, features: Rows, weights: Floats, threads: int = 1) -> Floats:
         """Return the dot product of each row with the weights."""
@@ -108,10 +110,58 @@ class Kernel:
         if isinstance(features, sp.csr_array):
             indptr, indices, data = features.indptr, features.indices, features.data
             check_compressed(indptr, indices, data, *features.shape)
-            self.loops.scores_csr(indptr, indices, data, weights, out, _threads(threads))
+            self.loops.scores_csr(indptr, indices, data, weights, out, checked_threads(threads))
         else:
             check_array("features", features, FLOATS, (None, None))
-            self.loops.scores_dense(features, weights, out, _threads(threads))
+            self.loops.scores_dense(features, weights, out, checked_threads(threads))
+        return out
+
+    # --- matching ---
+
+    def draw_tuples(
+        self, lists: MatchLists, seed: int, first: int, count: int, trials: int = 1
+    ) -> Ints:
+        """Return the tuples of the steps first, first + 1, ...: query, positive, negatives."""
+        if trials < 1:
+            raise ValueError(f"trials is {trials}; it must be at least 1.")
+        out = np.empty((_count(count), 2 + trials), dtype=np.int64)
+        if count and not lists.queries.size:
+            raise ValueError("there is no query to draw from.")
+        self.loops.draw_tuples(
+            _word("seed", seed),
+            _word("first", first),
+            lists.queries,
+            lists.list_of,
+            lists.list_ptr,
+            lists.members,
+            lists.itself,
+            lists.n_documents,
+            out,
+        )
+        return out
+
+    def bilinear_scores(
+        self,
+        queries: sp.csr_array,
+        weights: sp.csr_array,
+        documents: sp.csr_array,
+        threads: int = 1,
+    ) -> Floats:
+        """Return q' W d for each query and document."""
+        if queries.shape[1] != weights.shape[0] or documents.shape[1] != weights.shape[1]:
+            raise ValueError(
+                f"W is {weights.shape[0]} x {weights.shape[1]}, and queries have "
+                f"{queries.shape[1]} features, documents {documents.shape[1]}."
+            )
+        out = np.empty((queries.shape[0], documents.shape[0]))
+        self.loops.bilinear_scores(
+            csr_parts("queries", queries),
+            csr_parts("weights", weights),
+            csr_parts("documents", documents),
+            weights.shape[1],
+            out,
+            checked_threads(threads),
+        )
         return out
 
     # --- text ---
@@ -146,7 +196,7 @@ class Kernel:
             room.indices,
             room.values,
             room.counts,
-            _threads(threads),
+            checked_threads(threads),
         )
         return room.chunks()
 
@@ -163,21 +213,34 @@ class Kernel:
             lists.block_ptr,
             lists.omega,
             margins,
-            _threads(threads),
+            checked_threads(threads),
         )
 
     def domination_bounds(self, features: Columns, lists: Lists, threads: int = 1) -> Floats:
         """Return four rows: Popoviciu's bound, the paper's bound, the range, the peak."""
         by_column = _check_columns(features, lists)
         out = np.empty((4, features.shape[1]))
+        threads = checked_threads(threads)
         list_ptr, layer_ptr, layer_size = lists.list_ptr, lists.layer_ptr, lists.layer_size
         if isinstance(by_column, tuple):
             self.loops.domination_bounds_csc(
-                *by_column, list_ptr, layer_ptr, layer_size, lists.omega, out, _threads(threads)
+                *by_column,
+                list_ptr,
+                layer_ptr,
+                layer_size,
+                lists.omega,
+                out,
+                checked_threads(threads),
             )
         else:
             self.loops.domination_bounds_dense(
-                by_column, list_ptr, layer_ptr, layer_size, lists.omega, out, _threads(threads)
+                by_column,
+                list_ptr,
+                layer_ptr,
+                layer_size,
+                lists.omega,
+                out,
+                checked_threads(threads),
             )
         return out
 
@@ -203,7 +266,7 @@ class Kernel:
                 margins,
                 columns,
                 out,
-                _threads(threads),
+                checked_threads(threads),
             )
         return out[0], out[1]
 
@@ -277,7 +340,7 @@ class Kernel:
                 float(l1),
                 float(l2),
                 bool(newton),
-                _threads(threads),
+                checked_threads(threads),
             )
 
     # --- ranked lists ---
@@ -293,7 +356,7 @@ class Kernel:
             raise ValueError("scores must not be NaN, which has no place in an order.")
         order = np.empty(scores.size, dtype=np.int64)
         tied = np.empty(scores.size, dtype=np.uint8)
-        self.loops.rank_lists(group_ptr, scores, order, tied, _threads(threads))
+        self.loops.rank_lists(group_ptr, scores, order, tied, checked_threads(threads))
         return order, tied
 
     def ranked_metrics(self, lists: RankedLists, measures: Ints, threads: int = 1) -> Floats:
@@ -312,7 +375,7 @@ class Kernel:
             lists.discounts,
             measures,
             out,
-            _threads(threads),
+            checked_threads(threads),
         )
         return out
 
@@ -359,12 +422,6 @@ def _check_chosen(columns: Ints, n_features: int) -> None:
             f"columns run from {columns.min()} to {columns.max()}; "
             f"they must lie in 0..{n_features - 1}."
         )
-
-
-def _threads(threads: int) -> int:
-    if not 1 <= threads <= 1024:
-        raise ValueError(f"threads is {threads}; it must lie in 1..1024.")
-    return int(threads)
 
 
 def _word(name: str, value: int) -> int:

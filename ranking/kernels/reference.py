@@ -26,6 +26,7 @@ from ranking.kernels.contract import (
     LOG2E,
     MAGIC,
     RADIUS_FLOOR,
+    RESUM,
     ROUNDING,
     SHORT_LIMIT,
     SPREAD,
@@ -508,9 +509,6 @@ def domination_bounds_dense(
 
 
 # --- domination over sparse features ------------------------------------------------------------
-
-RESUM = 2.0**-10
-"""A layer's sum that falls below this share of itself has lost digits, and is summed anew."""
 
 
 class SparseState:
