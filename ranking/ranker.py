@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
-from collections.abc import Sequence
-from importlib import metadata
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,27 +14,28 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ranking.contracts.loss import Loss
-from ranking.contracts.model import Model, Tensors
+from ranking.contracts.model import MatchingModel, Model, Tensors
 from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import Solver
+from ranking.contracts.solver import Solver, Stream, Task
 from ranking.data.judged import Judged
-from ranking.errors import CombinationError, DataError, ModelFileError, PartError
-from ranking.files import read_tensors, write_tensors
+from ranking.data.matching import Matching
+from ranking.data.text.features import TextFeatures
+from ranking.errors import CombinationError, DataError, PartError
+from ranking.evaluation.measure import measure, refuse_other_data
+from ranking.inputs import Documents, Trainable, as_trainable, fit_text
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
+from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
 from ranking.registry import get_registry
-from ranking.run import Run, pack_history, section, under, unpack_history
-
-FORMAT = 1
-"""Version of the description in a model file."""
-
-PARTS = ("model", "loss", "regularizer", "solver")
+from ranking.retrieval import Top, top
+from ranking.run import Run
+from ranking.saving import describe, read_ranker, write_ranker
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
-    """Learns to order the rows of each query.
+    """Learns to order the rows of each query, or to match queries with documents.
 
     Every part is a name (``"l2"``), a spec (``"l2:strength=0.1"``) or an object (``L2(0.1)``).
 
@@ -58,6 +57,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         The same seed gives the same model, in every kernel.
     observers : sequence of str or Observer
         Called between epochs.
+    features : str or TextFeatures, optional
+        How texts are described, such as ``"text:words=10000,sublinear=true"``; for a
+        `TextCollection` only, and then ``"text"`` by default. They are fitted on its documents.
 
     Attributes
     ----------
@@ -74,7 +76,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     stopped_ : str
         Why training ended.
     n_features_in_ : int
-        Features of the training data.
+        Features of the training data; of their documents, if those are matched.
+    text_ : TextFeatures or None
+        As they were fitted.
+    documents_ : Documents or None
+        The documents of a collection of texts, for `search`.
 
     Examples
     --------
@@ -98,6 +104,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         threads: int = 1,
         seed: int = 0,
         observers: Sequence[str | Observer] = (),
+        features: str | TextFeatures | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
@@ -107,6 +114,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.threads = threads
         self.seed = seed
         self.observers = observers
+        self.features = features
 
     def fit(
         self,
@@ -114,23 +122,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
-        valid: Judged | tuple[Any, ArrayLike, ArrayLike] | None = None,
+        valid: Any = None,
     ) -> Self:
         """Train.
 
         Parameters
         ----------
-        X : array, sparse matrix or Judged
-            One row of features per judged document; a `Judged` brings grades and queries along.
+        X : array, sparse matrix, Judged, Matching or TextCollection
+            One row of features per judged document; a `Judged` brings grades and queries along,
+            a `Matching` or `TextCollection` queries, documents and who matches whom.
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
             The query of each row, in any order.
-        valid : Judged or tuple (X, y, qid), optional
+        valid : the same as X, or a tuple (X, y, qid), optional
             Validation data for observers such as early stopping.
         """
-        data = _judged(X, y, qid)
-        run = self.prepare(data, None if valid is None else _judged(*_triple(valid)))
+        data, check = self.describe_data(X, y, qid, valid)
+        run = self.prepare(data, check)
         try:
             run.go()
         finally:
@@ -138,14 +147,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
                 self.adopt(run)
         return self
 
+    def describe_data(
+        self, X: Any, y: Any = None, qid: Any = None, valid: Any = None
+    ) -> tuple[Trainable, Trainable | None]:
+        """Return training and validation data as a run takes them; texts get their features."""
+        self.text_ = fit_text(X, self.features)
+        data = as_trainable(X, y, qid, self.text_)
+        self.documents_ = None
+        if self.text_ is not None and isinstance(data, Matching):
+            self.documents_ = Documents.of(data)
+        return data, None if valid is None else as_trainable(*_triple(valid), self.text_)
+
     def prepare(
-        self, data: Judged, valid: Judged | None = None, start: Tensors | None = None
+        self, data: Trainable, valid: Trainable | None = None, start: Tensors | None = None
     ) -> Run:
         """Return the run that `fit` would go through.
 
         Parameters
         ----------
-        data, valid : Judged
+        data, valid : Judged or Matching
             Training and validation data.
         start : dict of arrays, optional
             Another model's tensors, to start from instead of the model's own first values.
@@ -153,21 +173,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         registry = get_registry()
         if self.loss is None:
             raise PartError(f"loss is not given; there are {', '.join(registry.names('loss'))}.")
-        loss = registry.create("loss", self.loss)
-        regularizer = registry.create("regularizer", self.regularizer)
-        model_part, solver_part = _choose(self.model, loss, regularizer, self.solver)
-        model = registry.create("model", model_part)
-        solver = registry.create("solver", solver_part)
-        for kind, part, contract in (
-            ("model", model, Model),
-            ("loss", loss, Loss),
-            ("regularizer", regularizer, Regularizer),
-            ("solver", solver, Solver),
-        ):
-            if not isinstance(part, contract):
-                raise PartError(f"{kind} is {part!r}, which is no {contract.__name__}.")
+        loss: Loss = _made("loss", self.loss, Loss)
+        regularizer: Regularizer = _made("regularizer", self.regularizer, Regularizer)
+        takes = "judged" if isinstance(data, Judged) else "matching"
+        model_part, solver_part = _choose(self.model, loss, regularizer, self.solver, takes)
+        model: Model = _made("model", model_part, Model)
+        solver: Solver = _made("solver", solver_part, Solver)
         # Objects that the user gave stay as they are: a run changes its parts.
         model, loss, regularizer, solver = copy.deepcopy((model, loss, regularizer, solver))
+        refuse_other_data(model, data)
         model.start(data, self.seed)
         if start is not None:
             model.restore(start)
@@ -186,6 +200,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
     def adopt(self, run: Run) -> None:
         """Take over what a run came to, as the fitted attributes."""
+        self.text_ = getattr(self, "text_", None)
+        self.documents_ = getattr(self, "documents_", None)
         self.model_, self.loss_ = run.model, run.loss
         self.regularizer_, self.solver_ = run.regularizer, run.solver
         self.kernel_ = run.kernel
@@ -193,16 +209,66 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.objective_ = float(run.history[-1]["objective"])
         self.n_iter_ = int(run.history[-1]["epoch"])
         self.stopped_ = run.stopped
-        self.n_features_in_ = run.data.n_features
-        self.description_ = self._describe(run)
+        self.description_ = describe(run)
+        self.n_features_in_ = self.description_["training"]["features"]
+        self._stream: tuple[Stream, Run] | None = None
+
+    def partial_fit(
+        self, X: Any, *, tuples: ArrayLike | None = None, draws: int | None = None
+    ) -> Self:
+        """Go on training, with more tuples, other queries and documents, or new features.
+
+        However a run is cut into parts, the weights are the same to the last bit. A feature that
+        is new gets its place, with the weights that training begins with.
+
+        Parameters
+        ----------
+        X : Matching or TextCollection
+            Texts are described as those that were first given.
+        tuples : array of int of shape (tuples, 3)
+            Positions in X of a query, a document that matches and one that does not.
+        draws : int
+            How many tuples are drawn instead; by default as many as the solver has.
+        """
+        going: tuple[Stream, Run] | None = getattr(self, "_stream", None)
+        if going is None:
+            stream, run = self._begin_stream(X)
+        else:
+            stream, run = going
+            run.data = as_trainable(X, None, None, self.text_)
+            stream.feed(run.data)
+        run.record(stream.take(None if tuples is None else np.asarray(tuples), draws))
+        run.stopped = "partial_fit"
+        self.adopt(run)
+        self._stream = (stream, run)
+        return self
+
+    def _begin_stream(self, X: Any) -> tuple[Stream, Run]:
+        """Return a training without an end; what is fitted already is where it begins."""
+        fitted = hasattr(self, "model_")
+        data = as_trainable(X, None, None, self.text_) if fitted else self.describe_data(X)[0]
+        run = self.prepare(data)
+        if fitted:
+            run.model.restore(self.model_.tensors())
+            run.model.widen(data)
+        task = Task(run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed)
+        return run.solver.stream(task), run
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return a score for each row of X, in its order; higher is better."""
+        """Return scores, higher is better.
+
+        For an array or a `Judged`, one a row, in the order of X. For a `Matching` or a
+        `TextCollection`, a row a query and a column a document; `rank` needs less memory.
+        """
         check_is_fitted(self, "model_")
         if isinstance(X, Judged):
             scores = np.empty(X.n_rows)
             scores[X.row_order] = self.score_rows(X)
             return scores
+        if self.model_.takes == "matching":
+            data = as_trainable(X, None, None, self.text_)
+            refuse_other_data(self.model_, data)
+            return self.model_.scores(data, self.kernel_, self.threads)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = Judged(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
         if rows.n_features != self.n_features_in_:
@@ -218,7 +284,45 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     def score_rows(self, data: Judged) -> NDArray[np.float64]:
         """Return a score for each row of `data`, in the order in which it keeps them."""
         check_is_fitted(self, "model_")
+        refuse_other_data(self.model_, data)
         return self.model_.scores(data, self.kernel_, self.threads)
+
+    def rank(self, X: Any, k: int | None = None) -> Iterator[Top]:
+        """Yield the k best documents of each query, by position, best first.
+
+        Parameters
+        ----------
+        X : Matching or TextCollection
+        k : int, optional
+            By default all.
+        """
+        check_is_fitted(self, "model_")
+        data = as_trainable(X, None, None, self.text_)
+        refuse_other_data(self.model_, data)
+        return top(
+            cast(MatchingModel, self.model_),
+            cast(Matching, data),
+            k,
+            self.kernel_,
+            self.threads,
+        )
+
+    def search(self, texts: Sequence[str], k: int | None = 10) -> list[list[tuple[Any, float]]]:
+        """Return the ids and scores of the k best documents of the collection for each text."""
+        check_is_fitted(self, "model_")
+        if self.text_ is None or self.documents_ is None:
+            raise DataError(
+                "this model holds no texts to search; train it on a collection of texts, or rank "
+                "data that bring their documents."
+            )
+        names = np.array(self.text_.feature_names)
+        places = np.arange(len(texts))
+        data = self.documents_.asked(self.text_.transform(texts), names, places)
+        ids = self.documents_.ids
+        return [
+            list(zip(ids[found.documents].tolist(), found.scores.tolist(), strict=True))
+            for found in self.rank(data, k)
+        ]
 
     def score(
         self,
@@ -229,15 +333,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         metric: str = "ndcg@10",
     ) -> float:
         """Return the mean of a metric over the queries."""
-        data = _judged(X, y, qid)
-        return parse_metric(metric).mean(data, self.score_rows(data))
+        check_is_fitted(self, "model_")
+        data = as_trainable(X, y, qid, self.text_)
+        asked = parse_metric(metric)
+        values = measure(self.model_, [asked], data, self.kernel_, self.threads)
+        return mean(values[asked.spelled()])
 
     def save(self, path: str | Path) -> None:
         """Write the fitted ranker to one safetensors file, atomically."""
         check_is_fitted(self, "model_")
-        tensors = under("model", self.model_.tensors())
-        tensors |= under("history", pack_history(self.history_))
-        write_tensors(Path(path), tensors, self.description_)
+        write_ranker(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path, *, kernel: str | Kernel = "auto", threads: int = 1) -> Self:
@@ -246,96 +351,34 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         Its parts come back as specs; only the model is made, by the plugin of its name that is
         installed here.
         """
-        tensors, description = read_tensors(Path(path))
-        try:
-            if description["format"] != FORMAT:
-                raise ModelFileError(
-                    f"{path} has format {description['format']}, and this version of ranking "
-                    f"reads format {FORMAT}; update ranking."
-                )
-            parts = {kind: str(description["parts"][kind]["spec"]) for kind in PARTS}
-            made = description["parts"]["model"]
-            training = description["training"]
-            facts = (
-                str(training["stopped"]),
-                int(training["features"]),
-                int(training["seed"]),
-            )
-            history = unpack_history(section(tensors, "history"))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, ModelFileError):
-                raise
-            raise ModelFileError(f"{path} is damaged: its description lacks {error}.") from error
-        ranker = cls(**parts, kernel=kernel, threads=threads, seed=facts[2])
-        registry = get_registry()
-        try:
-            model = registry.create("model", parts["model"])
-        except PartError as error:
-            raise ModelFileError(
-                f"{path} needs model {parts['model']!r} of {made.get('distribution')} "
-                f"{made.get('version')}; install that package."
-            ) from error
-        model.restore(section(tensors, "model"))
-        ranker.model_ = model
-        for kind in ("loss", "regularizer", "solver"):
-            with contextlib.suppress(PartError):  # scoring does without them
-                setattr(ranker, f"{kind}_", registry.create(kind, parts[kind]))
-        ranker.kernel_ = get_kernel(kernel)
-        ranker.stopped_, ranker.n_features_in_ = facts[:2]
-        ranker.history_ = history
-        ranker.objective_ = float(history[-1]["objective"]) if history else float("nan")
-        ranker.n_iter_ = int(history[-1]["epoch"]) if history else 0
-        ranker.description_ = description
-        return ranker
-
-    def _describe(self, run: Run) -> dict[str, Any]:
-        registry = get_registry()
-        parts = {}
-        for kind in PARTS:
-            part = getattr(run, kind)
-            origin = {"distribution": type(part).__module__, "version": ""}
-            if part.name in registry.names(kind):
-                entry = registry.find(kind, part.name)
-                origin = {"distribution": entry.distribution, "version": entry.version}
-            parts[kind] = {"spec": part.spec(), **origin}
-        return {
-            "format": FORMAT,
-            "ranking": metadata.version("ranking"),
-            "parts": parts,
-            "kernel": {"name": run.kernel.name, "version": run.kernel.version},
-            "training": {
-                "rows": run.data.n_rows,
-                "queries": run.data.n_queries,
-                "features": run.data.n_features,
-                "seed": run.seed,
-                "stopped": run.stopped,
-            },
-        }
+        return read_ranker(cls, Path(path), kernel, threads)
 
 
-def _judged(X: Any, y: Any, qid: Any) -> Judged:
-    if isinstance(X, Judged):
-        if y is not None or qid is not None:
-            raise DataError("a Judged brings its own grades and queries; leave y and qid out.")
-        return X
-    if y is None or qid is None:
-        missing = "y (the grades)" if y is None else "qid (the query of each row)"
-        raise DataError(f"{missing} is not given; give both y and qid, or a Judged.")
-    return Judged(X, y, qid)
+def _made(kind: str, part: Any, contract: type[Any]) -> Any:
+    """Return a part from its spec, or the part that was given."""
+    made = get_registry().create(kind, part)
+    if not isinstance(made, contract):
+        raise PartError(f"{kind} is {made!r}, which is no {contract.__name__}.")
+    return made
 
 
 def _triple(valid: Any) -> tuple[Any, Any, Any]:
-    if isinstance(valid, Judged):
-        return valid, None, None
     if isinstance(valid, tuple) and len(valid) == 3:
         return valid
-    raise DataError("valid must be a Judged or a tuple (X, y, qid).")
+    if isinstance(valid, tuple | list):
+        raise DataError("valid must be of the kind of X, or a tuple (X, y, qid).")
+    return valid, None, None
 
 
-def _choose(model: Any, loss: Loss, regularizer: Regularizer, solver: Any) -> tuple[Any, Any]:
-    """Fill in "auto": the first model and solver, as registered, that fit the other parts."""
+def _choose(
+    model: Any, loss: Loss, regularizer: Regularizer, solver: Any, takes: str
+) -> tuple[Any, Any]:
+    """Fill in "auto": the first model and solver, as registered, that fit the rest."""
     registry = get_registry()
-    models = registry.names("model") if model == "auto" else [model]
+    models = [model]
+    if model == "auto":
+        named = registry.names("model")
+        models = [name for name in named if registry.find("model", name).load().takes == takes]
     solvers = registry.names("solver") if solver == "auto" else [solver]
     if len(models) == len(solvers) == 1:
         return models[0], solvers[0]

@@ -16,6 +16,7 @@ from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver, Task, Turn
 from ranking.data.judged import Judged
+from ranking.data.matching import Matching
 from ranking.errors import CombinationError, DivergenceError, PartError
 from ranking.files import Tensors
 from ranking.kernels.kernel import Kernel
@@ -74,7 +75,7 @@ class Run:
 
     Attributes
     ----------
-    valid : Judged or None
+    valid : Judged, Matching or None
         Validation data, for observers.
     history : list of dict
         See `History`.
@@ -86,11 +87,11 @@ class Run:
     loss: Loss
     regularizer: Regularizer
     solver: Solver
-    data: Judged
+    data: Judged | Matching
     kernel: Kernel
     threads: int = 1
     seed: int = 0
-    valid: Judged | None = None
+    valid: Judged | Matching | None = None
     observers: Sequence[Observer] = ()
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
@@ -136,8 +137,7 @@ class Run:
         )
         try:
             for turn in self.solver.turns(task):
-                self._turn = turn
-                self._record(turn)
+                self.record(turn)
                 asked = [observer.name for observer in self.observers if observer.turn(self, turn)]
                 if turn.converged:
                     self.stopped = "converged"
@@ -154,8 +154,10 @@ class Run:
             for observer in self.observers:
                 observer.finish(self)
 
-    def _record(self, turn: Turn) -> None:
-        self.history.append({"epoch": turn.epoch, "objective": turn.objective})
+    def record(self, turn: Turn) -> None:
+        """Take note of an epoch; one that left the finite numbers ends the run."""
+        self._turn = turn
+        self.history.append({"epoch": turn.epoch, "objective": turn.objective, **turn.measures})
         if not math.isfinite(turn.objective):
             raise DivergenceError(
                 f"the objective is {turn.objective} after epoch {turn.epoch}; the largest "
@@ -189,6 +191,7 @@ class Run:
         return section(snapshot.tensors, "solver")
 
 
-def _largest(data: Judged) -> float:
-    values = data.features if isinstance(data.features, np.ndarray) else data.features.data
-    return float(np.abs(values).max(initial=0.0))
+def _largest(data: Judged | Matching) -> float:
+    sides = (data.features,) if isinstance(data, Judged) else (data.query_rows, data.document_rows)
+    values = (side if isinstance(side, np.ndarray) else side.data for side in sides)
+    return max(float(np.abs(side).max(initial=0.0)) for side in values)

@@ -8,8 +8,10 @@ from typing import Any
 
 from ranking.contracts.metric import Metric
 from ranking.contracts.recipe import Search
-from ranking.data.judged import Judged
+from ranking.evaluation.measure import measure
 from ranking.files import Tensors
+from ranking.inputs import Trainable
+from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
 from ranking.ranker import Ranker
 from ranking.run import Run, Snapshot, pack_history, section, under, unpack_history
@@ -58,8 +60,8 @@ class Progress:
 def fit_path(
     ranker: Ranker,
     search: Search,
-    data: Judged,
-    valid: Judged,
+    data: Trainable,
+    valid: Trainable,
     *,
     progress: Progress | None = None,
     resume: Snapshot | None = None,
@@ -93,7 +95,8 @@ def fit_path(
                 ranker.adopt(run)
             raise
         resume = None
-        measured = metric.mean(valid, run.model.scores(valid, run.kernel, run.threads))
+        values = measure(run.model, [metric], valid, run.kernel, run.threads)
+        measured = mean(values[metric.spelled()])
         progress.trials.append(
             {
                 search.parameter: value,
@@ -111,7 +114,7 @@ def fit_path(
     return progress
 
 
-def _adopt_best(ranker: Ranker, search: Search, progress: Progress, data: Judged) -> None:
+def _adopt_best(ranker: Ranker, search: Search, progress: Progress, data: Trainable) -> None:
     """Fit the ranker as the best trial was; its run may have ended in another process."""
     trial = progress.trials[progress.best]
     run = ranker.prepare(data, start=progress.best_tensors)

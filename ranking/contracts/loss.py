@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import EntryPenalty
+from ranking.kernels.contract import PairForm
 
 if TYPE_CHECKING:
     from ranking.data.judged import Judged
@@ -38,6 +39,9 @@ class PairLoss(Protocol):
 
     AUC is WARP with one trial and a constant weight, so these four calls hold them all.
     """
+
+    form: PairForm | None
+    """The loss whose slope kernels inline, or None: then it is asked by batches, in Python."""
 
     trials: int
     """How many negatives are drawn at most in search of one that violates the margin."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from ranking.contracts.part import Part
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
+    from ranking.data.matching import Matching
     from ranking.kernels.kernel import Kernel
 
 Tensors = dict[str, NDArray[Any]]
@@ -35,12 +36,15 @@ class Model(Part, ABC):
     form: ClassVar[Literal["vector", "matrix", "factors"]] = "vector"
 
     @abstractmethod
-    def start(self, data: Judged, seed: int) -> None:
+    def start(self, data: Any, seed: int) -> None:
         """Size the parameters for these data and give them their first values."""
 
     @abstractmethod
-    def scores(self, data: Judged, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
-        """Return one score a row, higher is better."""
+    def scores(self, data: Any, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
+        """Return scores, higher is better.
+
+        For `Judged`, one a row. For `Matching`, a row a query and a column a document.
+        """
 
     @abstractmethod
     def tensors(self) -> Tensors:
@@ -50,7 +54,30 @@ class Model(Part, ABC):
     def restore(self, tensors: Tensors) -> None:
         """Take back what `tensors` returned, refusing what cannot be right."""
 
+    def widen(self, data: Any) -> None:
+        """Give parameters to features that are new in these data, for models that can grow."""
+
     @property
     @abstractmethod
     def density(self) -> float:
         """The share of parameters that are not zero."""
+
+
+@dataclasses.dataclass
+class MatchingModel(Model):
+    """A model that scores queries against documents."""
+
+    takes: ClassVar[Literal["judged", "matching"]] = "matching"
+
+    @abstractmethod
+    def scorer(
+        self, data: Matching, kernel: Kernel, threads: int = 1
+    ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+        """Return a function from positions of queries to their scores, a row a query.
+
+        What is the same for all queries is done once; nobody needs all scores at a time.
+        """
+
+    def scores(self, data: Matching, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
+        """Return the scores of all queries and documents."""
+        return self.scorer(data, kernel, threads)(np.arange(data.n_queries))

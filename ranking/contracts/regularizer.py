@@ -13,6 +13,7 @@ from ranking.contracts.part import Part
 
 Granularity = Literal["entry", "row", "matrix"]
 Array = NDArray[np.float64]
+Ids = NDArray[np.int64] | NDArray[np.str_]
 
 
 class EntryPenalty(NamedTuple):
@@ -20,6 +21,26 @@ class EntryPenalty(NamedTuple):
 
     l1: float
     l2: float
+
+
+class GroupPenalty(NamedTuple):
+    """``strength * sum over groups of weight * norm``, for groups of rows or columns of a matrix.
+
+    Attributes
+    ----------
+    strength : float
+    columns : bool
+        Whether the groups are of columns, the document features, and not of rows.
+    groups : int64 array
+        The group of each row, or column, from 0.
+    weights : float64 array
+        One a group.
+    """
+
+    strength: float
+    columns: bool
+    groups: NDArray[np.int64]
+    weights: Array
 
 
 @dataclasses.dataclass
@@ -59,3 +80,22 @@ class Regularizer(Part, ABC):
     def entry_penalty(self) -> EntryPenalty | None:
         """Return the penalty in the form that kernels inline, or None if it has another form."""
         return None
+
+    def group_penalty(self, rows: Ids, columns: Ids) -> GroupPenalty | None:
+        """Return the penalty of a matrix by groups in the form that kernels inline, or None.
+
+        Parameters
+        ----------
+        rows, columns : int64 or str arrays
+            The ids of the features that its rows and columns are for.
+        """
+        return None
+
+    @property
+    def wanted_density(self) -> float | None:
+        """The density for which the solver is to find the strength, if that is what is asked."""
+        return None
+
+    def settle(self, strength: float) -> None:
+        """Take the strength that was found for `wanted_density`."""
+        raise NotImplementedError

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import Loss
@@ -17,9 +16,10 @@ from ranking.contracts.regularizer import Regularizer
 
 if TYPE_CHECKING:
     from ranking.data.judged import Judged
+    from ranking.data.matching import Matching
     from ranking.kernels.kernel import Kernel
 
-State = dict[str, NDArray[np.float64]]
+State = dict[str, NDArray[Any]]
 
 
 class Verdict(NamedTuple):
@@ -48,7 +48,7 @@ class Task:
     model: Model
     loss: Loss
     regularizer: Regularizer
-    data: Judged
+    data: Judged | Matching
     kernel: Kernel
     threads: int = 1
     seed: int = 0
@@ -69,12 +69,25 @@ class Turn:
         True in the last turn of a solver that met its own stopping rule.
     state : function that returns a dict of arrays
         Enough to resume bit for bit after this turn; to be asked before the next.
+    measures : mapping
+        What else there is to tell about the epoch, by name, for the history.
     """
 
     epoch: int
     objective: float
     converged: bool
     state: Callable[[], State]
+    measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Stream(Protocol):
+    """A training without an end, fed part by part."""
+
+    def feed(self, data: Any) -> None:
+        """Go on with other data, whose features may be new."""
+
+    def take(self, tuples: NDArray[Any] | None, draws: int | None) -> Turn:
+        """Take these tuples' steps, or those of as many that are drawn."""
 
 
 @dataclasses.dataclass
@@ -91,3 +104,15 @@ class Solver(Part, ABC):
     @abstractmethod
     def turns(self, task: Task) -> Iterator[Turn]:
         """Yield one turn per epoch; whoever iterates may stop at any turn."""
+
+    def stream(self, task: Task) -> Stream:
+        """Return a training that is fed part by part, for `Ranker.partial_fit`."""
+        from ranking.errors import CombinationError
+
+        raise CombinationError(
+            f"solver {self.name!r} needs all data at once, so there is no partial_fit; sgd has one."
+        )
+
+    def notes(self) -> dict[str, Any]:
+        """Return what the model file should tell about the last run, as JSON values."""
+        return {}

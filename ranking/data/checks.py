@@ -254,7 +254,7 @@ def first_repeat(groups: Ints, ids: Ids) -> tuple[int, int] | None:
     return None
 
 
-def take_columns(features: Any, have: Ints, want: Ints) -> Any:
+def take_columns(features: Any, have: Ids, want: Ids) -> Any:
     """Return the columns called `want` of features whose columns are called `have`."""
     if np.array_equal(have, want):
         return features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from typing import Any, NamedTuple
 
@@ -10,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.checks import Ids, Ints, as_features, as_ids, refuse_infinite
+from ranking.data.checks import (
+    Ids,
+    Ints,
+    as_features,
+    as_ids,
+    frozen_any,
+    refuse_infinite,
+)
 from ranking.data.matches import Matches, as_unique_ids
 from ranking.errors import DataError, DataWarning
 
@@ -124,6 +132,16 @@ class Matching(Matches):
         """The number of features of a document."""
         return self.document_feature_ids.size
 
+    @functools.cached_property
+    def query_rows(self) -> Any:
+        """The features of the queries as a csr_array, also where they are dense or indicators."""
+        return _as_rows(self.queries, self.n_queries)
+
+    @functools.cached_property
+    def document_rows(self) -> Any:
+        """The features of the documents as a csr_array."""
+        return _as_rows(self.documents, self.n_documents)
+
     def _selected(self, chosen: Ints) -> dict[str, Any]:
         if self.queries is not None:
             return {"queries": self.queries[chosen]}
@@ -215,6 +233,13 @@ class Matching(Matches):
             f"Matching({self.n_queries} queries x {self.n_documents} documents, "
             f"{described(self)}, features {self.n_query_features} x {self.n_document_features})"
         )
+
+
+def _as_rows(features: Any, n_objects: int) -> Any:
+    if features is None:
+        parts = (np.ones(n_objects, np.float32), np.arange(n_objects), np.arange(n_objects + 1))
+        return frozen_any(sparse.csr_array(parts, shape=(n_objects, n_objects)))
+    return features if sparse.issparse(features) else frozen_any(sparse.csr_array(features))
 
 
 def described(data: Matches) -> str:

@@ -344,6 +344,38 @@ class BilinearWeights:
             "clock": self.clock.copy(),
         }
 
+    def grown(self, weights: sp.csr_array) -> BilinearWeights:
+        """Return W with more rows and columns at its ends, and these weights in the new places.
+
+        A row that is new begins at the present; what else there is goes on as it was.
+        """
+        if self.groups.size:
+            raise ValueError("a group penalty weighs groups by their size, so W cannot grow.")
+        state = self.state()
+        old = sp.csr_array((state["values"], state["indices"], state["indptr"]), shape=self.shape)
+        kept, given = old.tocoo(), weights.tocoo()
+        rows, columns = given.coords
+        new = (rows >= self.shape[0]) | (columns >= self.shape[1])
+        rows, columns, added = rows[new], columns[new], given.data[new].astype(np.float64)
+        scale, threshold = self.clock[Clock.SCALE], self.clock[Clock.THRESHOLD]
+        fresh = np.tile([scale, threshold, 0.0], (weights.shape[0] - self.shape[0], 1))
+        row_state = np.concatenate((state["row_state"], fresh))
+        k = scale / row_state[rows, 0]
+        s = (threshold - row_state[rows, 1]) * row_state[rows, 0]
+        stored = added / k + np.copysign(s, added)
+        joined = sp.coo_array(
+            (
+                np.concatenate((kept.data, stored.astype(self.dtype))),
+                (
+                    np.concatenate((kept.coords[0], rows)),
+                    np.concatenate((kept.coords[1], columns)),
+                ),
+            ),
+            shape=weights.shape,
+        ).tocsr()
+        state |= {"indptr": joined.indptr, "indices": joined.indices, "values": joined.data}
+        return self.restore(self.kernel, weights.shape[1], {**state, "row_state": row_state})
+
     @classmethod
     def restore(cls, kernel: Kernel, n_columns: int, state: dict[str, NDArray[Any]]) -> Self:
         """Return W as it was when `state` was asked."""

@@ -47,7 +47,7 @@ def evaluate(
         ``data.query_ids``; NaN marks a skipped query.
     """
     ranked = {m.spelled(): m.measure() for m in metrics if isinstance(m, RankedMetric)}
-    lists = _Lists(
+    lists = Lists(
         query_ids=data.query_ids,
         group_ptr=data.group_ptr,
         grades=data.grades,
@@ -56,13 +56,23 @@ def evaluate(
         unfound_grades=np.empty(0),
         id_ranks=lambda rows: data.doc_ranks[rows],
     )
-    values = _measured(ranked, lists, get_kernel(kernel), threads) if ranked else {}
+    values = measured(ranked, lists, get_kernel(kernel), threads) if ranked else {}
     return {
         m.spelled(): values[m.spelled()]
         if isinstance(m, RankedMetric)
         else m.per_query(data, scores)
         for m in metrics
     }
+
+
+def ranked_measures(metrics: Sequence[Metric], what: str) -> dict[str, Measure]:
+    """Return what metrics of ranked lists ask of the kernel; others are refused."""
+    for metric in metrics:
+        if not isinstance(metric, RankedMetric):
+            raise PartError(
+                f"metric {metric.name!r} measures judged data, not {what}; leave it out."
+            )
+    return {m.spelled(): m.measure() for m in metrics if isinstance(m, RankedMetric)}
 
 
 def evaluate_run(
@@ -80,13 +90,8 @@ def evaluate_run(
 
     Parameters and what is returned are those of `evaluate`; the order is that of ``run.query_ids``.
     """
-    for metric in metrics:
-        if not isinstance(metric, RankedMetric):
-            raise PartError(
-                f"metric {metric.name!r} measures judged data, not runs; leave it out, or "
-                "evaluate a model."
-            )
-    lists = _Lists(
+    measures = ranked_measures(metrics, "runs")
+    lists = Lists(
         query_ids=run.query_ids,
         group_ptr=run.group_ptr,
         grades=np.nan_to_num(run.grades, nan=0.0),
@@ -98,8 +103,7 @@ def evaluate_run(
             run.document_ids[rows].astype(np.str_), return_inverse=True
         )[1].astype(np.int64),
     )
-    ranked = {m.spelled(): m.measure() for m in metrics if isinstance(m, RankedMetric)}
-    values = _measured(ranked, lists, get_kernel(kernel), threads)
+    values = measured(measures, lists, get_kernel(kernel), threads)
     for column in values.values():
         column[run.missing] = np.nan
     return values
@@ -112,7 +116,7 @@ def mean(values: Floats) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Lists:
+class Lists:
     """Ranked lists before gains and discounts; `id_ranks` orders the document ids of rows."""
 
     query_ids: Ids
@@ -139,7 +143,8 @@ def _checked(data: Judged, scores: Floats) -> Floats:
     return values
 
 
-def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threads: int) -> Values:
+def measured(measures: dict[str, Measure], lists: Lists, kernel: Kernel, threads: int) -> Values:
+    """Sort the lists as the measures need it, and compute them."""
     gains = ["exp2"] if any(m.gain == "exp2" for m in measures.values()) else []
     discounts = sorted({m.discount for m in measures.values() if m.discount})
     sizes = np.diff(lists.group_ptr) + np.diff(lists.unfound_ptr)
@@ -179,7 +184,7 @@ def _measured(measures: dict[str, Measure], lists: _Lists, kernel: Kernel, threa
 
 
 def _rank(
-    lists: _Lists, precision: str, by_id: bool, kernel: Kernel, threads: int
+    lists: Lists, precision: str, by_id: bool, kernel: Kernel, threads: int
 ) -> tuple[Ints, NDArray[np.uint8]]:
     with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
         scores = np.ascontiguousarray(lists.scores, dtype=precision)
@@ -214,7 +219,7 @@ def _gains(words: list[str], grades: Floats) -> Floats:
     return np.array(tables).reshape(len(words), grades.size)
 
 
-def _refuse_overflow(lists: _Lists, gain: str) -> None:
+def _refuse_overflow(lists: Lists, gain: str) -> None:
     """Refuse grades whose gains add up to more than float64 holds."""
     tops = (lists.grades.max(initial=0.0), lists.unfound_grades.max(initial=0.0))
     if max(tops) <= 900.0:  # then even 2**grade times the longest list does not

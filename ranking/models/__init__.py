@@ -8,4 +8,12 @@ def ranking_models() -> dict[str, Lazy]:
     """Return the models of this distribution."""
     return {
         "linear": Lazy("ranking.models.linear:Linear", help="One weight a feature: w . x."),
+        "bilinear": Lazy(
+            "ranking.models.bilinear:Bilinear",
+            help="One weight a pair of features: q' W d, W sparse.",
+        ),
+        "diagonal": Lazy(
+            "ranking.models.bilinear:Diagonal",
+            help="One weight a feature that queries and documents share: q' W d, W diagonal.",
+        ),
     }

@@ -11,4 +11,20 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.domination:Domination",
             help="Each item against all that it must outrank: log(1 + sum exp).",
         ),
+        "hinge": Lazy(
+            "ranking_plugins.losses.pairs:Hinge",
+            help="max(0, 1 - z), z being how much better the better document is scored.",
+        ),
+        "squared-hinge": Lazy(
+            "ranking_plugins.losses.pairs:SquaredHinge", help="max(0, 1 - z)^2 of the margin z."
+        ),
+        "logistic": Lazy(
+            "ranking_plugins.losses.pairs:Logistic", help="log(1 + exp(-z)) of the margin z."
+        ),
+        "bpr": Lazy("ranking_plugins.losses.pairs:BPR", help="The logistic loss by another name."),
+        "auc": Lazy("ranking_plugins.losses.pairs:AUC", help="The hinge by another name."),
+        "warp": Lazy(
+            "ranking_plugins.losses.pairs:WARP",
+            help="The hinge, weighted by the rank that sampling estimates: the top of the list.",
+        ),
     }

@@ -10,6 +10,8 @@ import numpy as np
 from ranking.contracts.observer import Observer
 from ranking.contracts.solver import Turn
 from ranking.errors import DataError, PartError
+from ranking.evaluation.measure import measure
+from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
 from ranking.run import Run
 
@@ -54,8 +56,8 @@ class EarlyStopping(Observer):
     def turn(self, run: Run, turn: Turn) -> bool:
         """Measure, keep the best, and say whether to stop."""
         assert run.valid is not None
-        scores = run.model.scores(run.valid, run.kernel, run.threads)
-        value = self._metric.mean(run.valid, scores)
+        values = measure(run.model, [self._metric], run.valid, run.kernel, run.threads)
+        value = mean(values[self._metric.spelled()])
         if np.isnan(value):
             raise DataError(
                 f"{self._metric.spelled()} skips every query of the validation data; "

@@ -11,4 +11,8 @@ def ranking_solvers() -> dict[str, Lazy]:
             "ranking_plugins.solvers.coordinate:Coordinate",
             help="Coordinate descent: one guaranteed step along each feature in turn.",
         ),
+        "sgd": Lazy(
+            "ranking_plugins.solvers.sgd:SGD",
+            help="Stochastic gradient descent on drawn tuples: query, match, no match.",
+        ),
     }

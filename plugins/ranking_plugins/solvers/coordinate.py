@@ -14,6 +14,7 @@ from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
+from ranking.data.judged import Judged
 from ranking.errors import CombinationError, PartError
 from ranking.models.linear import Linear
 
@@ -86,7 +87,7 @@ class Coordinate(Solver):
             )
         model = cast(Linear, task.model)
         problem = cast(CoordinateLoss, task.loss).coordinate_problem(
-            task.data, model.weights, task.kernel, task.threads, self.curvature
+            cast(Judged, task.data), model.weights, task.kernel, task.threads, self.curvature
         )
         columns = np.arange(model.weights.size)
         done = 0

@@ -1,0 +1,123 @@
+"""Losses of a margin z = f(q, d+) - f(q, d-): how much better the better document is scored."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.loss import Array, Face, Loss
+from ranking.errors import PartError
+from ranking.kernels.contract import PairForm
+
+
+@dataclasses.dataclass
+class Hinge(Loss):
+    """``max(0, 1 - z)``: nothing to learn from a margin of 1 or more."""
+
+    name: ClassVar[str] = "hinge"
+    faces: ClassVar[frozenset[Face]] = frozenset({"pair"})
+    form: ClassVar[PairForm | None] = PairForm.HINGE
+
+    @property
+    def trials(self) -> int:
+        """One negative, whatever its margin."""
+        return 1
+
+    def pair_value(self, margin: Array) -> Array:
+        """Return max(0, 1 - z)."""
+        return np.maximum(0.0, 1.0 - margin)
+
+    def pair_slope(self, margin: Array) -> Array:
+        """Return -1 below a margin of 1, else 0."""
+        return np.where(margin < 1.0, -1.0, 0.0)
+
+    def rank_weight(self, rank: NDArray[np.int64]) -> Array:
+        """Return 1: a violation counts the same at every rank."""
+        return np.ones(rank.shape)
+
+
+@dataclasses.dataclass
+class AUC(Hinge):
+    """The hinge under the name that recommenders know: it counts wrong pairs, wherever they are."""
+
+    name: ClassVar[str] = "auc"
+
+
+@dataclasses.dataclass
+class SquaredHinge(Hinge):
+    """``max(0, 1 - z)**2``."""
+
+    name: ClassVar[str] = "squared-hinge"
+    form: ClassVar[PairForm | None] = PairForm.SQUARED_HINGE
+
+    def pair_value(self, margin: Array) -> Array:
+        """Return max(0, 1 - z)**2."""
+        return np.maximum(0.0, 1.0 - margin) ** 2
+
+    def pair_slope(self, margin: Array) -> Array:
+        """Return -2 (1 - z) below a margin of 1, else 0."""
+        return -2.0 * np.maximum(0.0, 1.0 - margin)
+
+
+@dataclasses.dataclass
+class Logistic(Hinge):
+    """``log(1 + exp(-z))``."""
+
+    name: ClassVar[str] = "logistic"
+    form: ClassVar[PairForm | None] = PairForm.LOGISTIC
+
+    def pair_value(self, margin: Array) -> Array:
+        """Return log(1 + exp(-z))."""
+        return np.logaddexp(0.0, -margin)
+
+    def pair_slope(self, margin: Array) -> Array:
+        """Return -1 / (1 + exp(z))."""
+        return -np.exp(-np.logaddexp(0.0, margin))
+
+
+@dataclasses.dataclass
+class BPR(Logistic):
+    """Bayesian personalised ranking: the logistic loss of a pair, under its other name."""
+
+    name: ClassVar[str] = "bpr"
+
+
+@dataclasses.dataclass
+class WARP(Hinge):
+    """The hinge, weighted by the estimated rank of the positive (Weston and Blitzer, 2012).
+
+    Negatives are drawn until one violates the margin. Found at the N-th, the positive's rank is
+    about r = (documents - 1) // N, and the violation counts L(r) = 1 + 1/2 + ... + 1/r.
+
+    Parameters
+    ----------
+    max_trials : int
+        How many are drawn at most; if none violates the margin, nothing is learnt.
+    """
+
+    name: ClassVar[str] = "warp"
+
+    max_trials: int = 10
+
+    def __post_init__(self) -> None:
+        """Check the parameter."""
+        given: object = self.max_trials
+        if not isinstance(given, numbers.Integral) or not 2 <= int(given) <= 10_000:
+            raise PartError(
+                f"warp has max_trials={given!r}; it must be a whole number from 2 to 10000."
+            )
+
+    @property
+    def trials(self) -> int:
+        """The number of negatives at most."""
+        return self.max_trials
+
+    def rank_weight(self, rank: NDArray[np.int64]) -> Array:
+        """Return the sum of 1/i up to the rank."""
+        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, rank.max(initial=0) + 1))))
+        weights: Array = harmonic[rank]
+        return weights

@@ -1,0 +1,112 @@
+"""Group lasso: whole rows, columns or given groups of features live or die together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.regularizer import Array, Granularity, GroupPenalty, Ids, Regularizer
+from ranking.errors import PartError
+from ranking_plugins.regularizers.strength import check_strength
+
+
+@dataclasses.dataclass
+class GroupL1(Regularizer):
+    """Penalty ``strength * sum_g sqrt(n_g) ||W_g||``, n_g being the entries of group g.
+
+    Parameters
+    ----------
+    strength : float
+        Larger values leave fewer groups.
+    by : {"rows", "columns"}
+        Whether a group is of query features (rows of W) or of document features (columns).
+    groups : mapping or path, optional
+        The group of each feature, by its id; a file has ``feature<TAB>group`` in each line.
+        Features that are not named are groups of their own. By default all are.
+    """
+
+    name: ClassVar[str] = "group-l1"
+    granularity: ClassVar[Granularity] = "row"
+
+    strength: float = 0.001
+    by: str = "rows"
+    groups: Mapping[Any, Any] | str | Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        check_strength(self.name, self.strength)
+        if self.by not in ("rows", "columns"):
+            raise PartError(f"group-l1 has by={self.by!r}; it must be rows or columns.")
+        self._codes: NDArray[np.int64] | None = None
+
+    def group_penalty(self, rows: Ids, columns: Ids) -> GroupPenalty:
+        """Return the groups of the features that have one in common, and of the others."""
+        by_column = self.by == "columns"
+        ids, across = (columns, rows.size) if by_column else (rows, columns.size)
+        self._codes = self._coded(ids)
+        sizes = np.bincount(self._codes) * float(across)
+        return GroupPenalty(self.strength, by_column, self._codes, np.sqrt(sizes))
+
+    def _coded(self, ids: Ids) -> NDArray[np.int64]:
+        if self.groups is None:
+            return np.arange(ids.size)
+        named = self.groups
+        if not isinstance(named, Mapping):
+            named = _read(Path(named))
+        by_text = {str(feature): f"group {group}" for feature, group in named.items()}
+        labels = [by_text.get(str(one), f"feature {one}") for one in ids.tolist()]
+        if not any(label.startswith("group ") for label in labels):
+            raise PartError(
+                f"group-l1: none of the {len(by_text)} features in groups is in the data, where "
+                f"they are called like {ids[0]!s}; name them alike."
+            )
+        return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+    def penalty(self, parameters: Array) -> float:
+        """Return strength * sum_g sqrt(n_g) ||W_g||."""
+        norms, sizes = self._norms(parameters)
+        return self.strength * float((np.sqrt(sizes) * norms).sum())
+
+    def prox(self, parameters: Array, step: float) -> Array:
+        """Return every group scaled so that its norm is smaller by step * strength * sqrt(n_g)."""
+        norms, sizes = self._norms(parameters)
+        due = step * self.strength * np.sqrt(sizes)
+        left = np.where(norms > due, (norms - due) / np.where(norms > 0.0, norms, 1.0), 0.0)
+        scale = left[self._codes_for(parameters)]
+        return parameters * (scale if self.by == "columns" else scale[:, None])
+
+    def _norms(self, parameters: Array) -> tuple[Array, Array]:
+        """Return the norm of each group, and its number of entries."""
+        codes = self._codes_for(parameters)
+        axis = 0 if self.by == "columns" else 1
+        squares = np.asarray((parameters * parameters).sum(axis=axis), dtype=np.float64)
+        norms: Array = np.sqrt(np.bincount(codes, weights=squares))
+        sizes: Array = np.bincount(codes).astype(np.float64) * parameters.shape[axis]
+        return norms, sizes
+
+    def _codes_for(self, parameters: Array) -> NDArray[np.int64]:
+        features = parameters.shape[1 if self.by == "columns" else 0]
+        if self._codes is not None and self._codes.size == features:
+            return self._codes
+        if self.groups is not None:
+            raise PartError("group-l1 knows its groups only after group_penalty has told it them.")
+        return np.arange(features)
+
+
+def _read(path: Path) -> dict[str, str]:
+    groups = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PartError(f"group-l1 cannot read groups={path}: {error}.") from error
+    for number, line in enumerate(lines, start=1):
+        words = line.split("\t")
+        if len(words) != 2:
+            raise PartError(f"{path}, line {number}: write feature<TAB>group, not {line[:40]!r}.")
+        groups[words[0]] = words[1]
+    return groups

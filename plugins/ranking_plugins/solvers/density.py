@@ -1,0 +1,90 @@
+"""Finding the strength of L1 that leaves a wanted share of the weights.
+
+The density falls as the strength grows, nearly as a power of it. So two pilot trainings are
+enough: the first at the strength that would keep the wanted share of the first gradient, the
+second at what the first suggests. The training itself then takes the strength at which the line
+through both, in logarithms, meets the wanted density.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from ranking.contracts.solver import Task
+from ranking.data.matching import Matching
+from ranking.data.tuples import match_lists
+from ranking.kernels.bilinear import BilinearWeights
+from ranking.models.bilinear import Bilinear
+
+SAMPLE = 1000
+"""Tuples from which the first guess is made."""
+
+CLOSE = 0.02
+"""A pilot whose density is within this share of the wanted one needs no other."""
+
+logger = logging.getLogger(__name__)
+
+
+class Trial(NamedTuple):
+    """A strength, and the density that it gave."""
+
+    strength: float
+    density: float
+
+
+def find_strength(task: Task, pilot: Callable[[float], float]) -> list[Trial]:
+    """Settle the regularizer of a task on the strength for its wanted density.
+
+    Parameters
+    ----------
+    task : Task
+    pilot : function
+        Trains with a strength and returns the density; called twice at most.
+    """
+    wanted = task.regularizer.wanted_density
+    assert wanted is not None
+    trials: list[Trial] = []
+    strength = first_guess(task, wanted)
+    for _ in range(2):
+        trials.append(Trial(strength, pilot(strength)))
+        logger.info("strength %g left a share of %g of the weights", *trials[-1])
+        if abs(trials[-1].density - wanted) <= CLOSE * wanted:
+            break
+        strength = next_guess(trials, wanted)
+    task.regularizer.set_params(density=wanted)
+    task.regularizer.settle(strength)
+    return trials
+
+
+def first_guess(task: Task, density: float) -> float:
+    """Return the size that the wanted share of a sampled mean gradient exceeds."""
+    model, data = cast(Bilinear, task.model), cast(Matching, task.data)
+    tuples = task.kernel.draw_tuples(match_lists(data), task.seed, 0, SAMPLE)
+    zero = model.weights * 0
+    zero.eliminate_zeros()
+    gradient = BilinearWeights(task.kernel, zero)
+    gradient.update(
+        model.objects(data), tuples, np.full(SAMPLE, -1.0), np.full(SAMPLE, 1.0 / SAMPLE)
+    )
+    sizes = np.abs(gradient.weights().data)
+    kept = min(int(density * gradient.shape[0] * gradient.shape[1]), sizes.size - 1)
+    return float(np.partition(sizes, -1 - kept)[-1 - kept])
+
+
+def next_guess(trials: list[Trial], density: float) -> float:
+    """Return where the line through the last trials, in logarithms, meets the wanted density."""
+    (strength, got) = trials[-1]
+    got = max(got, 1e-12)
+    power = 1.0
+    if len(trials) > 1:
+        before = max(trials[-2].density, 1e-12)
+        across = math.log(strength / trials[-2].strength)
+        if across and before != got:
+            power = min(max(-math.log(got / before) / across, 0.25), 4.0)
+    factor = (got / density) ** (1.0 / power)
+    return strength * float(min(max(factor, 1e-3), 1e3))

@@ -1,0 +1,55 @@
+"""From who matches whom to what can be drawn: a query, a document of its, and one that is not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ranking.data.matches import Matches
+from ranking.errors import DataError
+from ranking.kernels.bilinear import MatchLists
+
+
+def match_lists(data: Matches) -> MatchLists:
+    """Return the lists of relevant documents, by class or by query.
+
+    A query without a relevant document, or without any other, is never drawn.
+    """
+    n_queries = data.n_queries
+    itself = np.full(n_queries, -1) if data.itself is None else np.array(data.itself)
+    if data.labels is not None:
+        list_of = np.array(data.labels[0])
+        members, list_ptr = data._members
+        if data.itself is not None:
+            # An object of another class is not in the list, and so needs no passing over.
+            itself[data.labels[1][data.itself] != list_of] = -1
+    else:
+        list_of = np.arange(n_queries)
+        above = data.relevance.data > 0
+        members = data.relevance.indices[above]
+        list_ptr = np.concatenate(([0], np.cumsum(above)))[data.relevance.indptr]
+        if data.itself is not None:
+            own = np.unique(
+                np.concatenate(
+                    (
+                        np.repeat(list_of, np.diff(list_ptr)) * data.n_documents + members,
+                        list_of * data.n_documents + data.itself,
+                    )
+                )
+            )
+            members = own % data.n_documents
+            list_ptr = np.searchsorted(own // data.n_documents, np.arange(n_queries + 1))
+    size = np.diff(list_ptr)[list_of]
+    drawn = np.flatnonzero((size - (itself >= 0) > 0) & (size < data.n_documents))
+    if not drawn.size:
+        raise DataError(
+            "no query has both a document that is relevant and one that is not; there is nothing "
+            "to learn from."
+        )
+    return MatchLists(
+        drawn,
+        list_of.astype(np.int64),
+        list_ptr.astype(np.int64),
+        members.astype(np.int64),
+        itself.astype(np.int64),
+        data.n_documents,
+    )

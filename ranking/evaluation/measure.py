@@ -1,0 +1,96 @@
+"""Metrics of a model: for judged rows, or for queries against all documents, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.metric import Metric
+from ranking.contracts.model import MatchingModel, Model
+from ranking.data.judged import Judged
+from ranking.data.matching import Matching
+from ranking.errors import DataError
+from ranking.kernels.kernel import Kernel
+from ranking.metrics.evaluate import Lists, Values, evaluate, measured, ranked_measures
+
+if TYPE_CHECKING:
+    from ranking.data.matches import Matches
+
+BLOCK = 1 << 21
+"""Scores that are held at a time."""
+
+
+def measure(
+    model: Model,
+    metrics: Sequence[Metric],
+    data: Judged | Matching,
+    kernel: Kernel,
+    threads: int = 1,
+) -> Values:
+    """Measure a model.
+
+    Of `Matching`, every query ranks all documents but itself; what nobody judged is not relevant.
+
+    Returns
+    -------
+    dict
+        The values of each metric by its spelled-out name, one a query in the order of
+        ``data.query_ids``; NaN marks a skipped query.
+    """
+    refuse_other_data(model, data)
+    if isinstance(data, Judged):
+        return evaluate(metrics, data, model.scores(data, kernel, threads), kernel, threads)
+    measures = ranked_measures(metrics, "queries against documents")
+    scorer = cast(MatchingModel, model).scorer(data, kernel, threads)
+    # NumPy compares code points, and UTF-8 keeps their order: the order of strcmp.
+    id_ranks = np.argsort(np.argsort(data.document_ids.astype(np.str_), kind="stable"))
+    parts: list[Values] = []
+    for chosen in query_blocks(data):
+        scores = scorer(chosen)
+        kept = np.ones(scores.shape, np.bool_)
+        if data.itself is not None:
+            kept[np.arange(chosen.size), data.itself[chosen]] = False
+        place = np.broadcast_to(id_ranks, scores.shape)[kept]
+        lists = Lists(
+            query_ids=data.query_ids[chosen],
+            group_ptr=np.concatenate(([0], np.cumsum(kept.sum(axis=1)))),
+            grades=grades(data, chosen)[kept],
+            scores=scores[kept],
+            unfound_ptr=np.zeros(chosen.size + 1, np.int64),
+            unfound_grades=np.empty(0),
+            id_ranks=place.__getitem__,
+        )
+        parts.append(measured(measures, lists, kernel, threads))
+    return {name: np.concatenate([part[name] for part in parts]) for name in measures}
+
+
+def query_blocks(data: Matches) -> list[NDArray[np.int64]]:
+    """Cut the queries into blocks whose scores are few enough to be held."""
+    size = max(BLOCK // data.n_documents, 1)
+    return np.array_split(np.arange(data.n_queries), -(-data.n_queries // size))
+
+
+def grades(data: Matches, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the grades of all documents for some queries, a row a query."""
+    if data.labels is not None:
+        same = data.labels[0][chosen][:, None] == data.labels[1][None, :]
+        same_class: NDArray[np.float64] = same.astype(np.float64)
+        return same_class
+    full: NDArray[np.float64] = data.relevance[chosen].toarray().astype(np.float64)
+    return full
+
+
+def refuse_other_data(model: Model, data: Judged | Matching) -> None:
+    """Refuse data of the kind that a model does not take."""
+    kind = "judged" if isinstance(data, Judged) else "matching"
+    if model.takes != kind:
+        wanted = {
+            "judged": "rows of features judged for a query (LETOR)",
+            "matching": "queries and documents with features or texts",
+        }
+        raise DataError(
+            f"model {model.name!r} scores {wanted[model.takes]}, and the data are {wanted[kind]}."
+        )

@@ -1,0 +1,127 @@
+"""What a ranker may be given, and what it makes of it: judged rows, or queries and documents."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ranking.data.checks import Ids
+from ranking.data.ids import pack_ids, unpack_ids
+from ranking.data.judged import Judged
+from ranking.data.matching import Matching
+from ranking.data.text.features import TextFeatures
+from ranking.data.texts import TextCollection
+from ranking.errors import DataError, ModelFileError, PartError
+from ranking.files import Tensors
+
+Trainable: TypeAlias = Judged | Matching
+
+DEFAULT_TEXT = "text"
+"""The features of texts if nobody says which."""
+
+
+def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainable:
+    """Return data that a model takes.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, Judged, Matching or TextCollection
+    y, qid : array-like
+        Grades and queries, for an array.
+    text : TextFeatures or None
+        Fitted; they describe the texts of a `TextCollection`.
+    """
+    if isinstance(X, Judged | Matching | TextCollection):
+        if y is not None or qid is not None:
+            raise DataError(
+                f"a {type(X).__name__} brings its own grades and queries; leave y and qid out."
+            )
+        if not isinstance(X, TextCollection):
+            return X
+        if text is None:
+            raise DataError(
+                "these are texts, and the model was trained on features that were not made from "
+                "texts; give a Matching with the same features."
+            )
+        return describe_texts(X, text)
+    if y is None or qid is None:
+        missing = "y (the grades)" if y is None else "qid (the query of each row)"
+        raise DataError(f"{missing} is not given; give both y and qid, or a Judged.")
+    return Judged(X, y, qid)
+
+
+def fit_text(X: Any, features: str | TextFeatures | None) -> TextFeatures | None:
+    """Return features fitted on the documents of a `TextCollection`; None for other data."""
+    if not isinstance(X, TextCollection):
+        if features is not None:
+            raise PartError(
+                f"features={features!s} describe texts, and the data are a {type(X).__name__}; "
+                "leave them out."
+            )
+        return None
+    made = TextFeatures.from_spec(
+        features.spec() if isinstance(features, TextFeatures) else features or DEFAULT_TEXT
+    )
+    return made.fit(X.document_texts)
+
+
+def describe_texts(texts: TextCollection, text: TextFeatures) -> Matching:
+    """Return the same matches with a feature a term."""
+    documents = text.transform(texts.document_texts)
+    same = texts.query_texts is texts.document_texts or texts.query_texts == texts.document_texts
+    queries = documents if same else text.transform(texts.query_texts)
+    names = np.array(text.feature_names)
+    return texts.with_features(
+        queries, documents, query_feature_ids=names, document_feature_ids=names
+    )
+
+
+class Documents(NamedTuple):
+    """The documents of a collection of texts, kept with a model so that it can search them."""
+
+    ids: Ids
+    rows: Any
+
+    @classmethod
+    def of(cls, data: Matching) -> Documents:
+        """Return the documents of these data."""
+        return cls(data.document_ids, data.document_rows)
+
+    def tensors(self) -> Tensors:
+        """Return named arrays for a model file."""
+        return {
+            **pack_ids("ids", self.ids),
+            "indptr": self.rows.indptr.astype(np.int64),
+            "indices": self.rows.indices.astype(np.int32),
+            "values": self.rows.data,
+        }
+
+    @classmethod
+    def restore(cls, tensors: Tensors, n_features: int) -> Documents:
+        """Take back what `tensors` returned, or raise `ModelFileError`."""
+        from scipy import sparse
+
+        ids = unpack_ids("ids", tensors)
+        try:
+            parts = (tensors["values"], tensors["indices"], tensors["indptr"])
+            rows = sparse.csr_array(parts, shape=(ids.size, n_features))
+            # The checks at the door of all data are also those for a file.
+            checked = Matching(rows, rows, labels=(ids, ids), query_ids=ids, document_ids=ids)
+        except (KeyError, ValueError, TypeError) as error:
+            raise ModelFileError(f"the documents in the file are damaged: {error}") from error
+        return cls(ids, checked.document_rows)
+
+    def asked(self, queries: Any, names: Ids, query_ids: Ids) -> Matching:
+        """Return these documents and some queries as data without matches."""
+        from scipy import sparse
+
+        return Matching(
+            queries,
+            self.rows,
+            sparse.csr_array((query_ids.size, self.ids.size)),
+            query_ids=query_ids,
+            document_ids=self.ids,
+            query_feature_ids=names,
+            document_feature_ids=names,
+        )

@@ -1,0 +1,241 @@
+"""Bilinear models: q' W d, where W_ij says how much query feature i likes document feature j."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ranking.contracts.model import MatchingModel, Tensors
+from ranking.data.checks import Ids, take_columns
+from ranking.data.ids import pack_ids, unpack_ids
+from ranking.errors import ModelFileError, PartError
+from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.kernels.contract import Floats, Ints
+
+if TYPE_CHECKING:
+    from ranking.data.matching import Matching
+    from ranking.kernels.kernel import Kernel
+
+DTYPES = ("float32", "float64")
+INITIAL = ("auto", "identity", "zero")
+
+
+def _no_ids() -> Ids:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclasses.dataclass
+class Bilinear(MatchingModel):
+    """Scores a query and a document by q' W d.
+
+    Parameters
+    ----------
+    initial : {"auto", "identity", "zero"}
+        W before training. The identity is 1 where a feature of queries and one of documents have
+        the same id, which makes the score the cosine of texts of unit length. "auto" is that if
+        they share any id, else zero.
+    dtype : {"float32", "float64"}
+        How W is kept.
+
+    Attributes
+    ----------
+    query_feature_ids, document_feature_ids : int64 or str arrays
+        The features of the rows and of the columns of W.
+    """
+
+    name: ClassVar[str] = "bilinear"
+    form: ClassVar[Any] = "matrix"
+    grows: ClassVar[bool] = True
+    """Whether entries may come into being that W does not begin with."""
+
+    initial: str = "auto"
+    dtype: str = "float32"
+
+    query_feature_ids: Ids = dataclasses.field(
+        init=False, repr=False, compare=False, default_factory=_no_ids
+    )
+    document_feature_ids: Ids = dataclasses.field(
+        init=False, repr=False, compare=False, default_factory=_no_ids
+    )
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.initial not in INITIAL:
+            raise PartError(
+                f"{self.name} has initial={self.initial!r}; it must be one of {', '.join(INITIAL)}."
+            )
+        if self.dtype not in DTYPES:
+            raise PartError(
+                f"{self.name} has dtype={self.dtype!r}; it must be {' or '.join(DTYPES)}."
+            )
+        self._weights = sp.csr_array((1, 1), dtype=self.dtype)
+        self._live: BilinearWeights | None = None
+        self._transposed = False
+
+    @property
+    def weights(self) -> sp.csr_array:
+        """W, a row a query feature and a column a document feature."""
+        if self._live is not None:
+            weights = self._live.weights()
+            self._weights = weights.T.tocsr() if self._transposed else weights
+            self._live = None
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: sp.csr_array) -> None:
+        self._weights, self._live = weights, None
+
+    def follow(self, live: BilinearWeights, transposed: bool = False) -> None:
+        """Take W from a training when it is next asked for, as it will then be."""
+        self._live, self._transposed = live, transposed
+
+    def start(self, data: Matching, seed: int) -> None:
+        """Size W for the features of these data."""
+        self.query_feature_ids = data.query_feature_ids.copy()
+        self.document_feature_ids = data.document_feature_ids.copy()
+        self.weights = self._initial(self.query_feature_ids, self.document_feature_ids)
+
+    def _initial(self, rows: Ids, columns: Ids) -> sp.csr_array:
+        shape = (rows.size, columns.size)
+        if self.initial == "zero" or rows.dtype.kind != columns.dtype.kind:
+            if self.initial == "identity":
+                raise PartError(
+                    f"{self.name} has initial=identity, but queries and documents share no "
+                    "feature id; name the features alike, or take initial=zero."
+                )
+            return sp.csr_array(shape, dtype=self.dtype)
+        shared, at_row, at_column = np.intersect1d(rows, columns, return_indices=True)
+        if not shared.size and self.initial == "identity":
+            raise PartError(
+                f"{self.name} has initial=identity, but queries and documents share no feature "
+                "id; name the features alike, or take initial=zero."
+            )
+        ones = np.ones(shared.size, self.dtype)
+        return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
+
+    def widen(self, data: Matching) -> None:
+        """Give W rows and columns for the features that are new in these data, at the end."""
+        rows = _joined(self.query_feature_ids, data.query_feature_ids)
+        columns = _joined(self.document_feature_ids, data.document_feature_ids)
+        old = self.weights
+        if (rows.size, columns.size) == old.shape:
+            return
+        fresh = sp.csr_array(self._initial(rows, columns).tocoo()).tocoo()
+        new = (fresh.coords[0] >= old.shape[0]) | (fresh.coords[1] >= old.shape[1])
+        kept = old.tocoo()
+        parts = (
+            np.concatenate((kept.data, fresh.data[new])),
+            (
+                np.concatenate((kept.coords[0], fresh.coords[0][new])),
+                np.concatenate((kept.coords[1], fresh.coords[1][new])),
+            ),
+        )
+        self.weights = sp.csr_array(sp.coo_array(parts, shape=(rows.size, columns.size)))
+        self.query_feature_ids, self.document_feature_ids = rows, columns
+
+    def objects(self, data: Matching) -> Objects:
+        """Return queries and documents with the columns of W."""
+        return Objects(
+            take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
+            take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
+        )
+
+    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
+        """Return a function from positions of queries to their scores, a row a query."""
+        queries = take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids)
+        documents = take_columns(
+            data.document_rows, data.document_feature_ids, self.document_feature_ids
+        )
+        weights = self.weights
+
+        def scores(chosen: Ints) -> Floats:
+            return kernel.bilinear_scores(queries[chosen], weights, documents, threads)
+
+        return scores
+
+    def tensors(self) -> Tensors:
+        """Return W in CSR, and the ids of its rows and columns."""
+        weights = self.weights
+        tensors: Tensors = {
+            "indptr": weights.indptr.astype(np.int64),
+            "indices": weights.indices.astype(np.int32),
+            "weights": weights.data,
+        }
+        tensors |= pack_ids("query_feature_ids", self.query_feature_ids)
+        if not np.array_equal(self.query_feature_ids, self.document_feature_ids):
+            tensors |= pack_ids("document_feature_ids", self.document_feature_ids)
+        return tensors
+
+    def restore(self, tensors: Tensors) -> None:
+        """Take back W and its ids."""
+        for name, kind in (("indptr", "int64"), ("indices", "int32"), ("weights", self.dtype)):
+            array = tensors.get(name)
+            if array is None or array.ndim != 1 or array.dtype.name != kind:
+                raise ModelFileError(f"a {self.name} model needs `{name}`, a vector of {kind}.")
+        rows = unpack_ids("query_feature_ids", tensors)
+        same = not any(name.startswith("document_feature_ids") for name in tensors)
+        columns = rows if same else unpack_ids("document_feature_ids", tensors)
+        self.weights = _checked_csr(self.name, tensors, (rows.size, columns.size))
+        self.query_feature_ids, self.document_feature_ids = rows, columns
+
+    @property
+    def density(self) -> float:
+        """The share of the entries of W that are not zero."""
+        if self._live is not None:
+            stored, shape = self._live.n_nonzero, self._live.shape
+        else:
+            stored, shape = self._weights.nnz, self._weights.shape
+        return float(stored / (shape[0] * shape[1]))
+
+
+@dataclasses.dataclass
+class Diagonal(Bilinear):
+    """Scores by q' W d with a diagonal W: one weight a feature that queries and documents share."""
+
+    name: ClassVar[str] = "diagonal"
+    grows: ClassVar[bool] = False
+
+    initial: str = "identity"
+
+    def __post_init__(self) -> None:
+        """Check the parameters: a diagonal that begins with zeros would have no entries."""
+        super().__post_init__()
+        if self.initial == "zero":
+            raise PartError("diagonal has initial=zero, but only what W begins with is trained.")
+
+
+def _joined(known: Ids, given: Ids) -> Ids:
+    if known.dtype.kind != given.dtype.kind:
+        raise PartError(
+            f"features are called like {known[0]!r} in the model and like {given[0]!r} in the "
+            "data; name them alike."
+        )
+    both: Any = (known, given[~np.isin(given, known)])
+    joined: Ids = np.concatenate(both)
+    return joined
+
+
+def _checked_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:
+    indptr, indices = tensors["indptr"], tensors["indices"]
+    weights: NDArray[Any] = tensors["weights"]
+    fits = (
+        indptr.size == shape[0] + 1
+        and indptr[0] == 0
+        and indptr[-1] == indices.size == weights.size
+        and not (np.diff(indptr) < 0).any()
+        and (not indices.size or 0 <= indices.min() <= indices.max() < shape[1])
+    )
+    if not fits:
+        raise ModelFileError(f"the matrix of a {name} model is damaged; train it again.")
+    if not np.isfinite(weights).all():
+        raise ModelFileError(f"the weights of a {name} model must be finite.")
+    narrow = indptr.astype(np.int32) if indptr[-1] < 2**31 else indptr
+    matrix = sp.csr_array((np.array(weights), indices.astype(narrow.dtype), narrow), shape=shape)
+    if not matrix.has_canonical_format:
+        raise ModelFileError(f"the matrix of a {name} model is not sorted; train it again.")
+    return matrix

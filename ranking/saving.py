@@ -1,0 +1,132 @@
+"""A fitted ranker in one safetensors file; nothing in a file is ever run."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ranking.data.matching import Matching
+from ranking.data.text.features import TextFeatures
+from ranking.errors import ModelFileError, PartError
+from ranking.files import read_tensors, write_tensors
+from ranking.inputs import Documents
+from ranking.kernels.kernel import Kernel
+from ranking.kernels.select import get_kernel
+from ranking.registry import get_registry
+from ranking.run import Run, pack_history, section, under, unpack_history
+
+if TYPE_CHECKING:
+    from ranking.ranker import Ranker
+
+    AnyRanker = TypeVar("AnyRanker", bound=Ranker)
+
+FORMAT = 1
+"""Version of the description in a model file."""
+
+PARTS = ("model", "loss", "regularizer", "solver")
+
+
+def write_ranker(ranker: Ranker, path: Path) -> None:
+    """Write a fitted ranker, atomically."""
+    tensors = under("model", ranker.model_.tensors())
+    tensors |= under("history", pack_history(ranker.history_))
+    description = dict(ranker.description_)
+    if ranker.text_ is not None:
+        tensors |= under("text", ranker.text_.tensors())
+        description["text"] = ranker.text_.spec()
+    if ranker.documents_ is not None:
+        tensors |= under("documents", ranker.documents_.tensors())
+    write_tensors(path, tensors, description)
+
+
+def read_ranker(cls: type[AnyRanker], path: Path, kernel: str | Kernel, threads: int) -> AnyRanker:
+    """Read a fitted ranker, or raise `ModelFileError`."""
+    tensors, description = read_tensors(path)
+    try:
+        if description["format"] != FORMAT:
+            raise ModelFileError(
+                f"{path} has format {description['format']}, and this version of ranking "
+                f"reads format {FORMAT}; update ranking."
+            )
+        parts = {kind: str(description["parts"][kind]["spec"]) for kind in PARTS}
+        made = description["parts"]["model"]
+        training = description["training"]
+        stopped, n_features = str(training["stopped"]), int(training["features"])
+        seed, text = int(training["seed"]), description.get("text")
+        history = unpack_history(section(tensors, "history"))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} is damaged: its description lacks {error}.") from error
+    ranker = cls(**parts, features=text, kernel=kernel, threads=threads, seed=seed)
+    registry = get_registry()
+    try:
+        model = registry.create("model", parts["model"])
+    except PartError as error:
+        raise ModelFileError(
+            f"{path} needs model {parts['model']!r} of {made.get('distribution')} "
+            f"{made.get('version')}; install that package."
+        ) from error
+    model.restore(section(tensors, "model"))
+    ranker.model_ = model
+    for kind in PARTS[1:]:
+        with contextlib.suppress(PartError):  # scoring does without them
+            setattr(ranker, f"{kind}_", registry.create(kind, parts[kind]))
+    ranker.text_ = ranker.documents_ = None
+    if text is not None:
+        ranker.text_ = _restored_text(path, str(text), section(tensors, "text"))
+    kept = section(tensors, "documents")
+    if kept and ranker.text_ is not None:
+        ranker.documents_ = Documents.restore(kept, ranker.text_.n_features)
+    ranker.kernel_ = get_kernel(kernel)
+    ranker.stopped_, ranker.n_features_in_ = stopped, n_features
+    ranker.history_ = history
+    ranker.objective_ = float(history[-1]["objective"]) if history else float("nan")
+    ranker.n_iter_ = int(history[-1]["epoch"]) if history else 0
+    ranker.description_ = description
+    return ranker
+
+
+def _restored_text(path: Path, spec: str, tensors: dict[str, Any]) -> TextFeatures:
+    try:
+        text = TextFeatures.from_spec(spec)
+    except PartError as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+    text.restore(tensors)
+    return text
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """Return what a model file says about a run."""
+    registry = get_registry()
+    parts = {}
+    for kind in PARTS:
+        part = getattr(run, kind)
+        origin = {"distribution": type(part).__module__, "version": ""}
+        if part.name in registry.names(kind):
+            entry = registry.find(kind, part.name)
+            origin = {"distribution": entry.distribution, "version": entry.version}
+        parts[kind] = {"spec": part.spec(), **origin}
+    return {
+        "format": FORMAT,
+        "ranking": metadata.version("ranking"),
+        "parts": parts,
+        "kernel": {"name": run.kernel.name, "version": run.kernel.version},
+        "training": {**sizes(run), "seed": run.seed, "stopped": run.stopped},
+        **run.solver.notes(),
+    }
+
+
+def sizes(run: Run) -> dict[str, int]:
+    """Return how large the training data were."""
+    data = run.data
+    if isinstance(data, Matching):
+        return {
+            "queries": data.n_queries,
+            "documents": data.n_documents,
+            "query features": data.n_query_features,
+            "features": data.n_document_features,
+        }
+    return {"rows": data.n_rows, "queries": data.n_queries, "features": data.n_features}
