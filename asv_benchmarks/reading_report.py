@@ -11,7 +11,6 @@ Memory is the most that the process needed beyond what it had before it read.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -53,10 +52,10 @@ def measure(path: str, reader: str, threads: int) -> dict[str, float]:
         from ranking import get_kernel
         from ranking.data.readers.letor import Letor
 
-        os.environ["RANKING_KERNEL"] = get_kernel(reader).name
+        letor = Letor(kernel=get_kernel(reader), threads=threads)
 
         def read() -> int:
-            data = Letor(threads=threads).read(Path(path))
+            data = letor.read(Path(path))
             return int(data.features.nbytes + data.grades.nbytes)
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

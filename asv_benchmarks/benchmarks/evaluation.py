@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -85,11 +84,8 @@ class Reading:
                 raise NotImplementedError("scikit-learn reads with one thread")
             self.read = lambda: load_svmlight_file(path, query_id=True)
             return
-        os.environ["RANKING_KERNEL"] = kernel_or_skip(reader).name
-        self.read = lambda: Letor(threads=threads).read(Path(path))
-
-    def teardown(self, path: str, reader: str, threads: int) -> None:
-        os.environ.pop("RANKING_KERNEL", None)
+        kernel = kernel_or_skip(reader)
+        self.read = lambda: Letor(kernel=kernel, threads=threads).read(Path(path))
 
     def time_read(self, path: str, reader: str, threads: int) -> None:
         self.read()

@@ -13,7 +13,7 @@ from ranking.data.matching import Matching
 from ranking.data.readers.read import recognise
 from ranking.data.writers import FORMATS, write
 from ranking.errors import DataWarning
-from ranking_cli.options import existing, reader_option
+from ranking_cli.options import existing, kernel_option, reader_option, threads_option
 from ranking_cli.tables import format_option, render
 
 
@@ -28,7 +28,17 @@ from ranking_cli.tables import format_option, render
 )
 @format_option
 @reader_option
-def data(path: Path, convert: str | None, output: Path | None, form: str, reader: str) -> None:
+@kernel_option
+@threads_option
+def data(
+    path: Path,
+    convert: str | None,
+    output: Path | None,
+    form: str,
+    reader: str,
+    kernel: str,
+    threads: int,
+) -> None:
     """Show what PATH holds, or convert it.
 
     Format, counts, grades, sparsity, ids and what deserves a warning are shown. With --convert the
@@ -43,7 +53,7 @@ def data(path: Path, convert: str | None, output: Path | None, form: str, reader
         raise click.UsageError("--convert and -o go together: the format and where to write it.")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
-        recognised = recognise(path, reader)
+        recognised = recognise(path, reader, kernel=kernel, threads=threads)
         found = recognised.reader.read(path)
     told = [str(one.message) for one in caught if issubclass(one.category, DataWarning)]
     if convert is not None and output is not None:

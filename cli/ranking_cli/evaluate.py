@@ -112,7 +112,7 @@ def measure_model(
 ) -> tuple[list[str], Values]:
     """Return the queries of the data, and the values of a model for them."""
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
-    judged = read(data, reader=reader)
+    judged = read(data, reader, kernel=kernel, threads=threads)
     values = evaluate_scores(metrics, judged, ranker.score_rows(judged), kernel, threads)
     return [str(query) for query in judged.query_ids], values
 

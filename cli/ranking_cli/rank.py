@@ -70,7 +70,7 @@ def rank(
     """
     if form is None:
         form = ENDINGS.get(output.suffix, "trec") if output else "trec"
-    judged = read(data, reader=reader)
+    judged = read(data, reader, kernel=kernel, threads=threads)
     scores = Ranker.load(model, kernel=kernel, threads=threads).score_rows(judged)
     text = io.StringIO()
     if form == "csv":

@@ -85,10 +85,9 @@ class _Training:
         self, data: Sequence[Path], output: Path, settings: Settings, resume: bool, quiet: bool
     ) -> None:
         self.output, self.settings, self.quiet = output, settings, quiet
-        self.data = read(data, reader=settings["reader"])
-        self.valid = (
-            read(settings["valid"], reader=settings["reader"]) if settings["valid"] else None
-        )
+        how = {name: settings[name] for name in ("reader", "kernel", "threads")}
+        self.data = read(data, **how)
+        self.valid = read(settings["valid"], **how) if settings["valid"] else None
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
         observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]

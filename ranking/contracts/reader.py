@@ -14,7 +14,8 @@ from ranking.data.kinds import Data
 class Reader(Part, ABC):
     """Turns a path, a file or a folder, into one kind of data.
 
-    What has a defect is refused; nothing half-read is used.
+    What has a defect is refused; nothing half-read is used. A reader that leaves work to a kernel
+    has the fields `kernel` and `threads`, and is made with those of the call.
     """
 
     @classmethod

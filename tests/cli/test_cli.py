@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from ranking import Judged, Ranker, read
 from ranking.files import read_tensors
+from ranking.kernels.kernel import Kernel
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import COMMANDS, cli
 
@@ -369,3 +370,26 @@ def test_python_m_and_the_script_are_installed():
     done = subprocess.run([command, "--version"], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0
     assert done.stdout.startswith("ranking, version")
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "rank", "compare", "data"])
+def test_kernel_and_threads_reach_the_reader(files, model, tmp_path, monkeypatch, command):
+    parse, used = Kernel.parse_letor, []
+
+    def spy(kernel, *args, **kwargs):
+        used.append((kernel.name, kwargs["threads"]))
+        return parse(kernel, *args, **kwargs)
+
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(model.read_bytes())
+    words = {
+        "train": [files["train"], "--valid", files["valid"], "--recipe", "domination", "-o", other],
+        "eval": [model, files["test"]],
+        "rank": [model, files["test"]],
+        "compare": [model, other, files["test"]],
+        "data": [files["test"]],
+    }
+    monkeypatch.setattr(Kernel, "parse_letor", spy)
+    monkeypatch.setenv("RANKING_KERNEL", "reference")
+    call(command, *words[command], "--kernel", "cython", "--threads", 2)
+    assert set(used) == {("cython", 2)}

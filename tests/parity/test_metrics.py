@@ -27,7 +27,13 @@ MEASURES = np.array(
 
 
 def make_lists(
-    seed: int, sizes: list[int], levels: int, scores: int, kernel: Kernel
+    seed: int,
+    sizes: list[int],
+    levels: int,
+    scores: int,
+    kernel: Kernel,
+    lowest: float = -0.5,
+    step: float = 0.5,
 ) -> RankedLists:
     rng = np.random.default_rng(seed)
     group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -37,11 +43,11 @@ def make_lists(
     order, tied = kernel.rank_lists(group_ptr, rng.integers(0, scores, rows).astype(np.float64))
     return RankedLists(
         group_ptr=group_ptr,
-        grades=rng.integers(-1, levels, rows) / 2.0,
+        grades=lowest + step * rng.integers(0, levels + 1, rows),
         order=order,
         tied=tied,
         unfound_ptr=unfound_ptr,
-        unfound_grades=rng.integers(-1, levels, unfound) / 2.0,
+        unfound_grades=lowest + step * rng.integers(0, levels + 1, unfound),
         gains=rng.random((1, rows)) * (rng.random((1, rows)) < 0.7),
         unfound_gains=rng.random((1, unfound)),
         discounts=rng.random((2, max(sizes, default=0) + 4)),
@@ -66,7 +72,7 @@ def test_rank_lists(kernel: Kernel, reference: Kernel, scores, dtype, cut) -> No
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("size", [47, 48, 49, 511, 512, 3000])
+@pytest.mark.parametrize("size", [47, 48, 49, 3000, 4095, 4096])
 def test_rank_lists_of_every_size(kernel: Kernel, reference: Kernel, size: int, dtype: str) -> None:
     rng = np.random.default_rng(size)
     for values in (rng.normal(size=size), np.zeros(size), rng.integers(0, 3, size)):
@@ -77,12 +83,16 @@ def test_rank_lists_of_every_size(kernel: Kernel, reference: Kernel, size: int, 
 
 
 @pytest.mark.parametrize("scores", [1, 3, 10**6], ids="scores{}".format)
-@pytest.mark.parametrize("levels", [1, 4, 100], ids="levels{}".format)
-def test_ranked_metrics(kernel: Kernel, reference: Kernel, levels: int, scores: int) -> None:
+@pytest.mark.parametrize("levels", [1, 4, 7, 8, 100], ids="levels{}".format)
+@pytest.mark.parametrize(("lowest", "step"), [(-0.5, 0.5), (-2.0, 1.0), (1.25, 1.0)])
+def test_ranked_metrics(
+    kernel: Kernel, reference: Kernel, levels: int, scores: int, lowest: float, step: float
+) -> None:
     sizes = [0, 1, 2, 7, 0, 49, 3, 130, 1, 1, 20]
-    lists = make_lists(levels + scores, sizes, levels, scores, reference)
+    lists = make_lists(levels + scores, sizes, levels, scores, reference, lowest, step)
     wanted = reference.ranked_metrics(lists, MEASURES)
-    assert levels == 1 or np.isfinite(wanted).any(axis=0).all()
+    if lowest < 1.0 <= lowest + step * levels:
+        assert np.isfinite(wanted).any(axis=0).all()
     for threads in THREADS:
         got = kernel.ranked_metrics(lists, MEASURES, threads)
         assert np.array_equal(np.isnan(got), np.isnan(wanted))

@@ -50,6 +50,7 @@ from ranking.data.judged import Judged
 from ranking.data.readers.opening import open_bytes
 from ranking.errors import DataError, DataWarning, PartError
 from ranking.kernels.contract import LARGEST_INDEX, Defect
+from ranking.kernels.kernel import Kernel
 from ranking.kernels.letor import Chunk
 from ranking.kernels.reference_letor import pair_defect
 from ranking.kernels.select import get_kernel
@@ -95,19 +96,20 @@ MESSAGES = {
 class Letor(Reader):
     """LETOR, or SVMlight with qid; plain or gzip.
 
-    The kernel that parses is the one that :func:`ranking.get_kernel` chooses.
-
     Attributes
     ----------
     dtype : {"float32", "float64"}
         How features are stored. Files hold six digits as a rule, which float32 keeps.
+    kernel : str, Kernel or None
+        Who parses, as :func:`ranking.get_kernel` takes it.
     threads : int
-        How many threads parse; the result does not depend on it.
+        How many threads parse. The result depends on neither.
     """
 
     name: ClassVar[str] = "letor"
 
     dtype: str = "float32"
+    kernel: str | Kernel | None = "auto"
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -132,7 +134,7 @@ class Letor(Reader):
 
     def read(self, path: Path) -> Judged:
         """Read the whole file; see the module's table for what is accepted and refused."""
-        kernel = get_kernel()
+        kernel = get_kernel(self.kernel)
         rows = _Rows(path, np.dtype(self.dtype))
         with open_bytes(path) as stream:
             for text, start, stop in _blocks(stream):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ranking.contracts.reader import Reader
 from ranking.data.judged import Judged
 from ranking.data.kinds import Data
 from ranking.data.readers.opening import open_bytes
 from ranking.errors import DataError
-from ranking.registry import Registry, get_registry
+from ranking.kernels.kernel import Kernel
+from ranking.registry import Registry, get_registry, parse_spec
 
 HEAD = 4096
 """How many bytes, decompressed, a reader gets to recognise its format."""
@@ -24,6 +26,8 @@ def read(
     path: Paths | Sequence[Paths],
     reader: str | Reader = "auto",
     *,
+    kernel: str | Kernel | None = "auto",
+    threads: int = 1,
     registry: Registry | None = None,
 ) -> Judged:
     """Read judged data from a file, or from several as if they were one.
@@ -35,6 +39,9 @@ def read(
     reader : str or Reader
         ``"auto"`` asks each reader whether it recognises the file; else a name or spec, such as
         ``"letor:dtype=float64"``.
+    kernel, threads
+        Who parses, and with how many threads, if the reader leaves that to a kernel; what is read
+        does not depend on them. A spec that names its own, or an object, keeps it.
     registry : Registry, optional
         Where readers are looked up; by default what is installed.
 
@@ -51,7 +58,10 @@ def read(
     paths = [Path(path)] if isinstance(path, str | os.PathLike) else [Path(one) for one in path]
     if not paths:
         raise DataError("there is no file to read; name at least one.")
-    parts = [_judged(one, recognise(one, reader, registry=registry)) for one in paths]
+    parts = [
+        _judged(one, recognise(one, reader, kernel=kernel, threads=threads, registry=registry))
+        for one in paths
+    ]
     if len(parts) == 1:
         return parts[0]
     origin: dict[object, Path] = {}
@@ -67,14 +77,19 @@ def read(
 
 
 def read_any(
-    path: Paths, reader: str | Reader = "auto", *, registry: Registry | None = None
+    path: Paths,
+    reader: str | Reader = "auto",
+    *,
+    kernel: str | Kernel | None = "auto",
+    threads: int = 1,
+    registry: Registry | None = None,
 ) -> Data:
     """Read whatever a file or folder holds.
 
     Parameters
     ----------
     path : path
-    reader, registry
+    reader, kernel, threads, registry
         As in `read`.
 
     Returns
@@ -82,7 +97,8 @@ def read_any(
     Judged, Matching, TextCollection, Judgements or Ranking
         As the reader makes them.
     """
-    return recognise(path, reader, registry=registry).reader.read(Path(path))
+    found = recognise(path, reader, kernel=kernel, threads=threads, registry=registry)
+    return found.reader.read(Path(path))
 
 
 class Recognised(NamedTuple):
@@ -93,13 +109,22 @@ class Recognised(NamedTuple):
 
 
 def recognise(
-    path: Paths, reader: str | Reader = "auto", *, registry: Registry | None = None
+    path: Paths,
+    reader: str | Reader = "auto",
+    *,
+    kernel: str | Kernel | None = "auto",
+    threads: int = 1,
+    registry: Registry | None = None,
 ) -> Recognised:
     """Return the reader of that name, else the only one that recognises the path."""
     registry = registry or get_registry()
     path = Path(path)
+    how = {"kernel": kernel, "threads": threads}
+    if not isinstance(reader, str):
+        return Recognised(reader.name, reader)
     if reader != "auto":
-        made: Reader = registry.create("reader", reader)
+        factory = registry.find("reader", parse_spec(reader).name).load()
+        made: Reader = registry.create("reader", reader, **_understood(factory, how))
         return Recognised(made.name, made)
     names = ", ".join(registry.names("reader")) or "none"
     if path.is_dir():
@@ -116,7 +141,7 @@ def recognise(
     }
     if len(found) == 1:
         name, factory = found.popitem()
-        return Recognised(name, factory())
+        return Recognised(name, factory(**_understood(factory, how)))
     remedy = 'say so with --reader NAME (reader="NAME" in Python)'
     if found:
         raise DataError(f"{path} may be {' or '.join(found)}; {remedy}.")
@@ -128,6 +153,12 @@ def recognise(
     raise DataError(
         f"{path} is in no format that is known here; if it is one of {names}, {remedy}."
     )
+
+
+def _understood(factory: Callable[..., Any], how: dict[str, Any]) -> dict[str, Any]:
+    """Return what the factory has a parameter for; most readers need no kernel."""
+    known = inspect.signature(factory).parameters
+    return {name: value for name, value in how.items() if name in known}
 
 
 def _judged(path: Path, recognised: Recognised) -> Judged:

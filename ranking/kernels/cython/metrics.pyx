@@ -4,8 +4,8 @@ The door has checked every array. One thread measures one list at a time, in scr
 """
 
 from cython.parallel cimport prange, threadid
-from libc.math cimport NAN
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.math cimport INFINITY, NAN
+from libc.stdint cimport INT32_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -27,9 +27,10 @@ cdef enum:
 
 cdef enum:
     FEW = 48  # so many are sorted faster by insertion than by counting digits
+    MANY = 4096  # and from so many on it pays to count the longer digits
     DIGIT = 11
-    LOWEST = -2  # the grades that are numbered directly, -2 to 5
-    LEVELS = 8
+    SHORT_DIGIT = 8
+    LEVELS = 8  # grades that are the lowest plus 0, 1, ..., 7 need no sorting
 
 cdef double RELEVANT = 1.0
 cdef uint64_t SIGN = <uint64_t>1 << 63
@@ -70,20 +71,30 @@ cdef struct Keyed:
     int64_t row
 
 
+ctypedef fused item_t:
+    Keyed
+    uint64_t
+
+
 cdef struct List:
     # One list, best first, and the scratch of the thread that measures it.
     Py_ssize_t n
+    Py_ssize_t blocks  # of places that have equal scores
     int64_t found  # relevant documents of the list
     int64_t relevant  # and with those that it lacks
     Py_ssize_t unfound  # where the documents begin that it lacks
     Py_ssize_t lacking
+    double bottom  # the lowest grade
     const int64_t *rows  # by place
+    const uint8_t *tied  # by place
     Keyed *items
     Keyed *spare
     double *grades
     double *gains
     double *best
-    int64_t *ends  # of the block of each place
+    int64_t *heads  # where each block begins, and then n
+    int64_t *good  # the place of each relevant document
+    int64_t *good_blocks  # and its block
     int64_t *levels
     int64_t *tree
 
@@ -109,91 +120,96 @@ cdef inline double value_of(uint64_t key) noexcept nogil:
     return value
 
 
-cdef void sort(Keyed *items, Keyed *spare, Py_ssize_t n) noexcept nogil:
-    # Stable, by key: insertion for a few, else digit by digit from the lowest bit that differs.
+cdef inline uint64_t key_of(item_t item) noexcept nogil:
+    if item_t is Keyed:
+        return item.key
+    else:
+        return item
+
+
+cdef void sort(item_t *items, item_t *spare, Py_ssize_t n, int shift) noexcept nogil:
+    # Stable, by the bits of the key from `shift` on: insertion for a few, else digit by digit
+    # from the lowest bit that differs.
     cdef Py_ssize_t i, j
-    cdef uint64_t differs = 0
-    cdef Keyed item
-    cdef Keyed *source = items
-    cdef Keyed *target = spare
+    cdef uint64_t differs = 0, mask
+    cdef item_t item
+    cdef item_t *source = items
+    cdef item_t *target = spare
     cdef Py_ssize_t starts[1 << DIGIT]
     cdef Py_ssize_t total, count
-    cdef int shift, end, digit, buckets
+    cdef int end, digit
     if n <= FEW:
         for i in range(1, n):
             item = items[i]
             j = i
-            while j > 0 and items[j - 1].key > item.key:
+            while j > 0 and key_of(items[j - 1]) >> shift > key_of(item) >> shift:
                 items[j] = items[j - 1]
                 j -= 1
             items[j] = item
         return
     for i in range(1, n):
-        differs |= items[i].key ^ items[0].key
+        differs |= key_of(items[i]) ^ key_of(items[0])
+    differs = differs >> shift << shift
     if differs == 0:
         return
     shift, end = ranking_zeros_below(differs), 64 - ranking_zeros_above(differs)
-    digit = DIGIT if n >= 512 else 8
+    digit = DIGIT if n >= MANY else SHORT_DIGIT
     count = (end - shift + digit - 1) // digit
     digit = <int>((end - shift + count - 1) // count)
-    buckets = 1 << digit
+    mask = (<uint64_t>1 << digit) - 1
     while shift < end:
-        memset(starts, 0, buckets * sizeof(Py_ssize_t))
+        memset(starts, 0, (mask + 1) * sizeof(Py_ssize_t))
         for i in range(n):
-            starts[(source[i].key >> shift) & (buckets - 1)] += 1
+            starts[(key_of(source[i]) >> shift) & mask] += 1
         total = 0
-        for i in range(buckets):
+        for i in range(<Py_ssize_t>mask + 1):
             count = starts[i]
             starts[i] = total
             total += count
         for i in range(n):
-            j = <Py_ssize_t>((source[i].key >> shift) & (buckets - 1))
+            j = <Py_ssize_t>((key_of(source[i]) >> shift) & mask)
             target[starts[j]] = source[i]
             starts[j] += 1
         source, target = target, source
         shift += digit
     if source != items:
-        memcpy(items, source, n * sizeof(Keyed))
+        memcpy(items, source, n * sizeof(item_t))
 
 
-cdef Py_ssize_t best_first(List *one, const double *unfound, Py_ssize_t lacking) noexcept nogil:
-    # Fill `best` with the positive gains, largest first; return how many there are.
+cdef Py_ssize_t place_gains(
+    List *one, const double *gains, const double *unfound, bint shared
+) noexcept nogil:
+    # Fill `gains` by place, from a table or the grades if there is none, and `best` with the
+    # positive ones, largest first; return how many these are.
     cdef Py_ssize_t i, count = 0
+    cdef uint64_t *keys = <uint64_t *>one.items
     for i in range(one.n):
-        one.items[count].key = descending(one.gains[i])
+        one.gains[i] = max(one.grades[i], 0.0) if gains == NULL else gains[one.rows[i]]
+        keys[count] = descending(one.gains[i])
         count += one.gains[i] > 0.0
-    for i in range(lacking):
-        one.items[count].key = descending(unfound[i])
+    for i in range(one.lacking):
+        keys[count] = descending(unfound[i])
         count += unfound[i] > 0.0
-    sort(one.items, one.spare, count)
+    sort(keys, <uint64_t *>one.spare, count, 0)
     for i in range(count):
-        one.best[i] = value_of(one.items[i].key)
+        one.best[i] = value_of(keys[i])
+    if shared:
+        share_gains(one)
     return count
-
-
-cdef void place_gains(List *one, const double *gains) noexcept nogil:
-    # Fill `gains` by place: from a table, or the grades if there is none.
-    cdef Py_ssize_t i
-    for i in range(one.n):
-        if gains == NULL:
-            one.gains[i] = max(one.grades[i], 0.0)
-        else:
-            one.gains[i] = gains[one.rows[i]]
 
 
 cdef void share_gains(List *one) noexcept nogil:
     # Give each of the tied places the mean of their gains.
-    cdef Py_ssize_t i, start = 0, stop
+    cdef Py_ssize_t i, block, start, stop
     cdef double total
-    while start < one.n:
-        stop = one.ends[start]
+    for block in range(one.blocks):
+        start, stop = one.heads[block], one.heads[block + 1]
         total = 0.0
         for i in range(start, stop):
             total += one.gains[i]
         total = total / <double>(stop - start)
         for i in range(start, stop):
             one.gains[i] = total
-        start = stop
 
 
 cdef double ndcg(
@@ -230,26 +246,20 @@ cdef double mean_ndcg(
 
 
 cdef double average_precision(const List *one) noexcept nogil:
-    # What is not relevant adds 0.0: a division is cheaper than a branch that is guessed wrong.
     cdef double total = 0.0
-    cdef int64_t count = 0, relevant
-    cdef Py_ssize_t i
-    for i in range(one.n):
-        relevant = one.grades[i] >= RELEVANT
-        count += relevant
-        total += <double>(relevant * count) / <double>(i + 1)
+    cdef Py_ssize_t j
+    for j in range(one.found):
+        total += <double>(j + 1) / <double>(one.good[j] + 1)
     return total / <double>one.relevant
 
 
 cdef double reciprocal_rank(const List *one, int64_t cutoff) noexcept nogil:
-    cdef Py_ssize_t i, places = one.n if cutoff == 0 else min(<Py_ssize_t>cutoff, one.n)
-    for i in range(places):
-        if one.grades[i] >= RELEVANT:
-            return 1.0 / <double>(i + 1)
-    return 0.0
+    if one.found == 0 or (cutoff != 0 and one.good[0] >= cutoff):
+        return 0.0
+    return 1.0 / <double>(one.good[0] + 1)
 
 
-cdef inline int64_t relevant_of(const double *grades, Py_ssize_t n) noexcept nogil:
+cdef int64_t relevant_of(const double *grades, Py_ssize_t n) noexcept nogil:
     cdef int64_t count = 0
     cdef Py_ssize_t i
     for i in range(n):
@@ -258,80 +268,102 @@ cdef inline int64_t relevant_of(const double *grades, Py_ssize_t n) noexcept nog
 
 
 cdef double hits(const List *one, int64_t cutoff, bint shared) noexcept nogil:
-    cdef Py_ssize_t start = 0, stop, places = min(<Py_ssize_t>cutoff, one.n)
-    cdef int64_t good, within
+    cdef Py_ssize_t block = 0, start, stop
+    cdef int64_t good = 0, within
     cdef double total = 0.0
     if not shared:
-        return <double>relevant_of(one.grades, places)
-    while start < places:
-        stop = one.ends[start]
-        within = min(stop, places) - start
+        while good < one.found and one.good[good] < cutoff:
+            good += 1
+        return <double>good
+    while block < one.blocks and one.heads[block] < cutoff:
+        start, stop = one.heads[block], one.heads[block + 1]
+        within = min(<int64_t>stop, cutoff) - start
         good = relevant_of(one.grades + start, stop - start)
         total += <double>(good * within) / <double>(stop - start)
-        start = stop
+        block += 1
     return total
 
 
+cdef void count_pairs(const List *one, int64_t *above, int64_t *beside) noexcept nogil:
+    # Count the pairs of a relevant document and another that is above it, or beside it.
+    #
+    # The ranks of the relevant documents, each the mean of its block's, add up to those that they
+    # have among themselves, found * (found + 1) / 2, and 1 for each other one above and 1/2 for
+    # each beside. So no block needs to be counted.
+    cdef int64_t twice = 0, first = 0, head
+    cdef Py_ssize_t j, block, before = -1
+    above[0] = 0
+    for j in range(one.found):
+        block = one.good_blocks[j]
+        head = one.heads[block]
+        first = j if block != before else first
+        above[0] += head - first
+        twice += head + one.heads[block + 1] + 1
+        before = block
+    beside[0] = twice - one.found * (one.found + 1) - 2 * above[0]
+
+
 cdef double mean_rank(const List *one, bint shared) noexcept nogil:
-    cdef int64_t twice = 0
-    cdef Py_ssize_t i, start = 0
-    for i in range(one.n):
-        if one.ends[start] == i:
-            start = i
-        if one.grades[i] >= RELEVANT:
-            twice += start + one.ends[i] + 1 if shared else 2 * (i + 1)
+    cdef int64_t twice = 0, above, beside
+    cdef Py_ssize_t j
+    if shared:
+        count_pairs(one, &above, &beside)
+        twice = 2 * above + beside + one.found * (one.found + 1)
+    else:
+        for j in range(one.found):
+            twice += 2 * (one.good[j] + 1)
     return <double>twice / <double>(2 * one.found) if one.found else NAN
 
 
 cdef double area(const List *one, int64_t kind) noexcept nogil:
-    cdef int64_t right = 0, tied = 0, above = 0, good, bad
+    cdef int64_t above, beside
     cdef int64_t pairs = one.found * (<int64_t>one.n - one.found)
-    cdef Py_ssize_t start = 0, stop
     if pairs == 0:
         return NAN
-    while start < one.n:
-        stop = one.ends[start]
-        good = relevant_of(one.grades + start, stop - start)
-        bad = stop - start - good
-        right += above * bad
-        tied += good * bad
-        above += good
-        start = stop
+    count_pairs(one, &above, &beside)
     if kind == AUC:
-        return <double>(2 * right + tied) / <double>(2 * pairs)
-    return <double>(pairs - right) / <double>pairs
+        return <double>(2 * (pairs - above) - beside) / <double>(2 * pairs)
+    return <double>(above + beside) / <double>pairs
 
 
-cdef bint few_levels(List *one) noexcept nogil:
-    # Number the levels directly if all grades are whole and few, which is the usual case.
+cdef Py_ssize_t few_levels(List *one, int64_t *ends) noexcept nogil:
+    # If the grades are few, which is the usual case, fill `levels` and the ends of the blocks for
+    # the documents above the lowest level; return how many these are. Else return -1.
     cdef bint fits = one.n <= INT32_MAX
-    cdef double grade
-    cdef Py_ssize_t i
+    cdef double level
+    cdef Py_ssize_t i, block = -1, uppers = 0
     for i in range(one.n):
-        grade = max(min(one.grades[i], <double>(LOWEST + LEVELS - 1)), <double>LOWEST)
-        one.levels[i] = <int64_t>grade - LOWEST
-        fits &= <double>(one.levels[i] + LOWEST) == one.grades[i]
-    return fits
+        block += begins_block(one.tied, i)
+        level = min(one.grades[i] - one.bottom, <double>(LEVELS - 1))
+        one.levels[uppers] = <int64_t>level
+        ends[uppers] = one.heads[block + 1]
+        fits &= one.bottom + <double>one.levels[uppers] == one.grades[i]
+        uppers += one.levels[uppers] > 0
+    return uppers if fits else -1
 
 
-cdef double few_pair_error(const List *one) noexcept nogil:
-    # lower[k] counts the documents below level k met so far, in loops without branches.
-    cdef int32_t lower[LEVELS]
-    cdef int64_t wrong = 0, pairs = <int64_t>one.n * one.n, count
-    cdef Py_ssize_t i, start = 0, stop
+cdef double few_pair_error(
+    const List *one, const int64_t *ends, Py_ssize_t uppers
+) noexcept nogil:
+    # All documents up to the end of a block that are not of its level or above are below it.
+    # at_least[k] counts those of level k and above met so far, without branches.
+    cdef int32_t at_least[LEVELS + 1]
+    cdef int64_t wrong = 0, lowest = one.n - uppers, count
+    cdef int64_t pairs = <int64_t>one.n * one.n - lowest * lowest
+    cdef Py_ssize_t j = 0, stop = 0
     cdef int32_t k, level
-    memset(lower, 0, sizeof(lower))
-    while start < one.n:
-        stop = one.ends[start]
-        for i in range(start, stop):
-            level = <int32_t>one.levels[i]
+    memset(at_least, 0, sizeof(at_least))
+    while j < uppers:
+        while stop < uppers and ends[stop] == ends[j]:
+            level = <int32_t>one.levels[stop]
             for k in range(LEVELS):
-                lower[k] += k > level
-        for i in range(start, stop):
-            wrong += lower[one.levels[i]]
-        start = stop
-    for k in range(LEVELS):
-        count = (lower[k + 1] if k + 1 < LEVELS else one.n) - lower[k]
+                at_least[k] += k <= level
+            stop += 1
+        while j < stop:
+            wrong += ends[j] - at_least[one.levels[j]]
+            j += 1
+    for k in range(1, LEVELS):
+        count = at_least[k] - at_least[k + 1]
         pairs -= count * count
     return <double>wrong / <double>(pairs // 2) if pairs else NAN
 
@@ -339,13 +371,14 @@ cdef double few_pair_error(const List *one) noexcept nogil:
 cdef double pair_error(List *one) noexcept nogil:
     # A Fenwick tree over the levels of grades counts the lower ones met so far.
     cdef int64_t wrong = 0, pairs, same = 0, levels = 0
-    cdef Py_ssize_t i, at, start = 0, stop, n = one.n
-    if few_levels(one):
-        return few_pair_error(one)
+    cdef Py_ssize_t i, at, block, n = one.n
+    cdef Py_ssize_t uppers = few_levels(one, one.tree)
+    if uppers >= 0:
+        return few_pair_error(one, one.tree, uppers)
     for i in range(n):
         one.items[i].key = ~descending(one.grades[i])
         one.items[i].row = i
-    sort(one.items, one.spare, n)
+    sort(one.items, one.spare, n, 0)
     pairs = (<int64_t>n * (n - 1)) // 2
     for i in range(n):
         if i > 0 and one.items[i].key != one.items[i - 1].key:
@@ -355,39 +388,36 @@ cdef double pair_error(List *one) noexcept nogil:
         same += 1
         one.levels[one.items[i].row] = levels
     memset(one.tree, 0, (levels + 2) * sizeof(int64_t))
-    while start < n:
-        stop = one.ends[start]
-        for i in range(start, stop):
+    for block in range(one.blocks):
+        for i in range(one.heads[block], one.heads[block + 1]):
             at = one.levels[i] + 1
             while at <= levels + 1:
                 one.tree[at] += 1
                 at += at & -at
-        for i in range(start, stop):
+        for i in range(one.heads[block], one.heads[block + 1]):
             at = one.levels[i]
             while at > 0:
                 wrong += one.tree[at]
                 at -= at & -at
-        start = stop
     return <double>wrong / <double>pairs
 
 
 cdef double domination_error(const List *one) noexcept nogil:
+    # Once a document of the lowest grade is met, all dominating ones from there on are wrong.
     cdef int64_t wrong = 0, dominating = 0
-    cdef Py_ssize_t i, start = 0, stop
-    cdef double bottom, lowest
-    if one.n == 0:
-        return NAN
-    bottom = lowest = one.grades[0]
-    for i in range(1, one.n):
-        bottom = min(bottom, one.grades[i])
-    while start < one.n:
-        stop = one.ends[start]
+    cdef Py_ssize_t i, block, start, stop
+    cdef double lowest = INFINITY
+    for i in range(one.n):
+        dominating += one.grades[i] > one.bottom
+    for block in range(one.blocks):
+        start, stop = one.heads[block], one.heads[block + 1]
         for i in range(start, stop):
             lowest = min(lowest, one.grades[i])
+        if lowest == one.bottom:
+            wrong += dominating - start
+            break
         for i in range(start, stop):
-            dominating += one.grades[i] > bottom
             wrong += one.grades[i] > lowest
-        start = stop
     return <double>wrong / <double>dominating if dominating else NAN
 
 
@@ -433,14 +463,24 @@ cdef void rank_list(
     Py_ssize_t start, Py_ssize_t stop, const score_t *scores, int64_t *order, uint8_t *tied,
     Keyed *items, Keyed *spare,
 ) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(start, stop):
-        items[i - start].key = descending(scores[i])
-        items[i - start].row = i
-    sort(items, spare, stop - start)
-    for i in range(start, stop):
-        order[i] = items[i - start].row
-        tied[i] = i > start and items[i - start].key == items[i - start - 1].key
+    # A key of 32 bits leaves room for the place in the same word: half as much to move.
+    cdef Py_ssize_t i, n = stop - start
+    cdef uint64_t *words = <uint64_t *>items
+    if score_t is float and n <= UINT32_MAX:
+        for i in range(n):
+            words[i] = descending(scores[start + i]) << 32 | <uint64_t>i
+        sort(words, <uint64_t *>spare, n, 32)
+        for i in range(n):
+            order[start + i] = start + <int64_t>(words[i] & UINT32_MAX)
+            tied[start + i] = i > 0 and words[i] >> 32 == words[i - 1] >> 32
+    else:
+        for i in range(n):
+            items[i].key = descending(scores[start + i])
+            items[i].row = start + i
+        sort(items, spare, n, 0)
+        for i in range(n):
+            order[start + i] = items[i].row
+            tied[start + i] = i > 0 and items[i].key == items[i - 1].key
 
 
 def ranked_metrics(
@@ -457,7 +497,7 @@ def ranked_metrics(
     cdef Py_ssize_t all_ = longest(np.diff(group_ptr) + np.diff(unfound_ptr))
     cdef uint64_t[:, ::1] keyed = np.empty((crew, 4 * all_), dtype=np.uint64)
     cdef double[:, ::1] reals = np.empty((crew, 2 * most + all_))
-    cdef int64_t[:, ::1] integers = np.empty((crew, 3 * most + 2), dtype=np.int64)
+    cdef int64_t[:, ::1] integers = np.empty((crew, 5 * most + 3), dtype=np.int64)
     cdef List one
     with nogil:
         for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=crew):
@@ -487,24 +527,35 @@ cdef inline List list_of(
     cdef List one
     one.items, one.spare = <Keyed *>keyed, <Keyed *>keyed + all_
     one.grades, one.gains, one.best = reals, reals + most, reals + 2 * most
-    one.ends, one.levels, one.tree = integers, integers + most, integers + 2 * most
+    one.good, one.good_blocks, one.levels = integers, integers + most, integers + 2 * most
+    one.heads, one.tree = integers + 3 * most, integers + 4 * most + 1
     return one
+
+
+cdef inline bint begins_block(const uint8_t *tied, Py_ssize_t place) noexcept nogil:
+    return (place == 0) | (tied[place] == 0)
 
 
 cdef void gather(
     List *one, Py_ssize_t start, Py_ssize_t stop, const double *grades, const int64_t *order,
     const uint8_t *tied,
 ) noexcept nogil:
-    # Take the grades by place and find the blocks.
-    cdef Py_ssize_t i, end
-    one.n, one.rows, one.found = stop - start, order + start, 0
-    end = one.n
-    for i in range(one.n - 1, -1, -1):
-        one.grades[i] = grades[one.rows[i]]
-        one.found += one.grades[i] >= RELEVANT
-        one.ends[i] = end
-        if not tied[start + i]:
-            end = i
+    # Take the grades by place; find the blocks and the relevant documents. Each is written to
+    # the next free entry, which is counted only if it is one: a branch would be guessed wrong.
+    cdef Py_ssize_t i
+    cdef double grade
+    one.n, one.rows, one.tied = stop - start, order + start, tied + start
+    one.blocks, one.found, one.bottom = 0, 0, INFINITY
+    for i in range(one.n):
+        grade = grades[one.rows[i]]
+        one.grades[i] = grade
+        one.bottom = min(one.bottom, grade)
+        one.heads[one.blocks] = i
+        one.blocks += begins_block(one.tied, i)
+        one.good[one.found] = i
+        one.good_blocks[one.found] = one.blocks - 1
+        one.found += grade >= RELEVANT
+    one.heads[one.blocks] = one.n
 
 
 cdef void measure_all(
@@ -523,13 +574,12 @@ cdef void measure_all(
             out[m] = measure(one, kind, measures[m, 1], shared)
             continue
         if gain != table or shared != were_shared:
-            place_gains(one, &gains[gain - 1, 0] if gain else NULL)
-            if gain:
-                gainful = best_first(one, &unfound_gains[gain - 1, one.unfound], one.lacking)
-            else:
-                gainful = best_first(one, &unfound_grades[one.unfound], one.lacking)
-            if shared:
-                share_gains(one)
+            gainful = place_gains(
+                one,
+                &gains[gain - 1, 0] if gain else NULL,
+                &unfound_gains[gain - 1, one.unfound] if gain else &unfound_grades[one.unfound],
+                shared,
+            )
         table, were_shared = gain, shared
         discount = &discounts[measures[m, 3], 0]
         if kind == NDCG:

@@ -18,10 +18,11 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from ranking.data.judged import Judged
 from ranking.data.readers import letor as reader_module
 from ranking.data.readers.letor import Letor
-from ranking.data.readers.read import read
+from ranking.data.readers.read import read, read_any
 from ranking.data.writers import write as write_data
-from ranking.errors import DataError, DataWarning, PartError
+from ranking.errors import DataError, DataWarning, KernelUnavailableError, PartError
 from ranking.kernels import letor as letor_chunks
+from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 
 GOOD = b"""\
@@ -423,3 +424,25 @@ def test_real_missing_values_are_refused(letor, registry, part):
     path = letor / "ohsumed" / "Feature-null" / f"{part}.txt.gz"
     with pytest.raises(DataError, match=rf"{part}.txt.gz, line \d+: '\d+:NULL' is a missing value"):
         read(path, registry=registry)
+
+
+def test_kernel_and_threads_reach_the_parser(write, registry, kernel_name, monkeypatch):
+    used = []
+
+    class Spy(Kernel):
+        def parse_letor(self, *args, threads, **kwargs):
+            used.append((self.name, threads))
+            return super().parse_letor(*args, threads=threads, **kwargs)
+
+    monkeypatch.setenv("RANKING_KERNEL", "no kernel has this name")
+    kernel = get_kernel(kernel_name)
+    spy, path = Spy(kernel.name, kernel.loops, ""), write(GOOD)
+    wanted = Letor(kernel=kernel).read(path)
+    for reader in ("auto", "letor"):
+        data = read([path], reader, kernel=spy, threads=3, registry=registry)
+        assert data.features.tobytes() == wanted.features.tobytes()
+    read_any(path, "letor:threads=2", kernel=spy, threads=3, registry=registry)
+    read_any(path, Letor(kernel=spy), kernel="reference", threads=3, registry=registry)
+    assert used == [(kernel_name, 3)] * 2 + [(kernel_name, 2), (kernel_name, 1)]
+    with pytest.raises(KernelUnavailableError, match="there is no kernel 'fast'"):
+        read(path, kernel="fast", registry=registry)

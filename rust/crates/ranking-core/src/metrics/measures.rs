@@ -4,17 +4,15 @@ use crate::features::Dense;
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
 use crate::metrics::LISTS;
+use crate::metrics::blocks::Blocks;
 use crate::metrics::order::{Score, sort};
+use crate::metrics::pairs::PairCounter;
 use crate::threads::Crew;
 
 /// Numbers of a measure: kind, cutoff, gain, discount, shared, short.
 pub const COLUMNS: usize = 6;
 
 const RELEVANT: f64 = 1.0;
-
-/// Whole grades from this on have levels that need no sorting.
-const LOWEST: f64 = -2.0;
-const LEVELS: usize = 8;
 
 // `ranking.kernels.measures.Kind`.
 const NDCG: i64 = 0;
@@ -173,49 +171,55 @@ pub fn ranked_metrics(
     Ok(())
 }
 
-/// One list, best first; its arrays are kept from one list to the next.
+/// One list, best first; its arrays are kept from one list to the next and may be longer than it.
 #[derive(Default)]
 struct Sorted {
     grades: Vec<f64>,
-    /// Where the block of each place ends.
-    ends: Vec<usize>,
-    /// Relevant documents of the list.
-    found: usize,
-    /// And with those that it lacks.
+    /// The lowest of them.
+    bottom: f64,
+    blocks: Blocks,
+    /// The place of each relevant document.
+    good: Vec<usize>,
+    /// And its block.
+    good_blocks: Vec<usize>,
+    /// Relevant documents of the list and those that it lacks.
     relevant: usize,
     gains: Vec<f64>,
     best: Vec<f64>,
-    keys: Vec<(u64, i64)>,
-    spare: Vec<(u64, i64)>,
-    levels: Vec<usize>,
-    tree: Vec<usize>,
+    keys: Vec<u64>,
+    spare: Vec<u64>,
+    pairs: PairCounter,
 }
 
 impl Sorted {
+    /// Take the grades by place; find the blocks and the relevant documents.
+    ///
+    /// Each is written to the next free entry, which is counted only if it is one: a branch would
+    /// be guessed wrong.
     fn gather(&mut self, lists: &RankedLists<'_>, q: usize) {
         let rows = rows_of(lists.group_ptr, q);
-        let order = &lists.order[rows.clone()];
-        self.grades.clear();
-        self.grades
-            .extend(order.iter().map(|row| lists.grades[row.position()]));
-        let n = self.grades.len();
-        self.ends.clear();
-        self.ends.resize(n, 0);
-        let mut end = n;
-        for (i, (place, &tied)) in self
-            .ends
-            .iter_mut()
-            .zip(&lists.tied[rows])
-            .enumerate()
-            .rev()
-        {
-            *place = end;
-            if tied == 0 {
-                end = i;
-            }
+        let n = rows.len();
+        let (order, tied) = (&lists.order[rows.clone()], &lists.tied[rows]);
+        self.grades.resize(n, 0.0);
+        self.good.resize(n, 0);
+        self.good_blocks.resize(n, 0);
+        let heads = self.blocks.room(n);
+        let (mut blocks, mut found, mut bottom) = (0, 0, f64::INFINITY);
+        let places = order.iter().zip(tied).zip(&mut self.grades);
+        for (i, ((row, &tied), grade)) in places.enumerate() {
+            *grade = lists.grades[row.position()];
+            bottom = if *grade < bottom { *grade } else { bottom };
+            heads[blocks] = i;
+            blocks += usize::from(i == 0 || tied == 0);
+            self.good[found] = i;
+            self.good_blocks[found] = blocks - 1;
+            found += usize::from(*grade >= RELEVANT);
         }
-        self.found = relevant(&self.grades);
-        self.relevant = self.found + relevant(&lists.unfound_grades[rows_of(lists.unfound_ptr, q)]);
+        self.blocks.close(blocks, n);
+        self.bottom = bottom;
+        self.good.truncate(found);
+        self.good_blocks.truncate(found);
+        self.relevant = found + relevant(&lists.unfound_grades[rows_of(lists.unfound_ptr, q)]);
     }
 
     fn measure_all(
@@ -262,30 +266,25 @@ impl Sorted {
                 .extend(order.iter().map(|row| gains[row.position()]));
             &lists.unfound_gains.line(table - 1)[unfound]
         };
-        self.keys.clear();
-        self.keys.resize(self.gains.len() + lost.len() + 1, (0, 0));
+        self.keys.resize(self.gains.len() + lost.len() + 1, 0);
         let mut count = 0;
         for gain in self.gains.iter().chain(lost) {
-            self.keys[count].0 = gain.descending();
+            self.keys[count] = gain.descending();
             count += usize::from(*gain > 0.0);
         }
         self.keys.truncate(count);
-        sort(&mut self.keys, &mut self.spare);
+        sort(&mut self.keys, &mut self.spare, 0);
         self.best.clear();
-        let values = self.keys.iter().map(|item| value_of(item.0));
-        self.best.extend(values);
+        self.best.extend(self.keys.iter().map(|&key| value_of(key)));
     }
 
     /// Give each of the tied places the mean of their gains.
     fn share_gains(&mut self) {
-        let mut start = 0;
-        while start < self.gains.len() {
-            let stop = self.ends[start];
-            let block = &mut self.gains[start..stop];
-            let total = block.iter().fold(0.0, |total, gain| total + gain);
-            let mean = total / real(block.len());
-            block.fill(mean);
-            start = stop;
+        for block in self.blocks.ranges() {
+            let gains = &mut self.gains[block];
+            let total = gains.iter().fold(0.0, |total, gain| total + gain);
+            let mean = total / real(gains.len());
+            gains.fill(mean);
         }
     }
 
@@ -323,7 +322,10 @@ impl Sorted {
         match measure.kind {
             MEAN_RANK => self.mean_rank(measure.shared),
             AUC | ALL_PAIRS_ERROR => self.area(measure.kind == AUC),
-            PAIR_ERROR => self.pair_error(),
+            PAIR_ERROR => {
+                let (wrong, pairs) = self.pairs.count(&self.grades, self.bottom, &self.blocks);
+                share(wrong, pairs)
+            }
             DOMINATION_ERROR => self.domination_error(),
             _ if self.relevant == 0 => f64::NAN,
             AVERAGE_PRECISION => self.average_precision(),
@@ -342,194 +344,104 @@ impl Sorted {
     }
 
     fn average_precision(&self) -> f64 {
-        // What is not relevant adds 0.0: a division is cheaper than a branch that is guessed wrong.
-        let (mut count, mut total) = (0, 0.0);
-        for (i, &grade) in self.grades.iter().enumerate() {
-            let relevant = usize::from(grade >= RELEVANT);
-            count += relevant;
-            total += real(relevant * count) / real(i + 1);
-        }
+        let places = self.good.iter().enumerate();
+        let total = places.fold(0.0, |total, (j, &place)| {
+            total + real(j + 1) / real(place + 1)
+        });
         total / real(self.relevant)
     }
 
     fn reciprocal_rank(&self, cutoff: Option<usize>) -> f64 {
-        let places = self.grades.iter().take(cutoff.unwrap_or(usize::MAX));
-        let first = places.enumerate().find(|place| *place.1 >= RELEVANT);
-        first.map_or(0.0, |(i, _)| 1.0 / real(i + 1))
+        match self.good.first() {
+            Some(&place) if cutoff.is_none_or(|cutoff| place < cutoff) => 1.0 / real(place + 1),
+            _ => 0.0,
+        }
     }
 
     fn hits(&self, cutoff: usize, shared: bool) -> f64 {
-        let places = cutoff.min(self.grades.len());
         if !shared {
-            return real(relevant(&self.grades[..places]));
+            let counted = self.good.iter().take_while(|&&place| place < cutoff);
+            return real(counted.count());
         }
-        let (mut start, mut total) = (0, 0.0);
-        while start < places {
-            let stop = self.ends[start];
-            let within = stop.min(places) - start;
-            total += real(relevant(&self.grades[start..stop]) * within) / real(stop - start);
-            start = stop;
+        let blocks = self.blocks.ranges();
+        let counted = blocks.take_while(|block| block.start < cutoff);
+        counted.fold(0.0, |total, block| {
+            let within = block.end.min(cutoff) - block.start;
+            let size = block.len();
+            total + real(relevant(&self.grades[block]) * within) / real(size)
+        })
+    }
+
+    /// Count the pairs of a relevant document and another that is above it, or beside it.
+    ///
+    /// The ranks of the relevant documents, each the mean of its block's, add up to those that
+    /// they have among themselves, found * (found + 1) / 2, and 1 for each other one above and
+    /// 1/2 for each beside. So no block needs to be counted.
+    fn mixed_pairs(&self) -> (usize, usize) {
+        let (mut above, mut twice) = (0, 0);
+        let (mut first, mut before) = (0, usize::MAX);
+        for (j, &block) in self.good_blocks.iter().enumerate() {
+            let block_rows = self.blocks.range(block);
+            first = if block == before { first } else { j };
+            above += block_rows.start - first;
+            twice += block_rows.start + block_rows.end + 1;
+            before = block;
         }
-        total
+        let found = self.good.len();
+        (above, twice - found * (found + 1) - 2 * above)
     }
 
     fn mean_rank(&self, shared: bool) -> f64 {
-        if self.found == 0 {
-            return f64::NAN;
-        }
-        let (mut start, mut end, mut twice) = (0, 0, 0);
-        for (i, (&grade, &stop)) in self.grades.iter().zip(&self.ends).enumerate() {
-            if i == end {
-                (start, end) = (i, stop);
-            }
-            if grade >= RELEVANT {
-                twice += if shared { start + end + 1 } else { 2 * (i + 1) };
-            }
-        }
-        real(twice) / real(2 * self.found)
+        let found = self.good.len();
+        let twice = if shared {
+            let (above, beside) = self.mixed_pairs();
+            2 * above + beside + found * (found + 1)
+        } else {
+            self.good.iter().map(|place| 2 * (place + 1)).sum()
+        };
+        share(twice, 2 * found)
     }
 
     fn area(&self, auc: bool) -> f64 {
-        let pairs = self.found * (self.grades.len() - self.found);
-        if pairs == 0 {
-            return f64::NAN;
-        }
-        let (mut start, mut right, mut tied, mut above) = (0, 0, 0, 0);
-        while start < self.grades.len() {
-            let stop = self.ends[start];
-            let good = relevant(&self.grades[start..stop]);
-            let bad = stop - start - good;
-            right += above * bad;
-            tied += good * bad;
-            above += good;
-            start = stop;
-        }
+        let pairs = self.good.len() * (self.grades.len() - self.good.len());
+        let (above, beside) = self.mixed_pairs();
         if auc {
-            real(2 * right + tied) / real(2 * pairs)
+            share(2 * (pairs - above) - beside, 2 * pairs)
         } else {
-            real(pairs - right) / real(pairs)
+            share(above + beside, pairs)
         }
     }
 
-    fn pair_error(&mut self) -> f64 {
-        let (wrong, pairs) = if self.few_levels() {
-            self.few_wrong_pairs()
-        } else {
-            self.wrong_pairs()
-        };
-        if pairs == 0 {
-            return f64::NAN;
-        }
-        real(wrong) / real(pairs)
-    }
-
-    /// Number the levels directly if all grades are whole and few, which is the usual case.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to a few levels"
-    )]
-    fn few_levels(&mut self) -> bool {
-        let mut fits = u32::try_from(self.grades.len()).is_ok();
-        self.levels.clear();
-        self.levels.extend(self.grades.iter().map(|grade| {
-            let level = (grade - LOWEST).clamp(0.0, real(LEVELS - 1)) as usize;
-            fits &= real(level) + LOWEST == *grade;
-            level
-        }));
-        fits
-    }
-
-    /// lower[k] counts the documents below level k met so far.
-    fn few_wrong_pairs(&self) -> (usize, usize) {
-        let n = self.levels.len();
-        let mut lower = [0_u32; LEVELS];
-        let (mut start, mut wrong) = (0, 0);
-        while start < n {
-            let stop = self.ends[start];
-            for &level in &self.levels[start..stop] {
-                for (k, count) in lower.iter_mut().enumerate() {
-                    *count += u32::from(k > level);
-                }
-            }
-            for &level in &self.levels[start..stop] {
-                wrong += lower[level.min(LEVELS - 1)] as usize;
-            }
-            start = stop;
-        }
-        let ends = lower[1..].iter().map(|&count| count as usize).chain([n]);
-        let counts = ends.zip(lower).map(|(end, count)| end - count as usize);
-        let same: usize = counts.map(|count| count * count).sum();
-        (wrong, (n * n - same) / 2)
-    }
-
-    /// A Fenwick tree over the levels of grades counts the lower ones met so far.
-    fn wrong_pairs(&mut self) -> (usize, usize) {
-        let n = self.grades.len();
-        self.keys.clear();
-        let levels = self.grades.iter().map(|&grade| !grade.descending());
-        self.keys.extend(levels.zip(0..));
-        sort(&mut self.keys, &mut self.spare);
-        let (mut top, mut same, mut pairs) = (0, 0, n * n.saturating_sub(1) / 2);
-        let mut before = None;
-        for &(key, place) in &self.keys {
-            if before.is_some_and(|before| before != key) {
-                top += 1;
-                same = 0;
-            }
-            before = Some(key);
-            pairs -= same;
-            same += 1;
-            self.levels[place.position()] = top;
-        }
-        self.tree.clear();
-        self.tree.resize(top + 2, 0);
-        let (mut start, mut wrong) = (0, 0);
-        while start < n {
-            let stop = self.ends[start];
-            for &level in &self.levels[start..stop] {
-                let mut at = level + 1;
-                while at <= top + 1 {
-                    self.tree[at] += 1;
-                    at += at & at.wrapping_neg();
-                }
-            }
-            for &level in &self.levels[start..stop] {
-                let mut at = level;
-                while at > 0 {
-                    wrong += self.tree[at];
-                    at &= at - 1;
-                }
-            }
-            start = stop;
-        }
-        (wrong, pairs)
-    }
-
+    /// Once a document of the lowest grade is met, all dominating ones from there on are wrong.
     fn domination_error(&self) -> f64 {
-        let bottom = self.grades.iter().copied().fold(f64::INFINITY, f64::min);
-        let (mut start, mut lowest) = (0, f64::INFINITY);
-        let (mut wrong, mut dominating) = (0_usize, 0_usize);
-        while start < self.grades.len() {
-            let stop = self.ends[start];
-            let block = &self.grades[start..stop];
-            lowest = block.iter().copied().fold(lowest, f64::min);
-            for &grade in block {
-                dominating += usize::from(grade > bottom);
-                wrong += usize::from(grade > lowest);
+        let above = |grades: &[f64], limit| grades.iter().filter(|&&g| g > limit).count();
+        let dominating = above(&self.grades, self.bottom);
+        let (mut lowest, mut wrong) = (f64::INFINITY, 0);
+        for block in self.blocks.ranges() {
+            let start = block.start;
+            let grades = &self.grades[block];
+            lowest = grades.iter().copied().fold(lowest, f64::min);
+            if lowest == self.bottom {
+                wrong += dominating - start;
+                break;
             }
-            start = stop;
+            wrong += above(grades, lowest);
         }
-        if dominating == 0 {
-            return f64::NAN;
-        }
-        real(wrong) / real(dominating)
+        share(wrong, dominating)
     }
 }
 
 /// The positive gain of a key.
 fn value_of(key: u64) -> f64 {
     f64::from_bits(!key ^ (1 << 63))
+}
+
+/// A part of a whole; there is none of nothing.
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 {
+        return f64::NAN;
+    }
+    real(part) / real(whole)
 }
 
 fn rows_of(ptr: &[i64], q: usize) -> std::ops::Range<usize> {
