@@ -3,7 +3,13 @@
 from importlib import metadata
 from types import SimpleNamespace
 
-from ranking.kernels import reference, reference_bilinear, reference_letor, reference_metrics
+from ranking.kernels import (
+    reference,
+    reference_bilinear,
+    reference_factored,
+    reference_letor,
+    reference_metrics,
+)
 from ranking.kernels.kernel import Kernel
 
 
@@ -16,6 +22,8 @@ def reference_kernel() -> Kernel:
     loops.parse_letor = reference_letor.parse_letor
     for name in ("draw_tuples", "bilinear", "bilinear_scores"):
         setattr(loops, name, getattr(reference_bilinear, name))
+    for name in ("factored_vectors", "factored_scores", "factored_steps"):
+        setattr(loops, name, getattr(reference_factored, name))
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

@@ -119,9 +119,29 @@ boundaries (1024 if there is no penalty) in no order, with no two threads in one
 Tuples are drawn by counter: step t of a seed has the key ``draw t``, and its own draws 0, 1, ...
 are those of the seed ``key``: the query, the positive, then the negatives.
 
-`reference.py` and its sisters `reference_metrics.py`, `reference_letor.py` and
-`reference_bilinear.py` are the normative text for the order of these operations, and for what of a
-text is accepted: read them beside this one.
+Factored
+--------
+Queries and documents have vectors: those of their features, P[i] for feature i, added up,
+``u = sum_i q_i U[i]`` and ``v = sum_j d_j V[j]``, and the score is u . v, plus the sum of
+``d_j bias[j]`` if there are biases. Without features (a CSR with no arrays is none) object i has
+the vector P[i] itself. Parameters are float32, and so is all arithmetic on them, one rounding per
+written operation. A vector is padded with zeros to a multiple of `WIDE` = 8 numbers. A dot product
+has 8 partial sums that start at 0; product i is added to partial sum i % 8, in order, and the
+result is ``((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))``.
+
+Steps are taken by blocks. At the start of a block all vectors are taken as they are, and for each
+tuple, negatives are searched as for the bilinear model: that gives ``g = rate L slope(z)``, and
+the gradients ``g q_i (v+ - v-)`` for U[i], ``g d+_j u`` for V[j], and ``-g d-_j u``. Then they are
+subtracted, tuple by tuple. With `adagrad`, a parameter has a sum of squares G, and a gradient y
+(taken with g = L slope(z), without the rate) makes it ``G += y*y; p -= rate * y / sqrt(G)``. At the
+end of the block every row of U and V that a step has changed is, once, scaled by
+``1 / (1 + l2 rate)`` with the block's first rate, if l2 > 0, and then, if its norm exceeds
+`max_norm` > 0, scaled to it. So negatives are searched by tuple, steps taken by slices of the
+vectors and rows projected one by one: the result does not depend on the number of threads.
+
+`reference.py` and its sisters `reference_metrics.py`, `reference_letor.py`,
+`reference_bilinear.py` and `reference_factored.py` are the normative text for the order of these
+operations, and for what of a text is accepted: read them beside this one.
 """
 
 from __future__ import annotations
@@ -184,6 +204,9 @@ RENEW: Final = 4096
 SMALLEST_SCALE: Final = 2.0**-64
 """A running scale that falls below this starts anew at 1."""
 
+WIDE: Final = 8
+"""Partial sums of a dot product in float32; vectors are padded to a multiple of it."""
+
 HOGWILD_BLOCK: Final = 1024
 """Steps between two meetings of hogwild's threads, if there is no penalty."""
 
@@ -239,8 +262,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Features = NDArray[np.float32] | NDArray[np.float64]
 Indices = NDArray[np.int32] | NDArray[np.int64]
+Singles = NDArray[np.float32]
 Csr = tuple[Indices, Indices, Features]
 """indptr, indices and data of a CSR matrix, rows sorted, no duplicates."""
+
+
+Factors = tuple[Singles, Singles, Singles]
+"""U, V and the biases of the factored model."""
 
 
 class BilinearStore(Protocol):
@@ -654,4 +682,43 @@ class Loops(Protocol):
 
         An entry of the image is the sum, in stored order of q_i, of q * w; the product is the
         sum, in stored order of d_j, of d * image.
+        """
+
+    def factored_vectors(self, features: Csr, matrix: Singles, out: Singles, threads: int) -> None:
+        """Fill out[o] with the sum, in stored order and from 0, of value * matrix[feature]."""
+
+    def factored_scores(
+        self, queries: Singles, documents: Singles, biases: Singles, out: Singles, threads: int
+    ) -> None:
+        """Fill out[i, j] with queries[i] . documents[j] + biases[j]; no biases is an empty array.
+
+        Rows are padded to a multiple of `WIDE`.
+        """
+
+    def factored_steps(
+        self,
+        queries: Csr | None,
+        documents: Csr | None,
+        tuples: Ints,
+        rates: Singles,
+        form: int,
+        rank_weights: Singles,
+        n_documents: int,
+        factors: Factors,
+        squares: Factors,
+        max_norm: float,
+        l2: float,
+        block: int,
+        margins: Singles,
+        weights: Singles,
+        threads: int,
+    ) -> None:
+        """Take a step for each tuple, by blocks; factors and squares change.
+
+        factors : float32 (query features, width), (document features, width), (document features)
+            U, V and the biases, which may be empty.
+        squares : the same
+            Adagrad's sums of squares, all empty without it.
+        rank_weights, tuples, margins, weights
+            As in `BilinearStore.margins`; with one trial the margin is a difference of two scores.
         """
