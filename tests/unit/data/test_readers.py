@@ -19,10 +19,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from ranking.data.frames import features_from_frame, matching_from_frame
 from ranking.data.matching import Matching
+from ranking.data.readers import rows
 from ranking.data.readers.interactions import read_features
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.read import read_any, recognise
@@ -481,6 +482,10 @@ def test_svmlight_with_classes(write, registry, tmp_path):
     ("content", "message"),
     [
         ("1 1:1\n1 qid:1 1:1\n", "line 2: there is a qid, so these are judged lists"),
+        ("1 1:1 # \0\n", "line 1: there is a NUL byte"),
+        ("1 1:1\n# \n 1e99 1:1 1:1\n", "line 3: '1:1' gives feature 1 a second time"),
+        ("1 1:1\n\n1e99 1:1\n", "line 3: the class '1e\\+99' is not a whole number"),
+        ("1 1:1e39\n", "'1:1e39' is too large for float32; rescale the feature\\."),
         ("1.5 1:1\n", "line 1: the class '1.5' is not a whole number"),
         ("1,2 1:1\n", "the class '1,2' is not"),
         ("1 1:x\n", "'1:x' has a value that is not a finite number"),
@@ -491,6 +496,30 @@ def test_svmlight_with_classes(write, registry, tmp_path):
 def test_svmlight_refused(write, registry, content, message):
     with pytest.raises(DataError, match=message):
         read_any(write(content), "svmlight", registry=registry)
+    with pytest.raises(PartError, match="threads=0 must lie in"):
+        read_any(write(content), "svmlight:threads=0", registry=registry)
+
+
+@pytest.mark.parametrize("kernel", ["reference", "cython", "rust"])
+@pytest.mark.parametrize("block", [64, 1 << 22])
+def test_svmlight_is_what_scikit_learn_reads(
+    write, registry, monkeypatch, load_kernel, kernel, block
+):
+    load_kernel(kernel)
+    monkeypatch.setattr(rows, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    lines = [
+        f" {rng.integers(-3, 4)}\t"
+        + " ".join(f"{k}:{rng.normal():.9g}" for k in np.flatnonzero(rng.random(30) < 0.3) + 1)
+        for _ in range(300)
+    ]
+    lines[::7] = ["# caf\xe9 1:2" if at % 2 else "" for at in range(len(lines[::7]))]
+    content = "\r\n".join(f"{line}# 5 6:7 docid = x" for line in lines).encode("latin-1")
+    path = write(content)
+    data = read_any(path, "svmlight", kernel=kernel, threads=2, registry=registry)
+    features, classes = load_svmlight_file(str(path), n_features=data.n_query_features)
+    np.testing.assert_array_equal(data.queries, features.toarray().astype(np.float32))
+    assert data.classes[data.labels[0]].tolist() == classes.tolist()
 
 
 IMAGES = b"\0\0\x08\x03" + bytes([0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3]) + bytes(range(6))
