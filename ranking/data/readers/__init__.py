@@ -31,4 +31,8 @@ def ranking_readers() -> dict[str, Lazy]:
         "idx": Lazy(f"{HERE}.labelled:Idx", help="MNIST's images and labels."),
         "npz": Lazy(f"{HERE}.labelled:Npz", help="NumPy arrays X and y."),
         "svmlight": Lazy(f"{HERE}.svmlight:Svmlight", help="SVMlight with classes, without qid."),
+        "arff": Lazy(f"{HERE}.arff:Arff", help="Multi-label ARFF, with Mulan's XML or as MEKA."),
+        "adjacency": Lazy(
+            f"{HERE}.adjacency:Adjacency", help="A user a line: how many items, their numbers."
+        ),
     }

@@ -79,6 +79,8 @@ RECOGNISED = {
     "interactions": CSV,
     "movielens": "1\t0\t5\t978300760\n",
     "tab": TAB,
+    "arff": "@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute b real\n@data\n{0 1,1 2}\n",
+    "adjacency": "1 5\n2 6 0\n1 6\n",
 }
 
 
@@ -588,6 +590,12 @@ REAL = {
     "text/20newsgroups/20newsgroups-test.tab.gz": (7528, 7528, 20),
     "text/r8/reuters-r8-train.tab.gz": (5485, 5485, 8),
     "text/r8/reuters-r8-test.tab.gz": (2189, 2189, 8),
+    "multilabel/corel5k/Corel5k-train-sparse.arff.gz": (4500, 374, 15_847),
+    "multilabel/corel5k/Corel5k-test-sparse.arff": (500, 374, 1763),
+    "multilabel/corel5k/Corel5k-test.arff.gz": (500, 374, 1763),
+    "multilabel/delicious/delicious-train.arff.gz": (12_920, 983, 246_088),
+    "multilabel/delicious/delicious-test.arff.gz": (3185, 983, 60_229),
+    "interactions/citeulike_a/users.dat.gz": (5551, 16_980, 204_986),
     "mnist/train-images-idx3-ubyte.gz": (60_000, 60_000, 10),
     "mnist/t10k-images-idx3-ubyte.gz": (10_000, 10_000, 10),
 }
