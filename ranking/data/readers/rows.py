@@ -87,9 +87,9 @@ def check_threads(reader: str, threads: int) -> None:
 class Growing:
     """An array that more is added to; memory is moved by the system, not copied."""
 
-    def __init__(self, dtype: Any, items: Any = ()) -> None:
-        self.room = np.array(items, dtype)
-        self.size = self.room.size
+    def __init__(self, dtype: Any) -> None:
+        self.room = np.empty(0, dtype)
+        self.size = 0
 
     def add(self, items: NDArray[Any]) -> None:
         """Add items at the end."""
