@@ -131,11 +131,12 @@ class SGD(Solver):
         self._trials = []
         if task.state is not None:
             steps.restore(task.state)
+            self._trials = [Trial(*row) for row in task.state["trials"].tolist()]
         elif task.regularizer.wanted_density is not None:
             self._trials = find_strength(task, partial(_pilot, self, task))
         total = self.draws * (2 if self.refit else 1)
         epoch = -(-steps.done // self.epoch)
-        while steps.done < total or not epoch:
+        while steps.done < total or (not epoch and task.state is None):
             if self.refit and steps.done == self.draws:
                 steps.begin_refit()
             limit = self.draws if steps.done < self.draws else total
@@ -261,17 +262,25 @@ class Steps:
     ) -> tuple[Floats, Floats]:
         """Step with slopes that Python computes, by batches."""
         options = {"transposed": common["transposed"], "threads": common["threads"]}
-        margins = np.empty(tuples.shape[0])
+        margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
-            margins[part] = self.weights.margins(self.objects, tuples[part], **options)
-            slopes = np.ascontiguousarray(self.loss.pair_slope(margins[part]), dtype=np.float64)
-            self.weights.update(self.objects, tuples[part], slopes, eta[part], **common)
-        return margins, np.ones(tuples.shape[0])
+            margins[part], weights[part], negatives = self.weights.violations(
+                self.objects, tuples[part], rank_weights=self.rank_weights, **options
+            )
+            chosen = np.column_stack((tuples[part, :2], negatives))
+            slopes = weights[part] * self.loss.pair_slope(margins[part])
+            self.weights.update(self.objects, chosen, slopes, eta[part], **common)
+        return margins, weights
 
     def turn(self, epoch: int, loss: float) -> Turn:
         """Return what an epoch came to; the model follows."""
         self.model.follow(self.weights, self.penalty.transposed)
+        if not np.isfinite(self.model.weights.data).all():
+            raise DivergenceError(
+                f"some weights are infinite after step {self.done}; lower the solver's rate "
+                f"({self.solver.rate:g}), or scale the features to unit length."
+            )
         regularizer = self.task.regularizer
         penalty = 0.0 if self.refitting else self.penalty.value(regularizer, self.model)
         return Turn(
@@ -288,6 +297,7 @@ class Steps:
             "done": np.array([self.done]),
             "refitting": np.array([int(self.refitting)]),
             "strength": np.array([float(getattr(self.task.regularizer, "strength", 0.0))]),
+            "trials": np.array(self.solver._trials, dtype=np.float64).reshape(-1, 2),
             **under("weights", self.weights.state()),
         }
 
@@ -347,5 +357,4 @@ def _pilot(solver: SGD, task: Task, strength: float) -> float:
     steps = Steps(solver, task)
     while steps.done < solver.draws:
         steps.take(steps.tuples(min(solver.epoch, solver.draws - steps.done)))
-    rows, columns = steps.weights.shape
-    return steps.weights.n_nonzero / float(rows * columns)
+    return steps.weights.n_nonzero / steps.model.n_weights
