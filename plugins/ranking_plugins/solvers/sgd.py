@@ -249,13 +249,17 @@ class Steps:
             margins, weights = self._take_in_python(tuples, eta, size, common)
         first = self.done
         self.done += tuples.shape[0]
-        if not np.isfinite(margins).all():
-            step = first + 1 + int(np.argmin(np.isfinite(margins)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = weights * self.loss.pair_value(margins)
+        finite = np.isfinite(margins) & np.isfinite(losses)
+        if not finite.all():
+            at = int(np.argmin(finite))
             raise DivergenceError(
-                f"the margin is {margins[step - first - 1]} at step {step}; lower the solver's "
-                f"rate ({solver.rate:g}), or scale the features to unit length."
+                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
+                f"{first + 1 + at}; lower the solver's rate ({solver.rate:g}), or scale the "
+                "features to unit length."
             )
-        return float((weights * self.loss.pair_value(margins)).mean()) if margins.size else 0.0
+        return float(losses.mean()) if losses.size else 0.0
 
     def _take_in_python(
         self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]

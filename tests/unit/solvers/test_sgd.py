@@ -357,7 +357,7 @@ def test_early_stopping_keeps_the_best_epoch(matching_kernel, make_matching):
 def test_divergence_is_refused_with_the_step(matching_kernel, make_matching):
     data = make_matching(1)
     for loss in (SquaredHinge(), PythonSquaredHinge()):
-        with pytest.raises(DivergenceError, match=r"margin is \S+ at step \d+;.*rate \(1e\+38\)"):
+        with pytest.raises(DivergenceError, match=r"loss \S+ at step \d+;.*rate \(1e\+38\)"):
             ranker(matching_kernel, loss, rate=1e38, schedule="fixed", batch=2).fit(data)
 
 
