@@ -218,8 +218,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     ) -> Self:
         """Go on training, with more tuples, other queries and documents, or new features.
 
-        However a run is cut into parts, the weights are the same to the last bit. A feature that
-        is new gets its place, with the weights that training begins with.
+        However a run is cut into parts, the weights are the same to the last bit. After `fit`,
+        `load` or a pickle, draws and rates go on where they were. A feature that is new gets its
+        place, with the weights that training begins with.
 
         Parameters
         ----------
@@ -235,8 +236,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             stream, run = self._begin_stream(X)
         else:
             stream, run = going
-            run.data = as_trainable(X, None, None, self.text_)
-            stream.feed(run.data)
+            data = as_trainable(X, None, None, self.text_)
+            refuse_other_data(run.model, data)
+            stream.feed(data)
+            run.data = data
         run.record(stream.take(None if tuples is None else np.asarray(tuples), draws))
         run.stopped = "partial_fit"
         self.adopt(run)
@@ -251,8 +254,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         if fitted:
             run.model.restore(self.model_.tensors())
             run.model.widen(data)
+            run.history = list(self.history_)
         task = Task(run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed)
-        return run.solver.stream(task), run
+        return run.solver.stream(task, run.history), run
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel between processes without what `partial_fit` holds in a kernel."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_stream": None}
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return scores, higher is better.

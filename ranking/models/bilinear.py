@@ -90,6 +90,10 @@ class Bilinear(MatchingModel):
     def weights(self, weights: sp.csr_array) -> None:
         self._weights, self._live = weights, None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel between processes with W as it is; a training stays behind."""
+        return {**self.__dict__, "_weights": self.weights, "_live": None}
+
     def follow(self, live: BilinearWeights, transposed: bool = False) -> None:
         """Take W from a training when it is next asked for, as it will then be."""
         self._live, self._transposed = live, transposed
@@ -112,6 +116,14 @@ class Bilinear(MatchingModel):
         ones = np.ones(at_row.size, self.dtype)
         shape = (rows.size, columns.size)
         return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
+
+    def knows(self, data: Matching) -> bool:
+        """Say whether W has a row or column for every feature of these data."""
+        sides = (
+            (data.query_feature_ids, self.query_feature_ids),
+            (data.document_feature_ids, self.document_feature_ids),
+        )
+        return all(bool(np.isin(given, known).all()) for given, known in sides)
 
     def widen(self, data: Matching) -> None:
         """Give W rows and columns for the features that are new in these data, at the end."""

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss, PairLoss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
+from ranking.contracts.solver import YES, History, Solver, State, Task, Turn, Verdict
 from ranking.data.matching import Matching
 from ranking.data.tuples import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.kernels.bilinear import BilinearWeights, MatchLists
+from ranking.kernels.contract import Clock
 from ranking.models.bilinear import Bilinear
 from ranking.run import section, under
 from ranking_plugins.solvers.density import Trial, find_strength
@@ -145,14 +146,19 @@ class SGD(Solver):
             epoch += 1
             yield steps.turn(epoch, loss)
 
-    def stream(self, task: Task) -> SgdStream:
-        """Return a training that is fed part by part."""
+    def stream(self, task: Task, history: History = ()) -> SgdStream:
+        """Return a training that is fed part by part; draws and rates go on after the history."""
         if self.refit or task.regularizer.wanted_density is not None:
             what = "refit=true" if self.refit else "a wanted density"
             raise CombinationError(
                 f"{what} needs the end of a training, and partial_fit has none; leave it out."
             )
-        return SgdStream(Steps(self, task))
+        steps = Steps(self, task)
+        epoch = 0
+        if history:
+            epoch = int(history[-1]["epoch"])
+            steps.skip(int(history[-1].get("draws", 0)))
+        return SgdStream(steps, epoch)
 
     def notes(self) -> dict[str, Any]:
         """Return the strengths that were tried for a wanted density."""
@@ -183,17 +189,25 @@ class Steps:
         self.weights = self.penalty.begin(task.kernel, self.model)
         self.rank_weights = _rank_weights(self.loss, self.data.n_documents)
 
+    def skip(self, done: int) -> None:
+        """Go on as after so many steps that led to the weights of the model."""
+        self.done = done
+        self.weights.clock[Clock.STEP] = done
+        since = done % self.solver.every
+        due = rates(self.solver.schedule, self.solver.rate, done - since + 1, since)
+        self.weights.clock[Clock.RATES] = due.sum()
+
     def feed(self, data: Matching) -> None:
         """Go on with other data; features that are new get their rows and columns."""
+        if self.penalty.group is not None and not self.model.knows(data):
+            raise CombinationError(
+                f"regularizer {self.task.regularizer.name!r} weighs groups by their size, so "
+                "no feature can be new; use l1 or l2."
+            )
         self.model.follow(self.weights, self.penalty.transposed)
         shape = self.model.weights.shape
         self.model.widen(data)
         if self.model.weights.shape != shape:
-            if self.penalty.group is not None:
-                raise CombinationError(
-                    f"regularizer {self.task.regularizer.name!r} weighs groups by their size, so "
-                    "no feature can be new; use l1 or l2."
-                )
             self.weights = self.weights.grown(self.model.weights)
         self.data, self.objects = data, self.model.objects(data)
         self.rank_weights = _rank_weights(self.loss, data.n_documents)
@@ -321,8 +335,8 @@ class Steps:
 class SgdStream:
     """Steps that are fed part by part."""
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps, self.epoch = steps, 0
+    def __init__(self, steps: Steps, epoch: int) -> None:
+        self.steps, self.epoch = steps, epoch
 
     def feed(self, data: Matching) -> None:
         """Go on with other data."""
@@ -330,22 +344,36 @@ class SgdStream:
 
     def take(self, tuples: NDArray[Any] | None, draws: int | None) -> Turn:
         """Take these tuples' steps, or those of as many that are drawn."""
+        if tuples is not None and draws is not None:
+            raise PartError("partial_fit takes tuples or draws, not both.")
         if tuples is None:
-            chosen = self.steps.tuples(self.steps.solver.draws if draws is None else draws)
+            count: object = self.steps.solver.draws if draws is None else draws
+            if not isinstance(count, numbers.Integral) or count < 0:
+                raise PartError(f"draws is {count!r}; it must be a whole number from 0.")
+            chosen = self.steps.tuples(int(count))
         else:
-            chosen = _as_tuples(tuples, 2 + self.steps.loss.trials)
+            chosen = _as_tuples(tuples, 2 + self.steps.loss.trials, self.steps.data)
         loss = self.steps.take(chosen)
         self.epoch += 1
         return self.steps.turn(self.epoch, loss)
 
 
-def _as_tuples(given: NDArray[Any], width: int) -> Ints:
+def _as_tuples(given: NDArray[Any], width: int, data: Matching) -> Ints:
     if given.ndim != 2 or given.shape[1] != width or given.dtype.kind not in "iu":
         raise DataError(
             f"tuples must be whole numbers of shape (tuples, {width}): a query, a document that "
             f"matches, and {width - 2} that do not; they have shape {given.shape} and type "
             f"{given.dtype}."
         )
+    for what, part, size in (
+        ("queries", given[:, :1], data.n_queries),
+        ("documents", given[:, 1:], data.n_documents),
+    ):
+        if part.size and not 0 <= part.min() <= part.max() < size:
+            raise DataError(
+                f"tuples name {what} at positions {part.min()} to {part.max()}, and there are "
+                f"{size}; positions run from 0."
+            )
     return np.ascontiguousarray(given, dtype=np.int64)
 
 
