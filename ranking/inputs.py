@@ -47,7 +47,9 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
         return describe_texts(X, text)
     if y is None or qid is None:
         missing = "y (the grades)" if y is None else "qid (the query of each row)"
-        raise DataError(f"{missing} is not given; give both y and qid, or a Judged.")
+        raise DataError(
+            f"{missing} is not given; give both y and qid, or a Judged, Matching or TextCollection."
+        )
     return Judged(X, y, qid)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import numbers
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
@@ -21,6 +22,7 @@ from ranking.contracts.solver import Solver, Stream, Task
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.text.features import TextFeatures
+from ranking.data.texts import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.evaluation.measure import measure, refuse_other_data
 from ranking.inputs import Documents, Trainable, as_trainable, fit_text
@@ -274,7 +276,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             scores = np.empty(X.n_rows)
             scores[X.row_order] = self.score_rows(X)
             return scores
-        if self.model_.takes == "matching":
+        if self.model_.takes == "matching" or isinstance(X, Matching | TextCollection):
             data = as_trainable(X, None, None, self.text_)
             refuse_other_data(self.model_, data)
             return self.model_.scores(data, self.kernel_, self.threads)
@@ -306,11 +308,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             By default all.
         """
         check_is_fitted(self, "model_")
+        if k is not None and (not isinstance(k, numbers.Integral) or k < 1):
+            raise DataError(f"k is {k!r}; it must be a whole number from 1, or None for all.")
         data = as_trainable(X, None, None, self.text_)
         refuse_other_data(self.model_, data)
+        if isinstance(data, Judged):
+            raise DataError(
+                "rank takes queries and documents; order judged rows by what predict returns."
+            )
         return top(
             cast(MatchingModel, self.model_),
-            cast(Matching, data),
+            data,
             k,
             self.kernel_,
             self.threads,
@@ -324,6 +332,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
                 "this model holds no texts to search; train it on a collection of texts, or rank "
                 "data that bring their documents."
             )
+        if isinstance(texts, str):
+            raise DataError(f"search takes a list of texts, not {texts[:40]!r}; put it in a list.")
+        if not len(texts):
+            return []
         names = np.array(self.text_.feature_names)
         places = np.arange(len(texts))
         data = self.documents_.asked(self.text_.transform(texts), names, places)
