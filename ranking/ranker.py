@@ -140,13 +140,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data for observers such as early stopping.
         """
-        data, check = self.describe_data(X, y, qid, valid)
-        run = self.prepare(data, check)
+        before = getattr(self, "text_", None), getattr(self, "documents_", None)
+        run: Run | None = None
         try:
+            run = self.prepare(*self.describe_data(X, y, qid, valid))
             run.go()
         finally:
-            if run.history:
+            if run is not None and run.history:
                 self.adopt(run)
+            else:  # an earlier fit stays whole
+                self.text_, self.documents_ = before
         return self
 
     def describe_data(
@@ -308,7 +311,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             By default all.
         """
         check_is_fitted(self, "model_")
-        if k is not None and (not isinstance(k, numbers.Integral) or k < 1):
+        given: object = k
+        if given is not None and (not isinstance(given, numbers.Integral) or given < 1):
             raise DataError(f"k is {k!r}; it must be a whole number from 1, or None for all.")
         data = as_trainable(X, None, None, self.text_)
         refuse_other_data(self.model_, data)

@@ -154,9 +154,7 @@ def make_problem() -> MakeProblem:
 
 
 @pytest.fixture(scope="session", params=["reference", "cython", "rust"])
-def matching_kernel(
-    request: pytest.FixtureRequest, load_kernel: Callable[[str], Kernel]
-) -> Kernel:
+def matching_kernel(request: pytest.FixtureRequest, load_kernel: Callable[[str], Kernel]) -> Kernel:
     """Every kernel that trains and scores bilinear models."""
     kernel = load_kernel(request.param)
     if not hasattr(kernel.loops, "bilinear"):

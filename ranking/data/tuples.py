@@ -23,10 +23,10 @@ def match_lists(data: Matches) -> MatchLists:
             # A document that is of another class than its query is not in the class's list: the
             # query then has its own, with itself in it to be passed over.
             odd = np.flatnonzero(data.labels[1][data.itself] != list_of)
-            own = [np.append(data.relevant(query), itself[query]) for query in odd.tolist()]
-            members = np.concatenate((members, *map(np.sort, own)))
+            added = [np.append(data.relevant(query), itself[query]) for query in odd.tolist()]
+            members = np.concatenate((members, *map(np.sort, added)))
             list_of[odd] = list_ptr.size - 1 + np.arange(odd.size)
-            ends = list_ptr[-1] + np.cumsum([each.size for each in own], dtype=np.int64)
+            ends = list_ptr[-1] + np.cumsum([each.size for each in added], dtype=np.int64)
             list_ptr = np.concatenate((list_ptr, ends))
     else:
         list_of = np.arange(n_queries)

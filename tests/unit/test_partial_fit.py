@@ -25,7 +25,12 @@ def ranker(kernel, regularizer="l1:strength=0.01", loss="hinge", model="bilinear
 
 def bits(fitted):
     weights = fitted.model_.weights
-    return weights.shape, weights.indptr.tobytes(), weights.indices.tobytes(), weights.data.tobytes()
+    return (
+        weights.shape,
+        weights.indptr.tobytes(),
+        weights.indices.tobytes(),
+        weights.data.tobytes(),
+    )
 
 
 PARTS = [
@@ -145,7 +150,7 @@ def test_groups_cannot_grow(matching_kernel):
         going = ranker(matching_kernel, regularizer).partial_fit(old, draws=20)
         twin = ranker(matching_kernel, regularizer).partial_fit(old, draws=20)
         scores = going.predict(old)
-        with pytest.raises(CombinationError, match="group-l1.*no feature can be new"):
+        with pytest.raises(CombinationError, match=r"group-l1.*no feature can be new"):
             going.partial_fit(new, draws=20)
         # A refusal changes nothing: it goes on with what it knows.
         assert np.array_equal(going.predict(old), scores)

@@ -214,7 +214,7 @@ def test_a_malformed_file_of_groups_is_refused(tmp_path, content, problem):
 
 
 def test_a_missing_file_of_groups_is_refused(tmp_path):
-    with pytest.raises(PartError, match="cannot read groups=.*nowhere"):
+    with pytest.raises(PartError, match=r"cannot read groups=.*nowhere"):
         GroupL1(groups=tmp_path / "nowhere").group_penalty(ROWS, COLUMNS)
 
 

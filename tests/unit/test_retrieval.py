@@ -89,7 +89,7 @@ def test_all_scores_are_never_held(matching_kernel, make_matching, monkeypatch):
 def test_a_bad_k_is_refused_at_once(matching_kernel, make_matching, k):
     data = make_matching(4)
     ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel).fit(data)
-    with pytest.raises(DataError, match="k is .*whole number from 1"):
+    with pytest.raises(DataError, match=r"k is .*whole number from 1"):
         ranker.rank(data, k)
 
 
@@ -153,9 +153,7 @@ def test_searching_is_the_product_of_features(matching_kernel, features):
 
 def test_what_was_trained_on_is_what_is_ranked(matching_kernel):
     ranker = searcher(matching_kernel, draws=30)
-    by_rank = [
-        [list(DOCUMENTS)[d] for d in one.documents] for one in ranker.rank(texts(), k=None)
-    ]
+    by_rank = [[list(DOCUMENTS)[d] for d in one.documents] for one in ranker.rank(texts(), k=None)]
     by_search = [[one for one, _ in found] for found in ranker.search(list(QUERIES.values()))]
     assert by_rank == by_search
     assert ranker.predict(texts()).shape == (3, 4)

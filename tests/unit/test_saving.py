@@ -30,7 +30,9 @@ SPECS = [
 
 
 def texts():
-    return TextCollection(["q1", "q2", "é"], QUERIES, ["d4", "d1", "d2", "d3"], DOCUMENTS, RELEVANCE)
+    return TextCollection(
+        ["q1", "q2", "é"], QUERIES, ["d4", "d1", "d2", "d3"], DOCUMENTS, RELEVANCE
+    )
 
 
 def fitted(kernel, features=None, model="bilinear", **parts):

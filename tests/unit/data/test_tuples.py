@@ -53,9 +53,7 @@ def test_lists_hold_what_matches(make_matching, kind, same_objects):
 
 
 def test_judged_zeros_and_negative_grades_do_not_match():
-    relevance = sp.csr_array(
-        (np.array([1.0, 0.0, -1.0, 2.0]), [0, 1, 2, 3], [0, 4]), shape=(1, 5)
-    )
+    relevance = sp.csr_array((np.array([1.0, 0.0, -1.0, 2.0]), [0, 1, 2, 3], [0, 4]), shape=(1, 5))
     assert by_query(match_lists(Matching(None, None, relevance))) == {0: ({0, 3}, {1, 2, 4})}
 
 

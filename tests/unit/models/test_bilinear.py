@@ -16,7 +16,7 @@ def data_of(rows, columns, seed=0, n_queries=4, n_documents=5, dtype=np.float32)
     """Data whose features have these ids."""
     rng = np.random.default_rng(seed)
     sides = [
-        sp.csr_array((rng.normal(size=(n, len(ids))) * (rng.random((n, len(ids))) < 0.7)))
+        sp.csr_array(rng.normal(size=(n, len(ids))) * (rng.random((n, len(ids))) < 0.7))
         for n, ids in ((n_queries, rows), (n_documents, columns))
     ]
     return Matching(
@@ -67,10 +67,10 @@ def test_no_shared_features(columns):
     data = data_of([1, 2, 3], columns)
     assert started(data).weights.nnz == 0
     assert started(data, Bilinear("zero")).weights.shape == (3, 2)
-    with pytest.raises(PartError, match="bilinear has initial=identity, but .* share no feature"):
+    with pytest.raises(PartError, match=r"bilinear has initial=identity, but .* share no feature"):
         started(data, Bilinear("identity"))
     for initial in ("identity", "auto"):  # a diagonal without entries would never learn
-        with pytest.raises(PartError, match="diagonal has .*share no feature"):
+        with pytest.raises(PartError, match=r"diagonal has .*share no feature"):
             started(data, Diagonal(initial))
 
 
@@ -166,9 +166,7 @@ def test_indicators_and_dense_rows(matching_kernel):
         query_feature_ids=["u", "v", "w"],
         document_feature_ids=list("abcd"),
     )
-    assert np.array_equal(
-        model.scores(dense, matching_kernel), model.scores(data, matching_kernel)
-    )
+    assert np.array_equal(model.scores(dense, matching_kernel), model.scores(data, matching_kernel))
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ranking_plugins.regularizers.group_l1 import GroupL1
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.solvers.rates import rates
-from ranking_plugins.solvers.sgd import SGD, PYTHON_BATCH
+from ranking_plugins.solvers.sgd import PYTHON_BATCH, SGD
 
 
 class PythonHinge(Hinge):
@@ -188,7 +188,9 @@ def test_a_history_tells_draws_loss_and_density(matching_kernel, make_matching):
 
 def test_a_diagonal_stays_diagonal(matching_kernel, make_matching):
     data = make_matching(1, dtype=np.float64)
-    fitted = ranker(matching_kernel, model="diagonal:dtype=float64", regularizer=L1(0.001)).fit(data)
+    fitted = ranker(matching_kernel, model="diagonal:dtype=float64", regularizer=L1(0.001)).fit(
+        data
+    )
     tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
