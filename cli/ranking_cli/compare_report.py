@@ -10,22 +10,11 @@ import numpy as np
 from ranking.evaluation.bootstrap import RESAMPLES
 from ranking.evaluation.compare import Comparison
 from ranking.evaluation.significance import EXACT, FLIPS
+from ranking_cli.pages import page
 
 WIDTH, HEIGHT = 720, 220
 MOST_BARS = 600
 """More queries than this are drawn as one step line: bars would be thinner than a pixel."""
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1c1c1c; background: #fff; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .25rem .75rem; text-align: right; border-bottom: 1px solid #ddd; }
-th:first-child, td:first-child { text-align: left; }
-code { font-size: .9em; overflow-wrap: anywhere; }
-svg { width: 100%; height: auto; }
-.win { fill: #1b6ca8; } .loss { fill: #b8451f; } .axis { stroke: #555; }
-text { font: 12px system-ui, sans-serif; fill: #333; }
-"""
 
 
 def report(comparisons: Sequence[Comparison], data: str) -> str:
@@ -38,13 +27,11 @@ def report(comparisons: Sequence[Comparison], data: str) -> str:
         What the systems were measured on.
     """
     sections = "".join(_section(one) for one in comparisons)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>Comparison on {escape(data)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>Comparison on {escape(data)}</h1>\n"
+    return page(
+        f"Comparison on {data}",
         f"<p>Intervals: 95 %, bootstrap over queries, {RESAMPLES} resamples. p: paired "
         f"randomisation test, all signs up to {EXACT} queries, else {FLIPS} drawn. Holm: corrected "
-        f"for {len(comparisons)} comparisons.</p>\n{sections}</body>\n</html>\n"
+        f"for {len(comparisons)} comparisons.</p>\n{sections}",
     )
 
 

@@ -9,13 +9,15 @@ from typing import Any
 import click
 import numpy as np
 
-from ranking import Ranker, read
+from ranking import Ranker
 from ranking.contracts.metric import Metric
+from ranking.data.readers.read import read_trainable
 from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import judged_from
 from ranking.evaluation.bootstrap import bootstrap_interval
+from ranking.evaluation.measure import measure
+from ranking.inputs import as_trainable
 from ranking.metrics.evaluate import Values, evaluate_run, mean
-from ranking.metrics.evaluate import evaluate as evaluate_scores
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
     existing,
@@ -54,7 +56,8 @@ def evaluate(
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
-    "all". --format jsonl has every query.
+    "all". --format jsonl has every query. Of queries and documents, every query ranks all
+    documents but itself.
 
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
@@ -112,9 +115,10 @@ def measure_model(
 ) -> tuple[list[str], Values]:
     """Return the queries of the data, and the values of a model for them."""
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
-    judged = read(data, reader, kernel=kernel, threads=threads)
-    values = evaluate_scores(metrics, judged, ranker.score_rows(judged), kernel, threads)
-    return [str(query) for query in judged.query_ids], values
+    given = read_trainable(data, reader, kernel=kernel, threads=threads)
+    described = as_trainable(given, None, None, ranker.text_)
+    values = measure(ranker.model_, metrics, described, ranker.kernel_, threads)
+    return [str(query) for query in described.query_ids], values
 
 
 def measure_run(

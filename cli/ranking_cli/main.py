@@ -12,7 +12,10 @@ COMMANDS = {
     "train": "ranking_cli.train:train",
     "eval": "ranking_cli.evaluate:evaluate",
     "rank": "ranking_cli.rank:rank",
+    "explain": "ranking_cli.explain:explain",
     "compare": "ranking_cli.compare:compare",
+    "report": "ranking_cli.report:report",
+    "reproduce": "ranking_cli.reproduce:reproduce",
     "data": "ranking_cli.data:data",
     "plugins": "ranking_cli.plugins:plugins",
 }

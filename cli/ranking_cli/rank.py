@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from ranking import Ranker, read
+from ranking import Ranker
 from ranking.data.judged import Judged
+from ranking.data.readers.read import read_trainable
 from ranking.files import write_bytes
+from ranking.inputs import Trainable, as_trainable
 from ranking_cli.options import existing, kernel_option, reader_option, threads_option
 
 ENDINGS = {".txt": "trec", ".run": "trec", ".jsonl": "jsonl", ".csv": "csv"}
@@ -31,7 +32,7 @@ class Ranked(NamedTuple):
 
 @click.command()
 @click.argument("model", type=existing)
-@click.argument("data", nargs=-1, required=True, type=existing)
+@click.argument("data", nargs=-1, required=True, metavar="DATA_OR_QUERY...")
 @click.option("-k", type=click.IntRange(1), help="Documents per query; by default all.")
 @click.option(
     "-o",
@@ -51,7 +52,7 @@ class Ranked(NamedTuple):
 @threads_option
 def rank(
     model: Path,
-    data: tuple[Path, ...],
+    data: tuple[str, ...],
     k: int | None,
     output: Path | None,
     form: str | None,
@@ -60,22 +61,28 @@ def rank(
     kernel: str,
     threads: int,
 ) -> None:
-    """Rank the documents of each query in DATA by MODEL.
+    """Rank the documents of each query in DATA by MODEL, or search its texts for a QUERY.
 
     Best first; equal scores by document id. Ranks count from 1, scores have full precision. A TREC
-    line is: query Q0 document rank score tag.
+    line is: query Q0 document rank score tag. What is no path is a query in words, for a model
+    that was trained on texts: the documents it was trained on are ranked, the 10 best by default.
 
     \b
     ranking rank model.safetensors test.txt -k 10 -o top10.run
+    ranking rank words.safetensors "a team that plays hockey"
     """
     if form is None:
         form = ENDINGS.get(output.suffix, "trec") if output else "trec"
-    judged = read(data, reader, kernel=kernel, threads=threads)
-    scores = Ranker.load(model, kernel=kernel, threads=threads).score_rows(judged)
+    ranker = Ranker.load(model, kernel=kernel, threads=threads)
+    if not any(Path(word).exists() for word in data):
+        lines = _searched(ranker, data, k or 10)
+    else:
+        given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
+        lines = _ranked(ranker, as_trainable(given, None, None, ranker.text_), k)
     text = io.StringIO()
     if form == "csv":
         text.write("query,document,rank,score\n")
-    for line in _ranked(judged, scores, k):
+    for line in lines:
         text.write(_line(line, form, tag))
     if output is None:
         click.echo(text.getvalue(), nl=False)
@@ -83,10 +90,45 @@ def rank(
         write_bytes(output, text.getvalue().encode())
 
 
-def _ranked(judged: Judged, scores: NDArray[np.float64], k: int | None) -> Iterator[Ranked]:
-    for position, query in enumerate(judged.query_ids):
-        start, stop = judged.group_ptr[position : position + 2]
-        documents = judged.doc_ids[start:stop]
+def _paths(data: tuple[str, ...]) -> list[Path]:
+    missing = [word for word in data if not Path(word).exists()]
+    if missing:
+        raise click.UsageError(
+            f"{missing[0]} does not exist, and other words are paths; name paths, or one query."
+        )
+    return [Path(word) for word in data]
+
+
+def _searched(ranker: Ranker, words: tuple[str, ...], k: int) -> Iterator[Ranked]:
+    """Search for each text; a query is called by its own words, joined, as TREC has no spaces."""
+    if ranker.documents_ is None:
+        raise click.UsageError(
+            f"there is no file {words[0]!r}, and this model holds no texts that could be searched "
+            "for it; name data, or train a model on texts."
+        )
+    assert ranker.text_ is not None
+    for word in words:
+        if not ranker.text_.transform([word]).nnz:
+            raise click.UsageError(
+                f"the model knows no word of {word!r}; if it is a path, there is no such file."
+            )
+    for words_of, found in zip(words, ranker.search(words, k), strict=True):
+        name = "-".join(words_of.split()) or "query"
+        for at, (document, score) in enumerate(found, start=1):
+            yield Ranked(name, str(document), at, score)
+
+
+def _ranked(ranker: Ranker, data: Trainable, k: int | None) -> Iterator[Ranked]:
+    if not isinstance(data, Judged):
+        for found in ranker.rank(data, k):
+            names = data.document_ids[found.documents].tolist()
+            for at, (name, score) in enumerate(zip(names, found.scores, strict=True), start=1):
+                yield Ranked(str(data.query_ids[found.query]), str(name), at, float(score))
+        return
+    scores = ranker.score_rows(data)
+    for position, query in enumerate(data.query_ids):
+        start, stop = data.group_ptr[position : position + 2]
+        documents = data.doc_ids[start:stop]
         order = np.lexsort((documents, -scores[start:stop]))[:k]
         for at, row in enumerate(order, start=1):
             yield Ranked(str(query), str(documents[row]), at, float(scores[start + row]))

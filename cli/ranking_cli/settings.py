@@ -13,7 +13,10 @@ from ranking.contracts.recipe import Recipe, Search
 from ranking.errors import PartError
 from ranking.registry import get_registry, parse_spec
 
-PARTS = ("model", "loss", "regularizer", "solver")
+PARTS = ("features", "model", "loss", "regularizer", "solver")
+FALLBACKS = {"features": None, "regularizer": "none"}
+"""Parts that are not \"auto\" if nobody names them."""
+
 CHOICES = ("reader", "kernel", "threads", "seed")
 RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
 DEFAULTS: dict[str, Any] = {"reader": "auto", "kernel": "auto", "threads": 1, "seed": 0}
@@ -36,6 +39,11 @@ class Settings:
     def __getitem__(self, name: str) -> Any:
         """Return the value of a setting."""
         return self.values[name].value
+
+    def features_for(self, texts: bool) -> str | None:
+        """Return how texts are described; a recipe's word on it is for texts only."""
+        value, whence = self.values["features"]
+        return value if texts or whence != "recipe" else None
 
     def rows(self) -> list[dict[str, str]]:
         """Return one row a setting, for --dry-run."""
@@ -98,8 +106,7 @@ def settle(flags: dict[str, Any], config: dict[str, Any], config_name: str) -> S
 
     values = {"recipe": recipe_name}
     for part in PARTS:
-        fallback = "none" if part == "regularizer" else "auto"
-        default = Setting(fallback, "default")
+        default = Setting(FALLBACKS.get(part, "auto"), "default")
         if part in recipe.parts:
             default = Setting(recipe.parts[part], "recipe")
         values[part] = given.get(part, default)

@@ -10,16 +10,21 @@ from typing import Any
 
 import click
 
-from ranking import Ranker, read
+from ranking import Ranker
+from ranking.contracts.observer import Observer
 from ranking.contracts.recipe import Search
 from ranking.data.fingerprint import fingerprint
-from ranking.metrics.parse import parse_metric
+from ranking.data.judged import Judged
+from ranking.data.readers.read import read_trainable
+from ranking.data.texts import TextCollection
+from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.run import Run, Snapshot
 from ranking.search import Progress, fit_path
 from ranking_cli.options import existing
 from ranking_cli.settings import Settings, read_config, settle
 from ranking_cli.tables import render
 from ranking_plugins.observers.checkpoint import Checkpoint
+from ranking_plugins.observers.curve import Curve
 from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.observers.progress import Progress as ProgressLine
 
@@ -30,6 +35,7 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model file."
 )
 @click.option("--recipe", metavar="NAME", help="Parts that belong together, such as domination.")
+@click.option("--features", metavar="SPEC", help="How texts are described: text:words=10000,...")
 @click.option("--model", metavar="SPEC", help="What scores: name or name:key=value,key=value.")
 @click.option("--loss", metavar="SPEC", help="What is minimised.")
 @click.option("--regularizer", metavar="SPEC", help="The penalty, such as l2:strength=0.01.")
@@ -38,11 +44,19 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
     "--valid",
     multiple=True,
     type=existing,
-    help="Validation data: for early stopping, and for the recipe's search of its parameters.",
+    help="Validation data: for early stopping and the recipe's search of its parameters, or, of "
+    "queries and documents, for the learning curve.",
 )
 @click.option("--reader", metavar="NAME", help="Format of the data; by default recognised.")
 @click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
 @click.option("--threads", type=click.IntRange(1, 1024), help="The result does not depend on it.")
+@click.option(
+    "--metrics",
+    metavar="LIST",
+    default="map,pair-error",
+    show_default=True,
+    help="What the learning curve of queries and documents measures on --valid.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
 @click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
 @click.option("--resume", is_flag=True, help="Go on where an interrupted training stopped.")
@@ -55,16 +69,19 @@ def train(
     resume: bool,
     dry_run: bool,
     quiet: bool,
+    metrics: str,
     **flags: Any,
 ) -> None:
     """Train a model on DATA and write it to one file.
 
-    Several DATA files count as one. With --valid a recipe chooses its parameters on the validation
-    data and reports it; test data are never touched.
+    Several DATA files of judged rows count as one. With --valid a recipe chooses its parameters on
+    the validation data and reports it; test data are never touched. A model of texts keeps the
+    documents that it was trained on, so that `ranking rank MODEL "some query"` can search them.
 
     \b
     ranking train S1.txt S2.txt S3.txt --valid S4.txt --recipe domination -o model.safetensors
     ranking train train.txt --loss domination --regularizer l1:strength=0.001 -o sparse.safetensors
+    ranking train texts.tab --valid held-out.tab --recipe sparse-sgd-refit -o words.safetensors
     """
     flags["valid"] = flags["valid"] or None
     settings = settle(flags, read_config(config), config.name if config else "")
@@ -75,35 +92,52 @@ def train(
         raise click.UsageError("say where the model goes: -o model.safetensors.")
     if not output.parent.is_dir():
         raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
-    _Training(data, output, settings, resume, quiet).go()
+    _Training(data, output, settings, resume, quiet, split_metrics(metrics)).go()
 
 
 class _Training:
     """One call of `ranking train`."""
 
     def __init__(
-        self, data: Sequence[Path], output: Path, settings: Settings, resume: bool, quiet: bool
+        self,
+        data: Sequence[Path],
+        output: Path,
+        settings: Settings,
+        resume: bool,
+        quiet: bool,
+        metrics: Sequence[str],
     ) -> None:
         self.output, self.settings, self.quiet = output, settings, quiet
         how = {name: settings[name] for name in ("reader", "kernel", "threads")}
-        self.data = read(data, **how)
-        self.valid = read(settings["valid"], **how) if settings["valid"] else None
+        given = read_trainable(data, **how)
+        valid = read_trainable(settings["valid"], **how) if settings["valid"] else None
+        self.ranker = Ranker(
+            **{part: settings[part] for part in ("model", "loss", "regularizer", "solver")},
+            features=settings.features_for(isinstance(given, TextCollection)),
+            kernel=settings["kernel"],
+            threads=settings["threads"],
+            seed=settings["seed"],
+        )
+        self.data, self.valid = self.ranker.describe_data(given, valid=valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
         observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
         if self.valid is not None:
-            metric = settings.search.metric if settings.search else "ndcg@10"
             # First in line, so that the others see what it measured.
-            observers.insert(0, EarlyStopping(metric=metric))
-        self.ranker = Ranker(
-            **{part: settings[part] for part in ("model", "loss", "regularizer", "solver")},
-            kernel=settings["kernel"],
-            threads=settings["threads"],
-            seed=settings["seed"],
-            observers=observers,
-        )
+            observers.insert(0, self._watcher(metrics))
+        self.ranker.set_params(observers=observers)
         self.resumed = self._read_checkpoint() if resume else None
         self.checkpoint.outer_facts["identity"] = self._identity()
+
+    def _watcher(self, metrics: Sequence[str]) -> Observer:
+        """Return who looks at the validation data after each epoch.
+
+        SGD that decays its rate has an end of its own, so it is watched, and not stopped.
+        """
+        if not isinstance(self.data, Judged):
+            return Curve(metrics="+".join(metrics))
+        search = self.settings.search
+        return EarlyStopping(metric=search.metric if search else "ndcg@10")
 
     def go(self) -> None:
         """Train, write the model, and say what came of it."""
@@ -175,7 +209,7 @@ class _Training:
 
     def _identity(self) -> dict[str, str]:
         """Return what must be the same for a checkpoint to be resumed."""
-        names = ("model", "loss", "regularizer", "solver", "seed")
+        names = ("features", "model", "loss", "regularizer", "solver", "seed")
         identity = {name: str(self.settings[name]) for name in names}
         identity["training data"] = fingerprint(self.data)
         identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
@@ -209,10 +243,17 @@ class _Training:
     def _report(self, seconds: float) -> None:
         ranker = self.ranker
         parts = [ranker.model_, ranker.loss_, ranker.regularizer_, ranker.solver_]
+        for trial in ranker.description_.get("density search", ()):
+            left = f"left {trial['density']:.2%} of the weights"
+            click.echo(f"pilot training: strength {trial['strength']:.3g} {left}", err=True)
+        told = ", ".join(
+            f"{count} {what}"
+            for what, count in ranker.description_["training"].items()
+            if what not in ("seed", "stopped")
+        )
         click.echo(
             f"{' x '.join(part.spec() for part in parts)}\n"
-            f"kernel {ranker.kernel_.name}, {self.data.n_queries} queries, "
-            f"{self.data.n_rows} rows, {self.data.n_features} features; "
+            f"kernel {ranker.kernel_.name}, {told}; "
             f"{seconds:.2f} s, {ranker.n_iter_} epochs, stopped: {ranker.stopped_}\n"
             f"objective {ranker.objective_:.6g}, density {ranker.model_.density:.1%}, "
             f"written to {self.output} ({self.output.stat().st_size} bytes)",

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.data.judged import Judged
+from ranking.data.matching import Matching
 
 
-def fingerprint(data: Judged) -> str:
-    """Return a hash of features, grades and queries."""
+def fingerprint(data: Judged | Matching) -> str:
+    """Return a hash of everything that training could see."""
     digest = hashlib.blake2b(digest_size=16)
-    features = data.features
-    stored = (
-        [features]
-        if isinstance(features, np.ndarray)
-        else [features.indptr, features.indices, features.data]
-    )
-    for array in [*stored, data.grades, data.group_ptr, data.feature_ids]:
+    for array in _content(data):
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def _content(data: Judged | Matching) -> Iterator[NDArray[Any]]:
+    if isinstance(data, Judged):
+        yield from _stored(data.features)
+        yield from (data.grades, data.group_ptr, data.feature_ids)
+        return
+    yield from _stored(data.query_rows)
+    yield from _stored(data.document_rows)
+    if data.relevance is not None:
+        yield from _stored(data.relevance)
+    if data.labels is not None:
+        yield from data.labels
+    if data.itself is not None:
+        yield data.itself
+    for ids in (data.query_feature_ids, data.document_feature_ids):
+        yield ids.view(np.uint8) if ids.dtype.kind == "U" else ids
+
+
+def _stored(matrix: Any) -> tuple[NDArray[Any], ...]:
+    if isinstance(matrix, np.ndarray):
+        return (matrix,)
+    return matrix.indptr, matrix.indices, matrix.data

@@ -142,6 +142,10 @@ class Matching(Matches):
         """The features of the documents as a csr_array."""
         return _as_rows(self.documents, self.n_documents)
 
+    def unit_length(self) -> Matching:
+        """Return the same data with every row of features scaled to Euclidean norm 1."""
+        return self._replace(queries=_unit_rows(self.queries), documents=_unit_rows(self.documents))
+
     def _selected(self, chosen: Ints) -> dict[str, Any]:
         if self.queries is not None:
             return {"queries": self.queries[chosen]}
@@ -233,6 +237,20 @@ class Matching(Matches):
             f"Matching({self.n_queries} queries x {self.n_documents} documents, "
             f"{described(self)}, features {self.n_query_features} x {self.n_document_features})"
         )
+
+
+def _unit_rows(features: Any) -> Any:
+    """Return rows of norm 1; a row of zeros stays, and indicators have that norm already."""
+    if features is None:
+        return None
+    wide = features.astype(np.float64)
+    squares = wide.multiply(wide).sum(axis=1) if sparse.issparse(wide) else (wide * wide).sum(1)
+    norms = np.sqrt(np.asarray(squares, dtype=np.float64)).ravel()
+    norms[norms == 0.0] = 1.0
+    if not sparse.issparse(wide):
+        return (wide / norms[:, None]).astype(features.dtype)
+    wide.data /= np.repeat(norms, np.diff(wide.indptr))
+    return wide.astype(features.dtype)
 
 
 def _as_rows(features: Any, n_objects: int) -> Any:

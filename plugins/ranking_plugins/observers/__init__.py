@@ -15,6 +15,10 @@ def ranking_observers() -> dict[str, Lazy]:
             "ranking_plugins.observers.checkpoint:Checkpoint",
             help="Keeps the run on disk after each epoch, so that it can be resumed.",
         ),
+        "curve": Lazy(
+            "ranking_plugins.observers.curve:Curve",
+            help="Measures metrics on the validation data after each epoch: a learning curve.",
+        ),
         "progress": Lazy(
             "ranking_plugins.observers.progress:Progress",
             help="Shows epochs, objective and metric on the terminal.",

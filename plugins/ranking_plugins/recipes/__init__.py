@@ -11,4 +11,28 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.domination:domination",
             help="Domination Rank: a linear model for judged lists, by coordinate descent.",
         ),
+        "identity": Lazy(
+            "ranking_plugins.recipes.sparse_preference:identity",
+            help="The cosine of queries and documents; nothing is learnt.",
+        ),
+        "diagonal": Lazy(
+            "ranking_plugins.recipes.sparse_preference:diagonal",
+            help="One weight a word, by SGD.",
+        ),
+        "sgd-fixed": Lazy(
+            "ranking_plugins.recipes.sparse_preference:sgd_fixed",
+            help="One weight a pair of words, by SGD at a fixed rate.",
+        ),
+        "sgd-decaying": Lazy(
+            "ranking_plugins.recipes.sparse_preference:sgd_decaying",
+            help="One weight a pair of words, by SGD at a decaying rate.",
+        ),
+        "sparse-sgd": Lazy(
+            "ranking_plugins.recipes.sparse_preference:sparse_sgd",
+            help="The same with cumulative L1: a sparse, readable matrix.",
+        ),
+        "sparse-sgd-refit": Lazy(
+            "ranking_plugins.recipes.sparse_preference:sparse_sgd_refit",
+            help="The same, refitted without L1 on what is left.",
+        ),
     }

@@ -101,9 +101,16 @@ class Idx(Reader):
     """MNIST's idx: a file of images, with its file of labels beside it.
 
     A feature is the value of a pixel, 0 to 255, numbered from 1.
+
+    Attributes
+    ----------
+    unit_length : bool
+        Whether images are scaled to Euclidean norm 1, as most models of matches want it.
     """
 
     name: ClassVar[str] = "idx"
+
+    unit_length: bool = False
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -125,7 +132,8 @@ class Idx(Reader):
                 f"{path} has {images.shape[0]} images and {found[0]} has {labels.size} labels; "
                 "they do not belong together."
             )
-        return _labelled_features(_compact(images.reshape(labels.size, -1)), labels)
+        read = _labelled_features(_compact(images.reshape(labels.size, -1)), labels)
+        return read.unit_length() if self.unit_length else read
 
 
 @dataclasses.dataclass

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 from ranking.contracts.reader import Reader
 from ranking.data.judged import Judged
 from ranking.data.kinds import Data
+from ranking.data.matching import Matching
 from ranking.data.readers.opening import open_bytes
+from ranking.data.texts import TextCollection
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
 from ranking.registry import Registry, get_registry, parse_spec
@@ -99,6 +101,30 @@ def read_any(
     """
     found = recognise(path, reader, kernel=kernel, threads=threads, registry=registry)
     return found.reader.read(Path(path))
+
+
+def read_trainable(
+    path: Paths | Sequence[Paths],
+    reader: str | Reader = "auto",
+    *,
+    kernel: str | Kernel | None = "auto",
+    threads: int = 1,
+) -> Judged | Matching | TextCollection:
+    """Read what a model can be trained on, or applied to.
+
+    Several files count as one if they hold judged rows. Parameters are those of `read`.
+    """
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if len(paths) != 1:
+        return read(paths, reader, kernel=kernel, threads=threads)
+    found = recognise(paths[0], reader, kernel=kernel, threads=threads)
+    data = found.reader.read(Path(paths[0]))
+    if isinstance(data, Judged | Matching | TextCollection):
+        return data
+    raise DataError(
+        f"{paths[0]} was read as {found.name} and holds a {type(data).__name__}, which a model "
+        "cannot be trained on or applied to; name data with features or texts."
+    )
 
 
 class Recognised(NamedTuple):

@@ -18,6 +18,10 @@ SHARED = ("_metrics", "_letor")
 """Modules that are built once, as they would gain nothing from wider instructions."""
 
 
+BUILT = ("_loops", "_bilinear")
+"""Modules that are built once per instruction set."""
+
+
 def instruction_sets() -> list[str]:
     """Return the instruction sets that were built and that this machine has, best first."""
     return ["avx2", "baseline"] if _cpu.runs_avx2() else ["baseline"]
@@ -27,7 +31,7 @@ def load_loops(instructions: str) -> Loops:
     """Return the loops built for one of `instruction_sets`."""
     merged: dict[str, Any] = {}
     with _sleeping_threads():
-        for module in (*SHARED, f"_loops_{instructions}"):
+        for module in (*SHARED, *(f"{name}_{instructions}" for name in BUILT)):
             merged |= vars(importlib.import_module(f"{__name__}.{module}"))
     return cast(Loops, SimpleNamespace(**merged))
 

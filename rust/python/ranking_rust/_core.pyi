@@ -1,13 +1,16 @@
 """The compiled loops; :class:`ranking.kernels.contract.Loops` says what each one does."""
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import Features, Floats, Indices, Ints
+from ranking.kernels.contract import Csr, Features, Floats, Indices, Ints
 
 __all__ = [
+    "BilinearStore",
+    "bilinear",
+    "bilinear_scores",
     "block_sum",
     "contract",
     "domination_bounds_csc",
@@ -18,6 +21,7 @@ __all__ = [
     "domination_sweep_dense",
     "domination_value",
     "dot",
+    "draw_tuples",
     "exp",
     "parse_letor",
     "random_below",
@@ -155,3 +159,91 @@ def ranked_metrics(
     out: Floats,
     threads: int,
 ) -> None: ...
+def draw_tuples(
+    seed: int,
+    first: int,
+    queries: Ints,
+    list_of: Ints,
+    list_ptr: Ints,
+    members: Ints,
+    itself: Ints,
+    n_documents: int,
+    out: Ints,
+) -> None: ...
+def bilinear(
+    n_columns: int,
+    indptr: Ints,
+    indices: NDArray[np.int32],
+    values: Features,
+    row_state: Floats,
+    groups: Ints,
+    group_weights: Floats,
+    group_state: Floats,
+) -> BilinearStore: ...
+def bilinear_scores(
+    queries: Csr, weights: Csr, documents: Csr, n_columns: int, out: Floats, threads: int
+) -> None: ...
+@final
+class BilinearStore:
+    def margins(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        rank_weights: Floats,
+        n_documents: int,
+        transposed: bool,
+        clock: Floats,
+        margins: Floats,
+        weights: Floats,
+        negatives: Ints,
+        threads: int,
+    ) -> None: ...
+    def update(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        negatives: Ints,
+        slopes: Floats,
+        rates: Floats,
+        every: int,
+        l1: float,
+        l2: float,
+        grow: bool,
+        transposed: bool,
+        clock: Floats,
+        threads: int,
+    ) -> None: ...
+    def steps(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        rates: Floats,
+        form: int,
+        rank_weights: Floats,
+        n_documents: int,
+        every: int,
+        l1: float,
+        l2: float,
+        grow: bool,
+        transposed: bool,
+        batch: int,
+        hogwild: bool,
+        clock: Floats,
+        margins: Floats,
+        weights: Floats,
+        threads: int,
+    ) -> None: ...
+    def counts(self, clock: Floats, out: Ints) -> None: ...
+    def export(
+        self,
+        clock: Floats,
+        indptr: Ints,
+        indices: NDArray[np.int32],
+        values: Features,
+        current: bool,
+    ) -> None: ...
+    def state(self, row_state: Floats, group_state: Floats) -> None: ...
+    def memory(self) -> int: ...

@@ -21,5 +21,11 @@ pub(crate) const ROUNDING: f64 = 128.0 * f64::EPSILON; // 2**-45
 pub(crate) const CURVATURE_FLOOR: f64 = 4096.0 * f64::EPSILON; // 2**-40
 /// Smallest radius of a Newton step, times the feature's range.
 pub(crate) const RADIUS_FLOOR: f64 = 0.0625;
-/// A layer's sum that falls below this share of itself is summed anew.
+/// A sum that falls below this share of itself is summed anew.
 pub(crate) const RESUM: f64 = 1.0 / 1024.0;
+/// Steps of a window, in which a row of W that is changed is renewed once.
+pub(crate) const RENEW: f64 = 4096.0;
+/// A running scale that falls below this starts anew at 1.
+pub(crate) const SMALLEST_SCALE: f64 = f64::from_bits(0x3BF0_0000_0000_0000); // 2**-64
+/// Steps between two meetings of hogwild's threads, if there is no penalty.
+pub(crate) const HOGWILD_BLOCK: usize = 1024;

@@ -39,7 +39,17 @@ pub trait Machine: Copy + Send + Sync {
     fn if_nan(self, a: Self::Register, yes: Self::Register, no: Self::Register) -> Self::Register;
     /// Add the low bits of t to the exponent of p.
     fn raise(self, p: Self::Register, t: Self::Register) -> Self::Register;
+
+    /// A bit for each key that equals `key`, the first one lowest.
+    fn equal(self, keys: &[u32; EIGHT], key: u32) -> u32;
+    /// A bit for each value of which |value| <= limit.
+    fn within_singles(self, values: &[f32; EIGHT], limit: f32) -> u32;
+    /// A bit for each value of which |value| <= limit.
+    fn within(self, values: &[f64; EIGHT], limit: f64) -> u32;
 }
+
+/// Keys, or values, that are looked at together.
+pub(crate) const EIGHT: usize = 8;
 
 /// The baseline: what the compiler makes of plain arrays.
 #[derive(Clone, Copy, Debug)]
@@ -112,14 +122,36 @@ impl Machine for Portable {
             f64::from_bits(p.to_bits().wrapping_add(t.to_bits() << 52))
         })
     }
+
+    #[inline(always)]
+    fn equal(self, keys: &[u32; EIGHT], key: u32) -> u32 {
+        bits(keys, |&other| other == key)
+    }
+
+    #[inline(always)]
+    fn within_singles(self, values: &[f32; EIGHT], limit: f32) -> u32 {
+        bits(values, |value| value.abs() <= limit)
+    }
+
+    #[inline(always)]
+    fn within(self, values: &[f64; EIGHT], limit: f64) -> u32 {
+        bits(values, |value| value.abs() <= limit)
+    }
+}
+
+/// A bit for each item for which something holds.
+#[inline(always)]
+fn bits<T>(items: &[T; EIGHT], holds: impl Fn(&T) -> bool) -> u32 {
+    let marked = items.iter().zip(0..);
+    marked.fold(0, |bits, (item, at)| bits | u32::from(holds(item)) << at)
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use pulp::x86::V3;
-    use pulp::{cast, f32x4, f64x4};
+    use pulp::{cast, f32x4, f32x8, f64x4, u32x8};
 
-    use super::Machine;
+    use super::{EIGHT, Machine};
     use crate::contract::LANES;
 
     impl Machine for V3 {
@@ -174,6 +206,30 @@ mod avx2 {
         fn raise(self, p: f64x4, t: f64x4) -> f64x4 {
             let exponent = self.shl_const_u64x4::<52>(cast(t));
             cast(self.wrapping_add_u64x4(cast(p), exponent))
+        }
+
+        #[inline(always)]
+        fn equal(self, keys: &[u32; EIGHT], key: u32) -> u32 {
+            let same = self.cmp_eq_u32x8(cast::<_, u32x8>(*keys), self.splat_u32x8(key));
+            self.avx._mm256_movemask_ps(cast(same)).cast_unsigned()
+        }
+
+        #[inline(always)]
+        fn within_singles(self, values: &[f32; EIGHT], limit: f32) -> u32 {
+            let size = self.abs_f32x8(cast::<_, f32x8>(*values));
+            let small = self.cmp_le_f32x8(size, self.splat_f32x8(limit));
+            self.avx._mm256_movemask_ps(cast(small)).cast_unsigned()
+        }
+
+        #[inline(always)]
+        fn within(self, values: &[f64; EIGHT], limit: f64) -> u32 {
+            let half = |values: [f64; LANES]| {
+                let small =
+                    self.cmp_le_f64x4(self.abs_f64x4(cast(values)), self.splat_f64x4(limit));
+                self.avx._mm256_movemask_pd(cast(small)).cast_unsigned()
+            };
+            let [a, b, c, d, e, f, g, h] = *values;
+            half([a, b, c, d]) | half([e, f, g, h]) << LANES
         }
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! `ranking/kernels/contract.py` says what every loop computes and `ranking/kernels/reference.py`
 //! in which order; this crate returns the same bits. Arguments are checked when they are put into
-//! [`Dense`], [`Compressed`], [`domination::Lists`], [`domination::Descent`] and
-//! [`metrics::RankedLists`], so that no loop can meet sizes that do not fit.
+//! [`Dense`], [`Compressed`], [`domination::Lists`], [`domination::Descent`],
+//! [`metrics::RankedLists`] and [`bilinear::Tuples`], so that no loop can meet sizes that do not
+//! fit.
 
 #![forbid(unsafe_code)]
 
+pub mod bilinear;
 pub mod contract;
 mod dispatch;
 pub mod domination;

@@ -40,6 +40,11 @@ impl Crew {
         Ok(Self(Some(pool)))
     }
 
+    /// How many there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
+    }
+
     /// Run `work` as one of the crew, so that each `for_each` in it starts without a hand-over.
     pub(crate) fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0 {

@@ -4,15 +4,44 @@ use numpy::{
     Element, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray,
     PyReadwriteArray1, PyUntypedArrayMethods, ndarray::Dimension,
 };
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use ranking_core::bilinear::{Failure, Lines, Rows};
 use ranking_core::{Compressed, Crew, Dense, Feature, Index, Invalid};
+
+/// Run `$body` with `$x` bound to the array of whichever precision came.
+macro_rules! with_precision {
+    ($kind:ident, $features:expr, |$x:ident| $body:expr) => {
+        match $features {
+            $kind::Single($x) => $body,
+            $kind::Double($x) => $body,
+        }
+    };
+}
+
+/// Run `$body` with the three arrays of a compressed matrix, of whichever types came.
+macro_rules! with_compressed {
+    ($indptr:expr, $indices:expr, $data:expr, |$p:ident, $i:ident, $x:ident| $body:expr) => {
+        match ($indptr, $indices) {
+            (Indices::Short($p), Indices::Short($i)) => with_precision!(Values, $data, |$x| $body),
+            (Indices::Long($p), Indices::Long($i)) => with_precision!(Values, $data, |$x| $body),
+            _ => Err($crate::arguments::mixed_indices()),
+        }
+    };
+}
 
 /// As many as the kernel's door lets in. A slip must not start more than the system can bear.
 const MOST_THREADS: usize = 1024;
 
 pub(crate) fn invalid(error: Invalid) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+pub(crate) fn failure(failure: Failure) -> PyErr {
+    match failure {
+        Failure::Invalid(error) => invalid(error),
+        Failure::Memory => PyMemoryError::new_err(failure.to_string()),
+    }
 }
 
 /// The elements of a C-contiguous array.
@@ -132,25 +161,28 @@ pub(crate) enum Indices<'py> {
     Long(PyReadonlyArray1<'py, i64>),
 }
 
-/// Run `$body` with `$x` bound to the array of whichever precision came.
-macro_rules! with_precision {
-    ($kind:ident, $features:expr, |$x:ident| $body:expr) => {
-        match $features {
-            $kind::Single($x) => $body,
-            $kind::Double($x) => $body,
-        }
-    };
+/// indptr, indices and data of a CSR matrix.
+pub(crate) type Csr<'py> = (Indices<'py>, Indices<'py>, Values<'py>);
+
+/// A CSR matrix whose rows are checked when they are loaded.
+pub(crate) fn lines<'a>(csr: &'a Csr<'_>) -> PyResult<Box<dyn Lines + 'a>> {
+    with_compressed!(&csr.0, &csr.1, &csr.2, |indptr, indices, data| {
+        let rows = Rows::new(
+            slice("indptr", indptr)?,
+            slice("indices", indices)?,
+            slice("data", data)?,
+        );
+        Ok(Box::new(rows.map_err(invalid)?))
+    })
 }
 
-/// Run `$body` with the three arrays of a compressed matrix, of whichever types came.
-macro_rules! with_compressed {
-    ($indptr:expr, $indices:expr, $data:expr, |$p:ident, $i:ident, $x:ident| $body:expr) => {
-        match ($indptr, $indices) {
-            (Indices::Short($p), Indices::Short($i)) => with_precision!(Values, $data, |$x| $body),
-            (Indices::Long($p), Indices::Long($i)) => with_precision!(Values, $data, |$x| $body),
-            _ => Err($crate::arguments::mixed_indices()),
-        }
+/// The rows of a CSR matrix.
+pub(crate) fn n_rows(csr: &Csr<'_>) -> usize {
+    let pointers = match &csr.0 {
+        Indices::Short(indptr) => indptr.len(),
+        Indices::Long(indptr) => indptr.len(),
     };
+    pointers.saturating_sub(1)
 }
 
 pub(crate) use {with_compressed, with_precision};

@@ -9,6 +9,7 @@
 )]
 
 mod arguments;
+mod bilinear;
 
 use pyo3::prelude::*;
 
@@ -26,6 +27,9 @@ mod _core {
         Indices, Matrix, NewValues, Values, by_column, by_row, compressed, crew, invalid, slice,
         slice_mut, with_compressed, with_precision,
     };
+
+    #[pymodule_export]
+    use crate::bilinear::{BilinearStore, bilinear, bilinear_scores, draw_tuples};
 
     #[pyfunction]
     fn contract(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {

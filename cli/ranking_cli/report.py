@@ -1,0 +1,91 @@
+"""`ranking report`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ranking import Ranker
+from ranking.files import write_bytes
+from ranking_cli.options import existing
+from ranking_cli.pages import line_chart, page, table
+from ranking_cli.tables import format_option, render
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, type=existing, metavar="MODEL...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="One HTML file with plots; by default the numbers are printed.",
+)
+@format_option
+def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
+    """Show how models were trained: their parts, their data and their learning curves.
+
+    A row is an epoch, with what was measured after it: the objective, the density, and the metrics
+    on the validation data if there were any.
+
+    \b
+    ranking report model.safetensors
+    ranking report sparse.safetensors dense.safetensors -o report.html
+    """
+    rankers = {str(path): Ranker.load(path) for path in models}
+    if output is not None:
+        write_bytes(output, _page(rankers).encode())
+        click.echo(f"wrote {output}", err=True)
+        return
+    histories = [(name, row) for name, ranker in rankers.items() for row in ranker.history_]
+    columns = dict.fromkeys(key for _, row in histories for key in row)
+    rows: list[dict[str, Any]] = [
+        {"model": name, **{key: _value(key, row.get(key, math.nan)) for key in columns}}
+        for name, row in histories
+    ]
+    click.echo(render(rows, form), nl=False)
+
+
+def _page(rankers: dict[str, Ranker]) -> str:
+    facts = [[name, *_facts(ranker)] for name, ranker in rankers.items()]
+    body = table(["model", "parts", "data", "epochs", "density"], facts)
+    columns = dict.fromkeys(
+        key
+        for ranker in rankers.values()
+        for row in ranker.history_
+        for key in row
+        if key not in ("epoch", "draws")
+    )
+    drawn = any("draws" in row for ranker in rankers.values() for row in ranker.history_)
+    across = "draws" if drawn else "epoch"
+    for column in columns:
+        body += line_chart(
+            column,
+            across,
+            {
+                name: [
+                    (float(row.get(across) or row["epoch"]), float(row.get(column, math.nan)))
+                    for row in ranker.history_
+                ]
+                for name, ranker in rankers.items()
+            },
+        )
+    return page("Training of " + ", ".join(rankers), body)
+
+
+def _facts(ranker: Ranker) -> list[str]:
+    description = ranker.description_
+    parts = " x ".join(part["spec"] for part in description["parts"].values())
+    data = ", ".join(
+        f"{count} {what}"
+        for what, count in description["training"].items()
+        if what not in ("seed", "stopped")
+    )
+    return [parts, data, str(ranker.n_iter_), f"{ranker.model_.density:.2%}"]
+
+
+def _value(key: str, value: float) -> float | int:
+    """Return draws as the whole numbers that they are."""
+    return int(value) if key == "draws" and math.isfinite(value) else value

@@ -1,0 +1,118 @@
+"""`ranking reproduce`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ranking.files import write_bytes
+from ranking_cli.options import kernel_option, threads_option
+from ranking_cli.pages import line_chart, page, table
+from ranking_cli.tables import format_option, render
+from ranking_plugins.reproductions import REPRODUCTIONS, Options, Row, load
+
+
+@click.command()
+@click.argument("name", type=click.Choice(list(REPRODUCTIONS)))
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder of data sets; by default that of the variable RANKING_DATA.",
+)
+@click.option("--quick", is_flag=True, help="A small part of the work, to see that it runs.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A folder for results.json and index.html.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
+@format_option
+@kernel_option
+@threads_option
+def reproduce(
+    name: str,
+    data: Path | None,
+    quick: bool,
+    output: Path | None,
+    seed: int,
+    form: str,
+    kernel: str,
+    threads: int,
+) -> None:
+    """Measure the tables of a paper anew, beside what the paper has.
+
+    \b
+    ranking reproduce sparse-preference --data data -o out
+    """
+    folder = data or Path(os.environ.get("RANKING_DATA", ""))
+    if data is None and not os.environ.get("RANKING_DATA"):
+        raise click.UsageError("say where the data sets are: --data FOLDER.")
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    module = load(name)
+    options = Options(folder, quick, kernel, threads, seed, lambda text: click.echo(text, err=True))
+    rows: list[Row] = []
+    for row in module.rows(options):
+        rows.append(row)
+        if output is not None:  # what is measured is kept, whatever happens to the rest
+            _write(output, name, module, rows)
+    click.echo(render([_line(row) for row in rows], form), nl=False)
+    if output is not None:
+        click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
+
+
+def _write(folder: Path, name: str, module: Any, rows: list[Row]) -> None:
+    facts = {"name": name, "notes": module.notes, "rows": [_json(row) for row in rows]}
+    write_bytes(folder / "results.json", json.dumps(facts, indent=1).encode())
+    write_bytes(folder / "index.html", _page(module, rows).encode())
+
+
+def _json(row: Row) -> dict[str, Any]:
+    return dataclasses.asdict(row)
+
+
+def _line(row: Row) -> dict[str, Any]:
+    return {
+        "dataset": row.dataset,
+        "method": row.method,
+        **row.metrics,
+        **{f"paper {name}": value for name, value in row.paper.items()},
+        "seconds": round(row.seconds, 2),
+        "megabytes": round(row.model_bytes / 1e6, 3),
+        "density": row.density,
+    }
+
+
+def _page(module: Any, rows: list[Row]) -> str:
+    body = f"<p>{module.notes}</p>\n"
+    for dataset in dict.fromkeys(row.dataset for row in rows):
+        mine = [row for row in rows if row.dataset == dataset]
+        lines = [_line(row) for row in mine]
+        headers = [key for key in lines[0] if key != "dataset"]
+        cells = [[_cell(line.get(key)) for key in headers] for line in lines]
+        body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
+        columns = dict.fromkeys(key for row in mine for line in row.history for key in line)
+        for column in columns:
+            if column in ("epoch", "draws", "objective"):
+                continue
+            curves = {
+                row.method: [
+                    (line.get("draws") or line["epoch"], line[column])
+                    for line in row.history
+                    if column in line
+                ]
+                for row in mine
+                if len(row.history) > 1
+            }
+            body += line_chart(column, "draws", curves)
+    return page(module.title, body)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

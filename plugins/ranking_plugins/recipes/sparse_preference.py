@@ -1,0 +1,48 @@
+"""Sparse preference learning (Chen et al., 2010): the six methods of its table II."""
+
+from ranking.contracts.recipe import Recipe
+
+TEXT = "text:words=10000,stop_words=english,sublinear=true"
+"""The paper's features: normalised tf-idf of the 10,000 most frequent words."""
+
+
+def _recipe(model: str, regularizer: str, solver: str) -> Recipe:
+    return Recipe(
+        parts={
+            "features": TEXT,
+            "model": model,
+            "loss": "hinge",
+            "regularizer": regularizer,
+            "solver": solver,
+        }
+    )
+
+
+def identity() -> Recipe:
+    """W = I: the cosine of queries and documents, nothing is learnt."""
+    return _recipe("diagonal", "none", "sgd:draws=0")
+
+
+def diagonal() -> Recipe:
+    """One weight a word."""
+    return _recipe("diagonal", "none", "sgd")
+
+
+def sgd_fixed() -> Recipe:
+    """One weight a pair of words, at a fixed rate."""
+    return _recipe("bilinear", "none", "sgd:rate=0.01,schedule=fixed")
+
+
+def sgd_decaying() -> Recipe:
+    """One weight a pair of words, at the rate 200 / sqrt(t)."""
+    return _recipe("bilinear", "none", "sgd")
+
+
+def sparse_sgd() -> Recipe:
+    """Learn a sparse matrix by cumulative L1, whose strength leaves 9 % of the weights."""
+    return _recipe("bilinear", "l1:density=0.09", "sgd")
+
+
+def sparse_sgd_refit() -> Recipe:
+    """Learn a sparse matrix, then refit it without L1 where weights are left."""
+    return _recipe("bilinear", "l1:density=0.09", "sgd:refit=true")

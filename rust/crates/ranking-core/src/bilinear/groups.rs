@@ -1,0 +1,170 @@
+//! Groups of rows that are shrunk together, and where the rows of a group are.
+
+use std::ops::Range;
+
+use crate::bilinear::lens::{Clock, Lens};
+use crate::bilinear::{Failure, filled};
+use crate::contract::{RESUM, SMALLEST_SCALE};
+use crate::invalid::Invalid;
+use crate::lanes::Index;
+
+/// A group's scale (w = scale * v), its sum of squares, the largest since that was summed up, and
+/// the clock's threshold at which these were right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) scale: f64,
+    pub(super) square: f64,
+    pub(super) largest: f64,
+    pub(super) since: f64,
+    pub(super) weight: f64,
+}
+
+/// What settling a group asks of its rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Settled {
+    /// Nothing.
+    Same,
+    /// All entries are zero.
+    Cleared,
+    /// The entries are to be multiplied.
+    Scaled(f64),
+}
+
+impl Group {
+    /// What is left of the norm after the shrinking since the group was settled.
+    fn fraction(&self, clock: &Clock) -> f64 {
+        let norm = self.square.sqrt();
+        let loss = self.weight * (clock.threshold - self.since);
+        if norm > loss {
+            (norm - loss) / norm
+        } else {
+            0.0
+        }
+    }
+
+    pub(super) fn lens(&self, clock: &Clock) -> Lens {
+        Lens {
+            k: self.scale * self.fraction(clock),
+            s: 0.0,
+        }
+    }
+
+    /// The lens of a group that is settled.
+    pub(super) fn settled_lens(&self) -> Lens {
+        Lens {
+            k: self.scale,
+            s: 0.0,
+        }
+    }
+
+    /// Bring scale and norm up to date.
+    #[must_use]
+    pub(super) fn settle(&mut self, clock: &Clock) -> Settled {
+        if self.since == clock.threshold {
+            return Settled::Same;
+        }
+        let f = self.fraction(clock);
+        self.since = clock.threshold;
+        if f == 0.0 {
+            (self.scale, self.square, self.largest) = (1.0, 0.0, 0.0);
+            return Settled::Cleared;
+        }
+        self.scale *= f;
+        self.square *= f * f;
+        self.largest *= f * f;
+        if self.scale < SMALLEST_SCALE {
+            return Settled::Scaled(std::mem::replace(&mut self.scale, 1.0));
+        }
+        Settled::Same
+    }
+
+    /// Let the square follow its entries; must it be summed anew?
+    #[must_use]
+    pub(super) fn count_change(&mut self, change: f64) -> bool {
+        self.square += change;
+        // By comparison: f64::max treats NaN differently from the reference.
+        self.largest = if self.largest > self.square {
+            self.largest
+        } else {
+            self.square
+        };
+        self.square < self.largest * RESUM
+    }
+}
+
+/// Where rows are kept: those of a group one after the other, by group.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) n_rows: usize,
+    pub(super) n_columns: usize,
+    /// The place of a row; empty if every row is at its own number.
+    places: Vec<u32>,
+    /// The group at a place; empty if there are none.
+    owners: Vec<u32>,
+    /// Group g has the places starts[g]..starts[g + 1].
+    starts: Vec<usize>,
+}
+
+impl Layout {
+    pub(super) fn new(
+        n_rows: usize,
+        n_columns: usize,
+        groups: &[i64],
+        n_groups: usize,
+    ) -> Result<Self, Failure> {
+        if groups.iter().any(|group| group.position() >= n_groups) {
+            return Err(Invalid::new(format!("groups must lie below {n_groups}.")).into());
+        }
+        let mut layout = Self {
+            n_rows,
+            n_columns,
+            places: filled(groups.len(), 0)?,
+            owners: filled(groups.len(), 0)?,
+            starts: filled(n_groups.saturating_add(1), 0)?,
+        };
+        // A counting sort, which keeps the order of a group's rows.
+        for group in groups {
+            layout.starts[group.position() + 1] += 1;
+        }
+        for group in 0..n_groups {
+            layout.starts[group + 1] += layout.starts[group];
+        }
+        let mut next = filled(n_groups, 0)?;
+        next.copy_from_slice(&layout.starts[..n_groups]);
+        for (row, group) in groups.iter().enumerate() {
+            let place = next[group.position()];
+            next[group.position()] += 1;
+            layout.places[row] = u32::try_from(place).unwrap_or(u32::MAX);
+            layout.owners[place] = u32::try_from(*group).unwrap_or(u32::MAX);
+        }
+        Ok(layout)
+    }
+
+    /// The features of a query and of a document.
+    pub(super) fn lengths(&self, transposed: bool) -> (usize, usize) {
+        if transposed {
+            (self.n_columns, self.n_rows)
+        } else {
+            (self.n_rows, self.n_columns)
+        }
+    }
+
+    #[inline]
+    pub(super) fn place(&self, row: u32) -> usize {
+        if self.places.is_empty() {
+            row as usize
+        } else {
+            self.places[row as usize] as usize
+        }
+    }
+
+    /// The group at a place, if there are groups.
+    #[inline]
+    pub(super) fn group(&self, place: usize) -> Option<usize> {
+        self.owners.get(place).map(|&group| group as usize)
+    }
+
+    pub(super) fn places(&self, group: usize) -> Range<usize> {
+        self.starts[group]..self.starts[group + 1]
+    }
+}

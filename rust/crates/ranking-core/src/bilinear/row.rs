@@ -1,0 +1,414 @@
+//! A row of W: nothing, a hash table, or an array once that takes no more room.
+
+use std::collections::TryReserveError;
+
+use crate::bilinear::buckets::{Buckets, NONE};
+use crate::bilinear::filled;
+use crate::bilinear::lens::{Lens, Origin};
+use crate::bilinear::objects::Vector;
+use crate::bilinear::stored::Stored;
+use crate::contract::LANES;
+use crate::dispatch::{Job, dispatch};
+use crate::lanes::{Lanes, Machine};
+
+/// The entries of a row and the clock at which they were renewed.
+#[derive(Debug)]
+pub(super) struct Row<T> {
+    entries: Entries<T>,
+    pub(super) origin: Origin,
+}
+
+#[derive(Debug)]
+enum Entries<T> {
+    Hashed(Buckets<T>),
+    Dense(Vec<T>),
+}
+
+/// What was found of a row: by position in the right vector, values and slots.
+#[derive(Debug)]
+pub(super) struct Found<'a, T> {
+    pub(super) values: &'a mut [T],
+    pub(super) slots: &'a mut [u32],
+}
+
+impl<T: Stored> Row<T> {
+    /// Hold entries; zeros are left out.
+    pub(super) fn new(
+        entries: impl Iterator<Item = (u32, T)> + Clone,
+        n_columns: usize,
+        origin: Origin,
+    ) -> Result<Self, TryReserveError> {
+        let mut row = Self {
+            entries: Entries::Hashed(Buckets::default()),
+            origin,
+        };
+        let zero = T::default();
+        let entries = entries.filter(|entry| entry.1 != zero);
+        let count = entries.clone().count();
+        if count > 0 {
+            let buckets = Buckets::<T>::wanted(count);
+            row.entries = Entries::of(entries, buckets, zero, n_columns)?;
+        }
+        Ok(row)
+    }
+
+    /// The sum in lanes of the row's weights times a vector; what was found is kept.
+    pub(super) fn read(&self, lens: Lens, right: &Vector, found: Found<'_, T>) -> f64 {
+        dispatch(Read {
+            row: self,
+            lens,
+            right,
+            found,
+        })
+    }
+
+    /// Take `factor` times a vector from the row, as `change` says.
+    pub(super) fn write(&mut self, change: Change<'_, T>) -> Result<f64, TryReserveError> {
+        dispatch(Write { row: self, change })
+    }
+
+    /// Store the weights as they are; return whether any stored number has changed.
+    pub(super) fn renew(&mut self, lens: Lens) -> bool {
+        if lens.is_plain() {
+            return false;
+        }
+        let alive = dispatch(Renew { row: self, lens });
+        self.shrink(alive);
+        true
+    }
+
+    /// Multiply the stored numbers.
+    pub(super) fn scale(&mut self, factor: f64) {
+        let scale = |v: &mut T| *v = T::narrow(v.widen() * factor);
+        match &mut self.entries {
+            Entries::Dense(values) => values.iter_mut().for_each(scale),
+            Entries::Hashed(buckets) => buckets.values_mut().flatten().for_each(scale),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries = Entries::Hashed(Buckets::default());
+    }
+
+    /// The entries that are stored, zeros included, in any order.
+    fn stored(&self) -> impl Iterator<Item = (u32, T)> + Clone {
+        let (hashed, dense) = match &self.entries {
+            Entries::Hashed(buckets) => (Some(buckets), None),
+            Entries::Dense(values) => (None, Some(values)),
+        };
+        let hashed = hashed.into_iter().flat_map(Buckets::entries);
+        let dense = dense.into_iter().flatten().copied();
+        hashed.chain((0..).zip(dense))
+    }
+
+    /// How many weights are not zero.
+    pub(super) fn count(&self, lens: Lens) -> usize {
+        let weights = self.stored().map(|(_, v)| lens.weight(v.widen()));
+        weights.filter(|&w| w != 0.0).count()
+    }
+
+    /// Fill `out` with the entries for which something holds, by column.
+    pub(super) fn sorted(
+        &self,
+        out: &mut Vec<(u32, T)>,
+        holds: impl Fn(f64) -> bool,
+    ) -> Result<(), TryReserveError> {
+        let chosen = || self.stored().filter(|entry| holds(entry.1.widen()));
+        out.clear();
+        out.try_reserve(chosen().count())?;
+        out.extend(chosen());
+        if matches!(self.entries, Entries::Hashed(_)) {
+            out.sort_unstable_by_key(|entry| entry.0);
+        }
+        Ok(())
+    }
+
+    /// The bytes that its entries take.
+    pub(super) fn taken(&self) -> usize {
+        match &self.entries {
+            Entries::Hashed(buckets) => buckets.taken(),
+            Entries::Dense(values) => values.capacity() * size_of::<T>(),
+        }
+    }
+
+    #[inline(always)]
+    fn gather<M: Machine>(&self, machine: M, columns: &[u32], found: &mut Found<'_, T>) {
+        match &self.entries {
+            Entries::Hashed(buckets) if buckets.len() == 0 => {
+                found.values.fill(T::default());
+                found.slots.fill(NONE);
+                return;
+            }
+            Entries::Hashed(buckets) => {
+                buckets.gather(machine, columns, found.values, found.slots);
+            }
+            Entries::Dense(row) => {
+                for (value, &column) in found.values.iter_mut().zip(columns) {
+                    *value = row[column as usize];
+                }
+            }
+        }
+        found.values[columns.len()..].fill(T::default());
+    }
+
+    #[inline(always)]
+    fn scatter<M: Machine>(
+        &mut self,
+        machine: M,
+        columns: &[u32],
+        values: &[T],
+        slots: &[u32],
+        limit: T,
+        n_columns: usize,
+    ) -> Result<(), TryReserveError> {
+        let mut from = 0;
+        loop {
+            match &mut self.entries {
+                Entries::Dense(row) => {
+                    for (&column, &value) in columns.iter().zip(values).skip(from) {
+                        row[column as usize] = value;
+                    }
+                    return Ok(());
+                }
+                Entries::Hashed(buckets) => {
+                    from = buckets.scatter(machine, columns, values, slots, from, limit);
+                }
+            }
+            if from == columns.len() {
+                return Ok(());
+            }
+            self.grow(columns.len() - from, limit, n_columns)?;
+        }
+    }
+
+    /// Make room, for `more` entries if there are fewer; the dead are left behind.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, more: usize, limit: T, n_columns: usize) -> Result<(), TryReserveError> {
+        let Entries::Hashed(buckets) = &self.entries else {
+            return Ok(());
+        };
+        let alive = buckets.alive(limit);
+        let least = buckets.len() + buckets.len() / 8 + 1;
+        let buckets = Buckets::<T>::wanted(alive.max(more)).max(least);
+        self.entries = Entries::of(self.stored(), buckets, limit, n_columns)?;
+        Ok(())
+    }
+
+    /// Give room back if few entries are alive. Without memory for the move, nothing happens.
+    fn shrink(&mut self, alive: usize) {
+        let wanted = Buckets::<T>::wanted(alive);
+        let (roomy, n_columns) = match &self.entries {
+            Entries::Hashed(buckets) => (buckets.len() > wanted + wanted / 2, usize::MAX),
+            Entries::Dense(row) => (
+                Buckets::<T>::bytes(wanted) < size_of_val(&row[..]) / 2,
+                row.len(),
+            ),
+        };
+        if alive == 0 {
+            self.clear();
+        } else if roomy
+            && let Ok(entries) = Entries::of(self.stored(), wanted, T::default(), n_columns)
+        {
+            self.entries = entries;
+        }
+    }
+}
+
+impl<T: Stored> Entries<T> {
+    /// Hold the entries that are alive in so many buckets, or more if they do not fit.
+    fn of(
+        entries: impl Iterator<Item = (u32, T)> + Clone,
+        mut buckets: usize,
+        limit: T,
+        n_columns: usize,
+    ) -> Result<Self, TryReserveError> {
+        let alive = entries.filter(|entry| !entry.1.is_within(limit));
+        while Buckets::<T>::bytes(buckets) < n_columns.saturating_mul(size_of::<T>()) {
+            let mut table = Buckets::new(buckets)?;
+            let entries = alive.clone();
+            if dispatch(Fill {
+                table: &mut table,
+                entries,
+            }) {
+                return Ok(Self::Hashed(table));
+            }
+            buckets += buckets / 8 + 1;
+        }
+        let mut row = filled(n_columns, T::default())?;
+        for (column, value) in alive {
+            row[column as usize] = value;
+        }
+        Ok(Self::Dense(row))
+    }
+}
+
+struct Fill<'a, T, I> {
+    table: &'a mut Buckets<T>,
+    entries: I,
+}
+
+impl<T: Stored, I: Iterator<Item = (u32, T)>> Job for Fill<'_, T, I> {
+    type Output = bool;
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> bool {
+        for (column, value) in self.entries {
+            if !self.table.place(machine, column, value, T::default()) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+struct Read<'a, T> {
+    row: &'a Row<T>,
+    lens: Lens,
+    right: &'a Vector,
+    found: Found<'a, T>,
+}
+
+impl<T: Stored> Job for Read<'_, T> {
+    type Output = f64;
+    #[inline(always)]
+    fn run<M: Machine>(mut self, machine: M) -> f64 {
+        self.row.gather(machine, self.right.at(), &mut self.found);
+        let mut sum = Lanes::splat(machine, 0.0);
+        for (v, b) in lanes(self.found.values).zip(lanes(self.right.values())) {
+            sum += self.lens.weights(Lanes::widen(machine, *v)) * Lanes::new(machine, *b);
+        }
+        sum.fold()
+    }
+}
+
+/// Whole lanes of a padded slice.
+#[inline(always)]
+fn lanes<T>(padded: &[T]) -> std::slice::Iter<'_, [T; LANES]> {
+    padded.as_chunks().0.iter()
+}
+
+/// What a step takes from a row.
+#[derive(Debug)]
+pub(super) struct Change<'a, T> {
+    pub(super) lens: Lens,
+    pub(super) right: &'a Vector,
+    pub(super) factor: f64,
+    /// Entries that are zero move, too.
+    pub(super) grow: bool,
+    /// How the sum of squares changes is wanted.
+    pub(super) squares: bool,
+    /// `found` holds what `Row::read` found, and the row has not been changed since.
+    pub(super) known: bool,
+    pub(super) found: Found<'a, T>,
+    /// Room for what will be stored.
+    pub(super) stored: &'a mut [T],
+    pub(super) n_columns: usize,
+}
+
+impl<T: Stored> Change<'_, T> {
+    /// By how much the sum of squares changes.
+    fn squares(&self) -> f64 {
+        let mut change = 0.0;
+        for ((_, b), v) in self.right.entries().zip(self.found.values.iter()) {
+            let w = self.lens.weight(v.widen());
+            if self.grow || v.widen().abs() > self.lens.s {
+                let new = w - self.factor * b;
+                change += new * new - w * w;
+            }
+        }
+        change
+    }
+
+    #[inline(always)]
+    fn compute<M: Machine>(&mut self, machine: M) {
+        let (lens, factor) = (self.lens, Lanes::splat(machine, self.factor));
+        let stored = self.stored.as_chunks_mut().0.iter_mut();
+        let known = lanes(self.found.values).zip(lanes(self.right.values()));
+        for (out, (v, b)) in stored.zip(known) {
+            let v = Lanes::widen(machine, *v);
+            let new = lens.weights(v) - factor * Lanes::new(machine, *b);
+            let mut entries = lens.entries(new);
+            if !self.grow {
+                entries = lens.if_there(v, entries, v);
+            }
+            *out = entries.array().map(T::narrow);
+        }
+    }
+}
+
+struct Write<'a, T> {
+    row: &'a mut Row<T>,
+    change: Change<'a, T>,
+}
+
+impl<T: Stored> Job for Write<'_, T> {
+    type Output = Result<f64, TryReserveError>;
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Self::Output {
+        let Self { row, mut change } = self;
+        let columns = change.right.at();
+        if !change.known {
+            row.gather(machine, columns, &mut change.found);
+        }
+        let squares = if change.squares {
+            change.squares()
+        } else {
+            0.0
+        };
+        change.compute(machine);
+        row.scatter(
+            machine,
+            columns,
+            change.stored,
+            change.found.slots,
+            T::at_most(change.lens.s),
+            change.n_columns,
+        )?;
+        Ok(squares)
+    }
+}
+
+struct Renew<'a, T> {
+    row: &'a mut Row<T>,
+    lens: Lens,
+}
+
+impl<T: Stored> Renew<'_, T> {
+    #[inline(always)]
+    fn some<M: Machine>(&self, machine: M, values: &mut [[T; LANES]]) -> usize {
+        let mut alive = 0;
+        for values in values {
+            let weights = self.lens.weights(Lanes::widen(machine, *values));
+            *values = weights.array().map(T::narrow);
+            alive += values.iter().filter(|&&v| v != T::default()).count();
+        }
+        alive
+    }
+}
+
+impl<T: Stored> Job for Renew<'_, T> {
+    type Output = usize;
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> usize {
+        let empty = Entries::Hashed(Buckets::default());
+        let mut entries = std::mem::replace(&mut self.row.entries, empty);
+        let mut alive = 0;
+        match &mut entries {
+            Entries::Dense(row) => {
+                let (values, rest) = row.as_chunks_mut();
+                alive += self.some(machine, values);
+                for v in rest {
+                    *v = T::narrow(self.lens.weight(v.widen()));
+                    alive += usize::from(*v != T::default());
+                }
+            }
+            Entries::Hashed(buckets) => {
+                for values in buckets.values_mut() {
+                    alive += self.some(machine, values.as_chunks_mut().0);
+                }
+            }
+        }
+        self.row.entries = entries;
+        alive
+    }
+}

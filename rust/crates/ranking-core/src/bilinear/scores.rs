@@ -1,0 +1,102 @@
+//! Scores q' W d: the images of eight queries side by side, then all documents.
+
+use crate::bilinear::objects::{Lines, Vector};
+use crate::bilinear::{Failure, filled};
+use crate::dispatch::{Job, dispatch};
+use crate::features::Compressed;
+use crate::invalid::check_length;
+use crate::lanes::{EIGHT, Feature, Index, Lanes, Machine};
+use crate::threads::Crew;
+
+/// An entry of the images of eight queries: a cache line.
+type Column = [f64; EIGHT];
+
+/// Queries whose images are held together, and where their scores go.
+struct Share<'a> {
+    first: usize,
+    out: Vec<&'a mut [f64]>,
+    result: Result<(), Failure>,
+}
+
+struct Products<'a, 'o, I, F> {
+    documents: Compressed<'a, I, F>,
+    images: &'a [Column],
+    out: &'a mut [&'o mut [f64]],
+}
+
+impl<I: Index, F: Feature> Job for Products<'_, '_, I, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) {
+        for document in 0..self.documents.lines() {
+            let (indices, data) = self.documents.line(document);
+            let mut low = Lanes::splat(machine, 0.0);
+            let mut high = low;
+            for (index, value) in indices.iter().zip(data) {
+                let [a, b, c, d, e, f, g, h] = self.images[index.position()];
+                let value = low.all(value.widen());
+                low += value * Lanes::new(machine, [a, b, c, d]);
+                high += value * Lanes::new(machine, [e, f, g, h]);
+            }
+            let totals = low.array().into_iter().chain(high.array());
+            for (out, total) in self.out.iter_mut().zip(totals) {
+                out[document] = total;
+            }
+        }
+    }
+}
+
+/// Fill out[i, j] with `q_i`' W `d_j`.
+///
+/// # Errors
+/// When sizes do not fit, or there is no memory for the images.
+pub fn bilinear_scores<I: Index, F: Feature>(
+    queries: &dyn Lines,
+    n_queries: usize,
+    weights: &dyn Lines,
+    n_rows: usize,
+    documents: Compressed<'_, I, F>,
+    out: &mut [f64],
+    crew: &Crew,
+) -> Result<(), Failure> {
+    let n_documents = documents.lines();
+    check_length("out", out.len(), n_queries.saturating_mul(n_documents))?;
+    if out.is_empty() {
+        return Ok(());
+    }
+    let mut lines = out.chunks_mut(n_documents);
+    let mut shares = Vec::new();
+    shares.try_reserve_exact(n_queries.div_ceil(EIGHT))?;
+    for first in (0..n_queries).step_by(EIGHT) {
+        shares.push(Share {
+            first,
+            out: lines.by_ref().take(EIGHT).collect(),
+            result: Ok(()),
+        });
+    }
+    crew.enter(|| {
+        crew.for_each(&mut shares, |share| {
+            share.result = (|| {
+                let mut images = filled(documents.length(), [0.0; EIGHT])?;
+                let (mut query, mut row) = (Vector::default(), Vector::default());
+                for lane in 0..share.out.len() {
+                    let number = i64::try_from(share.first + lane).unwrap_or(i64::MAX);
+                    queries.load(number, n_rows, &mut query)?;
+                    for (at, a) in query.entries() {
+                        weights.load(i64::from(at), images.len(), &mut row)?;
+                        for (column, w) in row.entries() {
+                            images[column as usize][lane] += a * w;
+                        }
+                    }
+                }
+                dispatch(Products {
+                    documents,
+                    images: &images,
+                    out: &mut share.out,
+                });
+                Ok(())
+            })();
+        });
+    });
+    shares.into_iter().try_for_each(|share| share.result)
+}
