@@ -160,7 +160,7 @@ def damage(array, change):
 
 @settings(
     deadline=None,
-    max_examples=150,
+    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(choice=st.integers(0, 100), change=damages())
