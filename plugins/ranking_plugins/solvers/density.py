@@ -71,8 +71,11 @@ def first_guess(task: Task, density: float) -> float:
     gradient.update(
         model.objects(data), tuples, np.full(SAMPLE, -1.0), np.full(SAMPLE, 1.0 / SAMPLE)
     )
-    sizes = np.abs(gradient.weights().data)
-    kept = min(int(density * gradient.shape[0] * gradient.shape[1]), sizes.size - 1)
+    mean = gradient.weights()
+    if not model.grows:
+        mean = mean.multiply(model.weights != 0).tocsr()
+    sizes = np.abs(mean.data)
+    kept = min(int(density * model.n_weights), sizes.size - 1)
     return float(np.partition(sizes, -1 - kept)[-1 - kept])
 
 
