@@ -1,0 +1,195 @@
+"""The factored model: queries and documents have vectors, made of the vectors of their features."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ranking.contracts.model import MatchingModel, Tensors
+from ranking.data.checks import Ids, take_columns
+from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
+from ranking.errors import ModelFileError, PartError
+from ranking.kernels.contract import WIDE, Floats, Ints, Singles
+from ranking.kernels.factored import FactoredObjects, Rows, scores, vectors
+
+if TYPE_CHECKING:
+    from ranking.data.matching import Matching
+    from ranking.kernels.kernel import Kernel
+
+MOST_DIMENSIONS = 4096
+SIDES = ("query", "document")
+
+
+@dataclasses.dataclass
+class Factored(MatchingModel):
+    """Scores a query and a document by (U q) . (V d), and the biases of the document.
+
+    Without features (indicators), every query and every document has a vector of its own.
+
+    Parameters
+    ----------
+    dimensions : int
+        The length of a vector.
+    biases : bool
+        Whether a document feature has a bias, so that a document may be popular by itself.
+
+    Attributes
+    ----------
+    U, V : float32 arrays
+        A row a feature, padded with zeros to a multiple of 8.
+    document_biases : float32 array
+        One a document feature, or empty.
+    query_feature_ids, document_feature_ids : int64 or str arrays
+    """
+
+    name: ClassVar[str] = "factored"
+    form: ClassVar[Any] = "factors"
+
+    dimensions: int = 32
+    biases: bool = True
+
+    query_feature_ids: Ids = dataclasses.field(
+        init=False, repr=False, compare=False, default_factory=no_ids
+    )
+    document_feature_ids: Ids = dataclasses.field(
+        init=False, repr=False, compare=False, default_factory=no_ids
+    )
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        given: object = self.dimensions
+        if not isinstance(given, numbers.Integral) or not 1 <= int(given) <= MOST_DIMENSIONS:
+            raise PartError(
+                f"factored has dimensions={given!r}; it must be a whole number from 1 to "
+                f"{MOST_DIMENSIONS}."
+            )
+        if not isinstance(self.biases, bool):
+            raise PartError(f"factored has biases={self.biases!r}; it must be true or false.")
+        self.U: Singles = np.zeros((0, self.width), np.float32)
+        self.V: Singles = np.zeros((0, self.width), np.float32)
+        self.document_biases: Singles = np.zeros(0, np.float32)
+        self._seed = 0
+
+    @property
+    def width(self) -> int:
+        """The length of a vector with its padding."""
+        return -(-self.dimensions // WIDE) * WIDE
+
+    def start(self, data: Matching, seed: int) -> None:
+        """Draw the vectors: normal, with standard deviation 1 / sqrt(dimensions)."""
+        self._seed = seed
+        self.query_feature_ids, self.document_feature_ids = no_ids(), no_ids()
+        self.U, self.V = self.U[:0], self.V[:0]
+        self.document_biases = self.document_biases[:0]
+        self._grow(data.query_feature_ids.copy(), data.document_feature_ids.copy())
+
+    def widen(self, data: Matching) -> None:
+        """Give vectors to features that are new in these data, as if they had been there."""
+        self._grow(
+            joined_ids(self.query_feature_ids, data.query_feature_ids),
+            joined_ids(self.document_feature_ids, data.document_feature_ids),
+        )
+
+    def _grow(self, rows: Ids, columns: Ids) -> None:
+        self.U = self._grown(self.U, rows.size, 0)
+        self.V = self._grown(self.V, columns.size, 1)
+        if self.biases:
+            added = np.zeros(columns.size - self.document_biases.size, np.float32)
+            self.document_biases = np.concatenate((self.document_biases, added))
+        self.query_feature_ids, self.document_feature_ids = rows, columns
+
+    def _grown(self, matrix: Singles, n_rows: int, side: int) -> Singles:
+        """Return the matrix with as many rows; row i is drawn the same, whenever it comes."""
+        from ranking.kernels.select import get_kernel
+
+        count = (n_rows - matrix.shape[0]) * self.dimensions
+        if not count:
+            return matrix
+        # Two uniforms make a normal number; the two sides have streams of their own.
+        stream = int(get_kernel("reference").random_bits(self._seed, side, 1)[0])
+        first = 2 * matrix.shape[0] * self.dimensions
+        uniform = get_kernel("reference").random_uniform(stream, first, 2 * count).reshape(-1, 2)
+        radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
+        normal = radius * np.cos(2.0 * np.pi * uniform[:, 1]) / np.sqrt(self.dimensions)
+        added = np.zeros((n_rows - matrix.shape[0], self.width), np.float32)
+        added[:, : self.dimensions] = normal.reshape(-1, self.dimensions)
+        return np.concatenate((matrix, added))
+
+    def objects(self, data: Matching) -> FactoredObjects:
+        """Return queries and documents with the features of this model."""
+        return FactoredObjects(self._rows(data, 0), self._rows(data, 1))
+
+    def _rows(self, data: Matching, side: int) -> Rows:
+        """Return the features of a side; their number, if every object is its own feature."""
+        given = (data.queries, data.documents)[side]
+        have = (data.query_feature_ids, data.document_feature_ids)[side]
+        want = (self.query_feature_ids, self.document_feature_ids)[side]
+        if given is None and np.array_equal(have, want):
+            return int(want.size)
+        rows = (data.query_rows, data.document_rows)[side]
+        return take_columns(rows, have, want)
+
+    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
+        """Return a function from positions of queries to their scores, a row a query."""
+        queries = vectors(kernel, self._rows(data, 0), self.U, threads)
+        rows = self._rows(data, 1)
+        documents = vectors(kernel, rows, self.V, threads)
+        biases = self.document_biases
+        if biases.size and not isinstance(rows, int):
+            biases = np.asarray(rows @ biases, dtype=np.float32)
+
+        def block(chosen: Ints) -> Floats:
+            found = scores(kernel, queries[chosen], documents, biases, threads)
+            return found.astype(np.float64)
+
+        return block
+
+    def tensors(self) -> Tensors:
+        """Return the vectors without their padding, the biases and the ids."""
+        return {
+            "U": np.ascontiguousarray(self.U[:, : self.dimensions]),
+            "V": np.ascontiguousarray(self.V[:, : self.dimensions]),
+            "biases": self.document_biases,
+            "seed": np.array([self._seed], dtype=np.uint64),
+            **pack_ids("query_feature_ids", self.query_feature_ids),
+            **pack_ids("document_feature_ids", self.document_feature_ids),
+        }
+
+    def restore(self, tensors: Tensors) -> None:
+        """Take back what `tensors` returned."""
+        rows = unpack_ids("query_feature_ids", tensors)
+        columns = unpack_ids("document_feature_ids", tensors)
+        shapes = {
+            "U": (rows.size, self.dimensions),
+            "V": (columns.size, self.dimensions),
+            "biases": (columns.size if self.biases else 0,),
+        }
+        for name, shape in shapes.items():
+            array = tensors.get(name)
+            if array is None or array.dtype != np.float32 or array.shape != shape:
+                raise ModelFileError(f"a factored model needs `{name}`, float32 of shape {shape}.")
+            if not np.isfinite(array).all():
+                raise ModelFileError(f"`{name}` of a factored model must be finite.")
+        seed = tensors.get("seed")
+        if seed is None or seed.dtype != np.uint64 or seed.shape != (1,):
+            raise ModelFileError("a factored model needs `seed`, one uint64.")
+        self._seed = int(seed[0])
+        self.U, self.V = self._padded(tensors["U"]), self._padded(tensors["V"])
+        self.document_biases = np.array(tensors["biases"])
+        self.query_feature_ids, self.document_feature_ids = rows, columns
+
+    def _padded(self, matrix: Singles) -> Singles:
+        padded = np.zeros((matrix.shape[0], self.width), np.float32)
+        padded[:, : self.dimensions] = matrix
+        return padded
+
+    @property
+    def density(self) -> float:
+        """The share of the parameters that are not zero."""
+        parts = (self.U[:, : self.dimensions], self.V[:, : self.dimensions], self.document_biases)
+        filled = sum(int(np.count_nonzero(part)) for part in parts)
+        return filled / max(sum(part.size for part in parts), 1)
