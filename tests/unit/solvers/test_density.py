@@ -13,7 +13,7 @@ from ranking.models.bilinear import Bilinear
 from ranking_plugins.losses.pairs import Hinge
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.solvers import sgd as sgd_module
-from ranking_plugins.solvers.density import Trial, first_guess, next_guess
+from ranking_plugins.solvers.density import POWER, Trial, first_guess, next_guess
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +38,28 @@ def ranker(kernel, density, **solver):
     return Ranker(loss="hinge", regularizer=L1(density=density), solver=spec, kernel=kernel, seed=2)
 
 
-@pytest.mark.parametrize("density", [0.05, 0.3])
-def test_the_wanted_density_is_met(matching_kernel, data, density, monkeypatch):
+def test_wanted_densities_are_met(matching_kernel, data):
+    """Densities are noisy, and two pilots are few: most are within 15 %, and none is far off."""
+    if matching_kernel.name == "reference":
+        pytest.skip("many trainings, which the others do with the same bits")
+    off = []
+    for density in (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
+        for seed in range(4):
+            asked = ranker(matching_kernel, density, draws=5000, epoch=5000, every=100)
+            fitted = asked.set_params(seed=seed).fit(data)
+            assert len(fitted.description_["density search"]) <= 2
+            off.append(abs(fitted.model_.density / density - 1.0))
+    assert np.median(off) <= 0.05
+    assert np.mean(np.array(off) <= 0.15) >= 0.9
+    assert max(off) <= 0.4
+
+
+def test_the_pilots_are_told(matching_kernel, data, monkeypatch):
     calls = []
     monkeypatch.setattr(
         sgd_module, "_pilot", lambda *args, pilot=sgd_module._pilot: calls.append(1) or pilot(*args)
     )
-    fitted = ranker(matching_kernel, density).fit(data)
-    assert fitted.model_.density == pytest.approx(density, rel=0.15)
+    fitted = ranker(matching_kernel, 0.2).fit(data)
     trials = fitted.description_["density search"]
     assert 1 <= len(trials) == len(calls) <= 2
     assert all(set(trial) == {"strength", "density"} for trial in trials)
@@ -97,16 +111,44 @@ def test_the_first_guess_is_a_share_of_the_mean_gradient(matching_kernel, data):
     assert guess == pytest.approx(np.sort(np.abs(gradient).ravel())[-161])
 
 
-def test_the_next_guess_is_on_the_line():
-    # density = strength ** -2, so 0.01 is at 10; from one point the power is taken as 1.
-    assert next_guess([Trial(2.0, 0.5)], 0.25) == pytest.approx(4.0)
-    assert next_guess([Trial(2.0, 0.25), Trial(5.0, 0.04)], 0.01) == pytest.approx(10.0)
-    # Nothing left, or nothing learnt from the second: still a positive, finite strength.
+def curve(strength, power=0.8, scale=3.0):
+    return float(np.exp(-scale * strength**power))
+
+
+def test_the_next_guess_is_on_the_curve():
+    # From one point the power is taken as POWER, from two as they have it.
+    one = [Trial(0.5, curve(0.5, POWER))]
+    assert curve(next_guess(one, 0.02), POWER) == pytest.approx(0.02)
+    for others in ((0.1, 0.4), (0.9, 0.5), (0.1, 2.0)):
+        two = [Trial(strength, curve(strength)) for strength in others]
+        assert curve(next_guess(two, 0.05)) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        [Trial(0.008, 0.14), Trial(0.06, 0.0)],  # the second left nothing
+        [Trial(1e-4, 1.0), Trial(0.05, 0.01)],  # the first left everything
+        [Trial(0.05, 0.001), Trial(0.008, 0.14)],
+    ],
+)
+def test_the_guess_stays_between_pilots_on_both_sides(trials):
+    low, high = sorted(trial.strength for trial in trials)
+    assert low < next_guess(trials, 0.05) < high
+
+
+def test_odd_pilots_give_a_strength_all_the_same():
     for trials in (
         [Trial(1.0, 0.0)],
+        [Trial(1.0, 1.0)],
         [Trial(1.0, 0.5), Trial(1.0, 0.5)],
         [Trial(1.0, 0.5), Trial(2.0, 0.5)],
         [Trial(1.0, 0.5), Trial(2.0, 0.9)],
         [Trial(1.0, 0.0), Trial(1e-3, 0.0)],
     ):
         assert 0.0 < next_guess(trials, 0.1) < 1e6
+
+
+def test_a_noisy_slope_does_not_lead_far():
+    # A tenth less after half as much again: the old line in logarithms went on to 4.3 times that.
+    assert next_guess([Trial(9.394e-5, 0.1519), Trial(1.427e-4, 0.1441)], 0.1) < 2 * 1.427e-4
