@@ -2,7 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use crate::bilinear::buckets::{Buckets, NONE};
+use crate::bilinear::buckets::{Buckets, NONE, key};
 use crate::bilinear::filled;
 use crate::bilinear::lens::{Lens, Origin};
 use crate::bilinear::objects::Vector;
@@ -132,7 +132,7 @@ impl<T: Stored> Row<T> {
     }
 
     #[inline(always)]
-    fn gather<M: Machine>(&self, machine: M, columns: &[u32], found: &mut Found<'_, T>) {
+    fn gather<M: Machine>(&self, machine: M, right: &Vector, found: &mut Found<'_, T>) {
         match &self.entries {
             Entries::Hashed(buckets) if buckets.len() == 0 => {
                 found.values.fill(T::default());
@@ -140,22 +140,22 @@ impl<T: Stored> Row<T> {
                 return;
             }
             Entries::Hashed(buckets) => {
-                buckets.gather(machine, columns, found.values, found.slots);
+                buckets.gather(machine, right.keys(), found.values, found.slots);
             }
             Entries::Dense(row) => {
-                for (value, &column) in found.values.iter_mut().zip(columns) {
+                for (value, &column) in found.values.iter_mut().zip(right.at()) {
                     *value = row[column as usize];
                 }
             }
         }
-        found.values[columns.len()..].fill(T::default());
+        found.values[right.at().len()..].fill(T::default());
     }
 
     #[inline(always)]
     fn scatter<M: Machine>(
         &mut self,
         machine: M,
-        columns: &[u32],
+        right: &Vector,
         values: &[T],
         slots: &[u32],
         limit: T,
@@ -164,20 +164,21 @@ impl<T: Stored> Row<T> {
         let mut from = 0;
         loop {
             match &mut self.entries {
+                // If it was just made, some have been set already.
                 Entries::Dense(row) => {
-                    for (&column, &value) in columns.iter().zip(values).skip(from) {
+                    for (&column, &value) in right.at().iter().zip(values) {
                         row[column as usize] = value;
                     }
                     return Ok(());
                 }
                 Entries::Hashed(buckets) => {
-                    from = buckets.scatter(machine, columns, values, slots, from, limit);
+                    from = buckets.scatter(machine, right.keys(), values, slots, from, limit);
                 }
             }
-            if from == columns.len() {
+            if from == right.at().len() {
                 return Ok(());
             }
-            self.grow(columns.len() - from, limit, n_columns)?;
+            self.grow(right.at().len() - from, limit, n_columns)?;
         }
     }
 
@@ -253,7 +254,7 @@ impl<T: Stored, I: Iterator<Item = (u32, T)>> Job for Fill<'_, T, I> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
         for (column, value) in self.entries {
-            if !self.table.place(machine, column, value, T::default()) {
+            if !self.table.place(machine, key(column), value, T::default()) {
                 return false;
             }
         }
@@ -272,7 +273,7 @@ impl<T: Stored> Job for Read<'_, T> {
     type Output = f64;
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> f64 {
-        self.row.gather(machine, self.right.at(), &mut self.found);
+        self.row.gather(machine, self.right, &mut self.found);
         let mut sum = Lanes::splat(machine, 0.0);
         for (v, b) in lanes(self.found.values).zip(lanes(self.right.values())) {
             sum += self.lens.weights(Lanes::widen(machine, *v)) * Lanes::new(machine, *b);
@@ -346,9 +347,8 @@ impl<T: Stored> Job for Write<'_, T> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { row, mut change } = self;
-        let columns = change.right.at();
         if !change.known {
-            row.gather(machine, columns, &mut change.found);
+            row.gather(machine, change.right, &mut change.found);
         }
         let squares = if change.squares {
             change.squares()
@@ -358,7 +358,7 @@ impl<T: Stored> Job for Write<'_, T> {
         change.compute(machine);
         row.scatter(
             machine,
-            columns,
+            change.right,
             change.stored,
             change.found.slots,
             T::at_most(change.lens.s),
