@@ -87,7 +87,7 @@ impl<T: Stored> Buckets<T> {
 
     /// Buckets in which so many entries leave some room for more.
     pub(super) fn wanted(entries: usize) -> usize {
-        (entries + entries / 2 + entries / 16).div_ceil(EIGHT) + 1
+        (entries + entries / 4 * 3).div_ceil(EIGHT) + 1
     }
 
     pub(super) fn len(&self) -> usize {
@@ -102,7 +102,7 @@ impl<T: Stored> Buckets<T> {
         Self::bytes(self.0.capacity())
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, T)> + Clone {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, T)> {
         let buckets = self.0.iter();
         buckets.flat_map(|bucket| bucket.keys.map(column).into_iter().zip(bucket.values))
     }
@@ -113,8 +113,9 @@ impl<T: Stored> Buckets<T> {
 
     /// How many entries are alive.
     pub(super) fn alive(&self, limit: T) -> usize {
-        let alive = self.entries().filter(|entry| !entry.1.is_within(limit));
-        alive.count()
+        let dead = |bucket: &Bucket<T>| T::within(Portable, &bucket.values, limit).count_ones();
+        let alive = self.0.iter().map(|bucket| EIGHT - dead(bucket) as usize);
+        alive.sum()
     }
 
     /// Find keys, each with its place in a vector: fill in slots and, zero where there is none,
@@ -207,6 +208,19 @@ impl<T: Stored> Buckets<T> {
             return self.place_by_moving(first, key, value, limit);
         }
         self.put(bucket, lowest(free) % EIGHT, (key, value));
+        true
+    }
+
+    /// Place the living of another table; is there room?
+    #[inline(always)]
+    pub(super) fn take_over<M: Machine>(&mut self, machine: M, other: &Self, limit: T) -> bool {
+        for bucket in &other.0 {
+            for (&key, &value) in bucket.keys.iter().zip(&bucket.values) {
+                if !value.is_within(limit) && !self.place(machine, key, value, T::default()) {
+                    return false;
+                }
+            }
+        }
         true
     }
 

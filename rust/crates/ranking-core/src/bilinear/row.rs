@@ -9,7 +9,7 @@ use crate::bilinear::objects::Vector;
 use crate::bilinear::stored::Stored;
 use crate::contract::LANES;
 use crate::dispatch::{Job, dispatch};
-use crate::lanes::{Lanes, Machine};
+use crate::lanes::{Lanes, Machine, Portable};
 
 /// The entries of a row and the clock at which they were renewed.
 #[derive(Debug)]
@@ -43,13 +43,28 @@ impl<T: Stored> Row<T> {
             origin,
         };
         let zero = T::default();
-        let entries = entries.filter(|entry| entry.1 != zero);
         let count = entries.clone().count();
-        if count > 0 {
-            let buckets = Buckets::<T>::wanted(count);
-            row.entries = Entries::of(entries, buckets, zero, n_columns)?;
+        row.grow(count, zero, n_columns)?;
+        for (column, value) in entries.filter(|entry| entry.1 != zero) {
+            row.insert(column, value, n_columns)?;
         }
         Ok(row)
+    }
+
+    /// Set an entry that is not there.
+    fn insert(&mut self, column: u32, value: T, n_columns: usize) -> Result<(), TryReserveError> {
+        loop {
+            match &mut self.entries {
+                Entries::Dense(row) => row[column as usize] = value,
+                Entries::Hashed(buckets) => {
+                    if !buckets.place(Portable, key(column), value, T::default()) {
+                        self.grow(1, T::default(), n_columns)?;
+                        continue;
+                    }
+                }
+            }
+            return Ok(());
+        }
     }
 
     /// The sum in lanes of the row's weights times a vector; what was found is kept.
@@ -91,7 +106,7 @@ impl<T: Stored> Row<T> {
     }
 
     /// The entries that are stored, zeros included, in any order.
-    fn stored(&self) -> impl Iterator<Item = (u32, T)> + Clone {
+    fn stored(&self) -> impl Iterator<Item = (u32, T)> {
         let (hashed, dense) = match &self.entries {
             Entries::Hashed(buckets) => (Some(buckets), None),
             Entries::Dense(values) => (None, Some(values)),
@@ -189,11 +204,36 @@ impl<T: Stored> Row<T> {
         let Entries::Hashed(buckets) = &self.entries else {
             return Ok(());
         };
+        if more == 0 {
+            return Ok(());
+        }
         let alive = buckets.alive(limit);
         let least = buckets.len() + buckets.len() / 8 + 1;
         let buckets = Buckets::<T>::wanted(alive.max(more)).max(least);
-        self.entries = Entries::of(self.stored(), buckets, limit, n_columns)?;
+        self.entries = self.rebuilt(buckets, limit, n_columns)?;
         Ok(())
+    }
+
+    /// The entries that are alive in so many buckets, or more if they do not fit, or an array.
+    fn rebuilt(
+        &self,
+        mut buckets: usize,
+        limit: T,
+        n_columns: usize,
+    ) -> Result<Entries<T>, TryReserveError> {
+        while Buckets::<T>::bytes(buckets) < n_columns.saturating_mul(size_of::<T>()) {
+            let mut table = Buckets::new(buckets)?;
+            let (from, to) = (&self.entries, &mut table);
+            if dispatch(Copy { from, to, limit }) {
+                return Ok(Entries::Hashed(table));
+            }
+            buckets += buckets / 8 + 1;
+        }
+        let mut row = filled(n_columns, T::default())?;
+        for (column, value) in self.stored().filter(|entry| !entry.1.is_within(limit)) {
+            row[column as usize] = value;
+        }
+        Ok(Entries::Dense(row))
     }
 
     /// Give room back if few entries are alive. Without memory for the move, nothing happens.
@@ -208,57 +248,29 @@ impl<T: Stored> Row<T> {
         };
         if alive == 0 {
             self.clear();
-        } else if roomy
-            && let Ok(entries) = Entries::of(self.stored(), wanted, T::default(), n_columns)
-        {
+        } else if roomy && let Ok(entries) = self.rebuilt(wanted, T::default(), n_columns) {
             self.entries = entries;
         }
     }
 }
 
-impl<T: Stored> Entries<T> {
-    /// Hold the entries that are alive in so many buckets, or more if they do not fit.
-    fn of(
-        entries: impl Iterator<Item = (u32, T)> + Clone,
-        mut buckets: usize,
-        limit: T,
-        n_columns: usize,
-    ) -> Result<Self, TryReserveError> {
-        let alive = entries.filter(|entry| !entry.1.is_within(limit));
-        while Buckets::<T>::bytes(buckets) < n_columns.saturating_mul(size_of::<T>()) {
-            let mut table = Buckets::new(buckets)?;
-            let entries = alive.clone();
-            if dispatch(Fill {
-                table: &mut table,
-                entries,
-            }) {
-                return Ok(Self::Hashed(table));
-            }
-            buckets += buckets / 8 + 1;
-        }
-        let mut row = filled(n_columns, T::default())?;
-        for (column, value) in alive {
-            row[column as usize] = value;
-        }
-        Ok(Self::Dense(row))
-    }
+struct Copy<'a, T> {
+    from: &'a Entries<T>,
+    to: &'a mut Buckets<T>,
+    limit: T,
 }
 
-struct Fill<'a, T, I> {
-    table: &'a mut Buckets<T>,
-    entries: I,
-}
-
-impl<T: Stored, I: Iterator<Item = (u32, T)>> Job for Fill<'_, T, I> {
+impl<T: Stored> Job for Copy<'_, T> {
     type Output = bool;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
-        for (column, value) in self.entries {
-            if !self.table.place(machine, key(column), value, T::default()) {
-                return false;
-            }
+        match self.from {
+            Entries::Hashed(buckets) => self.to.take_over(machine, buckets, self.limit),
+            Entries::Dense(row) => (0..).zip(row).all(|(column, &value)| {
+                value.is_within(self.limit)
+                    || self.to.place(machine, key(column), value, T::default())
+            }),
         }
-        true
     }
 }
 
