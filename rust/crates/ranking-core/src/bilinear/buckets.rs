@@ -90,6 +90,11 @@ impl<T: Stored> Buckets<T> {
         (entries + entries / 4 * 3).div_ceil(EIGHT) + 1
     }
 
+    /// Buckets in which so many entries just fit.
+    pub(super) fn least(entries: usize) -> usize {
+        (entries + entries / 4).div_ceil(EIGHT) + 1
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

@@ -88,7 +88,7 @@ impl<T: Stored> Row<T> {
             return false;
         }
         let alive = dispatch(Renew { row: self, lens });
-        self.shrink(alive);
+        self.shrink(alive, T::default());
         true
     }
 
@@ -209,7 +209,13 @@ impl<T: Stored> Row<T> {
         }
         let alive = buckets.alive(limit);
         let least = buckets.len() + buckets.len() / 8 + 1;
-        let buckets = Buckets::<T>::wanted(alive.max(more)).max(least);
+        // Many rows of text are visited once, so a new one has no room to spare.
+        let wanted = if alive == 0 {
+            Buckets::<T>::least(more)
+        } else {
+            Buckets::<T>::wanted(alive.max(more))
+        };
+        let buckets = wanted.max(least);
         self.entries = self.rebuilt(buckets, limit, n_columns)?;
         Ok(())
     }
@@ -236,11 +242,25 @@ impl<T: Stored> Row<T> {
         Ok(Entries::Dense(row))
     }
 
+    /// Give back the room of entries that have died, if that is much.
+    pub(super) fn purge(&mut self, lens: Lens) {
+        if lens.k == 0.0 {
+            self.clear();
+            return;
+        }
+        let limit = T::at_most(lens.s);
+        let alive = match &self.entries {
+            Entries::Hashed(buckets) => buckets.alive(limit),
+            Entries::Dense(row) => row.iter().filter(|v| !v.is_within(limit)).count(),
+        };
+        self.shrink(alive, limit);
+    }
+
     /// Give room back if few entries are alive. Without memory for the move, nothing happens.
-    fn shrink(&mut self, alive: usize) {
+    fn shrink(&mut self, alive: usize, limit: T) {
         let wanted = Buckets::<T>::wanted(alive);
         let (roomy, n_columns) = match &self.entries {
-            Entries::Hashed(buckets) => (buckets.len() > wanted + wanted / 2, usize::MAX),
+            Entries::Hashed(buckets) => (buckets.len() > wanted + wanted / 4, usize::MAX),
             Entries::Dense(row) => (
                 Buckets::<T>::bytes(wanted) < size_of_val(&row[..]) / 2,
                 row.len(),
@@ -248,7 +268,7 @@ impl<T: Stored> Row<T> {
         };
         if alive == 0 {
             self.clear();
-        } else if roomy && let Ok(entries) = self.rebuilt(wanted, T::default(), n_columns) {
+        } else if roomy && let Ok(entries) = self.rebuilt(wanted, limit, n_columns) {
             self.entries = entries;
         }
     }
