@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from ranking.data.checks import Ids
-from ranking.errors import ModelFileError
+from ranking.errors import ModelFileError, PartError
 from ranking.files import Tensors
+
+
+def no_ids() -> Ids:
+    """Return the ids of nothing."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def joined_ids(known: Ids, given: Ids) -> Ids:
+    """Return the ids that are known, then those that are new, in their order."""
+    if known.dtype.kind != given.dtype.kind:
+        raise PartError(
+            f"features are called like {known[0].item()!r} in the model and like "
+            f"{given[0].item()!r} in the data; name them alike."
+        )
+    both: Any = (known, given[~np.isin(given, known)])
+    joined: Ids = np.concatenate(both)
+    return joined
 
 
 def pack_ids(name: str, ids: Ids) -> Tensors:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ranking.contracts.model import MatchingModel, Tensors
 from ranking.data.checks import Ids, take_columns
-from ranking.data.ids import pack_ids, unpack_ids
+from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import Floats, Ints
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "float64")
 INITIAL = ("auto", "identity", "zero")
-
-
-def _no_ids() -> Ids:
-    return np.zeros(0, dtype=np.int64)
 
 
 @dataclasses.dataclass
@@ -57,10 +53,10 @@ class Bilinear(MatchingModel):
     dtype: str = "float32"
 
     query_feature_ids: Ids = dataclasses.field(
-        init=False, repr=False, compare=False, default_factory=_no_ids
+        init=False, repr=False, compare=False, default_factory=no_ids
     )
     document_feature_ids: Ids = dataclasses.field(
-        init=False, repr=False, compare=False, default_factory=_no_ids
+        init=False, repr=False, compare=False, default_factory=no_ids
     )
 
     def __post_init__(self) -> None:
@@ -127,8 +123,8 @@ class Bilinear(MatchingModel):
 
     def widen(self, data: Matching) -> None:
         """Give W rows and columns for the features that are new in these data, at the end."""
-        rows = _joined(self.query_feature_ids, data.query_feature_ids)
-        columns = _joined(self.document_feature_ids, data.document_feature_ids)
+        rows = joined_ids(self.query_feature_ids, data.query_feature_ids)
+        columns = joined_ids(self.document_feature_ids, data.document_feature_ids)
         old = self.weights
         if (rows.size, columns.size) == old.shape:
             return
@@ -251,17 +247,6 @@ def _shared(rows: Ids, columns: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     _, at_row, at_column = np.intersect1d(rows, columns, return_indices=True)
     return at_row, at_column
-
-
-def _joined(known: Ids, given: Ids) -> Ids:
-    if known.dtype.kind != given.dtype.kind:
-        raise PartError(
-            f"features are called like {known[0].item()!r} in the model and like "
-            f"{given[0].item()!r} in the data; name them alike."
-        )
-    both: Any = (known, given[~np.isin(given, known)])
-    joined: Ids = np.concatenate(both)
-    return joined
 
 
 def _checked_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:
