@@ -35,6 +35,9 @@ cdef extern from "sparse_row.h" nogil:
         const row_t *row, const int32_t *columns, int32_t n, const int32_t *slots, double *v,
         bint wide,
     ) noexcept
+    void row_ask(
+        const row_t *row, const int32_t *columns, const uint32_t *hashes, int32_t n, bint wide
+    ) noexcept
     void row_clear(row_t *row) noexcept
     bint row_open(row_t *row, int64_t columns, int64_t n_columns, bint wide) noexcept
     void row_insert(
@@ -412,6 +415,8 @@ cdef inline double score_as(
         at = lens(w, row, clock)
         if remember:
             slots = scratch.remembered + <int64_t>i * n
+        if not shared and i + 1 < left.n:
+            row_ask(w.rows + left.at[i + 1], right.at, right.hashes, n, wide)
         if w.rows[row].slots or remember:
             row_read(w.rows + row, right.at, right.hashes, n, slots, scratch.v, wide)
         if w.rows[row].slots:
@@ -929,9 +934,9 @@ cdef class BilinearStore:
             close_scratch(&job)
 
     def update(
-        self, queries, documents, const int64_t[:, ::1] tuples,
-        const int64_t[::1] negatives, const double[::1] slopes, const double[::1] rates, double every, double l1, double l2, bint grow,
-        bint transposed, double[::1] clock, int threads,
+        self, queries, documents, const int64_t[:, ::1] tuples, const int64_t[::1] negatives,
+        const double[::1] slopes, const double[::1] rates, double every, double l1, double l2,
+        bint grow, bint transposed, double[::1] clock, int threads,
     ):
         """Take steps with given slopes, in order."""
         cdef Job job

@@ -192,6 +192,26 @@ LANES_INLINE void row_recall(const row_t *row, const int32_t *columns, int32_t n
         v[i] = slots[i] < 0 ? 0.0 : row_load(row_value(row, slots[i], wide), wide);
 }
 
+/* Ask for the memory of these columns. Reading a table waits for each line that it has guessed
+ * wrong about; asking waits for none, so that many lines are on their way at once. */
+LANES_INLINE void row_ask(const row_t *row, const int32_t *columns, const uint32_t *hashes,
+                          int32_t n, int wide)
+{
+    const size_t stride = ROW_BUCKET * (sizeof(int32_t) + row_size(wide));
+    if (row->slots == ROW_DENSE) {
+        for (int32_t i = 0; i < n; i++)
+            __builtin_prefetch(row->table + (size_t)columns[i] * row_size(wide));
+    } else if (row->slots > ROW_BUCKET) {
+        for (int32_t i = 0; i < n; i++) {
+            const char *at = row->table + row_bucket_of(hashes[i], row->slots) * stride;
+            __builtin_prefetch(at);
+            if (wide) __builtin_prefetch(at + stride - 1);
+        }
+    } else {
+        __builtin_prefetch(row->table);
+    }
+}
+
 /* --- building --- */
 
 LANES_INLINE void row_clear(row_t *row)
@@ -390,7 +410,8 @@ LANES_INLINE void row_move(double *v, const double *b, int32_t n, double k, doub
         lanes_mask_t there = (lanes_t)((lanes_mask_t)old & ~lanes_signs()) > ss;
         lanes_t after = lanes_select(there | may, before - by * lanes_load(b + i), before);
         lanes_t bare = k == 1.0 ? after : after / ks;
-        lanes_t stored = bare + (lanes_t)((lanes_mask_t)shift | ((lanes_mask_t)after & lanes_signs()));
+        lanes_mask_t sign = (lanes_mask_t)after & lanes_signs();
+        lanes_t stored = bare + (lanes_t)((lanes_mask_t)shift | sign);
         lanes_store(v + i, (lanes_t)((lanes_mask_t)stored & (after != zero)));
         lanes_store(w + i, before);
         lanes_store(moved + i, after);
@@ -411,7 +432,7 @@ LANES_INLINE void row_renew(row_t *row, int64_t n_columns, double k, double s, i
             for (int64_t j = 0; j < n_columns; j++) v[j] = (float)row_lens((double)v[j], k, s);
             for (int64_t j = 0; j < n_columns; j++) living += v[j] != 0.0f;
         }
-        if (living < n_columns / 8) row_rebuild(row, n_columns, 0.0, 0, wide);
+        if (living < n_columns / 4) row_rebuild(row, n_columns, 0.0, 0, wide);
         return;
     }
     for (int32_t slot = 0, end = row_extent(row); slot < end; slot++) {
@@ -422,7 +443,7 @@ LANES_INLINE void row_renew(row_t *row, int64_t n_columns, double k, double s, i
         row_store(at, value, wide);
         living += value != 0.0;
     }
-    if (2 * living < row->slots) row_rebuild(row, n_columns, 0.0, 0, wide);
+    if (5 * living < 3 * (int64_t)row->slots) row_rebuild(row, n_columns, 0.0, 0, wide);
 }
 
 /* Multiply what is stored. */
