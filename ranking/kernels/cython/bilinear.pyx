@@ -53,6 +53,7 @@ cdef extern from "sparse_row.h" nogil:
         double *w, double *moved,
     ) noexcept
     void row_renew(row_t *row, int64_t n_columns, double k, double s, bint wide) noexcept
+    void row_tidy(row_t *row, int64_t n_columns, double s, bint wide) noexcept
     void row_scale(row_t *row, int64_t n_columns, double k, bint wide) noexcept
     int64_t row_count(
         const row_t *row, int64_t n_columns, double k, double s, bint wide
@@ -70,6 +71,7 @@ cdef enum:
     LOGISTIC = 2
     HOGWILD_BLOCK = 1024
     REMEMBERED = 1 << 20  # slots of a tuple's entries that are kept from reading to writing
+    TIDIED = 4  # rows a step that are searched for what has died
     ABREAST = 8  # queries that are scored at a time; their images' entries fill a line
 
 cdef uint64_t GAMMA = 0x9E3779B97F4A7C15
@@ -130,6 +132,7 @@ cdef struct State:
     int64_t n_groups  # 0: no group penalty
     bint wide
     bint failed  # there was no memory
+    int64_t tidied  # the row that is to be tidied next
     row_t *rows
     double *row_state  # A_r, B_r, window
     int64_t *groups
@@ -601,6 +604,29 @@ cdef void tick(const Job *job, double rate, Clock *clock, int turn, int crew) no
         restart(job.w, clock, turn, crew)
 
 
+cdef void tidy(State *w, int64_t n_rows, const Clock *clock) noexcept nogil:
+    # Give back the room of dead entries of the next rows, in turn: else rows that are not touched
+    # again would keep theirs. No weight changes.
+    cdef int64_t row, group, _i
+    cdef Lens at
+    for _i in range(min(n_rows, w.n_rows)):
+        row = w.tidied
+        w.tidied = row + 1 if row + 1 < w.n_rows else 0
+        if w.rows[row].slots == 0:
+            continue
+        if w.n_groups:
+            group = w.groups[row]
+            if (
+                w.group_state[4 * group + 3] != clock.threshold
+                and fraction(w, group, clock) == 0.0
+            ):
+                row_clear(w.rows + row)
+        else:
+            at = lens(w, row, clock)
+            if at.s > 0.0:
+                row_tidy(w.rows + row, w.n_columns, at.s, w.wide)
+
+
 # --- steps ------------------------------------------------------------------------------------
 
 
@@ -954,6 +980,8 @@ cdef class BilinearStore:
         try:
             with self.turn, nogil:
                 share_move(&job, 0, n, &now)
+                if l1 != 0.0:
+                    tidy(&self.w, TIDIED * n, &now)
         finally:
             close_scratch(&job)
         put_clock(&now, clock)
@@ -998,6 +1026,8 @@ cdef class BilinearStore:
                     else:
                         stop = start + min(batch, n - start)
                         step_batch(&job, start, stop, &now)
+                    if l1 != 0.0:
+                        tidy(&self.w, TIDIED * (stop - start), &now)
                     start = stop
         finally:
             close_scratch(&job)
