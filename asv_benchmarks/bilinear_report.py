@@ -26,6 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS, kernel_or_skip
 from benchmarks.texts import identity, make_lists, make_texts
+
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import PairForm
 from ranking.kernels.reference_bilinear import dense_sweep

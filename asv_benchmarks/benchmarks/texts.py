@@ -1,4 +1,4 @@
-"""Synthetic texts for the bilinear benchmarks: words by Zipf's law, classes with words of their own."""
+"""Synthetic texts: words by Zipf's law, and classes with words of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN_WORDS = 0.3
 def make_texts(
     n_texts: int, n_words: int, seed: int = 0, per_text: int = 80
 ) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Texts of about `per_text` distinct words, log counts of unit length in float32, and labels."""
+    """Texts of about `per_text` distinct words, float32 of unit length, and their labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, CLASSES, n_texts)
     zipf = np.cumsum(1.0 / np.arange(1, n_words + 1))

@@ -283,7 +283,7 @@ LANES_INLINE void row_insert(row_t *row, int32_t column, uint32_t hash, double v
     row->used++;
 }
 
-/* Go through the columns of a list or table; `column` and `at`, where its value is, are declared. */
+/* Go through the columns of a list or table; `at` is where a column's value is. */
 #define ROW_EACH(row, wide, column, at)                                                            \
     for (int32_t row_width = (row)->slots < ROW_BUCKET ? (row)->slots : ROW_BUCKET, row_first = 0; \
          row_first < (row)->slots; row_first += ROW_BUCKET)                                        \
