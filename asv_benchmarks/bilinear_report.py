@@ -32,7 +32,7 @@ from ranking.kernels.contract import PairForm
 from ranking.kernels.reference_bilinear import dense_sweep
 
 RATE = 0.5
-L1 = 2.2e-6
+L1 = 6e-7
 """With it about 8 % of W are left after 100,000 draws."""
 EVERY = 100
 PARTS = 20

@@ -71,7 +71,8 @@ cdef enum:
     LOGISTIC = 2
     HOGWILD_BLOCK = 1024
     REMEMBERED = 1 << 20  # slots of a tuple's entries that are kept from reading to writing
-    TIDIED = 4  # rows a step that are searched for what has died
+    TIDIED = 4  # rows a step, at least, that are searched for what has died
+    TIDY_TURN = 8192  # steps in which all are
     ABREAST = 8  # queries that are scored at a time; their images' entries fill a line
 
 cdef uint64_t GAMMA = 0x9E3779B97F4A7C15
@@ -604,12 +605,12 @@ cdef void tick(const Job *job, double rate, Clock *clock, int turn, int crew) no
         restart(job.w, clock, turn, crew)
 
 
-cdef void tidy(State *w, int64_t n_rows, const Clock *clock) noexcept nogil:
+cdef void tidy(State *w, int64_t n_steps, const Clock *clock) noexcept nogil:
     # Give back the room of dead entries of the next rows, in turn: else rows that are not touched
     # again would keep theirs. No weight changes.
     cdef int64_t row, group, _i
     cdef Lens at
-    for _i in range(min(n_rows, w.n_rows)):
+    for _i in range(min(n_steps * (TIDIED + w.n_rows // TIDY_TURN), w.n_rows)):
         row = w.tidied
         w.tidied = row + 1 if row + 1 < w.n_rows else 0
         if w.rows[row].slots == 0:
@@ -981,7 +982,7 @@ cdef class BilinearStore:
             with self.turn, nogil:
                 share_move(&job, 0, n, &now)
                 if l1 != 0.0:
-                    tidy(&self.w, TIDIED * n, &now)
+                    tidy(&self.w, n, &now)
         finally:
             close_scratch(&job)
         put_clock(&now, clock)
@@ -1027,7 +1028,7 @@ cdef class BilinearStore:
                         stop = start + min(batch, n - start)
                         step_batch(&job, start, stop, &now)
                     if l1 != 0.0:
-                        tidy(&self.w, TIDIED * (stop - start), &now)
+                        tidy(&self.w, stop - start, &now)
                     start = stop
         finally:
             close_scratch(&job)
