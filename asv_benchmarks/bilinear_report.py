@@ -33,7 +33,7 @@ from ranking.kernels.reference_bilinear import dense_sweep
 
 RATE = 0.5
 L1 = 6e-7
-"""With it about 8 % of W are left after 100,000 draws."""
+"""With it about 7 % of W are left after 100,000 draws."""
 EVERY = 100
 PARTS = 20
 

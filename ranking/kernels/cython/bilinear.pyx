@@ -71,7 +71,7 @@ cdef enum:
     LOGISTIC = 2
     HOGWILD_BLOCK = 1024
     REMEMBERED = 1 << 20  # slots of a tuple's entries that are kept from reading to writing
-    TIDIED = 4  # rows a step, at least, that are searched for what has died
+    TIDIED = 1  # rows a step, at least, that are searched for what has died
     TIDY_TURN = 8192  # steps in which all are
     ABREAST = 8  # queries that are scored at a time; their images' entries fill a line
 
