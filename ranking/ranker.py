@@ -182,6 +182,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         # Objects that the user gave stay as they are: a run changes its parts.
         model, loss, regularizer, solver = copy.deepcopy((model, loss, regularizer, solver))
         refuse_other_data(model, data)
+        if valid is not None:
+            refuse_other_data(model, valid, "the validation data")
         model.start(data, self.seed)
         if start is not None:
             model.restore(start)

@@ -17,9 +17,15 @@ PARTS = ("features", "model", "loss", "regularizer", "solver")
 FALLBACKS = {"features": None, "regularizer": "none"}
 """Parts that are not \"auto\" if nobody names them."""
 
-CHOICES = ("reader", "kernel", "threads", "seed")
+CHOICES = ("reader", "kernel", "threads", "seed", "metrics")
 RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
-DEFAULTS: dict[str, Any] = {"reader": "auto", "kernel": "auto", "threads": 1, "seed": 0}
+DEFAULTS: dict[str, Any] = {
+    "reader": "auto",
+    "kernel": "auto",
+    "threads": 1,
+    "seed": 0,
+    "metrics": "map,pair-error",
+}
 
 
 class Setting(NamedTuple):
@@ -39,6 +45,10 @@ class Settings:
     def __getitem__(self, name: str) -> Any:
         """Return the value of a setting."""
         return self.values[name].value
+
+    def given(self, name: str) -> bool:
+        """Say whether the user chose a setting, by a flag or in the file."""
+        return self.values[name].whence not in ("default", "recipe")
 
     def features_for(self, texts: bool) -> str | None:
         """Return how texts are described; a recipe's word on it is for texts only."""

@@ -83,7 +83,7 @@ def grades(data: Matches, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     return full
 
 
-def refuse_other_data(model: Model, data: Judged | Matching) -> None:
+def refuse_other_data(model: Model, data: Judged | Matching, what: str = "the data") -> None:
     """Refuse data of the kind that a model does not take."""
     kind = "judged" if isinstance(data, Judged) else "matching"
     if model.takes != kind:
@@ -92,5 +92,6 @@ def refuse_other_data(model: Model, data: Judged | Matching) -> None:
             "matching": "queries and documents with features or texts",
         }
         raise DataError(
-            f"model {model.name!r} scores {wanted[model.takes]}, and the data are {wanted[kind]}."
+            f"model {model.name!r} scores {wanted[model.takes]}, and {what} are {wanted[kind]}; "
+            "give it its kind of data, or take another model."
         )
