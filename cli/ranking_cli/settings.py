@@ -14,7 +14,7 @@ from ranking.errors import PartError
 from ranking.registry import get_registry, parse_spec
 
 PARTS = ("features", "model", "loss", "regularizer", "solver")
-FALLBACKS = {"features": None, "regularizer": "none"}
+FALLBACKS = {"regularizer": "none"}
 """Parts that are not \"auto\" if nobody names them."""
 
 CHOICES = ("reader", "kernel", "threads", "seed", "metrics")
@@ -53,7 +53,7 @@ class Settings:
     def features_for(self, texts: bool) -> str | None:
         """Return how texts are described; a recipe's word on it is for texts only."""
         value, whence = self.values["features"]
-        return value if texts or whence != "recipe" else None
+        return None if value == "auto" or (whence == "recipe" and not texts) else str(value)
 
     def rows(self) -> list[dict[str, str]]:
         """Return one row a setting, for --dry-run."""
@@ -146,4 +146,6 @@ def _searchable(search: Search | None, values: dict[str, Setting]) -> bool:
 
 def _shown(value: Any) -> str:
     """Return a setting as a user would write it."""
+    if value is None:
+        return "none"
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
