@@ -1,7 +1,7 @@
 """`make demo`: from nothing to a trained, evaluated ranker, through the command line.
 
-Makes a small data set of its own (search results with twelve signals each, graded 0 to 3),
-then calls the commands that a user would call, and shows them.
+Calls the commands that a user would call, and shows them. The data, search results with twelve
+signals each, graded 0 to 3, are made by one of them.
 """
 
 from __future__ import annotations
@@ -18,22 +18,6 @@ from ranking.metrics.parse import parse_metrics
 
 FOLDER = Path("demo")
 METRICS = "ndcg@5,ndcg@10,map,p@5"
-SIGNALS = 12
-
-
-def write_letor(path: Path, rng: np.random.Generator, queries: range, taste: np.ndarray) -> None:
-    """Write judged search results: what the judges like is in some signals, under noise."""
-    lines = []
-    for query in queries:
-        documents = int(rng.integers(12, 40))
-        signals = rng.gamma(2.0, 1.0, size=(documents, SIGNALS)) * rng.uniform(0.5, 2.0)
-        signals /= signals.max(axis=0)
-        liked = signals @ taste + rng.normal(scale=0.35, size=documents)
-        grades = np.searchsorted(np.quantile(liked, [0.55, 0.8, 0.93]), liked)
-        for number, (grade, row) in enumerate(zip(grades, signals, strict=True)):
-            values = " ".join(f"{k}:{v:.4f}" for k, v in enumerate(row, start=1))
-            lines.append(f"{grade} qid:{query} {values} #docid = D{query}-{number}\n")
-    path.write_text("".join(lines))
 
 
 def show(command: str) -> None:
@@ -53,15 +37,9 @@ def table(rows: dict[str, np.ndarray], scores_of: str) -> None:
 
 def main() -> None:
     """Run the demonstration."""
-    FOLDER.mkdir(exist_ok=True)
-    rng = np.random.default_rng(7)
-    taste = np.where(rng.random(SIGNALS) < 0.5, rng.normal(size=SIGNALS), 0.0)
-    for name, queries in (
-        ("train", range(1, 121)),
-        ("valid", range(121, 161)),
-        ("test", range(161, 221)),
-    ):
-        write_letor(FOLDER / f"{name}.txt", rng, queries, taste)
+    for part in ("train", "valid", "test"):
+        (FOLDER / f"{part}.txt").unlink(missing_ok=True)
+    show(f"ranking data get demo -o {FOLDER}")
 
     model = FOLDER / "model.safetensors"
     train = f"ranking train {FOLDER}/train.txt"
@@ -72,7 +50,8 @@ def main() -> None:
     valid, test = read(FOLDER / "valid.txt"), read(FOLDER / "test.txt")
     metrics = parse_metrics(METRICS)
     best = max(
-        range(SIGNALS), key=lambda k: metrics[0].mean(valid, np.array(valid.features[:, k], float))
+        range(valid.n_features),
+        key=lambda k: metrics[0].mean(valid, np.array(valid.features[:, k], float)),
     )
     methods = {
         "in the order of the file": -np.arange(test.n_rows, dtype=float),

@@ -87,6 +87,11 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
     return tensors, description
 
 
+def looks_like_tensors(head: bytes) -> bool:
+    """Say whether a file begins as safetensors do; no text does, as there is a NUL byte."""
+    return head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -14,7 +14,7 @@ from ranking.data.readers.read import HEAD
 from ranking.data.readers.trec import Run
 from ranking.evaluation.compare import Comparison
 from ranking.evaluation.compare import compare as compare_systems
-from ranking.files import write_bytes
+from ranking.files import looks_like_tensors, write_bytes
 from ranking.metrics.evaluate import Values
 from ranking.metrics.parse import parse_metrics
 from ranking_cli.compare_report import report
@@ -30,8 +30,7 @@ from ranking_cli.tables import format_option, render
 
 
 @click.command()
-@click.argument("systems", nargs=-1, required=True, type=existing, metavar="A B [C]...")
-@click.argument("data", type=existing, metavar="DATA_OR_QRELS")
+@click.argument("files", nargs=-1, required=True, type=existing, metavar="A B [C]... DATA...|QRELS")
 @metrics_option
 @click.option(
     "-o",
@@ -44,8 +43,7 @@ from ranking_cli.tables import format_option, render
 @kernel_option
 @threads_option
 def compare(
-    systems: tuple[Path, ...],
-    data: Path,
+    files: tuple[Path, ...],
     metrics: str,
     output: Path | None,
     form: str,
@@ -58,32 +56,50 @@ def compare(
     Every pair of systems, by every metric: the means, the difference B - A with a 95 % bootstrap
     interval, p-values of a paired randomisation test and of the paired t-test, both also corrected
     by Holm's method for the number of comparisons, and on how many queries B wins, ties and loses.
+    Several DATA files count as one.
 
     \b
     ranking compare base.safetensors new.safetensors test.txt --metrics ndcg@10,map
     ranking compare base.run new.run judged.qrels -o report.html
     """
-    names = [str(path) for path in systems]
-    if len(systems) < 2:
-        raise click.UsageError("give two systems or more, then the data or judgements.")
-    if len(set(names)) < len(names):
+    systems, data = _divided(files)
+    if len(set(systems)) < len(systems):
         raise click.UsageError("a system is given twice; name each once.")
     runs = [_is_run(path) for path in systems]
     if len(set(runs)) > 1:
         raise click.UsageError("give models only, with DATA, or runs only, with QRELS.")
+    if runs[0] and len(data) > 1:
+        raise click.UsageError(
+            f"runs are measured against one file of judgements, not {len(data)}; join them first."
+        )
     chosen = list({metric.spelled(): metric for metric in parse_metrics(metrics)}.values())
     measured = {
-        str(path): measure_run(path, data, chosen, kernel, threads)
+        str(path): measure_run(path, data[0], chosen, kernel, threads)
         if runs[0]
-        else measure_model(path, (data,), chosen, reader, kernel, threads)
+        else measure_model(path, data, chosen, reader, kernel, threads)
         for path in systems
     }
     queries, values = _aligned(measured)
     comparisons = compare_systems(chosen, queries, values, kernel)
     click.echo(render([_row(one) for one in comparisons], form), nl=False)
     if output is not None:
-        write_bytes(output, report(comparisons, str(data)).encode())
+        write_bytes(output, report(comparisons, ", ".join(map(str, data))).encode())
         click.echo(f"wrote {output}", err=True)
+
+
+def _divided(files: tuple[Path, ...]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the systems and the data: two systems, any more that look so, and the rest."""
+    if len(files) < 3:
+        raise click.UsageError("give two systems or more, then the data or judgements.")
+    count = 2
+    while count < len(files) - 1 and _is_system(files[count]):
+        count += 1
+    return files[:count], files[count:]
+
+
+def _is_system(path: Path) -> bool:
+    with open_bytes(path) as stream:
+        return looks_like_tensors(stream.read(9)) or _is_run(path)
 
 
 def _is_run(path: Path) -> bool:

@@ -102,6 +102,7 @@ def test_queries_that_are_in_one_file_only_are_counted(files, tmp_path):
         ["compare", "{a}", "{a}", "{test}"],
         ["compare", "{a}", "{b.run}", "{qrels}"],
         ["compare", "{a}", "{b}", "{test}", "--metrics", "ndgc"],
+        ["compare", "{a.run}", "{b.run}", "{qrels}", "{qrels}"],
     ],
 )
 def test_misuse(files, words):
@@ -132,6 +133,28 @@ class Closed(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.fetched += [value for key, value in attrs if key in ("src", "href", "data")]
+
+
+def test_several_files_count_as_one(files, tmp_path):
+    parts = [
+        write_letor(tmp_path / f"part{start}.txt", DATA.select(range(start, DATA.n_queries, 2)))
+        for start in (0, 1)
+    ]
+    files["c"] = tmp_path / "c.safetensors"
+    files["c"].write_bytes(files["b"].read_bytes())
+    words = ["--metrics", "map", "--format", "jsonl", "-o", tmp_path / "report.html"]
+    for systems in (["a", "b"], ["a", "b", "c"]):
+        start = ["compare", *(files[name] for name in systems)]
+        whole = [
+            json.loads(line) for line in call(*start, files["test"], *words).stdout.split("\n")[:-1]
+        ]
+        split = [json.loads(line) for line in call(*start, *parts, *words).stdout.split("\n")[:-1]]
+        assert [(row["A"], row["B"], row["wins"], row["losses"]) for row in split] == [
+            (row["A"], row["B"], row["wins"], row["losses"]) for row in whole
+        ]
+        for one, other in zip(split, whole, strict=True):
+            assert one["B - A"] == pytest.approx(other["B - A"])
+    assert f"Comparison on {parts[0]}, {parts[1]}" in (tmp_path / "report.html").read_text()
 
 
 def test_the_report_needs_nothing_else(files, tmp_path):

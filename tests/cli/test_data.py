@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from ranking.data.made import MADE
 from ranking.data.readers.read import read, read_any
 from ranking_cli.main import cli
 
@@ -128,3 +129,55 @@ def test_misuse_and_failure(letor, tmp_path):
     letor.write_text("nonsense\n")
     assert "no format that is known" in call(letor, code=1).stderr
     assert not (tmp_path / "x").exists()
+
+
+def test_get_writes_what_the_reader_reads(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    told = call("get", "demo", "-o", folder).stderr
+    parts = {part: read(folder / f"{part}.txt") for part in ("train", "valid", "test")}
+    assert [data.n_queries for data in parts.values()] == [120, 40, 60]
+    assert len({query for data in parts.values() for query in data.query_ids.tolist()}) == 220
+    for part, data in parts.items():
+        made = MADE["demo"]()[part]
+        assert f"{folder / part}.txt written" in told
+        sizes = np.diff(data.group_ptr)
+        assert sizes.min() >= 12
+        assert sizes.max() < 40
+        assert np.unique(data.grades).tolist() == [0, 1, 2, 3]
+        np.testing.assert_array_equal(data.features, made.features.astype(np.float32))
+        assert data.doc_ids.tolist() == made.doc_ids.tolist()
+
+
+def test_get_writes_over_nothing(tmp_path):
+    (tmp_path / "valid.txt").write_text("mine")
+    told = call("get", "demo", "-o", tmp_path, code=2).stderr
+    assert "valid.txt exists; name another folder with -o, or remove it." in told
+    assert [path.name for path in tmp_path.iterdir()] == ["valid.txt"]
+    told = call("get", "demo", "-o", tmp_path / "valid.txt", code=1).stderr
+    assert "cannot be made" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["get"], "say which data set: demo."),
+        (["get", "ohsumed"], "there is no data set 'ohsumed'; there are demo."),
+        (["get", "demo", "--convert", "letor"], "--convert is for a PATH"),
+        (["some.txt", "demo"], "give one PATH, or `get NAME`; demo is too much."),
+        (["none.txt"], "Path 'none.txt' does not exist."),
+    ],
+)
+def test_misuse_of_get(words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in call(*words, code=2).stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_get_goes_to_a_folder_of_its_name_and_a_file_called_get_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call("get", "demo")
+    assert (tmp_path / "demo" / "train.txt").exists()
+    (tmp_path / "get").write_text(LETOR)
+    assert facts(Path("get"))["rows"] == facts(Path("./get"))["rows"] == 3
+    told = call("get", "--convert", "letor", "-o", "demo", code=2).stderr
+    assert "demo is a folder; name the file that --convert writes." in told

@@ -5,6 +5,10 @@ from ranking.contracts.recipe import Recipe
 TEXT = "text:words=10000,stop_words=english,sublinear=true"
 """The paper's features: normalised tf-idf of the 10,000 most frequent words."""
 
+RATE = "rate=100"
+"""The paper has 200; on texts held out of 20 Newsgroups' training part, half of it did better,
+and the paper's again for refitting."""
+
 
 def _recipe(model: str, regularizer: str, solver: str) -> Recipe:
     return Recipe(
@@ -34,15 +38,15 @@ def sgd_fixed() -> Recipe:
 
 
 def sgd_decaying() -> Recipe:
-    """One weight a pair of words, at the rate 200 / sqrt(t)."""
-    return _recipe("bilinear", "none", "sgd")
+    """One weight a pair of words, at the rate 100 / sqrt(t)."""
+    return _recipe("bilinear", "none", f"sgd:{RATE}")
 
 
 def sparse_sgd() -> Recipe:
     """Learn a sparse matrix by cumulative L1, whose strength leaves 9 % of the weights."""
-    return _recipe("bilinear", "l1:density=0.09", "sgd")
+    return _recipe("bilinear", "l1:density=0.09", f"sgd:{RATE}")
 
 
 def sparse_sgd_refit() -> Recipe:
     """Learn a sparse matrix, then refit it without L1 where weights are left."""
-    return _recipe("bilinear", "l1:density=0.09", "sgd:refit=true")
+    return _recipe("bilinear", "l1:density=0.09", f"sgd:{RATE},refit=true,refit_rate=200")

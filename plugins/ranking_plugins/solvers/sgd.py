@@ -54,6 +54,8 @@ class SGD(Solver):
     refit : bool
         Whether to train again from the result, with the same tuples in the same order and without
         a penalty, where only weights move that are not zero.
+    refit_rate : float
+        C of the refitting, whose steps count from 1 again; 0 is the same as `rate`.
     batch : int or "auto"
         Tuples whose margins are taken at the same weights. 1 is plain SGD; more lets threads
         share the work, whose result then depends on the batch, but not on the threads. "auto" is
@@ -71,6 +73,7 @@ class SGD(Solver):
     schedule: str = "sqrt"
     every: int = 100
     refit: bool = False
+    refit_rate: float = 0.0
     batch: int | str = "auto"
     mode: str = "deterministic"
     epoch: int = 10_000
@@ -86,9 +89,10 @@ class SGD(Solver):
         batch: object = self.batch
         if batch != "auto" and (not isinstance(batch, numbers.Integral) or batch < 1):
             raise PartError(f"sgd has batch={batch!r}; it must be 1 or more, or auto.")
-        rate: object = self.rate
-        if not isinstance(rate, numbers.Real) or not 0.0 < float(rate) < np.inf:
-            raise PartError(f"sgd has rate={rate!r}; it must be a finite number above 0.")
+        for name, fits in (("rate", self.rate), ("refit_rate", self.refit_rate or self.rate)):
+            rate: object = fits
+            if not isinstance(rate, numbers.Real) or not 0.0 < float(rate) < np.inf:
+                raise PartError(f"sgd has {name}={rate!r}; it must be a finite number above 0.")
         for name, words in (("schedule", tuple(SCHEDULES)), ("mode", MODES)):
             if getattr(self, name) not in words:
                 raise PartError(
@@ -223,7 +227,8 @@ class Steps:
     def take(self, tuples: Ints) -> float:
         """Take a step for each tuple; return the mean of their losses, each before its step."""
         solver, penalty = self.solver, self.penalty
-        eta = rates(solver.schedule, solver.rate, self.at + 1, tuples.shape[0])
+        constant = solver.refit_rate if self.refitting and solver.refit_rate else solver.rate
+        eta = rates(solver.schedule, constant, self.at + 1, tuples.shape[0])
         common: dict[str, Any] = {
             "every": solver.every,
             **penalty.strengths(),
@@ -252,7 +257,7 @@ class Steps:
             step = first + 1 + int(np.argmin(np.isfinite(margins)))
             raise DivergenceError(
                 f"the margin is {margins[step - first - 1]} at step {step}; lower the solver's "
-                f"rate ({solver.rate:g}), or scale the features to unit length."
+                f"rate ({constant:g}), or scale the features to unit length."
             )
         return float((weights * self.loss.pair_value(margins)).mean()) if margins.size else 0.0
 

@@ -30,5 +30,9 @@ def ranking_readers() -> dict[str, Lazy]:
         "folders": Lazy(f"{HERE}.labelled:Folders", help="A folder of texts for each class."),
         "idx": Lazy(f"{HERE}.labelled:Idx", help="MNIST's images and labels."),
         "npz": Lazy(f"{HERE}.labelled:Npz", help="NumPy arrays X and y."),
-        "svmlight": Lazy(f"{HERE}.labelled:Svmlight", help="SVMlight with classes, without qid."),
+        "svmlight": Lazy(f"{HERE}.svmlight:Svmlight", help="SVMlight with classes, without qid."),
+        "arff": Lazy(f"{HERE}.arff:Arff", help="Multi-label ARFF, with Mulan's XML or as MEKA."),
+        "adjacency": Lazy(
+            f"{HERE}.adjacency:Adjacency", help="A user a line: how many items, their numbers."
+        ),
     }

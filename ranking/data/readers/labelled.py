@@ -5,12 +5,10 @@ Every object is a query and a document; none is relevant to itself.
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import re
 import zipfile
 import zlib
-from array import array
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,9 +18,9 @@ from scipy import sparse
 
 from ranking.contracts.reader import Reader
 from ranking.data.matching import Matching
-from ranking.data.readers.letor import GRADE, SMALL, Growing, lay_out, parse_pairs, short
 from ranking.data.readers.lines import Columns, head_lines, read_lines, read_text, refuse
 from ranking.data.readers.opening import open_bytes
+from ranking.data.readers.rows import SMALL
 from ranking.data.texts import TextCollection
 from ranking.errors import DataError
 
@@ -132,7 +130,7 @@ class Idx(Reader):
                 f"{path} has {images.shape[0]} images and {found[0]} has {labels.size} labels; "
                 "they do not belong together."
             )
-        read = _labelled_features(_compact(images.reshape(labels.size, -1)), labels)
+        read = labelled_features(_compact(images.reshape(labels.size, -1)), labels)
         return read.unit_length() if self.unit_length else read
 
 
@@ -178,68 +176,7 @@ class Npz(Reader):
                 f"{path}: {self.features} has shape {features.shape} and {self.labels} shape "
                 f"{labels.shape}; give one label a row of features."
             )
-        return _labelled_features(_compact(features.reshape(labels.size, -1)), labels)
-
-
-@dataclasses.dataclass
-class Svmlight(Reader):
-    """SVMlight without qid: a whole number for the class, then ``index:value ...``."""
-
-    name: ClassVar[str] = "svmlight"
-
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first row has a number and then a feature, not a qid."""
-        for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
-            words = line.partition(b"#")[0].split()
-            if words:
-                return (
-                    len(words) > 1
-                    and bool(GRADE.fullmatch(words[0]))
-                    and bool(re.match(rb"\d+:", words[1]))
-                )
-        return False
-
-    def read(self, path: Path) -> Matching:
-        """Read the whole file, under the policies of the LETOR reader."""
-        labels, sizes, indices, values = array("q"), array("q"), array("q"), array("d")
-        largest = float(np.finfo(np.float32).max)
-        with open_bytes(path) as stream:
-            for number, line in enumerate(stream, start=1):
-                if b"\0" in line:
-                    refuse(
-                        path, number, "there is a NUL byte, so this is not text; export it again"
-                    )
-                body = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                words = body.partition(b"#")[0].split(None, 1)
-                if not words:
-                    continue
-                labels.append(_class(path, number, words[0]))
-                pairs = words[1] if len(words) > 1 else b""
-                if pairs.startswith(b"qid:"):
-                    refuse(path, number, "there is a qid, so these are judged lists; use letor")
-                columns, numbers, wrong = parse_pairs(pairs, largest)
-                if wrong:
-                    refuse(path, number, wrong)
-                sizes.append(len(columns))
-                indices.extend(columns)
-                values.extend(numbers)
-        if not indices:
-            raise DataError(
-                f"{path}: there is no row with a feature; write `<class> 1:<value> ...`."
-            )
-        features, feature_ids = lay_out(
-            np.frombuffer(sizes, np.int64),
-            Growing(np.int32, indices),
-            Growing(np.float32, values),
-        )
-        return _labelled_features(features, np.frombuffer(labels, np.int64), feature_ids)
-
-
-def _class(path: Path, number: int, word: bytes) -> int:
-    if not GRADE.fullmatch(word) or not float(word).is_integer() or abs(float(word)) > 2**53:
-        refuse(path, number, f"the class {short(word)} is not a whole number; number the classes")
-    return int(float(word))
+        return labelled_features(_compact(features.reshape(labels.size, -1)), labels)
 
 
 def _labelled_texts(ids: Any, texts: list[str], classes: list[str]) -> TextCollection:
@@ -248,9 +185,10 @@ def _labelled_texts(ids: Any, texts: list[str], classes: list[str]) -> TextColle
     return TextCollection(names, texts, names, texts, labels=(labels, labels), same_objects=True)
 
 
-def _labelled_features(
+def labelled_features(
     features: Any, labels: NDArray[Any], feature_ids: NDArray[np.int64] | None = None
 ) -> Matching:
+    """Return objects that are queries and documents, with whole numbers as such."""
     if labels.dtype.kind in "buf" and (labels == np.floor(labels)).all():
         labels = labels.astype(np.int64)
     return Matching(

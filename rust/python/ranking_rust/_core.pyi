@@ -183,6 +183,7 @@ def bilinear(
 def bilinear_scores(
     queries: Csr, weights: Csr, documents: Csr, n_columns: int, out: Floats, threads: int
 ) -> None: ...
+
 @final
 class BilinearStore:
     def margins(

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from ranking.data.judged import Judged
-from ranking.data.readers import letor as reader_module
+from ranking.data.readers import rows as rows_module
 from ranking.data.readers.letor import Letor
 from ranking.data.readers.read import read, read_any
 from ranking.data.writers import write as write_data
@@ -156,7 +156,7 @@ def test_accepted_as_the_same_data(write, registry, content):
 
 @pytest.mark.parametrize("block", [8, 16, 64, 100])
 def test_where_blocks_end_does_not_matter(write, registry, monkeypatch, block):
-    monkeypatch.setattr(reader_module, "BLOCK", block)
+    monkeypatch.setattr(rows_module, "BLOCK", block)
     content = b"\xef\xbb\xbf" + GOOD + b"\r\n# " + b"x" * 300 + b"\n0 qid:12 2:1 1:4"
     data = read(write(content), "letor", registry=registry)
     np.testing.assert_array_equal(data.features, np.float32([[0.5, -0.01], [3, 0], [0, 7], [4, 1]]))
@@ -192,7 +192,7 @@ def test_a_line_of_ten_megabytes(write, registry, kernel_name):
 @pytest.mark.parametrize("regular", [0, 1, 40, 57])
 def test_rows_that_differ_after_rows_that_do_not(write, registry, monkeypatch, regular):
     monkeypatch.setattr(letor_chunks, "CHUNK", 200)
-    monkeypatch.setattr(reader_module, "STEP", 20)
+    monkeypatch.setattr(rows_module, "STEP", 20)
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(60, 5)), 3)
     X[:, 4] += 10  # the last column has no zeros
@@ -212,7 +212,7 @@ def test_rows_that_differ_after_rows_that_do_not(write, registry, monkeypatch, r
 def test_memory_is_about_that_of_the_result(write, monkeypatch, kernel_name, dtype, differ):
     if kernel_name == "reference":
         pytest.skip("the reference makes Python objects")
-    monkeypatch.setattr(reader_module, "BLOCK", 1 << 17)
+    monkeypatch.setattr(rows_module, "BLOCK", 1 << 17)
     pairs = " ".join(f"{i}:{i / 97:.6f}" for i in range(1, 137))
     line = f"1 qid:1 {pairs}\n"
     path = write(line * 20_000 + ("0 qid:2 1:1\n" if differ else ""))

@@ -19,10 +19,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from ranking.data.frames import features_from_frame, matching_from_frame
 from ranking.data.matching import Matching
+from ranking.data.readers import rows
 from ranking.data.readers.interactions import read_features
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.read import read_any, recognise
@@ -78,6 +79,8 @@ RECOGNISED = {
     "interactions": CSV,
     "movielens": "1\t0\t5\t978300760\n",
     "tab": TAB,
+    "arff": "@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute b real\n@data\n{0 1,1 2}\n",
+    "adjacency": "1 5\n2 6 0\n1 6\n",
 }
 
 
@@ -481,6 +484,10 @@ def test_svmlight_with_classes(write, registry, tmp_path):
     ("content", "message"),
     [
         ("1 1:1\n1 qid:1 1:1\n", "line 2: there is a qid, so these are judged lists"),
+        ("1 1:1 # \0\n", "line 1: there is a NUL byte"),
+        ("1 1:1\n# \n 1e99 1:1 1:1\n", "line 3: '1:1' gives feature 1 a second time"),
+        ("1 1:1\n\n1e99 1:1\n", "line 3: the class '1e\\+99' is not a whole number"),
+        ("1 1:1e39\n", "'1:1e39' is too large for float32; rescale the feature\\."),
         ("1.5 1:1\n", "line 1: the class '1.5' is not a whole number"),
         ("1,2 1:1\n", "the class '1,2' is not"),
         ("1 1:x\n", "'1:x' has a value that is not a finite number"),
@@ -491,6 +498,30 @@ def test_svmlight_with_classes(write, registry, tmp_path):
 def test_svmlight_refused(write, registry, content, message):
     with pytest.raises(DataError, match=message):
         read_any(write(content), "svmlight", registry=registry)
+    with pytest.raises(PartError, match="threads=0 must lie in"):
+        read_any(write(content), "svmlight:threads=0", registry=registry)
+
+
+@pytest.mark.parametrize("kernel", ["reference", "cython", "rust"])
+@pytest.mark.parametrize("block", [64, 1 << 22])
+def test_svmlight_is_what_scikit_learn_reads(
+    write, registry, monkeypatch, load_kernel, kernel, block
+):
+    load_kernel(kernel)
+    monkeypatch.setattr(rows, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    lines = [
+        f" {rng.integers(-3, 4)}\t"
+        + " ".join(f"{k}:{rng.normal():.9g}" for k in np.flatnonzero(rng.random(30) < 0.3) + 1)
+        for _ in range(300)
+    ]
+    lines[::7] = ["# caf\xe9 1:2" if at % 2 else "" for at in range(len(lines[::7]))]
+    content = "\r\n".join(f"{line}# 5 6:7 docid = x" for line in lines).encode("latin-1")
+    path = write(content)
+    data = read_any(path, "svmlight", kernel=kernel, threads=2, registry=registry)
+    features, classes = load_svmlight_file(str(path), n_features=data.n_query_features)
+    np.testing.assert_array_equal(data.queries, features.toarray().astype(np.float32))
+    assert data.classes[data.labels[0]].tolist() == classes.tolist()
 
 
 IMAGES = b"\0\0\x08\x03" + bytes([0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3]) + bytes(range(6))
@@ -559,6 +590,12 @@ REAL = {
     "text/20newsgroups/20newsgroups-test.tab.gz": (7528, 7528, 20),
     "text/r8/reuters-r8-train.tab.gz": (5485, 5485, 8),
     "text/r8/reuters-r8-test.tab.gz": (2189, 2189, 8),
+    "multilabel/corel5k/Corel5k-train-sparse.arff.gz": (4500, 374, 15_847),
+    "multilabel/corel5k/Corel5k-test-sparse.arff": (500, 374, 1763),
+    "multilabel/corel5k/Corel5k-test.arff.gz": (500, 374, 1763),
+    "multilabel/delicious/delicious-train.arff.gz": (12_920, 983, 246_088),
+    "multilabel/delicious/delicious-test.arff.gz": (3185, 983, 60_229),
+    "interactions/citeulike_a/users.dat.gz": (5551, 16_980, 204_986),
     "mnist/train-images-idx3-ubyte.gz": (60_000, 60_000, 10),
     "mnist/t10k-images-idx3-ubyte.gz": (10_000, 10_000, 10),
 }

@@ -1,0 +1,234 @@
+"""Rows of ``index:value ...`` that a kernel parses, as LETOR and SVMlight files have them.
+
+A file is cut into blocks of whole lines; the kernel parses a block, and the rows are gathered.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Mapping
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ranking.data.readers.lines import refuse
+from ranking.errors import PartError
+from ranking.kernels.contract import LARGEST_INDEX, Defect
+from ranking.kernels.letor import Chunk
+
+BLOCK = 1 << 22
+"""How many bytes are parsed at a time."""
+
+SMALL = 1_000_000
+"""The number of entries up to which dense is always fine."""
+
+STEP = 1 << 16
+"""About how many entries of a dense array are made at a time."""
+
+MESSAGES: Mapping[Defect, str] = {
+    Defect.NUL_BYTE: "there is a NUL byte, so this is not text; download or export the file again",
+    Defect.NOT_A_PAIR: "{word} is not <index>:<value>; write both, without a space between",
+    Defect.NEGATIVE_INDEX: "{word} has a negative index; number features from 0 or 1",
+    Defect.BAD_INDEX: "{word} has an index that is not a number; number features from 1",
+    Defect.LARGE_INDEX: (
+        f"{{word}} has an index above {LARGEST_INDEX}; renumber the features or hash them"
+    ),
+    Defect.MISSING_VALUE: (
+        "{word} is a missing value; fill it in, or leave it out if zero is meant"
+    ),
+    Defect.BAD_VALUE: "{word} has a value that is not a finite number; correct it",
+    Defect.LARGE_VALUE: "{word} is too large for float32; rescale the feature",
+    Defect.REPEATED: "{word} gives feature {index} a second time; keep one",
+}
+"""What is wrong with the features of a line; each format adds what else may be."""
+
+
+def blocks(
+    stream: BufferedIOBase,
+) -> Iterator[tuple[bytearray, int, int]]:
+    """Yield a buffer, and where in it whole lines start and stop; it is used again."""
+    buffer = bytearray(BLOCK)
+    start = filled = 0
+    first = True
+    while True:
+        # A byte stays free for the newline that the last line may lack.
+        with memoryview(buffer)[filled:-1] as free:
+            got = stream.readinto(free)
+        filled += got
+        if got and filled + 1 < len(buffer):
+            continue
+        if first and filled:
+            start, first = len(codecs.BOM_UTF8) * buffer.startswith(codecs.BOM_UTF8), False
+        if not got:
+            if start < filled:
+                buffer[filled] = ord("\n")
+                yield buffer, start, filled + 1
+            return
+        stop = buffer.rfind(b"\n", start, filled) + 1
+        if not stop:
+            # One line is longer than the buffer.
+            buffer = buffer + bytes(len(buffer))
+            continue
+        yield buffer, start, stop
+        buffer[: filled - stop] = buffer[stop:filled]
+        start, filled = 0, filled - stop
+
+
+def check_threads(reader: str, threads: int) -> None:
+    """Refuse a number of threads that no kernel takes."""
+    if not 1 <= threads <= 1024:
+        raise PartError(f"reader {reader}: threads={threads!r} must lie in 1..1024.")
+
+
+class Growing:
+    """An array that more is added to; memory is moved by the system, not copied."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.room = np.empty(0, dtype)
+        self.size = 0
+
+    def add(self, items: NDArray[Any]) -> None:
+        """Add items at the end."""
+        size = self.size + items.size
+        if size > self.room.size:
+            self.resize(size + size // 8)
+        self.room[self.size : size] = items
+        self.size = size
+
+    def fill(self, items: NDArray[Any], times: int) -> None:
+        """Put in the same items many times."""
+        self.size = items.size * times
+        self.resize(self.size)
+        self.room.reshape(times, -1)[:] = items
+
+    def resize(self, size: int) -> None:
+        """Change the room; nobody else may hold the array."""
+        self.room.resize(size, refcheck=False)
+
+    def take(self) -> NDArray[Any]:
+        """Return what was added, once nothing more will be."""
+        self.resize(self.size)
+        return self.room
+
+
+class Rows:
+    """The rows of one file, as far as it is read.
+
+    Parameters
+    ----------
+    path : Path
+    dtype : dtype
+        Of the features.
+    messages : mapping
+        What is said of each defect; ``{word}``, ``{index}`` and ``{where}`` are filled in.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], messages: Mapping[Defect, str]) -> None:
+        self.path = path
+        self.messages = messages
+        self.n_lines = 0
+        self.n_rows = 0
+        self.low, self.high = LARGEST_INDEX + 1, -1
+        self.width: int | None = None
+        """The number of features of every row so far, if they all are low, low + 1, ..., high;
+        then only the values are kept. -1 if the rows differ."""
+        self.values = Growing(dtype)
+        self.indices = Growing(np.int32)
+        self.sizes = Growing(np.int64)
+        self.grades = Growing(np.float64)
+
+    def add(self, chunk: Chunk, text: bytearray) -> None:
+        """Take in some lines, or refuse the file because of one of them."""
+        if chunk.grades.size:
+            self.add_rows(chunk, text)
+        if chunk.defect:
+            defect, line, start, length = chunk.defect
+            word = bytes(text[start : start + length])
+            index = int(word.partition(b":")[0]) if defect is Defect.REPEATED else None
+            where = "though rows before have one" if self.n_rows else "and it is the first row"
+            message = self.messages[defect].format(word=short(word), index=index, where=where)
+            refuse(self.path, self.n_lines + line, message)
+        self.n_lines += chunk.n_lines
+
+    def add_rows(self, chunk: Chunk, text: bytearray) -> None:
+        """Take in at least one row."""
+        self.add_features(chunk)
+        self.grades.add(chunk.grades)
+        self.n_rows += chunk.grades.size
+
+    def add_features(self, chunk: Chunk) -> None:
+        """Take in values and, unless every row has the same features, their indices."""
+        low, high = min(self.low, chunk.low), max(self.high, chunk.high)
+        if self.width is None:
+            self.width = chunk.width
+        if (low, high, self.width) != (chunk.low, chunk.high, chunk.width):
+            self.width = -1
+        if self.width == -1:
+            if not self.indices.size and self.values.size:
+                self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
+            self.indices.add(chunk.indices)
+        self.low, self.high = low, high
+        self.values.add(chunk.values)
+        self.sizes.add(chunk.sizes)
+
+    def features(self) -> tuple[Any, NDArray[np.int64]]:
+        """Return the features, dense or sparse, and their ids."""
+        if self.width != -1:
+            if self.low == min(1, self.low) and self.high - self.low < self.values.size:
+                dense = self.values.take().reshape(self.n_rows, -1)
+                return dense, np.arange(self.low, self.high + 1)
+            self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
+        return lay_out(self.sizes.take(), self.indices, self.values)
+
+
+def lay_out(
+    sizes: NDArray[np.int64], indices: Growing, values: Growing
+) -> tuple[Any, NDArray[np.int64]]:
+    """Return rows of so many indices and values as features, dense or CSR, and their ids.
+
+    The arrays are used up.
+    """
+    columns, count = indices.take(), values.size
+    high, first = int(columns.max()), min(1, int(columns.min()))
+    if high - first < count:
+        feature_ids = np.arange(first, high + 1)
+        columns -= first
+    else:
+        feature_ids, columns = np.unique(columns, return_inverse=True)
+    entries = sizes.size * feature_ids.size
+    if entries <= SMALL or count >= entries / 4:
+        return _spread(sizes, columns, values, feature_ids.size), feature_ids
+    indptr = np.concatenate(([0], np.cumsum(sizes)))
+    shape = (sizes.size, feature_ids.size)
+    return sparse.csr_array((values.take(), columns, indptr), shape=shape), feature_ids
+
+
+def _spread(
+    sizes: NDArray[np.int64], columns: NDArray[Any], values: Growing, width: int
+) -> NDArray[Any]:
+    """Return the values as a dense array, made in the memory that holds them.
+
+    Rows only move towards the end, as none has more values than there are columns; so going
+    backwards overwrites nothing that is still to be read.
+    """
+    ends = np.cumsum(sizes)
+    values.resize(sizes.size * width)
+    dense = values.room.reshape(sizes.size, width)
+    step = max(1, STEP // width)
+    for start in reversed(range(0, sizes.size, step)):
+        rows = slice(start, min(start + step, sizes.size))
+        span = slice(int(ends[start] - sizes[start]), int(ends[rows.stop - 1]))
+        own = values.room[span].copy()
+        dense[rows] = 0.0
+        dense[np.repeat(np.arange(start, rows.stop), sizes[rows]), columns[span]] = own
+    return dense
+
+
+def short(word: bytes) -> str:
+    """Quote a word for a message, cut if it is long."""
+    text = word.decode(errors="replace")
+    return repr(text if len(text) <= 30 else text[:30] + "...")
