@@ -78,6 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in enumerate(("train", "valid")):
         write_texts(made / f"{name}.tab", seed, 45)
         write_letor(made / f"{name}.txt", make_judged(seed))
+    (made / "pixels.svm").write_text("1 1:0.5 2:0.2\n2 1:0.1 3:1\n1 2:1 3:0.5\n2 1:1 2:1\n")
     words = ["train", made / "train.tab", "--valid", made / "valid.tab", "--solver"]
     words += [f"{SGD},refit=true", "--recipe", "sparse-sgd-refit", "-o", made / "words.safetensors"]
     (made / "told.txt").write_text(call(*words).stderr)
@@ -280,6 +281,7 @@ def test_explain_pair_adds_up_to_the_score(model):
         ),
         (["eval", "words.safetensors", "valid.txt"], 1, "'bilinear' scores queries"),
         (["eval", "linear.safetensors", "valid.tab"], 1, "these are texts"),
+        (["eval", "words.safetensors", "pixels.svm"], 1, "share no query feature"),
         (["rank", "words.safetensors", "valid.txt"], 1, "'bilinear' scores queries"),
         (["rank", "linear.safetensors", "some query"], 2, "holds no texts"),
         (["rank", "words.safetensors", "xyzzy"], 2, "knows no word of 'xyzzy'"),
