@@ -47,7 +47,9 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
         return describe_texts(X, text)
     if y is None or qid is None:
         missing = "y (the grades)" if y is None else "qid (the query of each row)"
-        raise DataError(f"{missing} is not given; give both y and qid, or a Judged.")
+        raise DataError(
+            f"{missing} is not given; give both y and qid, or a Judged, Matching or TextCollection."
+        )
     return Judged(X, y, qid)
 
 
@@ -102,13 +104,18 @@ class Documents(NamedTuple):
         """Take back what `tensors` returned, or raise `ModelFileError`."""
         from scipy import sparse
 
+        kinds = {"indptr": ("int64",), "indices": ("int32",), "values": ("float32", "float64")}
+        for name, kind in kinds.items():
+            array = tensors.get(name)
+            if array is None or array.ndim != 1 or array.dtype.name not in kind:
+                raise ModelFileError(f"documents need `{name}`, a vector of {' or '.join(kind)}.")
         ids = unpack_ids("ids", tensors)
         try:
             parts = (tensors["values"], tensors["indices"], tensors["indptr"])
             rows = sparse.csr_array(parts, shape=(ids.size, n_features))
             # The checks at the door of all data are also those for a file.
             checked = Matching(rows, rows, labels=(ids, ids), query_ids=ids, document_ids=ids)
-        except (KeyError, ValueError, TypeError) as error:
+        except ValueError as error:
             raise ModelFileError(f"the documents in the file are damaged: {error}") from error
         return cls(ids, checked.document_rows)
 

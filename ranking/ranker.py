@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import numbers
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
@@ -21,6 +22,7 @@ from ranking.contracts.solver import Solver, Stream, Task
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.text.features import TextFeatures
+from ranking.data.texts import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.evaluation.measure import measure, refuse_other_data
 from ranking.inputs import Documents, Trainable, as_trainable, fit_text
@@ -138,13 +140,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data for observers such as early stopping.
         """
-        data, check = self.describe_data(X, y, qid, valid)
-        run = self.prepare(data, check)
+        before = getattr(self, "text_", None), getattr(self, "documents_", None)
+        run: Run | None = None
         try:
+            run = self.prepare(*self.describe_data(X, y, qid, valid))
             run.go()
         finally:
-            if run.history:
+            if run is not None and run.history:
                 self.adopt(run)
+            else:  # an earlier fit stays whole
+                self.text_, self.documents_ = before
         return self
 
     def describe_data(
@@ -220,8 +225,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     ) -> Self:
         """Go on training, with more tuples, other queries and documents, or new features.
 
-        However a run is cut into parts, the weights are the same to the last bit. A feature that
-        is new gets its place, with the weights that training begins with.
+        However a run is cut into parts, the weights are the same to the last bit. After `fit`,
+        `load` or a pickle, draws and rates go on where they were. A feature that is new gets its
+        place, with the weights that training begins with.
 
         Parameters
         ----------
@@ -237,8 +243,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             stream, run = self._begin_stream(X)
         else:
             stream, run = going
-            run.data = as_trainable(X, None, None, self.text_)
-            stream.feed(run.data)
+            data = as_trainable(X, None, None, self.text_)
+            refuse_other_data(run.model, data)
+            stream.feed(data)
+            run.data = data
         run.record(stream.take(None if tuples is None else np.asarray(tuples), draws))
         run.stopped = "partial_fit"
         self.adopt(run)
@@ -253,8 +261,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         if fitted:
             run.model.restore(self.model_.tensors())
             run.model.widen(data)
+            run.history = list(self.history_)
         task = Task(run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed)
-        return run.solver.stream(task), run
+        return run.solver.stream(task, run.history), run
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel between processes without what `partial_fit` holds in a kernel."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_stream": None}
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return scores, higher is better.
@@ -267,7 +281,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             scores = np.empty(X.n_rows)
             scores[X.row_order] = self.score_rows(X)
             return scores
-        if self.model_.takes == "matching":
+        if self.model_.takes == "matching" or isinstance(X, Matching | TextCollection):
             data = as_trainable(X, None, None, self.text_)
             refuse_other_data(self.model_, data)
             return self.model_.scores(data, self.kernel_, self.threads)
@@ -299,11 +313,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             By default all.
         """
         check_is_fitted(self, "model_")
+        given: object = k
+        if given is not None and (not isinstance(given, numbers.Integral) or given < 1):
+            raise DataError(f"k is {k!r}; it must be a whole number from 1, or None for all.")
         data = as_trainable(X, None, None, self.text_)
         refuse_other_data(self.model_, data)
+        if isinstance(data, Judged):
+            raise DataError(
+                "rank takes queries and documents; order judged rows by what predict returns."
+            )
         return top(
             cast(MatchingModel, self.model_),
-            cast(Matching, data),
+            data,
             k,
             self.kernel_,
             self.threads,
@@ -317,6 +338,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
                 "this model holds no texts to search; train it on a collection of texts, or rank "
                 "data that bring their documents."
             )
+        if isinstance(texts, str):
+            raise DataError(f"search takes a list of texts, not {texts[:40]!r}; put it in a list.")
+        if not len(texts):
+            return []
         names = np.array(self.text_.feature_names)
         places = np.arange(len(texts))
         data = self.documents_.asked(self.text_.transform(texts), names, places)

@@ -17,7 +17,7 @@ from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver, Task, Turn
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
-from ranking.errors import CombinationError, DivergenceError, PartError
+from ranking.errors import CombinationError, DivergenceError, ModelFileError, PartError
 from ranking.files import Tensors
 from ranking.kernels.kernel import Kernel
 
@@ -32,8 +32,13 @@ def pack_history(history: History) -> Tensors:
 
 
 def unpack_history(columns: Tensors) -> History:
-    """Take back what `pack_history` returned."""
+    """Take back what `pack_history` returned, or raise `ModelFileError`."""
     epochs = columns.get("epoch", np.zeros(0))
+    for name, column in columns.items():
+        if column.dtype != np.float64 or column.ndim != 1 or column.shape != epochs.shape:
+            raise ModelFileError(f"the history is damaged: {name} must be a number for each epoch.")
+    if not np.isfinite(epochs).all():
+        raise ModelFileError("the history is damaged: epochs must be finite.")
     rows: History = [{} for _ in epochs]
     for name in ["epoch", "objective", *sorted(set(columns) - {"epoch", "objective"})]:
         for row, value in zip(rows, columns.get(name, ()), strict=False):

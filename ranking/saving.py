@@ -83,7 +83,7 @@ def read_ranker(cls: type[AnyRanker], path: Path, kernel: str | Kernel, threads:
     ranker.kernel_ = get_kernel(kernel)
     ranker.stopped_, ranker.n_features_in_ = stopped, n_features
     ranker.history_ = history
-    ranker.objective_ = float(history[-1]["objective"]) if history else float("nan")
+    ranker.objective_ = float(history[-1].get("objective", "nan")) if history else float("nan")
     ranker.n_iter_ = int(history[-1]["epoch"]) if history else 0
     ranker.description_ = description
     return ranker

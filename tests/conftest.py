@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking import Judged
+from ranking.data.matching import Matching
 from ranking.errors import KernelUnavailableError
 from ranking.kernels.contract import LANES
 from ranking.kernels.kernel import Columns, Kernel
@@ -150,3 +151,58 @@ def make_problem() -> MakeProblem:
         return Problem(csc, lists, margins)
 
     return make
+
+
+@pytest.fixture(scope="session", params=["reference", "cython", "rust"])
+def matching_kernel(request: pytest.FixtureRequest, load_kernel: Callable[[str], Kernel]) -> Kernel:
+    """Every kernel that trains and scores bilinear models."""
+    kernel = load_kernel(request.param)
+    if not hasattr(kernel.loops, "bilinear"):
+        pytest.skip(f"kernel {kernel.name!r} has no bilinear loops yet")
+    return kernel
+
+
+def make_matching(
+    seed: int = 0,
+    n_queries: int = 8,
+    n_documents: int = 14,
+    n_features: int = 9,
+    *,
+    widths: tuple[int, int] | None = None,
+    kind: str = "labels",
+    same_objects: bool = False,
+    density: float = 0.5,
+    dtype: type = np.float32,
+) -> Matching:
+    """Queries and documents of a few classes, told by labels or by grades, rows of unit length.
+
+    A class has features of its own, so that there is something to learn.
+    """
+    rng = np.random.default_rng(seed)
+    n_queries = n_documents if same_objects else n_queries
+    widths = widths or (n_features, n_features)
+    classes = 3
+    sides, labels = [], []
+    for n_objects, width in zip((n_queries, n_documents), widths, strict=True):
+        label = rng.permutation(np.arange(n_objects) % classes)
+        rows = rng.random((n_objects, width)) * (rng.random((n_objects, width)) < density)
+        rows += rng.random(rows.shape) * (np.arange(width) % classes == label[:, None])
+        sides.append(sp.csr_array((rows / np.linalg.norm(rows, axis=1)[:, None]).astype(dtype)))
+        labels.append(label)
+    if same_objects:
+        sides[1], labels[1] = sides[0], labels[0]
+    if kind == "labels":
+        return Matching(*sides, labels=tuple(labels), same_objects=same_objects)
+    same = labels[0][:, None] == labels[1][None, :]
+    grades = np.where(same, rng.integers(1, 4, same.shape), 0) * (rng.random(same.shape) < 0.7)
+    judged = sp.coo_array(np.where(rng.random(same.shape) < 0.1, -1.0, grades))
+    return Matching(*sides, judged, same_objects=same_objects)
+
+
+MakeMatching: TypeAlias = Callable[..., Matching]
+
+
+@pytest.fixture(scope="session", name="make_matching")
+def make_matching_fixture() -> MakeMatching:
+    """Make data of queries and documents; see `make_matching`."""
+    return make_matching

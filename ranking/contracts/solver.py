@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 State = dict[str, NDArray[Any]]
+
+History = Sequence[Mapping[str, Any]]
+"""A row per epoch, as in `ranking.run`."""
 
 
 class Verdict(NamedTuple):
@@ -105,8 +108,14 @@ class Solver(Part, ABC):
     def turns(self, task: Task) -> Iterator[Turn]:
         """Yield one turn per epoch; whoever iterates may stop at any turn."""
 
-    def stream(self, task: Task) -> Stream:
-        """Return a training that is fed part by part, for `Ranker.partial_fit`."""
+    def stream(self, task: Task, history: History = ()) -> Stream:
+        """Return a training that is fed part by part, for `Ranker.partial_fit`.
+
+        Parameters
+        ----------
+        history : sequence of mappings
+            The epochs that led to the model as it is, if it was trained before.
+        """
         from ranking.errors import CombinationError
 
         raise CombinationError(

@@ -20,8 +20,14 @@ def match_lists(data: Matches) -> MatchLists:
         list_of = np.array(data.labels[0])
         members, list_ptr = data._members
         if data.itself is not None:
-            # An object of another class is not in the list, and so needs no passing over.
-            itself[data.labels[1][data.itself] != list_of] = -1
+            # A document that is of another class than its query is not in the class's list: the
+            # query then has its own, with itself in it to be passed over.
+            odd = np.flatnonzero(data.labels[1][data.itself] != list_of)
+            added = [np.append(data.relevant(query), itself[query]) for query in odd.tolist()]
+            members = np.concatenate((members, *map(np.sort, added)))
+            list_of[odd] = list_ptr.size - 1 + np.arange(odd.size)
+            ends = list_ptr[-1] + np.cumsum([each.size for each in added], dtype=np.int64)
+            list_ptr = np.concatenate((list_ptr, ends))
     else:
         list_of = np.arange(n_queries)
         above = data.relevance.data > 0

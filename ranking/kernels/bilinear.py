@@ -192,12 +192,9 @@ class BilinearWeights:
         threads: int = 1,
     ) -> tuple[Floats, Floats]:
         """Take a step for each tuple; return margins and violation weights."""
-        ranks = np.ones(1) if rank_weights is None else rank_weights
         self._check(objects, tuples, transposed)
         self._check_rates(tuples, rates, every, l1, l2)
-        check_array("rank_weights", ranks, ("float64",), (None,))
-        if not ranks.size or not np.isfinite(ranks).all():
-            raise ValueError("rank_weights must be finite, and at least one.")
+        ranks = _checked_ranks(rank_weights)
         if batch < 1:
             raise ValueError(f"batch is {batch}; it must be at least 1.")
         margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
@@ -229,21 +226,35 @@ class BilinearWeights:
         """Return the margin of each tuple, of which the first negative counts, at this W."""
         self._check(objects, tuples, transposed)
         first = np.ascontiguousarray(tuples[:, :3])
+        return self.violations(objects, first, transposed=transposed, threads=threads)[0]
+
+    def violations(
+        self,
+        objects: Objects,
+        tuples: Ints,
+        *,
+        rank_weights: Floats | None = None,
+        transposed: bool = False,
+        threads: int = 1,
+    ) -> tuple[Floats, Floats, Ints]:
+        """Return margins, violation weights and the negatives that count, at this W."""
+        self._check(objects, tuples, transposed)
         margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
+        negatives = np.empty(tuples.shape[0], np.int64)
         self.store.margins(
             objects.queries,
             objects.documents,
-            first,
-            np.ones(1),
+            tuples,
+            _checked_ranks(rank_weights),
             objects.n_documents,
             bool(transposed),
             self.clock,
             margins,
             weights,
-            np.empty(tuples.shape[0], np.int64),
+            negatives,
             checked_threads(threads),
         )
-        return margins
+        return margins, weights, negatives
 
     def update(
         self,
@@ -391,6 +402,14 @@ def csr_parts(name: str, matrix: sp.csr_array) -> Csr:
         raise TypeError(f"{name} must be a csr_array, not {type(matrix).__name__}.")
     check_compressed(matrix.indptr, matrix.indices, matrix.data, *matrix.shape, sorted_once=True)
     return matrix.indptr, matrix.indices, matrix.data
+
+
+def _checked_ranks(rank_weights: Floats | None) -> Floats:
+    ranks = np.ones(1) if rank_weights is None else rank_weights
+    check_array("rank_weights", ranks, ("float64",), (None,))
+    if not ranks.size or not np.isfinite(ranks).all():
+        raise ValueError("rank_weights must be finite, and at least one.")
+    return ranks
 
 
 def _check_below(name: str, values: Ints, bound: int) -> None:

@@ -90,6 +90,10 @@ class Bilinear(MatchingModel):
     def weights(self, weights: sp.csr_array) -> None:
         self._weights, self._live = weights, None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel between processes with W as it is; a training stays behind."""
+        return {**self.__dict__, "_weights": self.weights, "_live": None}
+
     def follow(self, live: BilinearWeights, transposed: bool = False) -> None:
         """Take W from a training when it is next asked for, as it will then be."""
         self._live, self._transposed = live, transposed
@@ -101,22 +105,25 @@ class Bilinear(MatchingModel):
         self.weights = self._initial(self.query_feature_ids, self.document_feature_ids)
 
     def _initial(self, rows: Ids, columns: Ids) -> sp.csr_array:
-        shape = (rows.size, columns.size)
-        if self.initial == "zero" or rows.dtype.kind != columns.dtype.kind:
-            if self.initial == "identity":
-                raise PartError(
-                    f"{self.name} has initial=identity, but queries and documents share no "
-                    "feature id; name the features alike, or take initial=zero."
-                )
-            return sp.csr_array(shape, dtype=self.dtype)
-        shared, at_row, at_column = np.intersect1d(rows, columns, return_indices=True)
-        if not shared.size and self.initial == "identity":
+        at_row, at_column = _shared(rows, columns)
+        if self.initial == "zero":
+            at_row = at_column = at_row[:0]
+        elif not at_row.size and self.initial == "identity":
             raise PartError(
                 f"{self.name} has initial=identity, but queries and documents share no feature "
                 "id; name the features alike, or take initial=zero."
             )
-        ones = np.ones(shared.size, self.dtype)
+        ones = np.ones(at_row.size, self.dtype)
+        shape = (rows.size, columns.size)
         return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
+
+    def knows(self, data: Matching) -> bool:
+        """Say whether W has a row or column for every feature of these data."""
+        sides = (
+            (data.query_feature_ids, self.query_feature_ids),
+            (data.document_feature_ids, self.document_feature_ids),
+        )
+        return all(bool(np.isin(given, known).all()) for given, known in sides)
 
     def widen(self, data: Matching) -> None:
         """Give W rows and columns for the features that are new in these data, at the end."""
@@ -184,13 +191,15 @@ class Bilinear(MatchingModel):
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
     @property
+    def n_weights(self) -> int:
+        """The number of weights that there may be: all entries of W."""
+        return self.query_feature_ids.size * self.document_feature_ids.size
+
+    @property
     def density(self) -> float:
-        """The share of the entries of W that are not zero."""
-        if self._live is not None:
-            stored, shape = self._live.n_nonzero, self._live.shape
-        else:
-            stored, shape = self._weights.nnz, self._weights.shape
-        return float(stored / (shape[0] * shape[1]))
+        """The share of the weights that are not zero."""
+        stored = self._weights.nnz if self._live is None else self._live.n_nonzero
+        return float(stored / max(self.n_weights, 1))
 
 
 @dataclasses.dataclass
@@ -207,13 +216,48 @@ class Diagonal(Bilinear):
         super().__post_init__()
         if self.initial == "zero":
             raise PartError("diagonal has initial=zero, but only what W begins with is trained.")
+        self._n_shared = 0
+
+    def _initial(self, rows: Ids, columns: Ids) -> sp.csr_array:
+        weights = super()._initial(rows, columns)
+        if not weights.nnz:
+            raise PartError(
+                "diagonal has a weight for each feature that queries and documents share, and "
+                "they share no feature id; name the features alike, or take model bilinear."
+            )
+        self._n_shared = weights.nnz
+        return weights
+
+    def restore(self, tensors: Tensors) -> None:
+        """Take back W and its ids, if W is diagonal."""
+        super().restore(tensors)
+        place = np.full(self.query_feature_ids.size, -1)
+        at_row, at_column = _shared(self.query_feature_ids, self.document_feature_ids)
+        place[at_row] = at_column
+        rows, columns = self.weights.tocoo().coords
+        if not np.array_equal(place[rows], columns):
+            raise ModelFileError("the matrix of a diagonal model is not diagonal; train it again.")
+        self._n_shared = at_row.size
+
+    @property
+    def n_weights(self) -> int:
+        """The number of features that queries and documents share."""
+        return self._n_shared
+
+
+def _shared(rows: Ids, columns: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where both have the same ids; a number and a text are never the same."""
+    if rows.dtype.kind != columns.dtype.kind:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    _, at_row, at_column = np.intersect1d(rows, columns, return_indices=True)
+    return at_row, at_column
 
 
 def _joined(known: Ids, given: Ids) -> Ids:
     if known.dtype.kind != given.dtype.kind:
         raise PartError(
-            f"features are called like {known[0]!r} in the model and like {given[0]!r} in the "
-            "data; name them alike."
+            f"features are called like {known[0].item()!r} in the model and like "
+            f"{given[0].item()!r} in the data; name them alike."
         )
     both: Any = (known, given[~np.isin(given, known)])
     joined: Ids = np.concatenate(both)
@@ -224,7 +268,8 @@ def _checked_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_
     indptr, indices = tensors["indptr"], tensors["indices"]
     weights: NDArray[Any] = tensors["weights"]
     fits = (
-        indptr.size == shape[0] + 1
+        min(shape) > 0
+        and indptr.size == shape[0] + 1
         and indptr[0] == 0
         and indptr[-1] == indices.size == weights.size
         and not (np.diff(indptr) < 0).any()

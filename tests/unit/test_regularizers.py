@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
+from ranking import Ranker
 from ranking.errors import CombinationError, PartError
+from ranking_plugins.regularizers.group_l1 import GroupL1
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.none import NoPenalty
@@ -64,3 +67,168 @@ def test_params():
     assert L2().set_params(strength=2.0).spec() == "l2:strength=2.0"
     with pytest.raises(ValueError, match=r"no parameter 'weight'.*strength"):
         L2().set_params(weight=1)
+
+
+# --- a wanted density ---------------------------------------------------------------------------
+
+
+def test_a_wanted_density_is_to_be_settled():
+    regularizer = L1(density=0.05)
+    assert regularizer.wanted_density == 0.05
+    with pytest.raises(PartError, match=r"density=0.05 is found by solver sgd only.*strength"):
+        regularizer.entry_penalty()
+    regularizer.settle(0.25)
+    assert regularizer.wanted_density is None
+    assert regularizer.entry_penalty() == (0.25, 0.0)
+    assert regularizer.spec() == "l1:strength=0.25,density=0.05"
+    # Whoever sets parameters asks anew.
+    assert regularizer.set_params(strength=1.0).wanted_density == 0.05
+    assert L1(0.1).wanted_density is None
+
+
+def test_a_wanted_density_is_refused_by_coordinate_descent(judged):
+    with pytest.raises(PartError, match="found by solver sgd only"):
+        Ranker(loss="domination", regularizer="l1:density=0.1").fit(judged)
+
+
+@pytest.mark.parametrize("density", [-0.1, 1.0, float("nan"), "half", None])
+def test_a_bad_density_is_refused(density):
+    with pytest.raises(PartError, match="density"):
+        L1(density=density)
+
+
+# --- group lasso --------------------------------------------------------------------------------
+
+ROWS, COLUMNS = np.array(["a", "b", "c"]), np.array([1, 2, 3, 4])
+GROUPS = {
+    "rows": {"c": "x", "a": "x", "stranger": "y"},
+    "columns": {2: "low", 1: "low", 3: "high"},
+}
+
+
+def group_l1(by, given, strength=0.3):
+    regularizer = GroupL1(strength, by, GROUPS[by] if given else None)
+    regularizer.group_penalty(ROWS, COLUMNS)
+    return regularizer
+
+
+def members(by, given):
+    """The groups as masks of W, written down by hand."""
+    masks = []
+    sets = {
+        ("rows", False): [[0], [1], [2]],
+        ("rows", True): [[0, 2], [1]],
+        ("columns", False): [[0], [1], [2], [3]],
+        ("columns", True): [[0, 1], [2], [3]],
+    }
+    for chosen in sets[by, given]:
+        mask = np.zeros((3, 4), bool)
+        mask[(chosen, slice(None)) if by == "rows" else (slice(None), chosen)] = True
+        masks.append(mask)
+    return masks
+
+
+def group_norms(w, by, given, strength=0.3):
+    return strength * sum(
+        np.sqrt(mask.sum()) * np.linalg.norm(w[mask]) for mask in members(by, given)
+    )
+
+
+CASES = [(by, given) for by in ("rows", "columns") for given in (False, True)]
+
+
+@pytest.mark.parametrize(("by", "given_groups"), CASES)
+def test_the_penalty_of_groups(by, given_groups):
+    w = np.random.default_rng(0).normal(size=(3, 4))
+    regularizer = group_l1(by, given_groups)
+    assert regularizer.penalty(w) == pytest.approx(group_norms(w, by, given_groups), rel=1e-12)
+
+
+@pytest.mark.parametrize(("by", "given_groups"), CASES)
+@pytest.mark.parametrize("step", [0.3, 1.5])
+def test_the_prox_of_groups_is_the_minimiser(by, given_groups, step):
+    p = np.random.default_rng(3).normal(size=(3, 4))
+    found = group_l1(by, given_groups).prox(p, step)
+
+    def cost(flat):
+        w = flat.reshape(3, 4)
+        return 0.5 * ((w - p) ** 2).sum() + step * group_norms(w, by, given_groups)
+
+    # Powell needs no derivative, which is missing where a group is zero.
+    best = min(
+        minimize(cost, start.ravel(), method="Powell", options={"xtol": 1e-9, "ftol": 1e-13}).fun
+        for start in (p, found, np.zeros((3, 4)))
+    )
+    assert cost(found.ravel()) <= best + 1e-7
+    zero = [not found[mask].any() for mask in members(by, given_groups)]
+    norms = [np.linalg.norm(p[mask]) for mask in members(by, given_groups)]
+    due = [step * 0.3 * np.sqrt(mask.sum()) for mask in members(by, given_groups)]
+    assert zero == [norm <= loss for norm, loss in zip(norms, due, strict=True)]
+
+
+def test_the_prox_of_zero_is_zero():
+    assert not group_l1("rows", False).prox(np.zeros((3, 4)), 1.0).any()
+
+
+@pytest.mark.parametrize(("by", "given_groups"), CASES)
+def test_the_groups_that_kernels_take(by, given_groups):
+    regularizer = GroupL1(0.3, by, GROUPS[by] if given_groups else None)
+    strength, columns, groups, weights = regularizer.group_penalty(ROWS, COLUMNS)
+    assert (strength, columns) == (0.3, by == "columns")
+    assert groups.dtype == np.int64
+    for mask in members(by, given_groups):
+        chosen = np.flatnonzero(mask.any(axis=0 if columns else 1))
+        (code,) = set(groups[chosen].tolist())
+        assert np.count_nonzero(groups == code) == chosen.size
+        assert weights[code] == pytest.approx(np.sqrt(mask.sum()))
+    assert np.unique(groups).tolist() == list(range(weights.size))
+
+
+def test_groups_from_a_file(tmp_path):
+    path = tmp_path / "groups.tsv"
+    path.write_text("1\tlow\n2\tlow\n3\thigh\n", encoding="utf-8")
+    by_file = GroupL1(0.3, "columns", str(path)).group_penalty(ROWS, COLUMNS)
+    by_mapping = GroupL1(0.3, "columns", GROUPS["columns"]).group_penalty(ROWS, COLUMNS)
+    assert by_file.groups.tolist() == by_mapping.groups.tolist()
+    assert by_file.weights.tolist() == by_mapping.weights.tolist()
+    assert GroupL1(0.3, "columns", path).group_penalty(ROWS, COLUMNS).groups.size == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"1\tlow\n2 low\n", "line 2.*feature<TAB>group.*2 low"),
+        (b"1\tlow\n\n", "line 2"),
+        (b"1\tlow\textra\n", "line 1"),
+        (b"1\tlow\n\xff\xfe\t2\n", "cannot read"),
+        (b"1\tlow\n2\tlow\n1\thigh\n", "line 3.*1.*twice"),
+        (b"", "none of the 0 features"),
+        (b"one\tlow\n", "none of the 1 features.*called like 1"),
+    ],
+)
+def test_a_malformed_file_of_groups_is_refused(tmp_path, content, problem):
+    path = tmp_path / "groups.tsv"
+    path.write_bytes(content)
+    with pytest.raises(PartError, match=problem):
+        GroupL1(0.3, "columns", path).group_penalty(ROWS, COLUMNS)
+
+
+def test_a_missing_file_of_groups_is_refused(tmp_path):
+    with pytest.raises(PartError, match=r"cannot read groups=.*nowhere"):
+        GroupL1(groups=tmp_path / "nowhere").group_penalty(ROWS, COLUMNS)
+
+
+def test_bad_groups_are_refused():
+    with pytest.raises(PartError, match="rows or columns"):
+        GroupL1(by="cells")
+    with pytest.raises(PartError, match="strength"):
+        GroupL1(-1.0)
+    with pytest.raises(PartError, match="only after group_penalty"):
+        GroupL1(groups={"a": 1}).penalty(np.ones((3, 4)))
+    with pytest.raises(PartError, match=r"groups=3.*mapping"):
+        GroupL1(groups=3)
+
+
+def test_groups_are_refused_by_coordinate_descent(judged):
+    with pytest.raises(CombinationError, match="row"):
+        Ranker(loss="domination", regularizer="group-l1").fit(judged)

@@ -42,6 +42,12 @@ class GroupL1(Regularizer):
         check_strength(self.name, self.strength)
         if self.by not in ("rows", "columns"):
             raise PartError(f"group-l1 has by={self.by!r}; it must be rows or columns.")
+        groups: object = self.groups
+        if groups is not None and not isinstance(groups, Mapping | str | Path):
+            raise PartError(
+                f"group-l1 has groups={groups!r}; it must be a mapping from features to groups, "
+                "or the path of a file."
+            )
         self._codes: NDArray[np.int64] | None = None
 
     def group_penalty(self, rows: Ids, columns: Ids) -> GroupPenalty:
@@ -99,7 +105,7 @@ class GroupL1(Regularizer):
 
 
 def _read(path: Path) -> dict[str, str]:
-    groups = {}
+    groups: dict[str, str] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -108,5 +114,7 @@ def _read(path: Path) -> dict[str, str]:
         words = line.split("\t")
         if len(words) != 2:
             raise PartError(f"{path}, line {number}: write feature<TAB>group, not {line[:40]!r}.")
+        if words[0] in groups:
+            raise PartError(f"{path}, line {number}: {words[0]!r} is there twice; keep one group.")
         groups[words[0]] = words[1]
     return groups

@@ -1,9 +1,9 @@
 """Finding the strength of L1 that leaves a wanted share of the weights.
 
-The density falls as the strength grows, nearly as a power of it. So two pilot trainings are
-enough: the first at the strength that would keep the wanted share of the first gradient, the
-second at what the first suggests. The training itself then takes the strength at which the line
-through both, in logarithms, meets the wanted density.
+The density falls as the strength grows: -log of it rises nearly as a power of the strength. So two
+pilot trainings do: the first at the strength that would keep the wanted share of the first
+gradient, the second at what the first suggests. The training itself then takes the strength at
+which the curve through both meets the wanted density.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ SAMPLE = 1000
 
 CLOSE = 0.02
 """A pilot whose density is within this share of the wanted one needs no other."""
+
+POWER, SMALLEST_POWER, LARGEST_POWER = 0.6, 0.3, 1.2
+"""Of the strength, to which -log of the density rises: if nobody knows, and when it is measured."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,20 +74,30 @@ def first_guess(task: Task, density: float) -> float:
     gradient.update(
         model.objects(data), tuples, np.full(SAMPLE, -1.0), np.full(SAMPLE, 1.0 / SAMPLE)
     )
-    sizes = np.abs(gradient.weights().data)
-    kept = min(int(density * gradient.shape[0] * gradient.shape[1]), sizes.size - 1)
+    mean = gradient.weights()
+    if not model.grows:
+        mean = mean.multiply(model.weights != 0).tocsr()
+    sizes = np.abs(mean.data)
+    kept = min(int(density * model.n_weights), sizes.size - 1)
     return float(np.partition(sizes, -1 - kept)[-1 - kept])
 
 
 def next_guess(trials: list[Trial], density: float) -> float:
-    """Return where the line through the last trials, in logarithms, meets the wanted density."""
-    (strength, got) = trials[-1]
-    got = max(got, 1e-12)
-    power = 1.0
+    """Return where the curve through the last trials meets the wanted density."""
+    strength, got = trials[-1]
+    power = POWER
     if len(trials) > 1:
-        before = max(trials[-2].density, 1e-12)
-        across = math.log(strength / trials[-2].strength)
-        if across and before != got:
-            power = min(max(-math.log(got / before) / across, 0.25), 4.0)
-    factor = (got / density) ** (1.0 / power)
+        before = trials[-2]
+        across = math.log(strength / before.strength)
+        risen = math.log(_depth(got) / _depth(before.density))
+        if across and risen / across > 0.0:
+            power = risen / across
+        if (before.density - density) * (got - density) > 0.0:  # a noisy slope must not lead far
+            power = min(max(power, SMALLEST_POWER), LARGEST_POWER)
+    factor = (_depth(density) / _depth(got)) ** (1.0 / power)
     return strength * float(min(max(factor, 1e-3), 1e3))
+
+
+def _depth(density: float) -> float:
+    """Return -log of a density, also where everything or nothing is left."""
+    return -math.log(min(max(density, 1e-12), 1.0 - 1e-6))

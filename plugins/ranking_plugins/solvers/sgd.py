@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss, PairLoss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
+from ranking.contracts.solver import YES, History, Solver, State, Task, Turn, Verdict
 from ranking.data.matching import Matching
 from ranking.data.tuples import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.kernels.bilinear import BilinearWeights, MatchLists
+from ranking.kernels.contract import Clock
 from ranking.models.bilinear import Bilinear
 from ranking.run import section, under
 from ranking_plugins.solvers.density import Trial, find_strength
@@ -135,11 +136,12 @@ class SGD(Solver):
         self._trials = []
         if task.state is not None:
             steps.restore(task.state)
+            self._trials = [Trial(*row) for row in task.state["trials"].tolist()]
         elif task.regularizer.wanted_density is not None:
             self._trials = find_strength(task, partial(_pilot, self, task))
         total = self.draws * (2 if self.refit else 1)
         epoch = -(-steps.done // self.epoch)
-        while steps.done < total or not epoch:
+        while steps.done < total or (not epoch and task.state is None):
             if self.refit and steps.done == self.draws:
                 steps.begin_refit()
             limit = self.draws if steps.done < self.draws else total
@@ -148,14 +150,19 @@ class SGD(Solver):
             epoch += 1
             yield steps.turn(epoch, loss)
 
-    def stream(self, task: Task) -> SgdStream:
-        """Return a training that is fed part by part."""
+    def stream(self, task: Task, history: History = ()) -> SgdStream:
+        """Return a training that is fed part by part; draws and rates go on after the history."""
         if self.refit or task.regularizer.wanted_density is not None:
             what = "refit=true" if self.refit else "a wanted density"
             raise CombinationError(
                 f"{what} needs the end of a training, and partial_fit has none; leave it out."
             )
-        return SgdStream(Steps(self, task))
+        steps = Steps(self, task)
+        epoch = 0
+        if history:
+            epoch = int(history[-1]["epoch"])
+            steps.skip(int(history[-1].get("draws", 0)))
+        return SgdStream(steps, epoch)
 
     def notes(self) -> dict[str, Any]:
         """Return the strengths that were tried for a wanted density."""
@@ -186,17 +193,25 @@ class Steps:
         self.weights = self.penalty.begin(task.kernel, self.model)
         self.rank_weights = _rank_weights(self.loss, self.data.n_documents)
 
+    def skip(self, done: int) -> None:
+        """Go on as after so many steps that led to the weights of the model."""
+        self.done = done
+        self.weights.clock[Clock.STEP] = done
+        since = done % self.solver.every
+        due = rates(self.solver.schedule, self.solver.rate, done - since + 1, since)
+        self.weights.clock[Clock.RATES] = due.sum()
+
     def feed(self, data: Matching) -> None:
         """Go on with other data; features that are new get their rows and columns."""
+        if self.penalty.group is not None and not self.model.knows(data):
+            raise CombinationError(
+                f"regularizer {self.task.regularizer.name!r} weighs groups by their size, so "
+                "no feature can be new; use l1 or l2."
+            )
         self.model.follow(self.weights, self.penalty.transposed)
         shape = self.model.weights.shape
         self.model.widen(data)
         if self.model.weights.shape != shape:
-            if self.penalty.group is not None:
-                raise CombinationError(
-                    f"regularizer {self.task.regularizer.name!r} weighs groups by their size, so "
-                    "no feature can be new; use l1 or l2."
-                )
             self.weights = self.weights.grown(self.model.weights)
         self.data, self.objects = data, self.model.objects(data)
         self.rank_weights = _rank_weights(self.loss, data.n_documents)
@@ -253,30 +268,42 @@ class Steps:
             margins, weights = self._take_in_python(tuples, eta, size, common)
         first = self.done
         self.done += tuples.shape[0]
-        if not np.isfinite(margins).all():
-            step = first + 1 + int(np.argmin(np.isfinite(margins)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = weights * self.loss.pair_value(margins)
+        finite = np.isfinite(margins) & np.isfinite(losses)
+        if not finite.all():
+            at = int(np.argmin(finite))
             raise DivergenceError(
-                f"the margin is {margins[step - first - 1]} at step {step}; lower the solver's "
-                f"rate ({constant:g}), or scale the features to unit length."
+                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
+                f"{first + 1 + at}; lower the solver's rate ({constant:g}), or scale the "
+                "features to unit length."
             )
-        return float((weights * self.loss.pair_value(margins)).mean()) if margins.size else 0.0
+        return float(losses.mean()) if losses.size else 0.0
 
     def _take_in_python(
         self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
     ) -> tuple[Floats, Floats]:
         """Step with slopes that Python computes, by batches."""
         options = {"transposed": common["transposed"], "threads": common["threads"]}
-        margins = np.empty(tuples.shape[0])
+        margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
-            margins[part] = self.weights.margins(self.objects, tuples[part], **options)
-            slopes = np.ascontiguousarray(self.loss.pair_slope(margins[part]), dtype=np.float64)
-            self.weights.update(self.objects, tuples[part], slopes, eta[part], **common)
-        return margins, np.ones(tuples.shape[0])
+            margins[part], weights[part], negatives = self.weights.violations(
+                self.objects, tuples[part], rank_weights=self.rank_weights, **options
+            )
+            chosen = np.column_stack((tuples[part, :2], negatives))
+            slopes = weights[part] * self.loss.pair_slope(margins[part])
+            self.weights.update(self.objects, chosen, slopes, eta[part], **common)
+        return margins, weights
 
     def turn(self, epoch: int, loss: float) -> Turn:
         """Return what an epoch came to; the model follows."""
         self.model.follow(self.weights, self.penalty.transposed)
+        if not np.isfinite(self.model.weights.data).all():
+            raise DivergenceError(
+                f"some weights are infinite after step {self.done}; lower the solver's rate "
+                f"({self.solver.rate:g}), or scale the features to unit length."
+            )
         regularizer = self.task.regularizer
         penalty = 0.0 if self.refitting else self.penalty.value(regularizer, self.model)
         return Turn(
@@ -293,6 +320,7 @@ class Steps:
             "done": np.array([self.done]),
             "refitting": np.array([int(self.refitting)]),
             "strength": np.array([float(getattr(self.task.regularizer, "strength", 0.0))]),
+            "trials": np.array(self.solver._trials, dtype=np.float64).reshape(-1, 2),
             **under("weights", self.weights.state()),
         }
 
@@ -312,8 +340,8 @@ class Steps:
 class SgdStream:
     """Steps that are fed part by part."""
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps, self.epoch = steps, 0
+    def __init__(self, steps: Steps, epoch: int) -> None:
+        self.steps, self.epoch = steps, epoch
 
     def feed(self, data: Matching) -> None:
         """Go on with other data."""
@@ -321,22 +349,36 @@ class SgdStream:
 
     def take(self, tuples: NDArray[Any] | None, draws: int | None) -> Turn:
         """Take these tuples' steps, or those of as many that are drawn."""
+        if tuples is not None and draws is not None:
+            raise PartError("partial_fit takes tuples or draws, not both.")
         if tuples is None:
-            chosen = self.steps.tuples(self.steps.solver.draws if draws is None else draws)
+            count: object = self.steps.solver.draws if draws is None else draws
+            if not isinstance(count, numbers.Integral) or count < 0:
+                raise PartError(f"draws is {count!r}; it must be a whole number from 0.")
+            chosen = self.steps.tuples(int(count))
         else:
-            chosen = _as_tuples(tuples, 2 + self.steps.loss.trials)
+            chosen = _as_tuples(tuples, 2 + self.steps.loss.trials, self.steps.data)
         loss = self.steps.take(chosen)
         self.epoch += 1
         return self.steps.turn(self.epoch, loss)
 
 
-def _as_tuples(given: NDArray[Any], width: int) -> Ints:
+def _as_tuples(given: NDArray[Any], width: int, data: Matching) -> Ints:
     if given.ndim != 2 or given.shape[1] != width or given.dtype.kind not in "iu":
         raise DataError(
             f"tuples must be whole numbers of shape (tuples, {width}): a query, a document that "
             f"matches, and {width - 2} that do not; they have shape {given.shape} and type "
             f"{given.dtype}."
         )
+    for what, part, size in (
+        ("queries", given[:, :1], data.n_queries),
+        ("documents", given[:, 1:], data.n_documents),
+    ):
+        if part.size and not 0 <= part.min() <= part.max() < size:
+            raise DataError(
+                f"tuples name {what} at positions {part.min()} to {part.max()}, and there are "
+                f"{size}; positions run from 0."
+            )
     return np.ascontiguousarray(given, dtype=np.int64)
 
 
@@ -352,5 +394,4 @@ def _pilot(solver: SGD, task: Task, strength: float) -> float:
     steps = Steps(solver, task)
     while steps.done < solver.draws:
         steps.take(steps.tuples(min(solver.epoch, solver.draws - steps.done)))
-    rows, columns = steps.weights.shape
-    return steps.weights.n_nonzero / float(rows * columns)
+    return steps.weights.n_nonzero / steps.model.n_weights

@@ -1,20 +1,48 @@
-//! A hash table of columns: two buckets of eight in which a column may be, and no others.
+//! A hash table of columns: two neighbouring buckets of eight in which a column may be, no others.
 //!
 //! So a column is found, or known to be absent, by two comparisons of eight keys, without a loop
-//! whose end cannot be predicted. An entry that has died (|v| <= limit) needs no tombstone: its slot
-//! is free for another column, and a bucket's free slots are seen by one comparison of its values.
+//! whose end cannot be predicted. A key is its column's hash, and a bucket's number rises with it: a
+//! vector whose keys are sorted goes through every table from front to back, as memory likes it.
+//! An entry that has died (|v| <= limit) needs no tombstone: its slot is free for another column,
+//! and a bucket's free slots are seen by one comparison of its values.
 
 use std::collections::TryReserveError;
 
 use crate::bilinear::filled;
 use crate::bilinear::stored::Stored;
-use crate::contract::GAMMA;
 use crate::lanes::{EIGHT, Machine, Portable};
 
 /// The slot of a column that is not there.
 pub(super) const NONE: u32 = u32::MAX;
+/// Odd, so that a key has one column, which is its product with the inverse.
+const HASH: u32 = 0x9E37_79B1;
+const INVERSE: u32 = inverse(HASH);
 /// The key of a slot that was never taken; no column is so large.
-const EMPTY: u32 = u32::MAX;
+const EMPTY: u32 = key(u32::MAX);
+/// Entries that may be moved by one bucket each to make room for one.
+const REACH: usize = 16;
+
+/// The inverse modulo 2**32, by Newton's iteration.
+const fn inverse(odd: u32) -> u32 {
+    let (mut found, mut bits) = (odd, 3);
+    while bits < 32 {
+        found = found.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(found)));
+        bits *= 2;
+    }
+    found
+}
+
+/// The key of a column.
+#[inline(always)]
+pub(super) const fn key(column: u32) -> u32 {
+    column.wrapping_mul(HASH)
+}
+
+/// The column of a key.
+#[inline(always)]
+const fn column(key: u32) -> u32 {
+    key.wrapping_mul(INVERSE)
+}
 
 /// Eight columns and their values; in single precision, a cache line.
 #[derive(Clone, Copy, Debug)]
@@ -27,20 +55,12 @@ pub(super) struct Bucket<T> {
 #[derive(Debug, Default)]
 pub(super) struct Buckets<T>(Vec<Bucket<T>>);
 
-/// The two buckets of a column.
+/// The first of a key's two buckets.
 #[inline(always)]
-fn homes(column: u32, buckets: usize) -> (usize, usize) {
-    let hash = u64::from(column).wrapping_mul(GAMMA);
-    (
-        share(hash >> 32, buckets),
-        share(hash & u64::from(u32::MAX), buckets),
-    )
-}
-
-/// A 32-bit number as one below `buckets`.
-#[inline(always)]
-fn share(hash: u64, buckets: usize) -> usize {
-    ((hash * buckets as u64) >> 32) as usize
+fn home(key: u32, buckets: usize) -> usize {
+    // With less than two, there is none, and no table has one.
+    let homes = buckets.wrapping_sub(1) as u64;
+    ((u64::from(key) * homes) >> 32) as usize
 }
 
 /// The place of a bit in a mask; 32 if there is none.
@@ -56,17 +76,23 @@ fn slot_of(bucket: usize, lane: usize) -> u32 {
 }
 
 impl<T: Stored> Buckets<T> {
+    /// Make room for entries; the last bucket is nobody's first.
     pub(super) fn new(buckets: usize) -> Result<Self, TryReserveError> {
         let empty = Bucket {
             keys: [EMPTY; EIGHT],
             values: [T::default(); EIGHT],
         };
-        Ok(Self(filled(buckets, empty)?))
+        Ok(Self(filled(buckets.max(2), empty)?))
     }
 
     /// Buckets in which so many entries leave some room for more.
     pub(super) fn wanted(entries: usize) -> usize {
-        (entries + entries / 2 + entries / 16).div_ceil(EIGHT)
+        (entries + entries / 4 * 3).div_ceil(EIGHT) + 1
+    }
+
+    /// Buckets in which so many entries just fit.
+    pub(super) fn least(entries: usize) -> usize {
+        (entries + entries / 4).div_ceil(EIGHT) + 1
     }
 
     pub(super) fn len(&self) -> usize {
@@ -81,9 +107,9 @@ impl<T: Stored> Buckets<T> {
         Self::bytes(self.0.capacity())
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, T)> + Clone {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, T)> {
         let buckets = self.0.iter();
-        buckets.flat_map(|bucket| bucket.keys.into_iter().zip(bucket.values))
+        buckets.flat_map(|bucket| bucket.keys.map(column).into_iter().zip(bucket.values))
     }
 
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut [T; EIGHT]> {
@@ -92,83 +118,74 @@ impl<T: Stored> Buckets<T> {
 
     /// How many entries are alive.
     pub(super) fn alive(&self, limit: T) -> usize {
-        let alive = self.entries().filter(|entry| !entry.1.is_within(limit));
-        alive.count()
+        let dead = |bucket: &Bucket<T>| T::within(Portable, &bucket.values, limit).count_ones();
+        let alive = self.0.iter().map(|bucket| EIGHT - dead(bucket) as usize);
+        alive.sum()
     }
 
-    /// Find columns: their slots and, zero where there is none, their values.
+    /// Find keys, each with its place in a vector: fill in slots and, zero where there is none,
+    /// values.
     #[inline(always)]
     pub(super) fn gather<M: Machine>(
         &self,
         machine: M,
-        columns: &[u32],
+        keys: &[(u32, u32)],
         values: &mut [T],
         slots: &mut [u32],
     ) {
-        let buckets = &self.0[..];
-        for ((&column, value), slot) in columns.iter().zip(values).zip(slots) {
-            let (one, other) = homes(column, buckets.len());
-            let (first, second) = (&buckets[one], &buckets[other]);
-            let low = machine.equal(&first.keys, column);
-            let high = machine.equal(&second.keys, column);
-            // Chosen, not branched to: whether a column is there cannot be predicted.
-            let lane = lowest(low | high) % EIGHT;
-            let bucket = if low == 0 { other } else { one };
-            let found = if low == 0 {
-                second.values[lane]
-            } else {
-                first.values[lane]
-            };
-            let absent = low | high == 0;
-            *value = if absent { T::default() } else { found };
-            *slot = if absent { NONE } else { slot_of(bucket, lane) };
+        for &(key, place) in keys {
+            let (slot, value) = self.find(machine, key);
+            slots[place as usize] = slot;
+            values[place as usize] = value;
         }
     }
 
     #[inline(always)]
-    fn find<M: Machine>(&self, machine: M, column: u32) -> u32 {
-        let (mut value, mut slot) = ([T::default()], [NONE]);
-        self.gather(machine, &[column], &mut value, &mut slot);
-        slot[0]
+    fn find<M: Machine>(&self, machine: M, key: u32) -> (u32, T) {
+        let first = home(key, self.0.len());
+        let [low, high] = [&self.0[first], &self.0[first + 1]];
+        let mask = machine.equal(&low.keys, key) | machine.equal(&high.keys, key) << EIGHT;
+        if mask == 0 {
+            return (NONE, T::default());
+        }
+        let lane = lowest(mask);
+        let bucket = if lane < EIGHT { low } else { high };
+        (slot_of(first, lane), bucket.values[lane % EIGHT])
     }
 
-    /// Set columns found by `gather`, from number `from` on; return the number of the first for
-    /// which there was no room, or how many there are.
+    /// Set what `gather` found, from number `from` on; return the number of the first for which
+    /// there was no room, or how many there are.
     #[inline(always)]
     pub(super) fn scatter<M: Machine>(
         &mut self,
         machine: M,
-        columns: &[u32],
+        keys: &[(u32, u32)],
         values: &[T],
         slots: &[u32],
         from: usize,
         limit: T,
     ) -> usize {
-        let all = columns.iter().zip(values).zip(slots).enumerate().skip(from);
-        for (number, ((&column, &value), &slot)) in all {
-            if slot != NONE {
-                // The slot may have been given to a column before this one, or been moved.
-                if self.set(slot, column, value) {
-                    continue;
-                }
-                let slot = self.find(machine, column);
-                if self.set(slot, column, value) {
-                    continue;
-                }
+        for (number, &(key, place)) in keys.iter().enumerate().skip(from) {
+            let (value, slot) = (values[place as usize], slots[place as usize]);
+            // The slot may have been given to a key before this one, or been moved.
+            if slot != NONE
+                && (self.set(slot, key, value) || self.set(self.find(machine, key).0, key, value))
+            {
+                continue;
             }
-            if !value.is_within(limit) && !self.place(machine, column, value, limit) {
+            if !value.is_within(limit) && !self.place(machine, key, value, limit) {
                 return number;
             }
         }
-        columns.len()
+        keys.len()
     }
 
-    /// Set the value of a slot, if it is this column's.
+    /// Set the value of a slot, if it is this key's.
     #[inline(always)]
-    fn set(&mut self, slot: u32, column: u32, value: T) -> bool {
+    fn set(&mut self, slot: u32, key: u32, value: T) -> bool {
         let (bucket, lane) = (slot as usize / EIGHT, slot as usize % EIGHT);
         match self.0.get_mut(bucket) {
-            Some(bucket) if bucket.keys[lane] == column => {
+            Some(bucket) if bucket.keys[lane] == key => {
                 bucket.values[lane] = value;
                 true
             }
@@ -176,54 +193,120 @@ impl<T: Stored> Buckets<T> {
         }
     }
 
-    /// Give a column that is not there a slot, if there is one.
+    /// Give a key that is not there a slot, if there is one.
     #[inline(always)]
-    pub(super) fn place<M: Machine>(
-        &mut self,
-        machine: M,
-        column: u32,
-        value: T,
-        limit: T,
-    ) -> bool {
+    pub(super) fn place<M: Machine>(&mut self, machine: M, key: u32, value: T, limit: T) -> bool {
         if self.0.is_empty() {
             return false;
         }
-        let (one, other) = homes(column, self.0.len());
-        let low = T::within(machine, &self.0[one].values, limit);
-        let high = T::within(machine, &self.0[other].values, limit);
+        let first = home(key, self.0.len());
+        let low = T::within(machine, &self.0[first].values, limit);
+        let high = T::within(machine, &self.0[first + 1].values, limit);
         // The emptier one, which keeps both from overflowing for long.
-        let more = high.count_ones() > low.count_ones();
-        let (bucket, free) = if more { (other, high) } else { (one, low) };
+        let second = high.count_ones() > low.count_ones();
+        let (bucket, free) = if second {
+            (first + 1, high)
+        } else {
+            (first, low)
+        };
         if free == 0 {
-            return self.displace(one, other, column, value, limit);
+            return self.place_by_moving(first, key, value, limit);
         }
-        let (bucket, lane) = (&mut self.0[bucket], lowest(free) % EIGHT);
-        bucket.keys[lane] = column;
-        bucket.values[lane] = value;
+        self.put(bucket, lowest(free) % EIGHT, (key, value));
         true
     }
 
-    /// Give a column the slot of an entry that finds room in its other bucket.
+    /// Place the living of another table; is there room?
+    #[inline(always)]
+    pub(super) fn take_over<M: Machine>(&mut self, machine: M, other: &Self, limit: T) -> bool {
+        for bucket in &other.0 {
+            for (&key, &value) in bucket.keys.iter().zip(&bucket.values) {
+                if !value.is_within(limit) && !self.place(machine, key, value, T::default()) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn put(&mut self, bucket: usize, lane: usize, entry: (u32, T)) {
+        let bucket = &mut self.0[bucket];
+        (bucket.keys[lane], bucket.values[lane]) = entry;
+    }
+
+    fn get(&self, bucket: usize, lane: usize) -> (u32, T) {
+        (self.0[bucket].keys[lane], self.0[bucket].values[lane])
+    }
+
     #[cold]
     #[inline(never)]
-    fn displace(&mut self, one: usize, other: usize, column: u32, value: T, limit: T) -> bool {
-        for bucket in [one, other] {
-            for lane in 0..EIGHT {
-                let moved = self.0[bucket].keys[lane];
-                let (a, b) = homes(moved, self.0.len());
-                let to = if a == bucket { b } else { a };
-                let free = T::within(Portable, &self.0[to].values, limit);
-                if free == 0 {
-                    continue;
+    fn place_by_moving(&mut self, first: usize, key: u32, value: T, limit: T) -> bool {
+        for bucket in [first, first + 1] {
+            for up in [true, false] {
+                if let Some(lane) = self.make_room(bucket, up, limit) {
+                    self.put(bucket, lane, (key, value));
+                    return true;
                 }
-                let from = &mut self.0[bucket];
-                let old = from.values[lane];
-                (from.keys[lane], from.values[lane]) = (column, value);
-                let (to, lane) = (&mut self.0[to], lowest(free) % EIGHT);
-                (to.keys[lane], to.values[lane]) = (moved, old);
-                return true;
             }
         }
         false
+    }
+
+    /// Move entries up, or down, by one bucket each until one finds a free slot; return the slot
+    /// that this leaves free in `bucket`.
+    fn make_room(&mut self, bucket: usize, up: bool, limit: T) -> Option<usize> {
+        let neighbour = |at: usize| if up { Some(at + 1) } else { at.checked_sub(1) };
+        let (mut at, mut path) = (bucket, [(0, 0); REACH]);
+        for depth in 0..REACH {
+            let to = neighbour(at).filter(|&to| to < self.0.len())?;
+            // An entry's first bucket is the lower one.
+            let low = at.min(to);
+            let movable = |key: &u32| home(*key, self.0.len()) == low;
+            let lane = self.0[at].keys.iter().position(movable)?;
+            path[depth] = (at, lane);
+            let free = T::within(Portable, &self.0[to].values, limit);
+            if free != 0 {
+                let mut hole = (to, lowest(free) % EIGHT);
+                for &(at, lane) in path[..=depth].iter().rev() {
+                    let moved = self.get(at, lane);
+                    self.put(hole.0, hole.1, moved);
+                    hole = (at, lane);
+                }
+                return Some(hole.1);
+            }
+            at = to;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_column() {
+        for number in [0, 1, 2, 9_999, 2_147_483_646, u32::MAX] {
+            assert_eq!(column(key(number)), number);
+        }
+    }
+
+    #[test]
+    fn a_table_takes_most_of_its_room_and_loses_nothing() {
+        let mut table = Buckets::<f32>::new(Buckets::<f32>::wanted(1000)).unwrap();
+        let mut count = 0;
+        while table.place(Portable, key(count * 7), 1.0, 0.0) {
+            count += 1;
+        }
+        let room = table.len() * EIGHT;
+        assert!(count as usize > room * 8 / 10, "{count} of {room}");
+        let mut columns: Vec<_> = table.entries().filter(|entry| entry.1 == 1.0).collect();
+        columns.sort_by_key(|entry| entry.0);
+        let wanted: Vec<_> = (0..count).map(|number| (number * 7, 1.0)).collect();
+        assert_eq!(columns, wanted);
+        for number in 0..count {
+            assert_ne!(table.find(Portable, key(number * 7)).0, NONE);
+        }
     }
 }

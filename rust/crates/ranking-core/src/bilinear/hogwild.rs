@@ -105,12 +105,14 @@ pub(super) fn steps<T: Stored>(
             }
             for &rate in &plan.rates[start..stop] {
                 clock.step += 1.0;
+                let parts = pieces.pieces.iter_mut();
+                let parts =
+                    parts.map(|piece| piece.get_mut().unwrap_or_else(PoisonError::into_inner));
                 if clock.tick(rate, &plan.penalty) {
-                    for piece in &mut pieces.pieces {
-                        let piece = piece.get_mut().unwrap_or_else(PoisonError::into_inner);
-                        piece.restart(clock);
-                    }
+                    parts.for_each(|part| part.restart(clock));
                     clock.restart();
+                } else if clock.ends_window(&plan.penalty) {
+                    parts.for_each(|part| part.purge(clock));
                 }
             }
             start = stop;

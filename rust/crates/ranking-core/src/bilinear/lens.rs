@@ -23,6 +23,11 @@ impl Clock {
         (self.step / RENEW).floor()
     }
 
+    /// Does a window end here, in which entries may have died?
+    pub(super) fn ends_window(&self, penalty: &Penalty) -> bool {
+        penalty.l1 > 0.0 && self.step % RENEW == 0.0
+    }
+
     /// End a step; is a running scale that has become too small to be started anew?
     #[must_use]
     pub(super) fn tick(&mut self, rate: f64, penalty: &Penalty) -> bool {

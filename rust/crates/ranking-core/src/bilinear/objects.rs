@@ -1,6 +1,7 @@
 //! Queries and documents by their sparse features, and the tuples of them.
 
 use crate::bilinear::Failure;
+use crate::bilinear::buckets::key;
 use crate::contract::LANES;
 use crate::invalid::{Invalid, check_length};
 use crate::lanes::{Feature, Index};
@@ -10,6 +11,8 @@ use crate::lanes::{Feature, Index};
 pub struct Vector {
     at: Vec<u32>,
     values: Vec<f64>,
+    /// Key and number of every entry, by key; see [`Buckets`](super::buckets::Buckets).
+    keys: Vec<(u32, u32)>,
 }
 
 impl Vector {
@@ -20,6 +23,22 @@ impl Vector {
     /// The values, with the padding.
     pub(super) fn values(&self) -> &[f64] {
         &self.values
+    }
+
+    /// Key and number of every entry, by key, if `sort` was called.
+    pub(super) fn keys(&self) -> &[(u32, u32)] {
+        &self.keys
+    }
+
+    /// Sort the keys, for a vector that is to stand on the right of W.
+    pub(super) fn sort(&mut self) -> Result<(), Failure> {
+        self.keys.clear();
+        self.keys.try_reserve(self.at.len())?;
+        let numbered = self.at.iter().zip(0..);
+        self.keys
+            .extend(numbered.map(|(&at, number)| (key(at), number)));
+        self.keys.sort_unstable();
+        Ok(())
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (u32, f64)> {
@@ -209,6 +228,15 @@ impl<'a> Tuples<'a> {
             (document, query)
         } else {
             (query, document)
+        }
+    }
+
+    /// Make the one that stands on the right ready for it.
+    pub(super) fn sort(&self, query: &mut Vector, document: &mut Vector) -> Result<(), Failure> {
+        if self.transposed {
+            query.sort()
+        } else {
+            document.sort()
         }
     }
 }

@@ -262,6 +262,15 @@ impl<T: Stored> Part<'_, T> {
         Ok(rest_known)
     }
 
+    /// Give back the room of entries that have died. That changes no weight, so when it is done
+    /// is not part of the contract.
+    pub(super) fn purge(&mut self, clock: &Clock) {
+        for place in self.places() {
+            let lens = self.view().lens(place, clock);
+            self.rows[place - self.first].purge(lens);
+        }
+    }
+
     /// Renew all rows, because the running scale starts anew.
     pub(super) fn restart(&mut self, clock: &Clock) {
         for place in self.places() {

@@ -2,14 +2,14 @@
 
 use std::collections::TryReserveError;
 
-use crate::bilinear::buckets::{Buckets, NONE};
+use crate::bilinear::buckets::{Buckets, NONE, key};
 use crate::bilinear::filled;
 use crate::bilinear::lens::{Lens, Origin};
 use crate::bilinear::objects::Vector;
 use crate::bilinear::stored::Stored;
 use crate::contract::LANES;
 use crate::dispatch::{Job, dispatch};
-use crate::lanes::{Lanes, Machine};
+use crate::lanes::{Lanes, Machine, Portable};
 
 /// The entries of a row and the clock at which they were renewed.
 #[derive(Debug)]
@@ -43,13 +43,28 @@ impl<T: Stored> Row<T> {
             origin,
         };
         let zero = T::default();
-        let entries = entries.filter(|entry| entry.1 != zero);
         let count = entries.clone().count();
-        if count > 0 {
-            let buckets = Buckets::<T>::wanted(count);
-            row.entries = Entries::of(entries, buckets, zero, n_columns)?;
+        row.grow(count, zero, n_columns)?;
+        for (column, value) in entries.filter(|entry| entry.1 != zero) {
+            row.insert(column, value, n_columns)?;
         }
         Ok(row)
+    }
+
+    /// Set an entry that is not there.
+    fn insert(&mut self, column: u32, value: T, n_columns: usize) -> Result<(), TryReserveError> {
+        loop {
+            match &mut self.entries {
+                Entries::Dense(row) => row[column as usize] = value,
+                Entries::Hashed(buckets) => {
+                    if !buckets.place(Portable, key(column), value, T::default()) {
+                        self.grow(1, T::default(), n_columns)?;
+                        continue;
+                    }
+                }
+            }
+            return Ok(());
+        }
     }
 
     /// The sum in lanes of the row's weights times a vector; what was found is kept.
@@ -73,7 +88,7 @@ impl<T: Stored> Row<T> {
             return false;
         }
         let alive = dispatch(Renew { row: self, lens });
-        self.shrink(alive);
+        self.shrink(alive, T::default());
         true
     }
 
@@ -91,7 +106,7 @@ impl<T: Stored> Row<T> {
     }
 
     /// The entries that are stored, zeros included, in any order.
-    fn stored(&self) -> impl Iterator<Item = (u32, T)> + Clone {
+    fn stored(&self) -> impl Iterator<Item = (u32, T)> {
         let (hashed, dense) = match &self.entries {
             Entries::Hashed(buckets) => (Some(buckets), None),
             Entries::Dense(values) => (None, Some(values)),
@@ -132,7 +147,7 @@ impl<T: Stored> Row<T> {
     }
 
     #[inline(always)]
-    fn gather<M: Machine>(&self, machine: M, columns: &[u32], found: &mut Found<'_, T>) {
+    fn gather<M: Machine>(&self, machine: M, right: &Vector, found: &mut Found<'_, T>) {
         match &self.entries {
             Entries::Hashed(buckets) if buckets.len() == 0 => {
                 found.values.fill(T::default());
@@ -140,22 +155,22 @@ impl<T: Stored> Row<T> {
                 return;
             }
             Entries::Hashed(buckets) => {
-                buckets.gather(machine, columns, found.values, found.slots);
+                buckets.gather(machine, right.keys(), found.values, found.slots);
             }
             Entries::Dense(row) => {
-                for (value, &column) in found.values.iter_mut().zip(columns) {
+                for (value, &column) in found.values.iter_mut().zip(right.at()) {
                     *value = row[column as usize];
                 }
             }
         }
-        found.values[columns.len()..].fill(T::default());
+        found.values[right.at().len()..].fill(T::default());
     }
 
     #[inline(always)]
     fn scatter<M: Machine>(
         &mut self,
         machine: M,
-        columns: &[u32],
+        right: &Vector,
         values: &[T],
         slots: &[u32],
         limit: T,
@@ -164,20 +179,21 @@ impl<T: Stored> Row<T> {
         let mut from = 0;
         loop {
             match &mut self.entries {
+                // If it was just made, some have been set already.
                 Entries::Dense(row) => {
-                    for (&column, &value) in columns.iter().zip(values).skip(from) {
+                    for (&column, &value) in right.at().iter().zip(values) {
                         row[column as usize] = value;
                     }
                     return Ok(());
                 }
                 Entries::Hashed(buckets) => {
-                    from = buckets.scatter(machine, columns, values, slots, from, limit);
+                    from = buckets.scatter(machine, right.keys(), values, slots, from, limit);
                 }
             }
-            if from == columns.len() {
+            if from == right.at().len() {
                 return Ok(());
             }
-            self.grow(columns.len() - from, limit, n_columns)?;
+            self.grow(right.at().len() - from, limit, n_columns)?;
         }
     }
 
@@ -188,18 +204,63 @@ impl<T: Stored> Row<T> {
         let Entries::Hashed(buckets) = &self.entries else {
             return Ok(());
         };
+        if more == 0 {
+            return Ok(());
+        }
         let alive = buckets.alive(limit);
         let least = buckets.len() + buckets.len() / 8 + 1;
-        let buckets = Buckets::<T>::wanted(alive.max(more)).max(least);
-        self.entries = Entries::of(self.stored(), buckets, limit, n_columns)?;
+        // Many rows of text are visited once, so a new one has no room to spare.
+        let wanted = if alive == 0 {
+            Buckets::<T>::least(more)
+        } else {
+            Buckets::<T>::wanted(alive.max(more))
+        };
+        let buckets = wanted.max(least);
+        self.entries = self.rebuilt(buckets, limit, n_columns)?;
         Ok(())
     }
 
+    /// The entries that are alive in so many buckets, or more if they do not fit, or an array.
+    fn rebuilt(
+        &self,
+        mut buckets: usize,
+        limit: T,
+        n_columns: usize,
+    ) -> Result<Entries<T>, TryReserveError> {
+        while Buckets::<T>::bytes(buckets) < n_columns.saturating_mul(size_of::<T>()) {
+            let mut table = Buckets::new(buckets)?;
+            let (from, to) = (&self.entries, &mut table);
+            if dispatch(Copy { from, to, limit }) {
+                return Ok(Entries::Hashed(table));
+            }
+            buckets += buckets / 8 + 1;
+        }
+        let mut row = filled(n_columns, T::default())?;
+        for (column, value) in self.stored().filter(|entry| !entry.1.is_within(limit)) {
+            row[column as usize] = value;
+        }
+        Ok(Entries::Dense(row))
+    }
+
+    /// Give back the room of entries that have died, if that is much.
+    pub(super) fn purge(&mut self, lens: Lens) {
+        if lens.k == 0.0 {
+            self.clear();
+            return;
+        }
+        let limit = T::at_most(lens.s);
+        let alive = match &self.entries {
+            Entries::Hashed(buckets) => buckets.alive(limit),
+            Entries::Dense(row) => row.iter().filter(|v| !v.is_within(limit)).count(),
+        };
+        self.shrink(alive, limit);
+    }
+
     /// Give room back if few entries are alive. Without memory for the move, nothing happens.
-    fn shrink(&mut self, alive: usize) {
+    fn shrink(&mut self, alive: usize, limit: T) {
         let wanted = Buckets::<T>::wanted(alive);
         let (roomy, n_columns) = match &self.entries {
-            Entries::Hashed(buckets) => (buckets.len() > wanted + wanted / 2, usize::MAX),
+            Entries::Hashed(buckets) => (buckets.len() > wanted + wanted / 4, usize::MAX),
             Entries::Dense(row) => (
                 Buckets::<T>::bytes(wanted) < size_of_val(&row[..]) / 2,
                 row.len(),
@@ -207,57 +268,29 @@ impl<T: Stored> Row<T> {
         };
         if alive == 0 {
             self.clear();
-        } else if roomy
-            && let Ok(entries) = Entries::of(self.stored(), wanted, T::default(), n_columns)
-        {
+        } else if roomy && let Ok(entries) = self.rebuilt(wanted, limit, n_columns) {
             self.entries = entries;
         }
     }
 }
 
-impl<T: Stored> Entries<T> {
-    /// Hold the entries that are alive in so many buckets, or more if they do not fit.
-    fn of(
-        entries: impl Iterator<Item = (u32, T)> + Clone,
-        mut buckets: usize,
-        limit: T,
-        n_columns: usize,
-    ) -> Result<Self, TryReserveError> {
-        let alive = entries.filter(|entry| !entry.1.is_within(limit));
-        while Buckets::<T>::bytes(buckets) < n_columns.saturating_mul(size_of::<T>()) {
-            let mut table = Buckets::new(buckets)?;
-            let entries = alive.clone();
-            if dispatch(Fill {
-                table: &mut table,
-                entries,
-            }) {
-                return Ok(Self::Hashed(table));
-            }
-            buckets += buckets / 8 + 1;
-        }
-        let mut row = filled(n_columns, T::default())?;
-        for (column, value) in alive {
-            row[column as usize] = value;
-        }
-        Ok(Self::Dense(row))
-    }
+struct Copy<'a, T> {
+    from: &'a Entries<T>,
+    to: &'a mut Buckets<T>,
+    limit: T,
 }
 
-struct Fill<'a, T, I> {
-    table: &'a mut Buckets<T>,
-    entries: I,
-}
-
-impl<T: Stored, I: Iterator<Item = (u32, T)>> Job for Fill<'_, T, I> {
+impl<T: Stored> Job for Copy<'_, T> {
     type Output = bool;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> bool {
-        for (column, value) in self.entries {
-            if !self.table.place(machine, column, value, T::default()) {
-                return false;
-            }
+        match self.from {
+            Entries::Hashed(buckets) => self.to.take_over(machine, buckets, self.limit),
+            Entries::Dense(row) => (0..).zip(row).all(|(column, &value)| {
+                value.is_within(self.limit)
+                    || self.to.place(machine, key(column), value, T::default())
+            }),
         }
-        true
     }
 }
 
@@ -272,7 +305,7 @@ impl<T: Stored> Job for Read<'_, T> {
     type Output = f64;
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> f64 {
-        self.row.gather(machine, self.right.at(), &mut self.found);
+        self.row.gather(machine, self.right, &mut self.found);
         let mut sum = Lanes::splat(machine, 0.0);
         for (v, b) in lanes(self.found.values).zip(lanes(self.right.values())) {
             sum += self.lens.weights(Lanes::widen(machine, *v)) * Lanes::new(machine, *b);
@@ -346,9 +379,8 @@ impl<T: Stored> Job for Write<'_, T> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { row, mut change } = self;
-        let columns = change.right.at();
         if !change.known {
-            row.gather(machine, columns, &mut change.found);
+            row.gather(machine, change.right, &mut change.found);
         }
         let squares = if change.squares {
             change.squares()
@@ -358,7 +390,7 @@ impl<T: Stored> Job for Write<'_, T> {
         change.compute(machine);
         row.scatter(
             machine,
-            columns,
+            change.right,
             change.stored,
             change.found.slots,
             T::at_most(change.lens.s),

@@ -111,7 +111,8 @@ impl<T: Stored> Scratch<T> {
         let documents = tuples.documents;
         documents.load(chosen[1], on_document, &mut self.better)?;
         documents.load(negative, on_document, &mut self.worse)?;
-        self.apart.difference(&self.better, &self.worse)
+        self.apart.difference(&self.better, &self.worse)?;
+        tuples.sort(&mut self.query, &mut self.apart)
     }
 
     /// Search a tuple for its negative. With one trial, `query` and `apart` are then loaded and
@@ -142,6 +143,7 @@ impl<T: Stored> Scratch<T> {
         let mut of = |document: i64| {
             let vector = &mut self.worse;
             tuples.documents.load(document, on_document, vector)?;
+            tuples.sort(&mut self.query, vector)?;
             let (left, right) = tuples.sides(&self.query, vector);
             self.block.start(1, right)?;
             let score = score(reader, left, right, clock, &mut self.block, false);

@@ -173,6 +173,9 @@ pub(super) fn tick<T: Stored>(
         part.restart(clock);
         clock.restart();
     }
+    if clock.ends_window(penalty) {
+        part.purge(clock);
+    }
 }
 
 fn batches<T: Stored>(

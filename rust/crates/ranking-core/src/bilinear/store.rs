@@ -9,6 +9,9 @@ use crate::bilinear::stored::Stored;
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
 
+/// The most rows, or columns.
+const LARGEST: usize = i32::MAX as usize;
+
 /// W while it is trained; only what is not zero is kept.
 #[derive(Debug)]
 pub struct Store<T> {
@@ -37,6 +40,12 @@ impl<T: Stored> Store<T> {
         group_state: &[f64],
     ) -> Result<Self, Failure> {
         let n_rows = indptr.len().saturating_sub(1);
+        if n_rows.max(n_columns) > LARGEST {
+            return Err(Invalid::new(format!(
+                "W is {n_rows} x {n_columns}; it must be at most {LARGEST} each."
+            ))
+            .into());
+        }
         check_length("indices", indices.len(), values.len())?;
         let pointers = indptr.iter().map(|at| at.position());
         check_pointer("indptr", pointers, n_rows, values.len())?;

@@ -1,0 +1,171 @@
+"""Losses of a margin against numerical slopes, and WARP's ranks against counting them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ranking import Ranker
+from ranking.data.matching import Matching
+from ranking.data.tuples import match_lists
+from ranking.errors import PartError
+from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.kernels.contract import PairForm
+from ranking.kernels.reference_bilinear import pair_slope
+from ranking.models.bilinear import Bilinear
+from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.solvers.sgd import _rank_weights
+
+LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP()]
+MARGINS = np.concatenate((np.linspace(-6, 6, 97), [-40.0, 40.0, 0.99, 1.01])) + 1e-3
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_slopes_are_derivatives(loss):
+    h = 1e-6
+    numerical = (loss.pair_value(MARGINS + h) - loss.pair_value(MARGINS - h)) / (2 * h)
+    np.testing.assert_allclose(loss.pair_slope(MARGINS), numerical, atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_the_inlined_slope_is_the_loss_own(loss):
+    inlined = [pair_slope(loss.form, z) for z in MARGINS.tolist()]
+    np.testing.assert_allclose(inlined, loss.pair_slope(MARGINS), rtol=1e-14, atol=0)
+
+
+def test_values_by_hand():
+    z = np.array([-1.0, 0.0, 0.5, 1.0, 3.0])
+    assert Hinge().pair_value(z).tolist() == [2.0, 1.0, 0.5, 0.0, 0.0]
+    assert SquaredHinge().pair_value(z).tolist() == [4.0, 1.0, 0.25, 0.0, 0.0]
+    np.testing.assert_allclose(Logistic().pair_value(z), np.log(1 + np.exp(-z)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_far_margins_stay_finite(loss):
+    far = np.array([-1e300, -800.0, 800.0, 1e300])
+    with np.errstate(over="ignore"):  # the square of 1e300
+        values = loss.pair_value(far)
+    assert np.isfinite(loss.pair_slope(far)).all()
+    assert (values >= 0.0).all()
+    assert not np.isnan(values).any()
+
+
+@pytest.mark.parametrize(("one", "other"), [("bpr", "logistic"), ("auc", "hinge")])
+def test_two_names_of_one_loss(matching_kernel, make_matching, one, other):
+    data = make_matching(3)
+    models = [
+        Ranker(loss=name, solver="sgd:draws=60,rate=1,epoch=30", kernel=matching_kernel).fit(data)
+        for name in (one, other)
+    ]
+    assert models[0].model_.weights.data.tobytes() == models[1].model_.weights.data.tobytes()
+    assert models[0].history_ == models[1].history_
+    assert models[0].loss_.name == one
+
+
+def test_weights_of_ranks():
+    ranks = np.array([0, 1, 2, 7, 3])
+    by_hand = [sum(1 / i for i in range(1, rank + 1)) for rank in ranks]
+    np.testing.assert_allclose(WARP().rank_weight(ranks), by_hand, rtol=1e-15)
+    assert Hinge().rank_weight(ranks).tolist() == [1.0] * 5
+    assert WARP().rank_weight(np.zeros(0, np.int64)).size == 0
+
+
+@pytest.mark.parametrize("trials", [1, 0, -3, 2.5, "many", None, 10_001, float("nan")])
+def test_bad_trials_are_refused(trials):
+    with pytest.raises(PartError, match="max_trials"):
+        WARP(trials)
+    with pytest.raises(PartError, match="max_trials"):
+        WARP().set_params(max_trials=trials)
+
+
+def test_a_loss_is_spelled():
+    assert WARP(20).spec() == "warp:max_trials=20"
+    assert Hinge().spec() == "hinge"
+    assert WARP().trials == 10
+    assert Hinge().trials == 1
+
+
+def dense_scores(model, data):
+    return data.query_rows.toarray() @ model.weights.toarray() @ data.document_rows.toarray().T
+
+
+def warp_by_hand(scores, tuples, n_documents):
+    """Try the negatives one by one, as section 3 of the paper on WARP tells it."""
+    margins, weights = [], []
+    for query, positive, *negatives in tuples.tolist():
+        for trial, negative in enumerate(negatives, start=1):
+            margin = scores[query, positive] - scores[query, negative]
+            if margin < 1.0:
+                rank = (n_documents - 1) // trial
+                weights.append(sum(1 / i for i in range(1, rank + 1)))
+                break
+        else:
+            weights.append(0.0)
+        margins.append(margin)
+    return np.array(margins), np.array(weights)
+
+
+def started(data, scale):
+    model = Bilinear(dtype="float64")
+    model.start(data, 0)
+    model.weights = model.weights * scale
+    return model
+
+
+@pytest.mark.parametrize("max_trials", [2, 5, 12])
+def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
+    data = make_matching(5, n_queries=6, n_documents=11, dtype=np.float64)
+    model = started(data, 4.0)
+    tuples = matching_kernel.draw_tuples(match_lists(data), 7, 0, 300, max_trials)
+    weights = BilinearWeights(matching_kernel, model.weights)
+    got = weights.steps(
+        model.objects(data),
+        tuples,
+        np.zeros(300),  # nothing moves, so all are taken at one W
+        rank_weights=_rank_weights(WARP(max_trials), data.n_documents),
+    )
+    expected = warp_by_hand(dense_scores(model, data), tuples, data.n_documents)
+    np.testing.assert_allclose(got[0], expected[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(got[1], expected[1], rtol=1e-13)
+    assert 0 < np.count_nonzero(expected[1] == 0) < 300  # some find nothing
+
+
+def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kernel):
+    """Of 40 documents, v of 39 violate: the trial N is geometric, and r = 39 // N."""
+    n_documents, max_trials, draws = 40, 6, 1500
+    query = sp.csr_array(np.ones((1, 1)))
+    # Document 0 matches and scores 2; of the others, nine are within the margin.
+    others = np.random.default_rng(1).permutation(np.where(np.arange(39) < 9, 1.5, 0.0))
+    documents = sp.csr_array(np.concatenate(([2.0], others))[:, None])
+    relevance = sp.csr_array(([1.0], [0], [0, 1]), shape=(1, n_documents))
+    data = Matching(query, documents, relevance)
+    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, draws, max_trials)
+    weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
+    _, found = weights.steps(
+        Objects(data.query_rows, data.document_rows),
+        tuples,
+        np.zeros(draws),
+        rank_weights=_rank_weights(WARP(max_trials), n_documents),
+    )
+    share = 9 / 39
+    chance = [share * (1 - share) ** (trial - 1) for trial in range(1, max_trials + 1)]
+    harmonic = WARP().rank_weight((n_documents - 1) // np.arange(1, max_trials + 1))
+    mean = float(np.dot(chance, harmonic))
+    deviation = np.sqrt(np.dot(chance, harmonic**2) - mean**2)
+    assert abs(found.mean() - mean) < 4 * deviation / np.sqrt(draws)
+    # The exact rank is 9 violations; what is estimated when one is found is of its order.
+    exact = WARP().rank_weight(np.array([9]))[0]
+    assert 0.5 * exact < found[found > 0].mean() < 2 * exact
+
+
+def test_forms_are_inlined():
+    forms = [loss.form for loss in LOSSES]
+    assert forms == [
+        PairForm.HINGE,
+        PairForm.HINGE,
+        PairForm.SQUARED_HINGE,
+        PairForm.LOGISTIC,
+        PairForm.LOGISTIC,
+        PairForm.HINGE,
+    ]

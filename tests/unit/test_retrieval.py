@@ -1,0 +1,189 @@
+"""The best documents: against sorting everything, without holding everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ranking import Matching, Ranker
+from ranking.data.text.features import TextFeatures
+from ranking.data.texts import TextCollection
+from ranking.errors import DataError, DataWarning, PartError
+from ranking.evaluation import measure as measure_module
+from ranking.models.bilinear import Bilinear
+from ranking.retrieval import top
+
+
+def started(data, seed=0):
+    model = Bilinear(dtype="float64")
+    model.start(data, 0)
+    rng = np.random.default_rng(seed)
+    model.weights = sp.csr_array(rng.integers(-1, 2, model.weights.shape).astype(np.float64))
+    return model
+
+
+def by_sorting(scores, data, k):
+    for query in range(data.n_queries):
+        itself = None if data.itself is None else data.itself[query]
+        others = [d for d in range(data.n_documents) if d != itself]
+        others.sort(key=lambda d: (-scores[query, d], data.document_ids[d]))
+        yield others[:k]
+
+
+@pytest.mark.parametrize("same_objects", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 13, 14, 100, None])
+def test_the_best_against_a_full_sort(matching_kernel, make_matching, same_objects, k):
+    data = make_matching(4, same_objects=same_objects, dtype=np.float64)
+    model = started(data)
+    scores = model.scores(data, matching_kernel)
+    found = list(top(model, data, k, matching_kernel))
+    assert [one.query for one in found] == list(range(data.n_queries))
+    for one, expected in zip(found, by_sorting(scores, data, k), strict=True):
+        assert one.documents.tolist() == expected
+        assert np.array_equal(one.scores, scores[one.query, expected])
+        if same_objects:
+            assert one.query not in expected
+
+
+@pytest.mark.parametrize("ids", [None, ["d", "b", "é", "a", "B", "c"], [30, 4, 200, 5, 1, 7]])
+@pytest.mark.parametrize("k", [1, 2, 4, 6, None])
+def test_ties_are_broken_by_id(matching_kernel, ids, k):
+    documents = np.array([[1.0], [2.0], [1.0], [1.0], [2.0], [0.0]])
+    data = Matching(np.ones((1, 1)), documents, np.zeros((1, 6)), document_ids=ids)
+    model = Bilinear()
+    model.start(data, 0)
+    (found,) = top(model, data, k, matching_kernel)
+    (expected,) = by_sorting(model.scores(data, matching_kernel), data, k)
+    assert found.documents.tolist() == expected
+
+
+def test_all_scores_are_never_held(matching_kernel, make_matching, monkeypatch):
+    data = make_matching(4)
+    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel).fit(data)
+    expected = [one.documents.tolist() for one in ranker.rank(data, 3)]
+    held = []
+    scorer = Bilinear.scorer
+
+    def watched(self, *args):
+        inner = scorer(self, *args)
+
+        def scores(chosen):
+            found = inner(chosen)
+            held.append(found.size)
+            return found
+
+        return scores
+
+    monkeypatch.setattr(Bilinear, "scorer", watched)
+    monkeypatch.setattr(measure_module, "BLOCK", 30)  # two queries of fourteen documents
+    ranking = ranker.rank(data, 3)
+    assert not held  # nothing is done before it is asked for
+    first = next(ranking)
+    assert held == [28]
+    assert [first.documents.tolist(), *(one.documents.tolist() for one in ranking)] == expected
+    assert held == [28] * 4
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, "all"])
+def test_a_bad_k_is_refused_at_once(matching_kernel, make_matching, k):
+    data = make_matching(4)
+    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel).fit(data)
+    with pytest.raises(DataError, match=r"k is .*whole number from 1"):
+        ranker.rank(data, k)
+
+
+def test_other_data_are_refused(matching_kernel, make_matching, judged):
+    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel)
+    ranker.fit(make_matching(4))
+    for call in (ranker.rank, ranker.predict, ranker.score):
+        with pytest.raises(DataError, match="scores queries and documents"):
+            call(judged)
+        with pytest.raises(DataError, match="these are texts"):
+            call(TextCollection(["q"], ["a"], ["d"], ["a"], [[1]]))
+    with pytest.raises(DataError, match="Matching"):
+        ranker.predict(np.ones((3, 2)))
+    with pytest.raises(DataError, match="holds no texts to search"):
+        ranker.search(["a"])
+    linear = Ranker(loss="domination").fit(judged)
+    for call in (linear.rank, linear.predict):
+        with pytest.raises(DataError, match="'linear' scores rows"):
+            call(make_matching(4))
+    with pytest.raises(DataError, match="rank takes queries and documents"):
+        linear.rank(judged)
+
+
+# --- searching texts ----------------------------------------------------------------------------
+
+DOCUMENTS = {
+    "d1": "the flow over a wing",
+    "d2": "heat transfer in a flow",
+    "d3": "wing wing wing",
+    "d4": "boundary layer",
+}
+QUERIES = {"q1": "wing flow", "q2": "heat", "q3": "layer of heat"}
+RELEVANCE = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
+
+
+def texts():
+    return TextCollection(
+        list(QUERIES), list(QUERIES.values()), list(DOCUMENTS), list(DOCUMENTS.values()), RELEVANCE
+    )
+
+
+def searcher(kernel, features=None, draws=0):
+    solver = f"sgd:draws={draws},rate=1"
+    return Ranker(loss="hinge", solver=solver, kernel=kernel, features=features).fit(texts())
+
+
+@pytest.mark.parametrize("features", [None, "text:words=6", "text:hashing=16,weighting=counts"])
+def test_searching_is_the_product_of_features(matching_kernel, features):
+    ranker = searcher(matching_kernel, features, draws=30)
+    text = TextFeatures.from_spec(features or "text").fit(list(DOCUMENTS.values()))
+    w = ranker.model_.weights.toarray().astype(np.float64)
+    asked = ["flow flow heat", "wing"]
+    q, d = (text.transform(some).toarray() for some in (asked, DOCUMENTS.values()))
+    expected = q.astype(np.float64) @ w @ d.T.astype(np.float64)
+    for row, found in zip(expected, ranker.search(asked, k=3), strict=True):
+        order = sorted(range(4), key=lambda i, row=row: (-row[i], list(DOCUMENTS)[i]))[:3]
+        assert [one for one, _ in found] == [list(DOCUMENTS)[i] for i in order]
+        np.testing.assert_allclose([score for _, score in found], row[order], rtol=1e-5, atol=1e-6)
+    assert len(ranker.search(["wing"])[0]) == 4
+
+
+def test_what_was_trained_on_is_what_is_ranked(matching_kernel):
+    ranker = searcher(matching_kernel, draws=30)
+    by_rank = [[list(DOCUMENTS)[d] for d in one.documents] for one in ranker.rank(texts(), k=None)]
+    by_search = [[one for one, _ in found] for found in ranker.search(list(QUERIES.values()))]
+    assert by_rank == by_search
+    assert ranker.predict(texts()).shape == (3, 4)
+    assert 0.0 < ranker.score(texts(), metric="map") <= 1.0
+
+
+def test_odd_searches(matching_kernel):
+    ranker = searcher(matching_kernel)
+    assert ranker.search([]) == []
+    with pytest.warns(DataWarning, match="no known word"):
+        (found,) = ranker.search(["xyzzy"])
+    assert [one for one, _ in found] == sorted(DOCUMENTS)
+    assert {score for _, score in found} == {0.0}
+    with pytest.raises(DataError, match="list of texts"):
+        ranker.search("wing")
+    with pytest.raises(DataError, match="k is"):
+        ranker.search(["wing"], k=0)
+
+
+def test_features_are_for_texts_only(matching_kernel, make_matching):
+    with pytest.raises(PartError, match="describe texts, and the data are a Matching"):
+        Ranker(loss="hinge", features="text", kernel=matching_kernel).fit(make_matching(1))
+    with pytest.raises(PartError, match="does not spell 'text'"):
+        Ranker(loss="hinge", features="words", kernel=matching_kernel).fit(texts())
+
+
+def test_features_as_an_object(matching_kernel):
+    given = TextFeatures(words=None, ngrams="1-2", stop_words="english", weighting="counts")
+    ranker = searcher(matching_kernel, given)
+    assert ranker.text_ is not given
+    assert ranker.text_ == given
+    assert "boundary layer" in ranker.text_.feature_names
+    assert given.idf_ is None
