@@ -41,7 +41,7 @@ def measure(
         The values of each metric by its spelled-out name, one a query in the order of
         ``data.query_ids``; NaN marks a skipped query.
     """
-    refuse_other_data(model, data)
+    refuse_unscorable(model, data)
     if isinstance(data, Judged):
         return evaluate(metrics, data, model.scores(data, kernel, threads), kernel, threads)
     measures = ranked_measures(metrics, "queries against documents")
@@ -85,7 +85,7 @@ def grades(data: Matches, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def refuse_other_data(model: Model, data: Judged | Matching, what: str = "the data") -> None:
-    """Refuse data of the kind that a model does not take, or without any feature that it knows."""
+    """Refuse data of the kind that a model does not take."""
     kind = "judged" if isinstance(data, Judged) else "matching"
     if model.takes != kind:
         wanted = {
@@ -96,11 +96,16 @@ def refuse_other_data(model: Model, data: Judged | Matching, what: str = "the da
             f"model {model.name!r} scores {wanted[model.takes]}, and {what} are {wanted[kind]}; "
             "give it its kind of data, or take another model."
         )
+
+
+def refuse_unscorable(model: Model, data: Judged | Matching) -> None:
+    """Refuse data of another kind, or whose features are all unknown: every score would be 0."""
+    refuse_other_data(model, data)
     for side in ("query", "document"):
         known, given = (getattr(one, f"{side}_feature_ids", None) for one in (model, data))
         if known is not None and given is not None and known.size and not _share(known, given):
             raise DataError(
-                f"{what} and model {model.name!r} share no {side} feature: here they are called "
+                f"the data and model {model.name!r} share no {side} feature: here they are called "
                 f"like {given[0]!s}, there like {known[0]!s}; give data with the features that the "
                 "model was trained on."
             )
