@@ -33,6 +33,9 @@ class Objects:
         self.documents = csr_parts("documents", documents)
         self.n_queries, self.n_query_features = queries.shape
         self.n_documents, self.n_document_features = documents.shape
+        for name, parts in (("queries", self.queries), ("documents", self.documents)):
+            if not np.isfinite(parts[2]).all():
+                raise ValueError(f"the features of {name} must be finite.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +125,7 @@ class BilinearWeights:
         group_weights = np.zeros(0) if group_weights is None else group_weights
         group_state = np.zeros((group_weights.size, 4))
         if groups.size:
+            check_array("groups", groups, ("int64",), (rows,))
             square = np.zeros(group_weights.size)
             owner = np.repeat(groups, np.diff(indptr))
             _check_below("groups", groups, group_weights.size)

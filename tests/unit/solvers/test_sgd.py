@@ -138,10 +138,13 @@ def test_schedules(matching_kernel, make_matching, schedule):
 
 
 @pytest.mark.parametrize("regularizer", [L1(0.04), GroupL1(0.06, by="columns")], ids=str)
-def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer):
+@pytest.mark.parametrize("refit_rate", [0.0, 0.1])
+def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refit_rate):
     data = make_matching(1, dtype=np.float64)
     sparse = ranker(matching_kernel, regularizer=regularizer).fit(data)
-    fitted = ranker(matching_kernel, regularizer=regularizer, refit=True).fit(data)
+    fitted = ranker(
+        matching_kernel, regularizer=regularizer, refit=True, refit_rate=refit_rate
+    ).fit(data)
     tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)  # the same again
     w0 = dense(sparse.model_)
     support = w0 != 0
@@ -153,7 +156,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer):
         Hinge(),
         10,
         lambda w, due: w,
-        lambda t: rate_at("sqrt", 0.5, t),
+        lambda t: rate_at("sqrt", refit_rate or 0.5, t),
         support,
     )
     np.testing.assert_allclose(dense(fitted.model_), w, rtol=1e-9, atol=1e-12)
@@ -385,6 +388,8 @@ def test_the_last_step_may_diverge_too(matching_kernel, make_matching, regulariz
         {"rate": float("inf")},
         {"rate": float("nan")},
         {"rate": "fast"},
+        {"refit_rate": -1.0},
+        {"refit_rate": float("nan")},
         {"schedule": "cubic"},
         {"mode": "wild"},
         {"batch": 0},
