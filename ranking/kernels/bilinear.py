@@ -163,6 +163,10 @@ class BilinearWeights:
         scales = (row_state[:, 0], group_state[:, 0], clock[1:2])
         if any(np.any(scale <= 0.0) for scale in scales) or np.any(group_state[:, 1:3] < 0.0):
             raise ValueError("the scales of W must be positive, its squares not negative.")
+        if np.any(row_state[:, 1] > clock[Clock.THRESHOLD]):
+            raise ValueError(
+                "a row of W was renewed later than its clock says; the state is damaged."
+            )
         if clock[Clock.STEP] != np.floor(clock[Clock.STEP]) or clock[Clock.STEP] < 0.0:
             raise ValueError(f"the clock's step is {clock[Clock.STEP]}; it must be a count.")
         self.kernel, self.shape, self.dtype = kernel, (rows, self.n_columns), values.dtype
