@@ -6,15 +6,17 @@ if TYPE_CHECKING:
     from ranking.data.judged import Judged
     from ranking.data.matching import Matching
     from ranking.data.readers.read import read, read_any
+    from ranking.data.texts import TextCollection
     from ranking.kernels.select import get_kernel
     from ranking.ranker import Ranker
 
-__all__ = ["Judged", "Matching", "Ranker", "get_kernel", "read", "read_any"]
+__all__ = ["Judged", "Matching", "Ranker", "TextCollection", "get_kernel", "read", "read_any"]
 
 _HOMES = {
     "Judged": "ranking.data.judged",
     "Matching": "ranking.data.matching",
     "Ranker": "ranking.ranker",
+    "TextCollection": "ranking.data.texts",
     "get_kernel": "ranking.kernels.select",
     "read": "ranking.data.readers.read",
     "read_any": "ranking.data.readers.read",

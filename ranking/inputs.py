@@ -41,8 +41,8 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
             return X
         if text is None:
             raise DataError(
-                "these are texts, and the model was trained on features that were not made from "
-                "texts; give a Matching with the same features."
+                "these are texts, and the training data were not; give data with the features "
+                "that the model was trained on."
             )
         return describe_texts(X, text)
     if y is None or qid is None:

@@ -24,7 +24,7 @@ from ranking.data.matching import Matching
 from ranking.data.text.features import TextFeatures
 from ranking.data.texts import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
-from ranking.evaluation.measure import measure, refuse_other_data
+from ranking.evaluation.measure import measure, refuse_other_data, refuse_unscorable
 from ranking.inputs import Documents, Trainable, as_trainable, fit_text
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
@@ -187,6 +187,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         # Objects that the user gave stay as they are: a run changes its parts.
         model, loss, regularizer, solver = copy.deepcopy((model, loss, regularizer, solver))
         refuse_other_data(model, data)
+        if valid is not None:
+            refuse_other_data(model, valid, "the validation data")
         model.start(data, self.seed)
         if start is not None:
             model.restore(start)
@@ -281,7 +283,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             return scores
         if self.model_.takes == "matching" or isinstance(X, Matching | TextCollection):
             data = as_trainable(X, None, None, self.text_)
-            refuse_other_data(self.model_, data)
+            refuse_unscorable(self.model_, data)
             return self.model_.scores(data, self.kernel_, self.threads)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = Judged(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
@@ -315,7 +317,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         if given is not None and (not isinstance(given, numbers.Integral) or given < 1):
             raise DataError(f"k is {k!r}; it must be a whole number from 1, or None for all.")
         data = as_trainable(X, None, None, self.text_)
-        refuse_other_data(self.model_, data)
+        refuse_unscorable(self.model_, data)
         if isinstance(data, Judged):
             raise DataError(
                 "rank takes queries and documents; order judged rows by what predict returns."

@@ -9,9 +9,11 @@ import click
 import numpy as np
 
 from ranking import Ranker
+from ranking.data.text.tokenise import words
 from ranking.explain import contributions, related
 from ranking.models.bilinear import Bilinear
 from ranking_cli.options import existing
+from ranking_cli.queries import described
 from ranking_cli.tables import format_option, render
 
 
@@ -55,11 +57,25 @@ def explain(
     rows: list[dict[str, Any]] = [
         {"term": term, "likes": str(one.feature), "weight": one.weight}
         for term in terms
-        for one in related(ranker.model_, term, k or 5)
+        for one in related(ranker.model_, _feature(ranker, term), k or 5)
     ]
-    if not rows:
-        click.echo(f"all weights of {', '.join(terms)} are zero.", err=True)
-    click.echo(render(rows, form), nl=False)
+    silent = [term for term in terms if term not in {row["term"] for row in rows}]
+    if silent:
+        click.echo(f"all weights of {', '.join(silent)} are zero.", err=True)
+    if rows:
+        click.echo(render(rows, form), nl=False)
+
+
+def _feature(ranker: Ranker, term: str) -> str:
+    """Return a term as the features of texts spell it."""
+    if ranker.text_ is None or term in ranker.text_.feature_names:
+        return term
+    if ranker.text_.hashing:
+        raise click.ClickException(
+            f"this model hashes words, so it has no word {term!r}, only columns such as #0; "
+            "train one without hashing to read it."
+        )
+    return " ".join(words(term)) or term
 
 
 def _explain_pair(
@@ -67,14 +83,17 @@ def _explain_pair(
 ) -> None:
     if ranker.text_ is None:
         raise click.ClickException("this model was not trained on texts, so --pair has no words.")
-    left = ranker.text_.transform([query])
+    left = described(ranker, query)
     right = None
     if ranker.documents_ is not None:
         places = np.flatnonzero(ranker.documents_.ids.astype(np.str_) == document)
         if places.size:
             right = ranker.documents_.rows[[int(places[0])]]
     if right is None:
-        right = ranker.text_.transform([document])
+        right = described(ranker, document)
+    for row, text in ((left, query), (right, document)):
+        if not row.nnz:
+            raise click.ClickException(f"the model knows no word of {text!r}.")
     found = contributions(model, left, right)
     rows: list[dict[str, Any]] = [
         {
@@ -85,6 +104,7 @@ def _explain_pair(
         }
         for one in found[:k]
     ]
-    click.echo(render(rows, form), nl=False)
+    if rows:
+        click.echo(render(rows, form), nl=False)
     total = sum(one.contribution for one in found)
     click.echo(f"score {total:.6g}, from {len(found)} pairs of words", err=True)

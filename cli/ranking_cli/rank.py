@@ -17,6 +17,7 @@ from ranking.data.readers.read import read_trainable
 from ranking.files import write_bytes
 from ranking.inputs import Trainable, as_trainable
 from ranking_cli.options import existing, kernel_option, reader_option, threads_option
+from ranking_cli.queries import described
 
 ENDINGS = {".txt": "trec", ".run": "trec", ".jsonl": "jsonl", ".csv": "csv"}
 
@@ -74,7 +75,7 @@ def rank(
     if form is None:
         form = ENDINGS.get(output.suffix, "trec") if output else "trec"
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
-    if not any(Path(word).exists() for word in data):
+    if not any(_is_path(word) for word in data):
         lines = _searched(ranker, data, k or 10)
     else:
         given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
@@ -90,8 +91,13 @@ def rank(
         write_bytes(output, text.getvalue().encode())
 
 
+def _is_path(word: str) -> bool:
+    """Say whether there is such a file or folder; no text at all is not the current folder."""
+    return bool(word.strip()) and Path(word).exists()
+
+
 def _paths(data: tuple[str, ...]) -> list[Path]:
-    missing = [word for word in data if not Path(word).exists()]
+    missing = [word for word in data if not _is_path(word)]
     if missing:
         raise click.UsageError(
             f"{missing[0]} does not exist, and other words are paths; name paths, or one query."
@@ -106,9 +112,8 @@ def _searched(ranker: Ranker, words: tuple[str, ...], k: int) -> Iterator[Ranked
             f"there is no file {words[0]!r}, and this model holds no texts that could be searched "
             "for it; name data, or train a model on texts."
         )
-    assert ranker.text_ is not None
     for word in words:
-        if not ranker.text_.transform([word]).nnz:
+        if not described(ranker, word).nnz:
             raise click.UsageError(
                 f"the model knows no word of {word!r}; if it is a path, there is no such file."
             )

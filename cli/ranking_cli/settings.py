@@ -14,12 +14,18 @@ from ranking.errors import PartError
 from ranking.registry import get_registry, parse_spec
 
 PARTS = ("features", "model", "loss", "regularizer", "solver")
-FALLBACKS = {"features": None, "regularizer": "none"}
+FALLBACKS = {"regularizer": "none"}
 """Parts that are not \"auto\" if nobody names them."""
 
-CHOICES = ("reader", "kernel", "threads", "seed")
+CHOICES = ("reader", "kernel", "threads", "seed", "metrics")
 RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
-DEFAULTS: dict[str, Any] = {"reader": "auto", "kernel": "auto", "threads": 1, "seed": 0}
+DEFAULTS: dict[str, Any] = {
+    "reader": "auto",
+    "kernel": "auto",
+    "threads": 1,
+    "seed": 0,
+    "metrics": "map,pair-error",
+}
 
 
 class Setting(NamedTuple):
@@ -40,10 +46,14 @@ class Settings:
         """Return the value of a setting."""
         return self.values[name].value
 
+    def given(self, name: str) -> bool:
+        """Say whether the user chose a setting, by a flag or in the file."""
+        return self.values[name].whence not in ("default", "recipe")
+
     def features_for(self, texts: bool) -> str | None:
         """Return how texts are described; a recipe's word on it is for texts only."""
         value, whence = self.values["features"]
-        return value if texts or whence != "recipe" else None
+        return None if value == "auto" or (whence == "recipe" and not texts) else str(value)
 
     def rows(self) -> list[dict[str, str]]:
         """Return one row a setting, for --dry-run."""
@@ -136,4 +146,6 @@ def _searchable(search: Search | None, values: dict[str, Setting]) -> bool:
 
 def _shown(value: Any) -> str:
     """Return a setting as a user would write it."""
+    if value is None:
+        return "none"
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

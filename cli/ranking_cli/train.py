@@ -53,9 +53,8 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
 @click.option(
     "--metrics",
     metavar="LIST",
-    default="map,pair-error",
-    show_default=True,
-    help="What the learning curve of queries and documents measures on --valid.",
+    help="What the learning curve of queries and documents measures on --valid; by default "
+    "map,pair-error.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
 @click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
@@ -69,7 +68,6 @@ def train(
     resume: bool,
     dry_run: bool,
     quiet: bool,
-    metrics: str,
     **flags: Any,
 ) -> None:
     """Train a model on DATA and write it to one file.
@@ -92,7 +90,7 @@ def train(
         raise click.UsageError("say where the model goes: -o model.safetensors.")
     if not output.parent.is_dir():
         raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
-    _Training(data, output, settings, resume, quiet, split_metrics(metrics)).go()
+    _Training(data, output, settings, resume, quiet).go()
 
 
 class _Training:
@@ -105,7 +103,6 @@ class _Training:
         settings: Settings,
         resume: bool,
         quiet: bool,
-        metrics: Sequence[str],
     ) -> None:
         self.output, self.settings, self.quiet = output, settings, quiet
         how = {name: settings[name] for name in ("reader", "kernel", "threads")}
@@ -118,24 +115,29 @@ class _Training:
             threads=settings["threads"],
             seed=settings["seed"],
         )
+        if settings.given("metrics") and (valid is None or isinstance(given, Judged)):
+            raise click.UsageError(
+                "--metrics is what the learning curve of queries and documents measures on "
+                "--valid; leave it out for judged rows, or without --valid."
+            )
         self.data, self.valid = self.ranker.describe_data(given, valid=valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
         observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
         if self.valid is not None:
             # First in line, so that the others see what it measured.
-            observers.insert(0, self._watcher(metrics))
+            observers.insert(0, self._watcher())
         self.ranker.set_params(observers=observers)
         self.resumed = self._read_checkpoint() if resume else None
         self.checkpoint.outer_facts["identity"] = self._identity()
 
-    def _watcher(self, metrics: Sequence[str]) -> Observer:
+    def _watcher(self) -> Observer:
         """Return who looks at the validation data after each epoch.
 
         SGD that decays its rate has an end of its own, so it is watched, and not stopped.
         """
         if not isinstance(self.data, Judged):
-            return Curve(metrics="+".join(metrics))
+            return Curve(metrics="+".join(split_metrics(self.settings["metrics"])))
         search = self.settings.search
         return EarlyStopping(metric=search.metric if search else "ndcg@10")
 

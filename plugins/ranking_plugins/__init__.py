@@ -5,34 +5,56 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ranking_plugins.losses.domination import Domination
+    from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, Logistic, SquaredHinge
     from ranking_plugins.observers.checkpoint import Checkpoint
+    from ranking_plugins.observers.curve import Curve
     from ranking_plugins.observers.early_stopping import EarlyStopping
     from ranking_plugins.observers.progress import Progress
+    from ranking_plugins.regularizers.group_l1 import GroupL1
     from ranking_plugins.regularizers.l1 import L1
     from ranking_plugins.regularizers.l2 import L2
     from ranking_plugins.regularizers.none import NoPenalty
     from ranking_plugins.solvers.coordinate import Coordinate
+    from ranking_plugins.solvers.sgd import SGD
 
 __all__ = [
+    "AUC",
+    "BPR",
     "L1",
     "L2",
+    "SGD",
+    "WARP",
     "Checkpoint",
     "Coordinate",
+    "Curve",
     "Domination",
     "EarlyStopping",
+    "GroupL1",
+    "Hinge",
+    "Logistic",
     "NoPenalty",
     "Progress",
+    "SquaredHinge",
 ]
 
 _HOMES = {
+    "AUC": "losses.pairs",
+    "BPR": "losses.pairs",
     "Checkpoint": "observers.checkpoint",
     "Coordinate": "solvers.coordinate",
+    "Curve": "observers.curve",
     "Domination": "losses.domination",
     "EarlyStopping": "observers.early_stopping",
+    "GroupL1": "regularizers.group_l1",
+    "Hinge": "losses.pairs",
     "L1": "regularizers.l1",
     "L2": "regularizers.l2",
+    "Logistic": "losses.pairs",
     "NoPenalty": "regularizers.none",
     "Progress": "observers.progress",
+    "SGD": "solvers.sgd",
+    "SquaredHinge": "losses.pairs",
+    "WARP": "losses.pairs",
 }
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import MatchingModel, Model
+from ranking.data.checks import Ids
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.errors import DataError
@@ -40,7 +41,7 @@ def measure(
         The values of each metric by its spelled-out name, one a query in the order of
         ``data.query_ids``; NaN marks a skipped query.
     """
-    refuse_other_data(model, data)
+    refuse_unscorable(model, data)
     if isinstance(data, Judged):
         return evaluate(metrics, data, model.scores(data, kernel, threads), kernel, threads)
     measures = ranked_measures(metrics, "queries against documents")
@@ -83,7 +84,7 @@ def grades(data: Matches, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     return full
 
 
-def refuse_other_data(model: Model, data: Judged | Matching) -> None:
+def refuse_other_data(model: Model, data: Judged | Matching, what: str = "the data") -> None:
     """Refuse data of the kind that a model does not take."""
     kind = "judged" if isinstance(data, Judged) else "matching"
     if model.takes != kind:
@@ -92,5 +93,26 @@ def refuse_other_data(model: Model, data: Judged | Matching) -> None:
             "matching": "queries and documents with features or texts",
         }
         raise DataError(
-            f"model {model.name!r} scores {wanted[model.takes]}, and the data are {wanted[kind]}."
+            f"model {model.name!r} scores {wanted[model.takes]}, and {what} are {wanted[kind]}; "
+            "give it its kind of data, or take another model."
         )
+
+
+def refuse_unscorable(model: Model, data: Judged | Matching) -> None:
+    """Refuse data of another kind, or whose features are all unknown: every score would be 0."""
+    refuse_other_data(model, data)
+    for side in ("query", "document"):
+        known, given = (getattr(one, f"{side}_feature_ids", None) for one in (model, data))
+        if known is not None and given is not None and known.size and not _share(known, given):
+            raise DataError(
+                f"the data and model {model.name!r} share no {side} feature: here they are called "
+                f"like {given[0]!s}, there like {known[0]!s}; give data with the features that the "
+                "model was trained on."
+            )
+
+
+def _share(known: Ids, given: Ids) -> bool:
+    """Say whether there is an id in both; a number and a text are never the same."""
+    if np.array_equal(known, given):
+        return True
+    return known.dtype.kind == given.dtype.kind and bool(np.isin(given, known).any())

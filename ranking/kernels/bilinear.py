@@ -33,6 +33,9 @@ class Objects:
         self.documents = csr_parts("documents", documents)
         self.n_queries, self.n_query_features = queries.shape
         self.n_documents, self.n_document_features = documents.shape
+        for name, parts in (("queries", self.queries), ("documents", self.documents)):
+            if not np.isfinite(parts[2]).all():
+                raise ValueError(f"the features of {name} must be finite.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +125,7 @@ class BilinearWeights:
         group_weights = np.zeros(0) if group_weights is None else group_weights
         group_state = np.zeros((group_weights.size, 4))
         if groups.size:
+            check_array("groups", groups, ("int64",), (rows,))
             square = np.zeros(group_weights.size)
             owner = np.repeat(groups, np.diff(indptr))
             _check_below("groups", groups, group_weights.size)
@@ -159,6 +163,10 @@ class BilinearWeights:
         scales = (row_state[:, 0], group_state[:, 0], clock[1:2])
         if any(np.any(scale <= 0.0) for scale in scales) or np.any(group_state[:, 1:3] < 0.0):
             raise ValueError("the scales of W must be positive, its squares not negative.")
+        if np.any(row_state[:, 1] > clock[Clock.THRESHOLD]):
+            raise ValueError(
+                "a row of W was renewed later than its clock says; the state is damaged."
+            )
         if clock[Clock.STEP] != np.floor(clock[Clock.STEP]) or clock[Clock.STEP] < 0.0:
             raise ValueError(f"the clock's step is {clock[Clock.STEP]}; it must be a count.")
         self.kernel, self.shape, self.dtype = kernel, (rows, self.n_columns), values.dtype

@@ -114,7 +114,11 @@ when it falls below `RESUM` of its largest. There is no l2 beside it, so A = 1.
 A batch of tuples has its margins taken at the W of its start; its steps are then taken in order.
 So the margins can be shared out among threads by tuple and the steps by row (or group), and the
 result does not depend on the number of threads. `hogwild` lets threads take the steps between two
-boundaries (1024 if there is no penalty) in no order, with no two threads in one row at a time.
+boundaries (1024 if there is no penalty) in no order, with no two threads in one row at a time, and
+knows no batches.
+
+Bits are equal while W is finite: the caller looks at the margins, and gives up when one is not. A
+weight that underflows to 0 is exported as the zero that it is, even if its v would still move.
 
 Tuples are drawn by counter: step t of a seed has the key ``draw t``, and its own draws 0, 1, ...
 are those of the seed ``key``: the query, the positive, then the negatives.

@@ -208,7 +208,7 @@ def _run(
             paper,
             seconds,
             weights.data.nbytes + weights.indices.nbytes + weights.indptr.nbytes,
-            ranker.model_.density,
+            weights.nnz / (weights.shape[0] * weights.shape[1]),
             ranker.history_,
         ),
     )

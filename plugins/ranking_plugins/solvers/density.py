@@ -27,7 +27,7 @@ SAMPLE = 1000
 CLOSE = 0.02
 """A pilot whose density is within this share of the wanted one needs no other."""
 
-POWER, SMALLEST_POWER, LARGEST_POWER = 0.6, 0.3, 1.2
+POWER, SMALLEST_POWER, LARGEST_POWER = 0.45, 0.25, 1.2
 """Of the strength, to which -log of the density rises: if nobody knows, and when it is measured."""
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,10 @@ def find_strength(task: Task, pilot: Callable[[float], float]) -> list[Trial]:
 
 
 def first_guess(task: Task, density: float) -> float:
-    """Return the size that the wanted share of a sampled mean gradient exceeds."""
+    """Return the size that the wanted share of a sampled mean gradient exceeds.
+
+    The share is of what the sample touches: of a large matrix, it touches too little to count all.
+    """
     model, data = cast(Bilinear, task.model), cast(Matching, task.data)
     tuples = task.kernel.draw_tuples(match_lists(data), task.seed, 0, SAMPLE)
     zero = model.weights * 0
@@ -78,7 +81,7 @@ def first_guess(task: Task, density: float) -> float:
     if not model.grows:
         mean = mean.multiply(model.weights != 0).tocsr()
     sizes = np.abs(mean.data)
-    kept = min(int(density * model.n_weights), sizes.size - 1)
+    kept = min(int(density * sizes.size), sizes.size - 1)
     return float(np.partition(sizes, -1 - kept)[-1 - kept])
 
 

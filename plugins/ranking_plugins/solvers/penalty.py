@@ -60,6 +60,8 @@ class Penalty:
 
     def value(self, regularizer: Regularizer, model: Bilinear) -> float:
         """Return the penalty of the model's weights, in time that follows the non-zeros."""
+        if not any(self.strengths().values()):
+            return 0.0  # and W, which may be large, is not even looked at
         weights = model.weights
         if self.group is None:
             return regularizer.penalty(weights.data.astype(np.float64))

@@ -299,7 +299,8 @@ class Steps:
     def turn(self, epoch: int, loss: float) -> Turn:
         """Return what an epoch came to; the model follows."""
         self.model.follow(self.weights, self.penalty.transposed)
-        if not np.isfinite(self.model.weights.data).all():
+        last = self.done >= self.solver.draws * (2 if self.solver.refit else 1)
+        if last and not np.isfinite(self.model.weights.data).all():
             raise DivergenceError(
                 f"some weights are infinite after step {self.done}; lower the solver's rate "
                 f"({self.solver.rate:g}), or scale the features to unit length."

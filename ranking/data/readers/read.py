@@ -60,10 +60,11 @@ def read(
     paths = [Path(path)] if isinstance(path, str | os.PathLike) else [Path(one) for one in path]
     if not paths:
         raise DataError("there is no file to read; name at least one.")
-    parts = [
-        _judged(one, recognise(one, reader, kernel=kernel, threads=threads, registry=registry))
-        for one in paths
-    ]
+    remedy = "if it is LETOR, each row needs a qid after the grade"
+    if len(paths) > 1:
+        remedy = "only such rows may come in several files, so join these into one"
+    how: dict[str, Any] = {"kernel": kernel, "threads": threads, "registry": registry}
+    parts = [_judged(one, recognise(one, reader, **how), remedy) for one in paths]
     if len(parts) == 1:
         return parts[0]
     origin: dict[object, Path] = {}
@@ -187,11 +188,11 @@ def _understood(factory: Callable[..., Any], how: dict[str, Any]) -> dict[str, A
     return {name: value for name, value in how.items() if name in known}
 
 
-def _judged(path: Path, recognised: Recognised) -> Judged:
+def _judged(path: Path, recognised: Recognised, remedy: str) -> Judged:
     data = recognised.reader.read(path)
     if not isinstance(data, Judged):
         raise DataError(
             f"{path} was read as {recognised.name} and holds a {type(data).__name__}, not rows of "
-            "features judged for a query; if it is LETOR, each row needs a qid after the grade."
+            f"features judged for a query; {remedy}."
         )
     return data

@@ -35,6 +35,9 @@ cdef extern from "sparse_row.h" nogil:
         const row_t *row, const int32_t *columns, int32_t n, const int32_t *slots, double *v,
         bint wide,
     ) noexcept
+    void row_ask(
+        const row_t *row, const int32_t *columns, const uint32_t *hashes, int32_t n, bint wide
+    ) noexcept
     void row_clear(row_t *row) noexcept
     bint row_open(row_t *row, int64_t columns, int64_t n_columns, bint wide) noexcept
     void row_insert(
@@ -50,6 +53,7 @@ cdef extern from "sparse_row.h" nogil:
         double *w, double *moved,
     ) noexcept
     void row_renew(row_t *row, int64_t n_columns, double k, double s, bint wide) noexcept
+    void row_tidy(row_t *row, int64_t n_columns, double s, bint wide) noexcept
     void row_scale(row_t *row, int64_t n_columns, double k, bint wide) noexcept
     int64_t row_count(
         const row_t *row, int64_t n_columns, double k, double s, bint wide
@@ -67,6 +71,8 @@ cdef enum:
     LOGISTIC = 2
     HOGWILD_BLOCK = 1024
     REMEMBERED = 1 << 20  # slots of a tuple's entries that are kept from reading to writing
+    TIDIED = 1  # rows a step, at least, that are searched for what has died
+    TIDY_TURN = 8192  # steps in which all are
     ABREAST = 8  # queries that are scored at a time; their images' entries fill a line
 
 cdef uint64_t GAMMA = 0x9E3779B97F4A7C15
@@ -127,6 +133,7 @@ cdef struct State:
     int64_t n_groups  # 0: no group penalty
     bint wide
     bint failed  # there was no memory
+    int64_t tidied  # the row that is to be tidied next
     row_t *rows
     double *row_state  # A_r, B_r, window
     int64_t *groups
@@ -412,6 +419,8 @@ cdef inline double score_as(
         at = lens(w, row, clock)
         if remember:
             slots = scratch.remembered + <int64_t>i * n
+        if not shared and i + 1 < left.n:
+            row_ask(w.rows + left.at[i + 1], right.at, right.hashes, n, wide)
         if w.rows[row].slots or remember:
             row_read(w.rows + row, right.at, right.hashes, n, slots, scratch.v, wide)
         if w.rows[row].slots:
@@ -594,6 +603,29 @@ cdef void tick(const Job *job, double rate, Clock *clock, int turn, int crew) no
     clock.scale /= 1.0 + job.l2 * due
     if clock.scale < SMALLEST_SCALE:
         restart(job.w, clock, turn, crew)
+
+
+cdef void tidy(State *w, int64_t n_steps, const Clock *clock) noexcept nogil:
+    # Give back the room of dead entries of the next rows, in turn: else rows that are not touched
+    # again would keep theirs. No weight changes.
+    cdef int64_t row, group, _i
+    cdef Lens at
+    for _i in range(min(n_steps * (TIDIED + w.n_rows // TIDY_TURN), w.n_rows)):
+        row = w.tidied
+        w.tidied = row + 1 if row + 1 < w.n_rows else 0
+        if w.rows[row].slots == 0:
+            continue
+        if w.n_groups:
+            group = w.groups[row]
+            if (
+                w.group_state[4 * group + 3] != clock.threshold
+                and fraction(w, group, clock) == 0.0
+            ):
+                row_clear(w.rows + row)
+        else:
+            at = lens(w, row, clock)
+            if at.s > 0.0:
+                row_tidy(w.rows + row, w.n_columns, at.s, w.wide)
 
 
 # --- steps ------------------------------------------------------------------------------------
@@ -929,9 +961,9 @@ cdef class BilinearStore:
             close_scratch(&job)
 
     def update(
-        self, queries, documents, const int64_t[:, ::1] tuples,
-        const int64_t[::1] negatives, const double[::1] slopes, const double[::1] rates, double every, double l1, double l2, bint grow,
-        bint transposed, double[::1] clock, int threads,
+        self, queries, documents, const int64_t[:, ::1] tuples, const int64_t[::1] negatives,
+        const double[::1] slopes, const double[::1] rates, double every, double l1, double l2,
+        bint grow, bint transposed, double[::1] clock, int threads,
     ):
         """Take steps with given slopes, in order."""
         cdef Job job
@@ -949,6 +981,8 @@ cdef class BilinearStore:
         try:
             with self.turn, nogil:
                 share_move(&job, 0, n, &now)
+                if l1 != 0.0:
+                    tidy(&self.w, n, &now)
         finally:
             close_scratch(&job)
         put_clock(&now, clock)
@@ -993,6 +1027,8 @@ cdef class BilinearStore:
                     else:
                         stop = start + min(batch, n - start)
                         step_batch(&job, start, stop, &now)
+                    if l1 != 0.0:
+                        tidy(&self.w, stop - start, &now)
                     start = stop
         finally:
             close_scratch(&job)

@@ -192,6 +192,26 @@ LANES_INLINE void row_recall(const row_t *row, const int32_t *columns, int32_t n
         v[i] = slots[i] < 0 ? 0.0 : row_load(row_value(row, slots[i], wide), wide);
 }
 
+/* Ask for the memory of these columns. Reading a table waits for each line that it has guessed
+ * wrong about; asking waits for none, so that many lines are on their way at once. */
+LANES_INLINE void row_ask(const row_t *row, const int32_t *columns, const uint32_t *hashes,
+                          int32_t n, int wide)
+{
+    const size_t stride = ROW_BUCKET * (sizeof(int32_t) + row_size(wide));
+    if (row->slots == ROW_DENSE) {
+        for (int32_t i = 0; i < n; i++)
+            __builtin_prefetch(row->table + (size_t)columns[i] * row_size(wide));
+    } else if (row->slots > ROW_BUCKET) {
+        for (int32_t i = 0; i < n; i++) {
+            const char *at = row->table + row_bucket_of(hashes[i], row->slots) * stride;
+            __builtin_prefetch(at);
+            if (wide) __builtin_prefetch(at + stride - 1);
+        }
+    } else {
+        __builtin_prefetch(row->table);
+    }
+}
+
 /* --- building --- */
 
 LANES_INLINE void row_clear(row_t *row)
@@ -263,30 +283,41 @@ LANES_INLINE void row_insert(row_t *row, int32_t column, uint32_t hash, double v
     row->used++;
 }
 
-/* How many slots there are to look at, used or not. */
-LANES_INLINE int32_t row_extent(const row_t *row)
-{
-    return row->slots < ROW_BUCKET ? row->used : row->slots;
-}
+/* Go through the columns of a list or table; `at` is where a column's value is. */
+#define ROW_EACH(row, wide, column, at)                                                            \
+    for (int32_t row_width = (row)->slots < ROW_BUCKET ? (row)->slots : ROW_BUCKET, row_first = 0; \
+         row_first < (row)->slots; row_first += ROW_BUCKET)                                        \
+        for (const int32_t *row_keys = row_key(row, row_first, wide), *row_next = row_keys;        \
+             row_next < row_keys + row_width; row_next++)                                          \
+            if ((column = *row_next) != ROW_FREE                                                   \
+                && (at = (char *)(row_keys + row_width) + (row_next - row_keys) * row_size(wide)))
 
 LANES_INLINE int64_t row_count_living(const row_t *row, int64_t n_columns, double s, int wide)
 {
     int64_t living = 0;
+    int32_t column;
+    char *at;
     if (row->slots == ROW_DENSE) {
         for (int64_t j = 0; j < n_columns; j++)
             living += !(fabs(row_load(row->table + j * row_size(wide), wide)) <= s);
         return living;
     }
-    for (int32_t slot = 0, end = row_extent(row); slot < end; slot++)
-        living += (*row_key(row, slot, wide) != ROW_FREE)
-                  & !(fabs(row_load(row_value(row, slot, wide), wide)) <= s);
+    ROW_EACH (row, wide, column, at) living += !(fabs(row_load(at, wide)) <= s);
     return living;
+}
+
+/* Whether a list or table that is built anew would be clearly smaller. */
+LANES_INLINE int row_is_loose(const row_t *row, int64_t living)
+{
+    return 5 * living < 3 * (int64_t)row->slots && (living == 0 || row->slots > ROW_BUCKET);
 }
 
 /* Build the row anew for what lives and so many columns more; 0, and no change, without memory. */
 LANES_INLINE int row_rebuild(row_t *row, int64_t n_columns, double s, int64_t incoming, int wide)
 {
     row_t built;
+    int32_t column;
+    char *at;
     int64_t living = row_count_living(row, n_columns, s, wide);
     if (living + incoming == 0) {
         row_clear(row);
@@ -300,11 +331,8 @@ LANES_INLINE int row_rebuild(row_t *row, int64_t n_columns, double s, int64_t in
                 row_insert(&built, (int32_t)j, row_hash((int32_t)j), value, wide);
         }
     } else {
-        for (int32_t slot = 0, end = row_extent(row); slot < end; slot++) {
-            int32_t column = *row_key(row, slot, wide);
-            double value;
-            if (column == ROW_FREE) continue;
-            value = row_load(row_value(row, slot, wide), wide);
+        ROW_EACH (row, wide, column, at) {
+            double value = row_load(at, wide);
             if (!(fabs(value) <= s)) row_insert(&built, column, row_hash(column), value, wide);
         }
     }
@@ -331,7 +359,7 @@ LANES_INLINE int row_write(row_t *row, int64_t n_columns, const int32_t *columns
             if (!row_rebuild(row, n_columns, s, incoming, wide)) return 0;
             if (row->slots != ROW_DENSE)
                 for (int32_t i = 0; i < n; i++)
-                    slots[i] = row_find(row, columns[i], hashes[i], wide);
+                    if (slots[i] >= 0) slots[i] = row_find(row, columns[i], hashes[i], wide);
         }
     }
     if (row->slots == ROW_DENSE) {
@@ -390,7 +418,8 @@ LANES_INLINE void row_move(double *v, const double *b, int32_t n, double k, doub
         lanes_mask_t there = (lanes_t)((lanes_mask_t)old & ~lanes_signs()) > ss;
         lanes_t after = lanes_select(there | may, before - by * lanes_load(b + i), before);
         lanes_t bare = k == 1.0 ? after : after / ks;
-        lanes_t stored = bare + (lanes_t)((lanes_mask_t)shift | ((lanes_mask_t)after & lanes_signs()));
+        lanes_mask_t sign = (lanes_mask_t)after & lanes_signs();
+        lanes_t stored = bare + (lanes_t)((lanes_mask_t)shift | sign);
         lanes_store(v + i, (lanes_t)((lanes_mask_t)stored & (after != zero)));
         lanes_store(w + i, before);
         lanes_store(moved + i, after);
@@ -401,6 +430,8 @@ LANES_INLINE void row_move(double *v, const double *b, int32_t n, double k, doub
 LANES_INLINE void row_renew(row_t *row, int64_t n_columns, double k, double s, int wide)
 {
     int64_t living = 0;
+    int32_t column;
+    char *at;
     if (row->slots == ROW_DENSE) {
         if (wide) {
             double *v = (double *)row->table;
@@ -411,34 +442,37 @@ LANES_INLINE void row_renew(row_t *row, int64_t n_columns, double k, double s, i
             for (int64_t j = 0; j < n_columns; j++) v[j] = (float)row_lens((double)v[j], k, s);
             for (int64_t j = 0; j < n_columns; j++) living += v[j] != 0.0f;
         }
-        if (living < n_columns / 8) row_rebuild(row, n_columns, 0.0, 0, wide);
+        if (living < n_columns / 4) row_rebuild(row, n_columns, 0.0, 0, wide);
         return;
     }
-    for (int32_t slot = 0, end = row_extent(row); slot < end; slot++) {
-        char *at = row_value(row, slot, wide);
-        double value;
-        if (*row_key(row, slot, wide) == ROW_FREE) continue;
-        value = row_lens(row_load(at, wide), k, s);
+    ROW_EACH (row, wide, column, at) {
+        double value = row_lens(row_load(at, wide), k, s);
         row_store(at, value, wide);
         living += value != 0.0;
     }
-    if (2 * living < row->slots) row_rebuild(row, n_columns, 0.0, 0, wide);
+    if (row_is_loose(row, living)) row_rebuild(row, n_columns, 0.0, 0, wide);
+}
+
+/* Give back the room of a list or table if much of it is dead. */
+LANES_INLINE void row_tidy(row_t *row, int64_t n_columns, double s, int wide)
+{
+    if (row->slots > 0 && row_is_loose(row, row_count_living(row, n_columns, s, wide)))
+        row_rebuild(row, n_columns, s, 0, wide);
 }
 
 /* Multiply what is stored. */
 LANES_INLINE void row_scale(row_t *row, int64_t n_columns, double k, int wide)
 {
+    int32_t column;
+    char *at;
     if (row->slots == ROW_DENSE) {
         for (int64_t j = 0; j < n_columns; j++) {
-            char *at = row->table + j * row_size(wide);
+            at = row->table + j * row_size(wide);
             row_store(at, row_load(at, wide) * k, wide);
         }
         return;
     }
-    for (int32_t slot = 0, end = row_extent(row); slot < end; slot++) {
-        char *at = row_value(row, slot, wide);
-        if (*row_key(row, slot, wide) != ROW_FREE) row_store(at, row_load(at, wide) * k, wide);
-    }
+    ROW_EACH (row, wide, column, at) row_store(at, row_load(at, wide) * k, wide);
 }
 
 /* --- what leaves a row --- */
@@ -446,14 +480,14 @@ LANES_INLINE void row_scale(row_t *row, int64_t n_columns, double k, int wide)
 LANES_INLINE int64_t row_count(const row_t *row, int64_t n_columns, double k, double s, int wide)
 {
     int64_t count = 0;
+    int32_t column;
+    char *at;
     if (row->slots == ROW_DENSE) {
         for (int64_t j = 0; j < n_columns; j++)
             count += row_lens(row_load(row->table + j * row_size(wide), wide), k, s) != 0.0;
         return count;
     }
-    for (int32_t slot = 0, end = row_extent(row); slot < end; slot++)
-        count += (*row_key(row, slot, wide) != ROW_FREE)
-                 && row_lens(row_load(row_value(row, slot, wide), wide), k, s) != 0.0;
+    ROW_EACH (row, wide, column, at) count += row_lens(row_load(at, wide), k, s) != 0.0;
     return count;
 }
 
@@ -469,6 +503,8 @@ LANES_INLINE int64_t row_export(const row_t *row, int64_t n_columns, double k, d
                                 int current, int32_t *columns, char *values, int wide)
 {
     int64_t count = 0;
+    int32_t column;
+    char *at;
     if (row->slots == ROW_DENSE) {
         for (int64_t j = 0; j < n_columns; j++) {
             double v = row_load(row->table + j * row_size(wide), wide);
@@ -480,12 +516,8 @@ LANES_INLINE int64_t row_export(const row_t *row, int64_t n_columns, double k, d
         }
         return count;
     }
-    for (int32_t slot = 0, end = row_extent(row); slot < end; slot++) {
-        int32_t column = *row_key(row, slot, wide);
-        if (column == ROW_FREE) continue;
-        if (row_lens(row_load(row_value(row, slot, wide), wide), k, s) == 0.0) continue;
-        columns[count++] = column;
-    }
+    ROW_EACH (row, wide, column, at)
+        if (row_lens(row_load(at, wide), k, s) != 0.0) columns[count++] = column;
     qsort(columns, (size_t)count, sizeof(int32_t), row_compare);
     for (int64_t i = 0; i < count; i++) {
         int32_t slot = row_find(row, columns[i], row_hash(columns[i]), wide);

@@ -1,0 +1,424 @@
+"""The command line with texts: train, eval, rank, explain, report, reproduce."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from ranking import Ranker
+from ranking.data.readers.read import read_any
+from ranking.files import read_tensors
+from ranking.registry import get_registry
+from ranking_cli.main import cli
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conftest import make_judged, write_letor
+
+TOPICS = {
+    "hockey": ["puck", "goal", "goalie", "ice", "team", "playoffs", "skate", "league", "coach"],
+    "space": [
+        "orbit",
+        "launch",
+        "nasa",
+        "moon",
+        "shuttle",
+        "rocket",
+        "satellite",
+        "mission",
+        "crew",
+    ],
+    "autos": ["engine", "car", "brake", "wheel", "dealer", "mileage", "clutch", "tire", "motor"],
+}
+COMMON = ["people", "think", "time", "good", "know", "year", "make", "work", "first", "last"]
+SGD = "sgd:draws=300,epoch=100,rate=5"
+CURVE = {
+    "map": "map(ties=docid,empty=zero,scores=float32)",
+    "pair-error": "pair-error(empty=skip,scores=float32)",
+}
+
+
+def write_texts(path: Path, seed: int, n_texts: int) -> Path:
+    """Write texts of three classes, whose words overlap little from one class to another."""
+    rng = np.random.default_rng(seed)
+    lines = ["class\ttext", "discrete\tstring", "class\t"]
+    for number in range(n_texts):
+        topic = list(TOPICS)[number % len(TOPICS)]
+        words = [*rng.choice(TOPICS[topic], 4), *rng.choice(COMMON, 3)]
+        lines.append(f"{topic}\t{' '.join(rng.permutation(words))}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def call(*words: object, code: int = 0) -> Result:
+    """Call the command and expect an exit code."""
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    if result.exit_code != code:
+        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
+    return result
+
+
+def lines(*words: object) -> list[dict]:
+    """Call the command with --format jsonl, and return its rows."""
+    return [json.loads(line) for line in call(*words, "--format", "jsonl").stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts, judged lists, and a model of each."""
+    made = tmp_path_factory.mktemp("texts")
+    for seed, name in enumerate(("train", "valid")):
+        write_texts(made / f"{name}.tab", seed, 45)
+        write_letor(made / f"{name}.txt", make_judged(seed))
+    (made / "pixels.svm").write_text("1 1:0.5 2:0.2\n2 1:0.1 3:1\n1 2:1 3:0.5\n2 1:1 2:1\n")
+    words = ["train", made / "train.tab", "--valid", made / "valid.tab", "--solver"]
+    words += [f"{SGD},refit=true", "--recipe", "sparse-sgd-refit", "-o", made / "words.safetensors"]
+    (made / "told.txt").write_text(call(*words).stderr)
+    call("train", made / "train.txt", "--recipe", "domination", "-o", made / "linear.safetensors")
+    return made
+
+
+@pytest.fixture
+def model(folder: Path) -> Path:
+    """A model of texts."""
+    return folder / "words.safetensors"
+
+
+def test_training_tells_what_it_did(folder, model):
+    told = (folder / "told.txt").read_text()
+    assert "pilot training: strength" in told
+    assert "bilinear:initial=auto,dtype=float32 x hinge x l1:strength=" in told
+    assert "45 queries, 45 documents" in told
+    assert "6 epochs" in told
+    assert str(model) in told
+    assert not list(folder.glob("*.checkpoint"))
+    ranker = Ranker.load(model)
+    assert ranker.text_.stop_words == "english"  # from the recipe
+    assert 1 <= len(ranker.description_["density search"]) <= 2
+    assert abs(ranker.model_.density - 0.09) < 0.04
+
+
+def test_a_dry_run_shows_the_features(folder, tmp_path):
+    words = ["train", folder / "train.tab", "--recipe", "sparse-sgd", "--dry-run"]
+    shown = {line.split()[0]: line for line in call(*words).stdout.splitlines()}
+    assert "text:words=10000,stop_words=english,sublinear=true" in shown["features"]
+    assert shown["features"].endswith("recipe")
+    assert shown["regularizer"].split()[1:] == ["l1:density=0.09", "recipe"]
+    assert shown["metrics"].split()[1:] == ["map,pair-error", "default"]
+    config = tmp_path / "settings.toml"
+    config.write_text('features = "text:words=7"\nmetrics = "mrr"\n')
+    shown = {
+        line.split()[0]: line.split()[1]
+        for line in call(*words, "--config", config).stdout.splitlines()
+    }
+    assert (shown["features"], shown["metrics"]) == ("text:words=7", "mrr")
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_features_reach_the_model(folder, tmp_path):
+    path = tmp_path / "few.safetensors"
+    words = ["train", folder / "train.tab", "--loss", "logistic", "--solver", SGD, "-o", path]
+    call(*words, "--features", "text:words=20")
+    ranker = Ranker.load(path)
+    assert ranker.text_.n_features == 20
+    assert ranker.model_.weights.shape == (20, 20)
+
+
+def test_eval_agrees_with_python(folder, model):
+    ranker = Ranker.load(model)
+    test = read_any(folder / "valid.tab")
+    *queries, total = lines("eval", model, folder / "valid.tab", "--metrics", "map,pair-error")
+    assert [row["query"] for row in queries] == [str(one) for one in test.query_ids]
+    assert total["metrics"]["map"] == ranker.score(test, metric="map")
+    assert total["metrics"]["pair-error"] == ranker.score(test, metric="pair-error")
+    assert total["metrics"]["map"] > 0.8
+
+
+def test_the_learning_curve_is_kept_and_drawn(folder, model, tmp_path):
+    rows = lines("report", model)
+    assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [row["draws"] for row in rows] == [100, 200, 300, 400, 500, 600]
+    assert {"model", "objective", "loss", "density", *CURVE.values()} <= set(rows[0])
+    # The last point of the curve is what eval measures, and refitting leaves the support alone.
+    total = lines("eval", model, folder / "valid.tab", "--metrics", "map,pair-error")[-1]
+    for name, spelled in CURVE.items():
+        assert rows[-1][spelled] == total["metrics"][name]
+    assert len({row["density"] for row in rows[2:]}) == 1
+    linear = folder / "linear.safetensors"
+    page = tmp_path / "report.html"
+    assert "wrote" in call("report", model, linear, "-o", page).stderr
+    html = page.read_text()
+    assert html.count("<svg") == 5  # objective, loss, density and two metrics
+    for text in (*CURVE.values(), "bilinear:initial=auto", str(linear), "600"):
+        assert text in html
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_the_curve_measures_what_is_asked(folder, tmp_path):
+    path = tmp_path / "m.safetensors"
+    words = ["train", folder / "train.tab", "--valid", folder / "valid.tab", "--loss", "hinge"]
+    call(*words, "--solver", SGD, "--metrics", "mrr,p@5", "-o", path)
+    assert {
+        "mrr(ties=docid,empty=zero,scores=float32)",
+        "p@5(ties=docid,empty=zero,scores=float32)",
+    } <= set(Ranker.load(path).history_[0])
+
+
+def test_rank_searches_the_texts_for_words(model):
+    rows = lines("rank", model, "Goalie, on the ICE!")
+    assert len(rows) == 10  # unless -k says otherwise
+    assert [row["rank"] for row in rows] == list(range(1, 11))
+    assert {row["query"] for row in rows} == {"Goalie,-on-the-ICE!"}
+    (found,) = Ranker.load(model).search(["goalie ice"], k=10)
+    assert [(row["document"], row["score"]) for row in rows] == [(str(i), s) for i, s in found]
+    # Rows 0, 3, 6, ... of the file are about hockey.
+    assert sum(int(row["document"]) % 3 == 0 for row in rows) >= 7
+    trec = call("rank", model, "goalie ice", "nasa", "-k", 2, "--tag", "t").stdout.splitlines()
+    assert [line.split()[0] for line in trec] == ["goalie-ice", "goalie-ice", "nasa", "nasa"]
+    assert all(len(line.split()) == 6 for line in trec)
+
+
+def test_rank_of_data_leaves_the_query_itself_out(folder, model):
+    rows = lines("rank", model, folder / "valid.tab", "-k", 3)
+    assert len(rows) == 45 * 3
+    assert not any(row["query"] == row["document"] for row in rows)
+
+
+def test_words_that_the_model_does_not_know(model):
+    result = call("rank", model, "goalie xylophone", "-k", 1)
+    assert "does not know 1 word of 'goalie xylophone'" in result.stderr
+    assert result.stdout.startswith("goalie-xylophone Q0 ")
+    assert (
+        "no query feature 'goali'; there are goal, goalie"
+        in call("explain", model, "goali", code=1).stderr
+    )
+    assert (
+        "knows no word of 'zzz'" in call("explain", model, "--pair", "puck", "zzz", code=1).stderr
+    )
+
+
+def test_explain_shows_the_largest_weights(model):
+    ranker = Ranker.load(model)
+    words = ranker.model_.query_feature_ids.tolist()
+    row = ranker.model_.weights[[words.index("goalie")]].toarray()[0]
+    shown = lines("explain", model, "GOALIE", "-k", 3)
+    sizes = [abs(one["weight"]) for one in shown]
+    assert sizes == sorted(np.abs(row).tolist(), reverse=True)[:3]
+    assert all(row[words.index(one["likes"])] == one["weight"] for one in shown)
+    assert {one["term"] for one in shown} == {"GOALIE"}
+    assert len(lines("explain", model, "goalie", "nasa")) <= 10
+
+
+def test_explain_pair_adds_up_to_the_score(model):
+    (found,) = Ranker.load(model).search(["goalie ice team"], k=1)
+    document, score = found[0]
+    result = call(
+        "explain", model, "--pair", "goalie ice team", document, "-k", 1000, "--format", "jsonl"
+    )
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sum(row["contribution"] for row in rows) == pytest.approx(score, rel=1e-12)
+    assert f"score {score:.6g}, from {len(rows)} pairs of words" in result.stderr
+    texts = call("explain", model, "--pair", "goalie ice", "puck and skate").stdout
+    assert texts.split()[:4] == ["query", "document", "weight", "contribution"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (
+            ["train", "train.txt", "--recipe", "sparse-sgd", "-o", "x"],
+            1,
+            "'bilinear' scores queries",
+        ),
+        (["train", "train.tab", "--recipe", "domination", "-o", "x"], 1, "'linear' scores rows"),
+        (
+            ["train", "train.txt", "--recipe", "domination", "--features", "text", "-o", "x"],
+            2,
+            "features=text describe texts, and the data are a Judged",
+        ),
+        (
+            ["train", "train.tab", "--loss", "hinge", "--valid", "valid.txt", "-o", "x"],
+            1,
+            "and the validation data are rows",
+        ),
+        (
+            ["train", "train.txt", "--recipe", "domination", "--valid", "valid.tab", "-o", "x"],
+            1,
+            "these are texts, and the training data were not",
+        ),
+        (
+            ["train", "train.tab", "valid.tab", "--loss", "hinge", "-o", "x"],
+            1,
+            "join these into one",
+        ),
+        (
+            ["train", "train.tab", "--loss", "hinge", "--features", "text:wrds=3", "-o", "x"],
+            2,
+            "words, min_count",
+        ),
+        (
+            ["train", "train.tab", "--loss", "hinge", "--metrics", "map", "-o", "x"],
+            2,
+            "or without --valid",
+        ),
+        (
+            ["train", "train.tab", "--loss", "hinge", "--solver", "sgd:draws=many", "-o", "x"],
+            2,
+            "draws='many'",
+        ),
+        (
+            ["train", "train.tab", "--loss", "hinge", "--regularizer", "l1:density=2", "-o", "x"],
+            2,
+            "[0, 1)",
+        ),
+        (["eval", "words.safetensors", "valid.txt"], 1, "'bilinear' scores queries"),
+        (["eval", "linear.safetensors", "valid.tab"], 1, "these are texts"),
+        (["eval", "words.safetensors", "pixels.svm"], 1, "share no query feature"),
+        (["rank", "words.safetensors", "valid.txt"], 1, "'bilinear' scores queries"),
+        (["rank", "linear.safetensors", "some query"], 2, "holds no texts"),
+        (["rank", "words.safetensors", "xyzzy"], 2, "knows no word of 'xyzzy'"),
+        (["rank", "words.safetensors", ""], 2, "knows no word of ''"),
+        (["rank", "words.safetensors", "valid.tab", "puck"], 2, "puck does not exist"),
+        (["explain", "words.safetensors"], 2, "--pair"),
+        (["explain", "words.safetensors", "puck", "--pair", "a", "b"], 2, "--pair"),
+        (["explain", "linear.safetensors", "puck"], 1, "is a linear model"),
+        (["reproduce", "nothing"], 2, "sparse-preference"),
+        (["reproduce", "sparse-preference", "--data", "."], 1, "does not exist; give the folder"),
+        (["reproduce", "sparse-preference"], 2, "--data FOLDER"),
+    ],
+)
+def test_misuse_and_failure(folder, monkeypatch, words, code, message):
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("RANKING_DATA", raising=False)
+    result = call(*words, code=code)
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+    assert not Path("x").exists()
+
+
+def test_hashed_words_cannot_be_read(folder, tmp_path):
+    path = tmp_path / "hashed.safetensors"
+    words = ["train", folder / "train.tab", "--loss", "hinge", "--solver", SGD, "-o", path]
+    call(*words, "--features", "text:hashing=64")
+    assert "hashes words" in call("explain", path, "puck", code=1).stderr
+    assert lines("rank", path, "puck", "-k", 1)
+    assert lines("explain", path, "--pair", "puck", "goal")[0]["query"].startswith("#")
+
+
+def kernels() -> list[str]:
+    return list(get_registry().names("kernel"))
+
+
+@pytest.mark.parametrize("name", kernels())
+@pytest.mark.parametrize("batch", ["auto", 16])
+def test_the_same_tensors_whatever_the_kernel_and_threads(
+    folder, tmp_path, load_kernel, name, batch
+):
+    if not hasattr(load_kernel(name).loops, "bilinear"):
+        pytest.skip(f"kernel {name!r} has no bilinear loops")
+    words = ["train", folder / "train.tab", "--loss", "warp", "--regularizer", "l1:strength=0.003"]
+    words += ["--solver", f"sgd:draws=200,rate=5,refit=true,batch={batch}", "--quiet"]
+    call(*words, "--kernel", "reference", "-o", tmp_path / "reference")
+    wanted = tensors(tmp_path / "reference")
+    for threads in (1,) if name == "reference" else (1, 2, 3):
+        path = tmp_path / f"{threads}"
+        call(*words, "--kernel", name, "--threads", threads, "-o", path)
+        assert tensors(path) == wanted
+
+
+def tensors(path: Path) -> dict[str, bytes]:
+    return {name: tensor.tobytes() for name, tensor in read_tensors(path)[0].items()}
+
+
+@pytest.mark.parametrize(
+    ("blow", "refitting"), [(signal.SIGINT, False), (signal.SIGKILL, True)], ids=["first", "refit"]
+)
+def test_a_killed_training_is_resumed(folder, tmp_path, blow, refitting):
+    # The reference is slow enough to be struck, and a compiled kernel may go on in its place.
+    path = tmp_path / "model.safetensors"
+    checkpoint = tmp_path / "model.safetensors.checkpoint"
+    command = [Path(sys.executable).with_name("ranking"), "train", folder / "train.tab"]
+    command += ["--loss", "hinge", "--regularizer", "l1:strength=0.005", "--quiet"]
+    command += ["--solver", "sgd:draws=2500,epoch=100,rate=5,refit=true", "-o"]
+
+    def struck() -> bool:
+        if not checkpoint.exists():
+            return False
+        state = read_tensors(checkpoint)[0]
+        return bool(state["solver/refitting"][0]) == refitting and bool(state["solver/done"][0])
+
+    code, told = strike([*command, path, "--kernel", "reference"], blow, struck)
+    assert checkpoint.exists(), told
+    before = read_tensors(checkpoint)[0]["history/epoch"].size
+    assert 0 < before < 50
+    if blow == signal.SIGINT:
+        assert code == 1
+        assert "--resume" in told
+        assert Ranker.load(path).stopped_ == "interrupted"
+
+    other = subprocess.run(
+        [*command, path, "--seed", "9", "--resume"], capture_output=True, text=True
+    )
+    assert other.returncode == 1
+    assert "seed" in other.stderr
+
+    subprocess.run([*command, path, "--resume", "--threads", "2"], check=True)
+    subprocess.run([*command, tmp_path / "whole"], check=True)
+    assert not checkpoint.exists()
+    assert tensors(path) == tensors(tmp_path / "whole")
+    assert Ranker.load(path).n_iter_ == 50
+
+
+def strike(words: list[object], blow: signal.Signals, when: Callable[[], bool]) -> tuple[int, str]:
+    """Start a training, strike it once something has happened, return its exit code and words."""
+    with subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not when():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(blow)
+        _, told = process.communicate(timeout=120)
+    return process.returncode, told
+
+
+def test_a_quick_reproduction(real_data, tmp_path):
+    result = call("reproduce", "sparse-preference", "--data", real_data, "--quick", "-o", tmp_path)
+    assert "sparse-sgd-refit" in result.stdout
+    facts = json.loads((tmp_path / "results.json").read_text())
+    assert facts["name"] == "sparse-preference"
+    methods = [
+        "identity",
+        "diagonal",
+        "sgd-fixed",
+        "sgd-decaying",
+        "sparse-sgd",
+        "sparse-sgd-refit",
+    ]
+    assert [row["method"] for row in facts["rows"]] == methods * 2
+    for row in facts["rows"]:
+        assert set(row) == {
+            "dataset",
+            "method",
+            "metrics",
+            "paper",
+            "seconds",
+            "model_bytes",
+            "density",
+            "history",
+        }
+        assert set(row["metrics"]) == {"map", "error"}
+        assert set(row["paper"]) == {"map", "error", "megabytes"}
+        assert 0.0 < row["density"] <= 1.0
+        draws = {"identity": 0, "sparse-sgd-refit": 4000}.get(row["method"], 2000)
+        assert row["history"][-1]["draws"] == draws
+    html = (tmp_path / "index.html").read_text()
+    assert all(method in html for method in methods)
+    assert "<svg" in html
