@@ -42,6 +42,7 @@ cdef extern from "wide.h" nogil:
         float *p, float *squares, const float *x, float c, float rate, Py_ssize_t n
     ) noexcept
     void wide_prefetch(const float *a, Py_ssize_t n) noexcept
+    void wide_prefetch_object(const objects_t *of, int64_t row) noexcept
     int64_t wide_start(const objects_t *of, int64_t row) noexcept
     int64_t wide_index(const objects_t *of, int64_t at) noexcept
     float wide_value(const objects_t *of, int64_t at) noexcept
@@ -55,13 +56,11 @@ cdef extern from "wide.h" nogil:
     int crew_turn() noexcept
     int crew_size() noexcept
     void crew_meet(meeting_t *at, int crew) noexcept
-    int crew_claim(int64_t *stamp, int64_t time) noexcept
-    void crew_finish(int64_t *stamp, int64_t time) noexcept
 
 cdef enum:
     HINGE = 0  # PairForm
     LOGISTIC = 2
-    SHARED = 4  # documents are shared if there are at most so many times what a block draws
+    KEPT = 4  # composed documents are kept if there are at most so many times what a block draws
     TILE = 6144  # numbers of documents' vectors that are scored at a time: 24 KiB
 
 
@@ -80,6 +79,11 @@ cdef struct Scratch:
     float *worse
     int64_t *touched
     int64_t n_touched
+    # Documents that it has composed in a block, if they are kept:
+    float *kept
+    float *kept_biases
+    int64_t *places  # by document: the block, and where in it the document is kept
+    int64_t n_kept
 
 
 cdef struct Document:
@@ -113,10 +117,6 @@ cdef struct Job:
     float *apart
     float *g
     int64_t *negatives
-    # Documents that a block has composed, if they are shared:
-    float *shared
-    float *shared_bias
-    int64_t *stamps
     Scratch *scratch  # one a thread
     int crew
     meeting_t meeting
@@ -160,33 +160,34 @@ cdef float bias_of(const Job *job, int64_t row) noexcept nogil:
     return total
 
 
-cdef Document composed(const Job *job, int64_t row, float *own, int64_t time) noexcept nogil:
-    # A document's vector and bias. Once a block, into what is shared; or else into `own`.
+cdef inline Document composed(
+    const Job *job, int64_t row, float *own, int64_t time, Scratch *scratch
+) noexcept nogil:
+    # A document's vector and bias. Once a block and thread, if they are kept; or else into `own`.
     cdef Document made
-    cdef int claimed = 0
-    cdef float *to = own
-    if job.shared != NULL:
-        claimed = crew_claim(job.stamps + row, time)
-        if claimed == 2:
-            made.vector = job.shared + row * job.width
-            made.bias = job.shared_bias[row]
+    cdef int64_t place
+    if scratch.places != NULL:
+        place = <uint32_t>scratch.places[row]
+        if scratch.places[row] >> 32 == time:
+            made.vector, made.bias = scratch.kept + place * job.width, scratch.kept_biases[place]
             return made
-        if claimed:
-            to = job.shared + row * job.width
-    wide_compose(&job.documents.objects, row, job.documents.rows, job.width, to)
-    made.vector, made.bias = to, bias_of(job, row)
-    if claimed:
-        job.shared_bias[row] = made.bias
-        crew_finish(job.stamps + row, time)
+        place = scratch.n_kept
+        scratch.n_kept += 1
+        scratch.places[row] = time << 32 | place
+        own = scratch.kept + place * job.width
+    wide_compose(&job.documents.objects, row, job.documents.rows, job.width, own)
+    made.vector, made.bias = own, bias_of(job, row)
+    if scratch.places != NULL:
+        scratch.kept_biases[place] = made.bias
     return made
 
 
 cdef inline Document document_of(
-    const Job *job, int64_t row, float *own, int64_t time
+    const Job *job, int64_t row, float *own, int64_t time, Scratch *scratch
 ) noexcept nogil:
     cdef Document made
     if not job.documents.objects.none:
-        return composed(job, row, own, time)
+        return composed(job, row, own, time, scratch)
     made.vector = job.documents.rows + row * job.width
     made.bias = job.biases[row] if job.biases != NULL else 0.0
     return made
@@ -204,21 +205,21 @@ cdef inline void search(
     cdef Py_ssize_t width = job.width, trials = job.columns - 2, trial = 1, last
     cdef float *kept = job.u + place * width
     cdef const float *u = kept
-    cdef Document better, worse, next_one
-    cdef float high, low, low_next, margin, g, weight = 0.0
+    cdef Document better, worse
+    cdef float high, low, margin, g, weight = 0.0
     if job.queries.objects.none:
         u = job.queries.rows + chosen[0] * width
     else:
         wide_compose(&job.queries.objects, chosen[0], job.queries.rows, width, kept)
-    better = document_of(job, chosen[1], scratch.better, time)
-    worse = document_of(job, chosen[2], scratch.worse, time)
+    better = document_of(job, chosen[1], scratch.better, time, scratch)
+    worse = document_of(job, chosen[2], scratch.worse, time, scratch)
     wide_dot_two(u, better.vector, worse.vector, width, &high, &low)
     high = with_bias(job, high, better.bias)
     margin = high - with_bias(job, low, worse.bias)
     if trials > 1:
         while not margin < 1.0 and trial < trials:
             trial += 1
-            worse = document_of(job, chosen[1 + trial], scratch.worse, time)
+            worse = document_of(job, chosen[1 + trial], scratch.worse, time, scratch)
             low = wide_dot(u, worse.vector, width)
             margin = high - with_bias(job, low, worse.bias)
     if trials == 1 or margin < 1.0:
@@ -363,6 +364,7 @@ cdef void work(Job *job, int turn, int crew) noexcept nogil:
     cdef Scratch *scratch = job.scratch + turn
     while start < job.n:
         count, time = min(job.block, job.n - start), time + 1
+        scratch.n_kept = 0
         for place in range(count * turn // crew, count * (turn + 1) // crew):
             search(job, start + place, place, time, scratch)
         crew_meet(&job.meeting, crew)
@@ -391,6 +393,8 @@ cdef bint open_job(Job *job) noexcept nogil:
     cdef bint failed = False, projects = job.l2 > 0.0 or job.max_norm > 0.0
     cdef Py_ssize_t vectors = job.block * job.width
     cdef int64_t rows = job.queries.n_rows + job.documents.n_rows
+    cdef int64_t draws = job.block * (job.columns - 1), kept = min(draws, job.n_documents)
+    cdef bint keeps = not job.documents.objects.none and job.n_documents // KEPT <= draws
     cdef int t
     job.u = <float *>room(vectors, sizeof(float), &failed)
     job.apart = <float *>room(vectors, sizeof(float), &failed)
@@ -400,13 +404,6 @@ cdef bint open_job(Job *job) noexcept nogil:
         job.queries.seen = <int64_t *>calloc(job.queries.n_rows + 1, sizeof(int64_t))
         job.documents.seen = <int64_t *>calloc(job.documents.n_rows + 1, sizeof(int64_t))
         failed = failed or job.queries.seen == NULL or job.documents.seen == NULL
-    if not job.documents.objects.none and (
-        job.n_documents // SHARED <= job.block * (job.columns - 1)
-    ):
-        job.shared = <float *>room(job.n_documents * job.width, sizeof(float), &failed)
-        job.shared_bias = <float *>room(job.n_documents, sizeof(float), &failed)
-        job.stamps = <int64_t *>calloc(job.n_documents + 1, sizeof(int64_t))
-        failed = failed or job.stamps == NULL
     job.scratch = <Scratch *>calloc(job.crew, sizeof(Scratch))
     if job.scratch == NULL:
         return False
@@ -415,6 +412,11 @@ cdef bint open_job(Job *job) noexcept nogil:
         job.scratch[t].worse = <float *>room(job.width, sizeof(float), &failed)
         if projects:
             job.scratch[t].touched = <int64_t *>room(rows, sizeof(int64_t), &failed)
+        if keeps:
+            job.scratch[t].kept = <float *>room(kept * job.width, sizeof(float), &failed)
+            job.scratch[t].kept_biases = <float *>room(kept, sizeof(float), &failed)
+            job.scratch[t].places = <int64_t *>calloc(job.n_documents + 1, sizeof(int64_t))
+            failed = failed or job.scratch[t].places == NULL
     return not failed
 
 
@@ -425,10 +427,10 @@ cdef void close_job(Job *job) noexcept nogil:
             free(job.scratch[t].better)
             free(job.scratch[t].worse)
             free(job.scratch[t].touched)
+            free(job.scratch[t].kept)
+            free(job.scratch[t].kept_biases)
+            free(job.scratch[t].places)
     free(job.scratch)
-    free(job.stamps)
-    free(job.shared_bias)
-    free(job.shared)
     free(job.documents.seen)
     free(job.queries.seen)
     free(job.negatives)
@@ -467,8 +469,8 @@ def factored_steps(
     job.rank_weights, job.n_ranks = &rank_weights[0], rank_weights.shape[0]
     job.max_norm, job.l2, job.block = max_norm, l2, min(block, job.n)
     job.margins, job.weights = &margins[0], &weights[0]
-    job.u = job.apart = job.g = job.shared = job.shared_bias = NULL
-    job.negatives = job.stamps = NULL
+    job.u = job.apart = job.g = NULL
+    job.negatives = NULL
     job.crew = <int>min(<Py_ssize_t>threads, job.block)
     job.meeting.waiting = job.meeting.round = 0
     with nogil:

@@ -157,6 +157,16 @@ LANES_INLINE float wide_value(const wide_objects_t *of, int64_t at)
     return of->wide_data ? (float)((const double *)of->data)[at] : ((const float *)of->data)[at];
 }
 
+LANES_INLINE void wide_prefetch_object(const wide_objects_t *of, int64_t row)
+{
+    int64_t start = wide_start(of, row);
+    const char *indices = (const char *)of->indices + start * (of->wide_indices ? 8 : 4);
+    const char *data = (const char *)of->data + start * (of->wide_data ? 8 : 4);
+    __builtin_prefetch(indices);
+    __builtin_prefetch(indices + 64);
+    __builtin_prefetch(data);
+}
+
 /* A part of the sum of the features' rows, in registers: `parts` eights. */
 LANES_INLINE void wide_sum(
     const wide_objects_t *of, int64_t start, int64_t stop, const float *matrix, ptrdiff_t n,
@@ -291,23 +301,6 @@ static inline void crew_meet(crew_meeting_t *at, int crew)
             _mm_pause();
 #endif
     }
-}
-
-/* Claim what is stamped with an earlier time: 1 it is yours, 0 another's, 2 it is finished. */
-LANES_INLINE int crew_claim(int64_t *stamp, int64_t time)
-{
-    int64_t found = __atomic_load_n(stamp, __ATOMIC_ACQUIRE);
-    if (found == 2 * time + 1)
-        return 2;
-    if (found == 2 * time)
-        return 0;
-    return __atomic_compare_exchange_n(
-        stamp, &found, 2 * time, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-}
-
-LANES_INLINE void crew_finish(int64_t *stamp, int64_t time)
-{
-    __atomic_store_n(stamp, 2 * time + 1, __ATOMIC_RELEASE);
 }
 
 #endif
