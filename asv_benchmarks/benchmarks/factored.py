@@ -1,0 +1,44 @@
+"""Stepping U and V by WARP, and scoring with them, every kernel side by side."""
+
+from __future__ import annotations
+
+from .common import KERNELS, PROFILE, kernel_or_skip
+from .interactions import Warp, make_likes, precision
+
+SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
+EPOCHS = 10
+
+
+class Factored:
+    params = (KERNELS, [32, 128], [False, True], [1, 2])
+    param_names = ("kernel", "width", "features", "threads")
+    timeout = 600
+
+    def setup(self, kernel: str, width: int, features: bool, threads: int) -> None:
+        self.likes = make_likes(SHAPE, N_LIKES)
+        self.warp = Warp(kernel_or_skip(kernel), self.likes, width, features)
+        self.tuples = self.warp.draw(0)
+
+    def time_epoch(self, kernel: str, width: int, features: bool, threads: int) -> None:
+        self.warp.step(self.tuples, threads)
+
+    def peakmem_epoch(self, kernel: str, width: int, features: bool, threads: int) -> None:
+        self.warp.step(self.tuples, threads)
+
+    def track_precision(self, kernel: str, width: int, features: bool, threads: int) -> float:
+        for epoch in range(EPOCHS):
+            self.warp.step(self.warp.draw(epoch), threads)
+        return precision(self.warp.scores(), self.likes)
+
+    track_precision.unit = "precision@10"
+
+
+class FactoredScores:
+    params = (KERNELS, [32, 128])
+    param_names = ("kernel", "width")
+
+    def setup(self, kernel: str, width: int) -> None:
+        self.warp = Warp(kernel_or_skip(kernel), make_likes(SHAPE, N_LIKES), width, False)
+
+    def time_scores(self, kernel: str, width: int) -> None:
+        self.warp.scores()

@@ -1,0 +1,147 @@
+"""Who liked what: MovieLens 1M if it is there, or synthetic likes of its shape."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ranking.kernels.bilinear import MatchLists
+from ranking.kernels.factored import FactoredObjects, FactoredWeights, scores, vectors
+from ranking.kernels.kernel import Kernel
+
+SHAPE = (6040, 3706)
+SIDE = 200
+"""How many features there are besides an object's own."""
+TRIALS = 10
+RATE = 0.05
+
+
+class Likes(NamedTuple):
+    """Likes to train on and others to test with, as 0 and 1."""
+
+    name: str
+    train: sp.csr_array
+    test: sp.csr_array
+
+
+def split_likes(name: str, likes: sp.coo_array, seed: int = 0) -> Likes:
+    """Keep a fifth of the likes to test with."""
+    kept = np.random.default_rng(seed).random(likes.nnz) < 0.8
+    ones = np.ones(likes.nnz, np.float32)
+    parts = [
+        sp.csr_array((ones[part], (likes.row[part], likes.col[part])), shape=likes.shape)
+        for part in (kept, ~kept)
+    ]
+    return Likes(name, parts[0], parts[1])
+
+
+def make_likes(shape: tuple[int, int] = SHAPE, n_likes: int = 1_000_000, seed: int = 0) -> Likes:
+    """Likes by tastes of 8 dimensions, and by popularity."""
+    rng = np.random.default_rng(seed)
+    tastes, kinds = rng.normal(size=(shape[0], 8)), rng.normal(size=(shape[1], 8))
+    liked = tastes @ kinds.T + 2.0 * np.log(rng.random(shape[1]) + 0.01)
+    liked += rng.gumbel(size=shape)
+    bar = np.partition(liked.ravel(), liked.size - n_likes)[liked.size - n_likes]
+    return split_likes("synthetic likes", sp.coo_array(liked >= bar), seed)
+
+
+def read_likes() -> Likes:
+    """Return MovieLens 1M from $RANKING_DATA, or synthetic likes."""
+    folder = Path(os.environ.get("RANKING_DATA", "none")) / "interactions" / "movielens1m"
+    path = folder / "ml-1m.train.rating.gz"
+    if not path.exists():
+        return make_likes()
+    with gzip.open(path, "rt") as lines:
+        pairs = np.loadtxt(lines, dtype=np.int64, usecols=(0, 1))
+    ones = np.ones(pairs.shape[0], np.float32)
+    return split_likes(
+        "MovieLens 1M", sp.coo_array((ones, (pairs[:, 0], pairs[:, 1])), shape=SHAPE)
+    )
+
+
+def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_array:
+    """An object's own feature, and others that it shares with many."""
+    rng = np.random.default_rng(seed)
+    side = sp.csr_array(
+        (
+            np.ones(n_objects * (per_object - 1), np.float32),
+            np.argsort(rng.random((n_objects, SIDE)), axis=1)[:, : per_object - 1].ravel(),
+            np.arange(n_objects + 1) * (per_object - 1),
+        ),
+        shape=(n_objects, SIDE),
+    )
+    made = sp.csr_array(sp.hstack([sp.eye_array(n_objects, dtype=np.float32), side]))
+    made.data /= np.float32(per_object)
+    made.sort_indices()
+    return made
+
+
+def lists_of(likes: sp.csr_array) -> MatchLists:
+    """Every user has a list, and those that like something are drawn."""
+    likes.sort_indices()
+    return MatchLists(
+        queries=np.flatnonzero(np.diff(likes.indptr)).astype(np.int64),
+        list_of=np.arange(likes.shape[0]),
+        list_ptr=likes.indptr.astype(np.int64),
+        members=likes.indices.astype(np.int64),
+        itself=np.full(likes.shape[0], -1),
+        n_documents=likes.shape[1],
+    )
+
+
+class Warp:
+    """WARP as LightFM has it: at most ten trials, adagrad, the logarithm of the rank."""
+
+    def __init__(self, kernel: Kernel, likes: Likes, width: int, features: bool) -> None:
+        self.kernel, self.likes, self.lists = kernel, likes, lists_of(likes.train)
+        sides = [make_features(n, at) for at, n in enumerate(likes.train.shape)]
+        self.sides = sides if features else list(likes.train.shape)
+        self.objects = FactoredObjects(*self.sides)
+        rng = np.random.default_rng(0)
+        U, V = (
+            ((rng.random((n, width)) - 0.5) / width).astype(np.float32)
+            for n in (self.objects.n_query_features, self.objects.n_document_features)
+        )
+        biases = np.zeros(V.shape[0], np.float32)
+        squares = (np.ones_like(U), np.ones_like(V), np.ones_like(biases))
+        self.made = FactoredWeights(kernel, U, V, biases, squares)
+        ranks = np.arange(likes.train.shape[1], dtype=np.float64)
+        self.rank_weights = np.log(np.maximum(ranks, 1.0)).astype(np.float32)
+
+    def draw(self, epoch: int, n: int = 0) -> NDArray[np.int64]:
+        """Return an epoch's tuples: as many as there are likes."""
+        n = n or self.likes.train.nnz
+        return self.kernel.draw_tuples(self.lists, 1, epoch * n, n, TRIALS)
+
+    def step(self, tuples: NDArray[np.int64], threads: int = 1) -> tuple[NDArray, NDArray]:
+        """Take an epoch's steps."""
+        rates = np.full(tuples.shape[0], RATE, np.float32)
+        return self.made.steps(
+            self.objects, tuples, rates, rank_weights=self.rank_weights, threads=threads
+        )
+
+    def scores(self) -> NDArray[np.float32]:
+        """Return the score of every user and film."""
+        U, V, biases = self.made.factors
+        Q, D = (
+            vectors(self.kernel, side, rows) for side, rows in zip(self.sides, (U, V), strict=True)
+        )
+        if isinstance(self.sides[1], sp.csr_array):
+            biases = self.sides[1] @ biases
+        return scores(self.kernel, Q, D, biases)
+
+
+def precision(found: NDArray[np.float32], likes: Likes, k: int = 10) -> float:
+    """Return precision@k on the test likes, those to train on left out."""
+    found = found.copy()
+    found[likes.train.nonzero()] = -np.inf
+    best = np.argpartition(-found, k, axis=1)[:, :k]
+    users = np.flatnonzero(np.diff(likes.test.indptr))
+    hits = likes.test.toarray()[users[:, None], best[users]]
+    return float(hits.mean())

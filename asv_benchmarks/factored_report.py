@@ -1,0 +1,153 @@
+"""Print what an epoch of WARP costs in every kernel, beside LightFM if it is installed.
+
+    python -P asv_benchmarks/factored_report.py [--quick] [--kernel NAME] [--epochs N]
+
+MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
+ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
+11 of 200 others. Seconds are those of the clock, the shortest of the epochs; drawing the tuples is
+set apart, as LightFM (`pip install lightfm-next`) draws while it steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from benchmarks.common import KERNELS, kernel_or_skip
+from benchmarks.interactions import (
+    RATE,
+    TRIALS,
+    Likes,
+    Warp,
+    make_features,
+    make_likes,
+    precision,
+    read_likes,
+)
+
+from ranking.kernels.factored import scores
+from ranking.kernels.kernel import Kernel
+
+try:
+    from lightfm import LightFM
+except ImportError:
+    LightFM = None
+
+
+def clock(call: Callable[[], object]) -> float:
+    """Return the seconds of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def show(name: str, width: int, features: bool, threads: int, rest: str) -> None:
+    """Print a line."""
+    which = "features" if features else "none"
+    print(f"{name:12}{width:6}{which:>10}{threads:9}{rest}", flush=True)  # noqa: T201
+
+
+def report_epochs(
+    kernel: Kernel, likes: Likes, width: int, features: bool, threads: int, epochs: int
+) -> float:
+    """Print the shortest epoch, and the precision after all of them."""
+    warp = Warp(kernel, likes, width, features)
+    draws, steps, share = [], [], 0.0
+    for epoch in range(epochs):
+        start = time.perf_counter()
+        tuples = warp.draw(epoch)
+        draws.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        _, weights = warp.step(tuples, threads)
+        steps.append(time.perf_counter() - start)
+        share = float(np.mean(weights > 0.0))
+    found = precision(warp.scores(), likes)
+    rest = f"{min(steps):9.3f}{np.median(steps):9.3f}{min(draws):9.3f}{share:9.1%}{found:9.4f}"
+    show(kernel.name, width, features, threads, rest)
+    return min(steps)
+
+
+def report_lightfm(
+    likes: Likes, width: int, features: bool, threads: int, epochs: int
+) -> float | None:
+    """Print the same of LightFM."""
+    if LightFM is None:
+        return None
+    model = LightFM(
+        no_components=width, loss="warp", learning_rate=RATE, max_sampled=TRIALS, random_state=0
+    )
+    sides = {}
+    if features:
+        for at, name in enumerate(("user_features", "item_features")):
+            sides[name] = make_features(likes.train.shape[at], at)
+    steps = [
+        clock(lambda: model.fit_partial(likes.train, epochs=1, num_threads=threads, **sides))
+        for _ in range(epochs)
+    ]
+    users, items = likes.train.shape
+    rows, columns = np.repeat(np.arange(users), items), np.tile(np.arange(items), users)
+    given = model.predict(rows.astype(np.int32), columns.astype(np.int32), **sides)
+    found = precision(np.asarray(given, np.float32).reshape(users, items), likes)
+    show(
+        "lightfm", width, features, threads,
+        f"{min(steps):9.3f}{np.median(steps):9.3f}{'':9}{'':9}{found:9.4f}",
+    )  # fmt: skip
+    return min(steps)
+
+
+def report_scores(kernel: Kernel, likes: Likes, width: int) -> None:
+    """Print the time of all scores beside NumPy's product (on the threads that it has)."""
+    warp = Warp(kernel, likes, width, False)
+    Q, D, biases = warp.made.factors
+    ours = min(clock(lambda: scores(kernel, Q, D, biases)) for _ in range(5))
+    theirs = min(clock(lambda: Q @ D.T) for _ in range(5))
+    print(  # noqa: T201
+        f"{kernel.name}: scores at width {width}: {ours:.3f}s, NumPy {theirs:.3f}s, "
+        f"{ours / theirs:.2f} x",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small synthetic problem")
+    parser.add_argument("--kernel", help="only this kernel")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--width", type=int, help="only this width")
+    options = parser.parse_args()
+    likes = make_likes((600, 400), 20_000) if options.quick else read_likes()
+    print(  # noqa: T201
+        f"{likes.name}, {likes.train.shape[0]} x {likes.train.shape[1]}, {likes.train.nnz} likes\n"
+        f"{'':12}{'width':>6}{'':>10}{'threads':>9}{'epoch':>9}{'median':>9}{'draw':>9}"
+        f"{'moved':>9}{'P@10':>9}"
+    )
+    names = [options.kernel] if options.kernel else KERNELS
+    kernels = []
+    for name in names:
+        try:
+            kernels.append(kernel_or_skip(name))
+            kernels[-1].loops.factored_steps  # noqa: B018
+        except (NotImplementedError, AttributeError) as error:
+            kernels = [kernel for kernel in kernels if kernel.name != name]
+            print(f"{name}: left out, {error}")  # noqa: T201
+    for width in [options.width] if options.width else (32, 64, 128):
+        for features in (False, True):
+            for threads in (1, 2):
+                theirs = report_lightfm(likes, width, features, threads, options.epochs)
+                for kernel in kernels:
+                    ours = report_epochs(kernel, likes, width, features, threads, options.epochs)
+                    if theirs:
+                        print(f"  LightFM takes {theirs / ours:.2f} x")  # noqa: T201
+        for kernel in kernels:
+            report_scores(kernel, likes, width)
+
+
+if __name__ == "__main__":
+    main()

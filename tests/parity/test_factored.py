@@ -1,0 +1,342 @@
+"""Composing vectors, scoring and stepping U and V: every kernel has the bits of the reference."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ranking.kernels.contract import PairForm
+from ranking.kernels.factored import FactoredObjects, FactoredWeights, Rows, scores, vectors
+from ranking.kernels.kernel import Kernel
+
+THREADS = (1, 2, 3)
+WIDTHS = (8, 16, 40)
+KINDS = [(data, index) for data in ("float32", "float64") for index in ("int32", "int64")]
+EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+Outcome = dict[str, NDArray[Any]]
+
+
+# --- what is compared ---------------------------------------------------------------------------
+
+
+def make_rows(
+    rng: np.random.Generator, n_objects: int, n_features: int, density: float, kind: Any
+) -> sp.csr_array:
+    """Sparse features; some objects have none, and some features are nobody's."""
+    dense = rng.normal(size=(n_objects, n_features)) * (rng.random(n_features) < 0.9)
+    dense *= rng.random(dense.shape) < density
+    dense[2::5] = 0.0
+    made = sp.csr_array(dense.astype(kind[0]))
+    made.indptr, made.indices = made.indptr.astype(kind[1]), made.indices.astype(kind[1])
+    return made
+
+
+def singles(rng: np.random.Generator, *shape: int) -> NDArray[np.float32]:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A small problem and a way through it; hypothesis draws its fields."""
+
+    seed: int = 0
+    n_queries: int = 7
+    n_documents: int = 11
+    query_kind: tuple[str, str] | None = None
+    document_kind: tuple[str, str] | None = None
+    density: float = 0.4
+    width: int = 16
+    biases: bool = True
+    adagrad: bool = True
+    n_steps: int = 40
+    trials: int = 1
+    form: PairForm = PairForm.HINGE
+    rate: float = 0.1
+    spread: float = 0.5
+    max_norm: float = 0.0
+    l2: float = 0.0
+    block: int = 3
+
+    @property
+    def objects(self) -> FactoredObjects:
+        rng = np.random.default_rng(self.seed)
+        sides: list[Rows] = []
+        for n_objects, n_features, kind in (
+            (self.n_queries, 9, self.query_kind),
+            (self.n_documents, 13, self.document_kind),
+        ):
+            made = make_rows(rng, n_objects, n_features, self.density, kind or KINDS[0])
+            sides.append(made if kind else n_objects)
+        return FactoredObjects(*sides)
+
+    @property
+    def tuples(self) -> NDArray[np.int64]:
+        rng = np.random.default_rng(self.seed + 1)
+        tuples = rng.integers(0, self.n_documents, (self.n_steps, 2 + self.trials))
+        tuples[:, 0] = rng.integers(0, self.n_queries, self.n_steps)
+        return tuples  # d+ may be d-, and a block may name an object often
+
+    @property
+    def rates(self) -> NDArray[np.float32]:
+        # A squared loss has large slopes, and should not run away.
+        rate = self.rate / 50 if self.form == PairForm.SQUARED_HINGE else self.rate
+        rates = np.linspace(rate, rate / 3, self.n_steps, dtype=np.float32)
+        rates[5::7] = 0.0
+        return rates
+
+    @property
+    def rank_weights(self) -> NDArray[np.float32] | None:
+        ranks = np.cumsum(1.0 / np.arange(1.0, 7.0)).astype(np.float32)
+        return ranks if self.trials > 1 else None
+
+    def weights(self, kernel: Kernel) -> FactoredWeights:
+        rng, objects = np.random.default_rng(self.seed + 2), self.objects
+        shapes: list[tuple[int, ...]] = [
+            (objects.n_query_features, self.width),
+            (objects.n_document_features, self.width),
+            (objects.n_document_features if self.biases else 0,),
+        ]
+        spread = np.float32(self.spread)
+        U, V, biases = (spread * singles(rng, *shape) for shape in shapes)
+        squares = [
+            np.ones(shape, np.float32)
+            if self.adagrad
+            else np.zeros(tuple(0 for _ in shape), np.float32)
+            for shape in shapes
+        ]
+        return FactoredWeights(kernel, U, V, biases, (squares[0], squares[1], squares[2]))
+
+    @np.errstate(over="ignore", invalid="ignore")  # if it does, kernels run away alike
+    def go(self, made: FactoredWeights, part: slice, threads: int = 1) -> tuple[Any, Any]:
+        return made.steps(
+            self.objects,
+            self.tuples[part],
+            self.rates[part],
+            form=self.form,
+            rank_weights=self.rank_weights,
+            max_norm=self.max_norm,
+            l2=self.l2,
+            block=self.block,
+            threads=threads,
+        )
+
+
+def run(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
+    made = case.weights(kernel)
+    margins, weights = case.go(made, slice(None), threads)
+    return {"margins": margins, "violations": weights, **made.state()}
+
+
+def differing(got: Outcome, wanted: Outcome) -> list[str]:
+    assert got.keys() == wanted.keys()
+    return [
+        name
+        for name in wanted
+        if got[name].dtype != wanted[name].dtype or bits(got[name]) != bits(wanted[name])
+    ]
+
+
+def bits(array: NDArray[Any]) -> bytes:
+    """Return all bits, those of a NaN aside: which one an operation makes is nowhere fixed."""
+    return np.where(np.isnan(array), np.nan, array).astype(array.dtype).tobytes()
+
+
+SIDES = st.sampled_from([None, *KINDS])
+CASES = st.builds(
+    Case,
+    seed=st.integers(0, 2**20),
+    n_queries=st.integers(1, 12),
+    n_documents=st.integers(1, 30),
+    query_kind=SIDES,
+    document_kind=SIDES,
+    density=st.sampled_from([0.0, 0.2, 1.0]),
+    width=st.sampled_from(WIDTHS),
+    biases=st.booleans(),
+    adagrad=st.booleans(),
+    trials=st.sampled_from([1, 2, 5]),
+    form=st.sampled_from(PairForm),
+    rate=st.sampled_from([1e-3, 0.1]),
+    spread=st.sampled_from([0.0, 0.1, 0.7]),
+    max_norm=st.sampled_from([0.0, 0.3, 1.0]),
+    l2=st.sampled_from([0.0, 0.5]),
+    block=st.sampled_from([1, 3, 256]),
+)
+
+
+# --- vectors and scores -------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(
+    seed=st.integers(0, 2**20),
+    n_objects=st.integers(0, 19),
+    n_features=st.integers(1, 12),
+    density=st.sampled_from([0.0, 0.3, 1.0]),
+    kind=st.sampled_from(KINDS),
+    width=st.sampled_from([*WIDTHS, 128]),
+)
+def test_vectors(
+    kernel: Kernel, reference: Kernel, seed, n_objects, n_features, density, kind, width
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = make_rows(rng, n_objects, n_features, density, kind)
+    matrix = singles(rng, n_features, width)
+    wanted = vectors(reference, rows, matrix)
+    for threads in THREADS:
+        assert vectors(kernel, rows, matrix, threads).tobytes() == wanted.tobytes()
+    np.testing.assert_allclose(wanted, rows.toarray() @ matrix, rtol=1e-4, atol=1e-4)
+
+
+@EXAMPLES
+@given(
+    seed=st.integers(0, 2**20),
+    n_queries=st.integers(0, 19),
+    n_documents=st.integers(0, 40),
+    width=st.sampled_from([*WIDTHS, 128]),
+    biases=st.booleans(),
+)
+def test_scores(
+    kernel: Kernel, reference: Kernel, seed, n_queries, n_documents, width, biases
+) -> None:
+    rng = np.random.default_rng(seed)
+    parts = (
+        singles(rng, n_queries, width),
+        singles(rng, n_documents, width),
+        singles(rng, n_documents if biases else 0),
+    )
+    wanted = scores(reference, *parts)
+    for threads in THREADS:
+        assert scores(kernel, *parts, threads).tobytes() == wanted.tobytes()
+    plain = parts[0] @ parts[1].T + (parts[2] if biases else 0.0)
+    np.testing.assert_allclose(wanted, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_many_scores(kernel: Kernel, reference: Kernel) -> None:
+    # More documents than a tile holds, and numbers that do not fill the last one.
+    rng = np.random.default_rng(0)
+    for width, n_queries, n_documents in ((8, 3, 1801), (40, 5, 477), (256, 2, 101)):
+        parts = (
+            singles(rng, n_queries, width),
+            singles(rng, n_documents, width),
+            singles(rng, n_documents),
+        )
+        wanted = scores(reference, *parts)
+        for threads in THREADS:
+            assert scores(kernel, *parts, threads).tobytes() == wanted.tobytes()
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(case=CASES)
+def test_steps(kernel: Kernel, reference: Kernel, case: Case) -> None:
+    wanted = run(case, reference)
+    for threads in THREADS:
+        assert differing(run(case, kernel, threads), wanted) == [], threads
+
+
+@pytest.mark.parametrize("block", [1, 3, 256])
+@pytest.mark.parametrize("adagrad", [False, True])
+@pytest.mark.parametrize("form", PairForm)
+def test_every_form(
+    kernel: Kernel, reference: Kernel, form: PairForm, adagrad: bool, block: int
+) -> None:
+    for trials in (1, 5):
+        for kinds in ((None, None), (KINDS[0], KINDS[3]), (None, KINDS[1]), (KINDS[2], None)):
+            case = Case(
+                query_kind=kinds[0],
+                document_kind=kinds[1],
+                adagrad=adagrad,
+                trials=trials,
+                form=form,
+                block=block,
+                max_norm=0.8,
+                l2=0.1,
+            )
+            wanted = run(case, reference)
+            assert wanted["violations"].any()
+            for threads in THREADS:
+                assert differing(run(case, kernel, threads), wanted) == [], (kinds, threads)
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("adagrad", [False, True])
+@pytest.mark.parametrize("width", [8, 24, 32, 64, 128, 200])
+def test_longer_runs(
+    kernel: Kernel, reference: Kernel, width: int, adagrad: bool, features: bool
+) -> None:
+    kind = KINDS[0] if features else None
+    case = Case(
+        n_queries=40,
+        n_documents=60,
+        query_kind=kind,
+        document_kind=kind,
+        width=width,
+        adagrad=adagrad,
+        n_steps=700,
+        trials=5,
+        spread=0.2,
+        rate=0.05,
+        max_norm=1.0,
+        block=256,
+    )
+    wanted = run(case, reference)
+    assert 0 < np.count_nonzero(wanted["violations"]) <= case.n_steps
+    for threads in THREADS:
+        assert differing(run(case, kernel, threads), wanted) == [], threads
+
+
+@pytest.mark.parametrize("n_documents", [50, 5000])
+def test_few_and_many_documents(kernel: Kernel, reference: Kernel, n_documents: int) -> None:
+    # A kernel may share composed documents if there are few; the bits are the same.
+    case = Case(
+        n_documents=n_documents,
+        query_kind=KINDS[0],
+        document_kind=KINDS[0],
+        n_steps=60,
+        trials=5,
+        block=16,
+    )
+    wanted = run(case, reference)
+    for threads in THREADS:
+        assert differing(run(case, kernel, threads), wanted) == [], threads
+
+
+@EXAMPLES
+@given(case=CASES, cut=st.integers(0, 14))
+def test_a_run_that_is_broken_goes_on(
+    kernel: Kernel, reference: Kernel, case: Case, cut: int
+) -> None:
+    case = dataclasses.replace(case, block=3)
+    wanted = run(case, kernel)
+    for first, second in ((kernel, kernel), (kernel, reference), (reference, kernel)):
+        made = case.weights(first)
+        head = case.go(made, slice(0, 3 * cut), 2)
+        made = FactoredWeights(second, *made.factors, made.squares)
+        tail = case.go(made, slice(3 * cut, None))
+        joined = [np.concatenate(parts) for parts in zip(head, tail, strict=True)]
+        got = {"margins": joined[0], "violations": joined[1], **made.state()}
+        assert differing(got, wanted) == [], (first.name, second.name)
+
+
+def test_no_steps(kernel: Kernel, reference: Kernel) -> None:
+    case = Case(n_steps=0)
+    for threads in THREADS:
+        assert differing(run(case, kernel, threads), run(case, reference)) == []
+
+
+def test_margins_that_are_not_finite(kernel: Kernel, reference: Kernel) -> None:
+    # Scores overflow: a margin is infinite or not a number, which violates nothing.
+    case = Case(spread=1e30, adagrad=False, trials=2, form=PairForm.HINGE, n_steps=9)
+    wanted = run(case, reference)
+    assert not np.isfinite(wanted["margins"]).all()
+    for threads in THREADS:
+        assert differing(run(case, kernel, threads), wanted) == []
