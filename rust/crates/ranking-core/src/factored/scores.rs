@@ -12,6 +12,8 @@ use crate::wide::{Eight, Wide, dot_wide};
 const SHARE: usize = 256;
 /// Fewer queries are not worth it to lay the documents out.
 const FEW: usize = 6;
+/// Lines of documents that are laid out at a time: 64 kB.
+const HELD: usize = 1024;
 /// Queries of a tile.
 const TALL: usize = 4;
 /// Documents of a tile.
@@ -19,6 +21,17 @@ const BROAD: usize = 2 * WIDE;
 
 /// The same number of sixteen documents, or their scores.
 type Line = [Eight; 2];
+
+/// The partial sums of a tile. They are in memory, or those that are complete would take the
+/// registers of those that are not.
+type Sums = [[Line; TALL]; WIDE];
+
+/// Documents that are laid out, sixteen a panel, and room for the sums of a tile.
+struct Room {
+    panels: Vec<Line>,
+    biases: Vec<Line>,
+    sums: Sums,
+}
 
 struct Scores<'a, 'o> {
     queries: &'a [Eight],
@@ -62,49 +75,73 @@ impl Scores<'_, '_> {
         }
     }
 
+    /// Lay documents out, as many as stay in the cache, and take four queries at a time.
     #[inline(always)]
-    fn by_tiles<M: Machine>(self, machine: M) -> Result<(), Failure> {
+    fn by_tiles<M: Machine>(mut self, machine: M) -> Result<(), Failure> {
         let n_queries = self.out.len() / self.n_documents;
-        let mut panel = filled(self.chunks * WIDE, Line::default())?;
-        for first in (0..self.n_documents).step_by(BROAD) {
-            let broad = BROAD.min(self.n_documents - first);
-            self.lay_out(first..first + broad, &mut panel);
-            let mut biases = [0.0; BROAD];
-            let has_biases = !self.biases.is_empty();
-            if has_biases {
-                biases[..broad].copy_from_slice(&self.biases[first..first + broad]);
-            }
-            let biases = has_biases.then_some(&biases);
+        let length = self.chunks * WIDE;
+        let held = (HELD / length.max(1)).clamp(1, self.n_documents.div_ceil(BROAD));
+        let mut room = Room {
+            panels: filled(held * length, Line::default())?,
+            biases: filled(held, Line::default())?,
+            sums: Sums::default(),
+        };
+        for first in (0..self.n_documents).step_by(held * BROAD) {
+            let last = self.n_documents.min(first + held * BROAD);
+            self.lay_out(first..last, &mut room);
             let mut query = 0;
             while query + TALL <= n_queries {
-                let lines: [_; TALL] =
-                    std::array::from_fn(|row| Self::row(self.queries, query + row, self.chunks));
-                let scores = tile(machine, lines, &panel, biases);
-                for (row, scores) in (query..).zip(&scores) {
-                    let out = &mut self.out[row * self.n_documents + first..][..broad];
-                    write(out, scores);
-                }
+                self.strip::<M, TALL>(machine, query, first..last, &mut room);
                 query += TALL;
             }
-            for row in query..n_queries {
-                let line = Self::row(self.queries, row, self.chunks);
-                let [scores] = tile(machine, [line], &panel, biases);
-                let out = &mut self.out[row * self.n_documents + first..][..broad];
-                write(out, &scores);
+            for query in query..n_queries {
+                self.strip::<M, 1>(machine, query, first..last, &mut room);
             }
         }
         Ok(())
     }
 
-    /// Fill the panel: the numbers of partial sum 0 of all documents, then of 1, and so on.
+    /// Fill the panels: the numbers of partial sum 0 of all documents, then of 1, and so on.
     #[inline(always)]
-    fn lay_out(&self, documents: std::ops::Range<usize>, panel: &mut [Line]) {
+    fn lay_out(&self, documents: std::ops::Range<usize>, room: &mut Room) {
+        if let Some(biases) = self.biases.get(documents.clone()) {
+            let places = room.biases.as_flattened_mut().as_flattened_mut();
+            places[..biases.len()].copy_from_slice(biases);
+        }
         for (place, document) in documents.enumerate() {
             let row = Self::row(self.documents, document, self.chunks);
+            let first = place / BROAD * self.chunks * WIDE;
             for (at, numbers) in row.iter().enumerate() {
                 for (sum, number) in numbers.iter().enumerate() {
-                    panel[sum * self.chunks + at].as_flattened_mut()[place] = *number;
+                    let line = &mut room.panels[first + sum * self.chunks + at];
+                    line.as_flattened_mut()[place % BROAD] = *number;
                 }
+            }
+        }
+    }
+
+    /// The scores of R queries and the documents that are laid out.
+    #[inline(always)]
+    fn strip<M: Machine, const R: usize>(
+        &mut self,
+        machine: M,
+        query: usize,
+        documents: std::ops::Range<usize>,
+        room: &mut Room,
+    ) {
+        let length = self.chunks * WIDE;
+        let mut rows = [&self.queries[..0]; R];
+        for (query, row) in (query..).zip(&mut rows) {
+            *row = Self::row(self.queries, query, self.chunks);
+        }
+        for (number, first) in documents.clone().step_by(BROAD).enumerate() {
+            let broad = BROAD.min(documents.end - first);
+            let panel = &room.panels[number * length..][..length];
+            let biases = (!self.biases.is_empty()).then_some(&room.biases[number]);
+            let scores = tile(machine, rows, panel, biases, &mut room.sums);
+            for (query, scores) in (query..).zip(&scores) {
+                let out = &mut self.out[query * self.n_documents + first..][..broad];
+                write(out, scores);
             }
         }
     }
@@ -120,34 +157,32 @@ fn write(out: &mut [f32], scores: &Line) {
     }
 }
 
-/// Registers of a tile.
-type Tile<M, const R: usize> = [[Wide<M>; 2]; R];
-
-#[inline(always)]
-fn add<M: Machine, const R: usize>(a: Tile<M, R>, b: Tile<M, R>) -> Tile<M, R> {
-    std::array::from_fn(|row| [a[row][0] + b[row][0], a[row][1] + b[row][1]])
-}
-
 /// The scores of R queries. A lane is a document, so that partial sums are registers.
 #[inline(always)]
 fn tile<M: Machine, const R: usize>(
     machine: M,
     queries: [&[Eight]; R],
     panel: &[Line],
-    biases: Option<&[f32; BROAD]>,
+    biases: Option<&Line>,
+    sums: &mut Sums,
 ) -> [Line; R] {
-    let sum = |place| partial(machine, queries, panel, place);
-    let low = add(add(sum(0), sum(4)), add(sum(2), sum(6)));
-    let high = add(add(sum(1), sum(5)), add(sum(3), sum(7)));
-    let mut scores = add(low, high);
-    if let Some(biases) = biases {
-        let [left, right] = [0, WIDE].map(|at| {
-            let eight = std::array::from_fn(|lane| biases[at + lane]);
-            Wide::new(machine, eight)
-        });
-        scores = add(scores, [[left, right]; R]);
+    for (place, sums) in sums.iter_mut().enumerate() {
+        partial(machine, queries, panel, place, sums);
     }
-    scores.map(|line| line.map(Wide::array))
+    let mut scores = [Line::default(); R];
+    for (row, scores) in scores.iter_mut().enumerate() {
+        for (half, score) in scores.iter_mut().enumerate() {
+            let sum = |place: usize| Wide::new(machine, sums[place][row][half]);
+            let low = (sum(0) + sum(4)) + (sum(2) + sum(6));
+            let high = (sum(1) + sum(5)) + (sum(3) + sum(7));
+            let mut total = low + high;
+            if let Some(biases) = biases {
+                total += Wide::new(machine, biases[half]);
+            }
+            *score = total.array();
+        }
+    }
+    scores
 }
 
 /// One partial sum of each query and document.
@@ -157,9 +192,9 @@ fn partial<M: Machine, const R: usize>(
     queries: [&[Eight]; R],
     panel: &[Line],
     place: usize,
-) -> Tile<M, R> {
+    out: &mut [Line; TALL],
+) {
     let chunks = panel.len() / WIDE;
-    let queries = queries.map(|query| &query[..chunks]);
     let panel = &panel[place * chunks..][..chunks];
     let mut sums = [[Wide::splat(machine, 0.0); 2]; R];
     for (at, [left, right]) in panel.iter().enumerate() {
@@ -170,7 +205,9 @@ fn partial<M: Machine, const R: usize>(
             sums[1] += number * right;
         }
     }
-    sums
+    for (out, sums) in out.iter_mut().zip(sums) {
+        *out = [sums[0].array(), sums[1].array()];
+    }
 }
 
 /// Fill out[i, j] with queries[i] . documents[j] + biases[j]; there may be no biases.
