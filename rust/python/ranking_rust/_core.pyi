@@ -5,7 +5,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import Csr, Features, Floats, Indices, Ints
+from ranking.kernels.contract import Csr, Factors, Features, Floats, Indices, Ints, Singles
 
 __all__ = [
     "BilinearStore",
@@ -23,6 +23,9 @@ __all__ = [
     "dot",
     "draw_tuples",
     "exp",
+    "factored_scores",
+    "factored_steps",
+    "factored_vectors",
     "parse_letor",
     "random_below",
     "random_bits",
@@ -182,6 +185,27 @@ def bilinear(
 ) -> BilinearStore: ...
 def bilinear_scores(
     queries: Csr, weights: Csr, documents: Csr, n_columns: int, out: Floats, threads: int
+) -> None: ...
+def factored_vectors(features: Csr, matrix: Singles, out: Singles, threads: int) -> None: ...
+def factored_scores(
+    queries: Singles, documents: Singles, biases: Singles, out: Singles, threads: int
+) -> None: ...
+def factored_steps(
+    queries: Csr | None,
+    documents: Csr | None,
+    tuples: Ints,
+    rates: Singles,
+    form: int,
+    rank_weights: Singles,
+    n_documents: int,
+    factors: Factors,
+    squares: Factors,
+    max_norm: float,
+    l2: float,
+    block: int,
+    margins: Singles,
+    weights: Singles,
+    threads: int,
 ) -> None: ...
 
 @final

@@ -27,5 +27,7 @@ pub(crate) const RESUM: f64 = 1.0 / 1024.0;
 pub(crate) const RENEW: f64 = 4096.0;
 /// A running scale that falls below this starts anew at 1.
 pub(crate) const SMALLEST_SCALE: f64 = f64::from_bits(0x3BF0_0000_0000_0000); // 2**-64
+/// Partial sums of a dot product in singles.
+pub(crate) const WIDE: usize = 8;
 /// Steps between two meetings of hogwild's threads, if there is no penalty.
 pub(crate) const HOGWILD_BLOCK: usize = 1024;

@@ -3,13 +3,14 @@
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use crate::contract::LANES;
+use crate::wide::Singles;
 
 /// An instruction set, as proof that this processor has it: what it does with four doubles.
 ///
 /// Every operation is one IEEE operation per lane, so all machines return the same bits. They are
 /// spelled out because the compiler does not find four lanes in scalar code reliably: it sees the
 /// pairs in `Lanes::fold` and makes two vectors of two.
-pub trait Machine: Copy + Send + Sync {
+pub trait Machine: Singles {
     /// Four doubles.
     type Register: Copy;
 

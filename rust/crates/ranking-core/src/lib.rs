@@ -3,8 +3,8 @@
 //! `ranking/kernels/contract.py` says what every loop computes and `ranking/kernels/reference.py`
 //! in which order; this crate returns the same bits. Arguments are checked when they are put into
 //! [`Dense`], [`Compressed`], [`domination::Lists`], [`domination::Descent`],
-//! [`metrics::RankedLists`] and [`bilinear::Tuples`], so that no loop can meet sizes that do not
-//! fit.
+//! [`metrics::RankedLists`], [`bilinear::Tuples`] and [`factored::Factors`], so that no loop can meet
+//! sizes that do not fit.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod contract;
 mod dispatch;
 pub mod domination;
 mod exp;
+pub mod factored;
 mod features;
 mod invalid;
 mod lanes;
@@ -22,6 +23,7 @@ pub mod rng;
 pub mod scores;
 mod sums;
 mod threads;
+mod wide;
 
 pub use dispatch::instructions;
 pub use exp::exp;

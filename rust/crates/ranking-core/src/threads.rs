@@ -40,6 +40,11 @@ impl Crew {
         Ok(Self(Some(pool)))
     }
 
+    /// The caller's own thread.
+    pub(crate) fn alone() -> Self {
+        Self(None)
+    }
+
     /// How many there are.
     pub(crate) fn threads(&self) -> usize {
         self.0.as_ref().map_or(1, |pool| pool.current_num_threads())

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod bilinear;
+mod factored;
 
 use pyo3::prelude::*;
 
@@ -30,6 +31,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::bilinear::{BilinearStore, bilinear, bilinear_scores, draw_tuples};
+    #[pymodule_export]
+    use crate::factored::{factored_scores, factored_steps, factored_vectors};
 
     #[pyfunction]
     fn contract(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {

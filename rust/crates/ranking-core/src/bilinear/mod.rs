@@ -47,7 +47,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Memory => f.write_str("there is no memory for W to grow."),
+            Self::Memory => f.write_str("there is no memory left."),
         }
     }
 }
@@ -76,7 +76,7 @@ fn lengthen<T: Copy>(vector: &mut Vec<T>, length: usize, value: T) -> Result<(),
 }
 
 /// A vector of `length` equal elements.
-fn filled<T: Copy>(length: usize, value: T) -> Result<Vec<T>, TryReserveError> {
+pub(crate) fn filled<T: Copy>(length: usize, value: T) -> Result<Vec<T>, TryReserveError> {
     let mut vector = Vec::new();
     vector.try_reserve_exact(length)?;
     vector.resize(length, value);

@@ -36,7 +36,7 @@ impl TryFrom<i64> for Form {
 
 impl Form {
     /// The derivative of the loss.
-    pub(super) fn slope(self, margin: f64) -> f64 {
+    pub(crate) fn slope(self, margin: f64) -> f64 {
         match self {
             Self::Logistic => -1.0 / (1.0 + exp::one(margin)),
             Self::Hinge if margin < 1.0 => -1.0,
