@@ -23,6 +23,13 @@ class EntryPenalty(NamedTuple):
     l2: float
 
 
+class RowPenalty(NamedTuple):
+    """``l2/2 * ||row||**2`` for each row of the factors, and a largest norm; 0 is none."""
+
+    l2: float
+    max_norm: float
+
+
 class GroupPenalty(NamedTuple):
     """``strength * sum over groups of weight * norm``, for groups of rows or columns of a matrix.
 
@@ -52,9 +59,12 @@ class Regularizer(Part, ABC):
     granularity : {"entry", "row", "matrix"}
         The smallest piece of the parameters on which the operator acts by itself. Coordinate
         descent needs "entry".
+    inlined : frozenset of {"vector", "matrix", "factors"}
+        The forms of parameters for which kernels have this penalty in their loops.
     """
 
     granularity: ClassVar[Granularity] = "entry"
+    inlined: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def penalty(self, parameters: Array) -> float:
@@ -99,3 +109,7 @@ class Regularizer(Part, ABC):
     def settle(self, strength: float) -> None:
         """Take the strength that was found for `wanted_density`."""
         raise NotImplementedError
+
+    def row_penalty(self) -> RowPenalty | None:
+        """Return the penalty of vectors in the form that kernels inline, or None."""
+        return None

@@ -16,4 +16,8 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.bilinear:Diagonal",
             help="One weight a feature that queries and documents share: q' W d, W diagonal.",
         ),
+        "factored": Lazy(
+            "ranking.models.factored:Factored",
+            help="Vectors for queries and documents, made of those of their features: (Uq).(Vd).",
+        ),
     }

@@ -32,6 +32,7 @@ class GroupL1(Regularizer):
 
     name: ClassVar[str] = "group-l1"
     granularity: ClassVar[Granularity] = "row"
+    inlined: ClassVar[frozenset[str]] = frozenset({"matrix"})
 
     strength: float = 0.001
     by: str = "rows"

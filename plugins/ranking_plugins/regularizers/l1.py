@@ -27,6 +27,7 @@ class L1(Regularizer):
     """
 
     name: ClassVar[str] = "l1"
+    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix"})
 
     strength: float = 0.001
     density: float = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer
+from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer, RowPenalty
 from ranking.errors import CombinationError
 from ranking_plugins.regularizers.strength import check_strength
 
@@ -21,6 +21,7 @@ class L2(Regularizer):
     """
 
     name: ClassVar[str] = "l2"
+    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix", "factors"})
 
     strength: float = 0.001
 
@@ -45,3 +46,7 @@ class L2(Regularizer):
     def entry_penalty(self) -> EntryPenalty:
         """Return l2 = strength."""
         return EntryPenalty(0.0, self.strength)
+
+    def row_penalty(self) -> RowPenalty:
+        """Return l2 = strength."""
+        return RowPenalty(self.strength, 0.0)

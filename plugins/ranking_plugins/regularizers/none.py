@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer
+from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer, RowPenalty
 
 
 @dataclasses.dataclass
@@ -13,6 +13,7 @@ class NoPenalty(Regularizer):
     """Penalty 0."""
 
     name: ClassVar[str] = "none"
+    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix", "factors"})
 
     def penalty(self, parameters: Array) -> float:
         """Return 0."""
@@ -25,3 +26,7 @@ class NoPenalty(Regularizer):
     def entry_penalty(self) -> EntryPenalty:
         """Return l1 = l2 = 0."""
         return EntryPenalty(0.0, 0.0)
+
+    def row_penalty(self) -> RowPenalty:
+        """Return no decay and no largest norm."""
+        return RowPenalty(0.0, 0.0)

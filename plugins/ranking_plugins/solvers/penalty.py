@@ -29,14 +29,6 @@ class Penalty:
             )
         self.transposed = self.group is not None and self.group.columns
 
-    @staticmethod
-    def inlined(regularizer: type[Regularizer]) -> bool:
-        """Say whether a kind of regularizer has such a form."""
-        return (
-            regularizer.entry_penalty is not Regularizer.entry_penalty
-            or regularizer.group_penalty is not Regularizer.group_penalty
-        )
-
     def begin(self, kernel: Kernel, model: Bilinear) -> BilinearWeights:
         """Return the model's weights, ready for training."""
         weights = model.weights.T.tocsr() if self.transposed else model.weights

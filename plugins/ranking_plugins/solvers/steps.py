@@ -1,0 +1,156 @@
+"""The steps of one SGD training, whatever the model's parameters are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.loss import PairLoss
+from ranking.contracts.solver import State, Task, Turn
+from ranking.data.matching import Matching
+from ranking.errors import DivergenceError
+from ranking.kernels.bilinear import MatchLists
+from ranking.run import section, under
+from ranking_plugins.solvers.plan import lists_of, settle
+from ranking_plugins.solvers.rates import rates
+
+if TYPE_CHECKING:
+    from ranking_plugins.solvers.sgd import SGD
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Steps(ABC):
+    """The parameters in training, what they are trained on, and how far it has come.
+
+    Attributes
+    ----------
+    plan : Plan
+    done : int
+        Steps taken so far, refitting included.
+    refitting : bool
+    """
+
+    def __init__(self, solver: SGD, task: Task) -> None:
+        self.solver, self.task = solver, task
+        self.plan = settle(solver, task)
+        self.data = cast(Matching, task.data)
+        self.loss = cast(PairLoss, task.loss)
+        self.done, self.refitting = 0, False
+        self._lists: tuple[Matching, MatchLists] | None = None
+
+    @property
+    def total(self) -> int:
+        """Steps in all, refitting included."""
+        return self.plan.draws * (2 if self.solver.refit else 1)
+
+    @property
+    def at(self) -> int:
+        """Steps since the beginning, or since the refitting began: where draws and rates are."""
+        return self.done - (self.plan.draws if self.refitting else 0)
+
+    @abstractmethod
+    def skip(self, done: int) -> None:
+        """Go on as after so many steps that led to the parameters of the model."""
+
+    @abstractmethod
+    def feed(self, data: Matching) -> None:
+        """Go on with other data; features that are new get their parameters."""
+
+    @abstractmethod
+    def begin_refit(self) -> None:
+        """Begin again from the result, without a penalty."""
+
+    @abstractmethod
+    def step(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
+        """Take a step for each tuple; return margins and violation weights."""
+
+    @abstractmethod
+    def follow(self) -> None:
+        """Let the model have the parameters as they are now."""
+
+    @abstractmethod
+    def penalty_value(self) -> float:
+        """Return the penalty of the model's parameters."""
+
+    @abstractmethod
+    def finite(self) -> bool:
+        """Say whether the model's parameters are finite."""
+
+    @abstractmethod
+    def arrays(self) -> State:
+        """Return the parameters in training, for `restore_arrays`."""
+
+    @abstractmethod
+    def restore_arrays(self, arrays: State) -> None:
+        """Go on with parameters that `arrays` returned."""
+
+    def tuples(self, count: int) -> Ints:
+        """Return the tuples of the coming steps."""
+        if not count:
+            return np.zeros((0, 2 + self.loss.trials), np.int64)
+        if self._lists is None or self._lists[0] is not self.data:
+            self._lists = (self.data, lists_of(self.data, self.plan.pairs))
+        return self.task.kernel.draw_tuples(
+            self._lists[1], self.task.seed, self.at, count, self.loss.trials
+        )
+
+    def take(self, tuples: Ints) -> float:
+        """Take a step for each tuple; return the mean of their losses, each before its step."""
+        constant = self.plan.refit_rate if self.refitting else self.plan.rate
+        eta = rates(self.plan.schedule, constant, self.at + 1, tuples.shape[0])
+        margins, weights = self.step(tuples, eta)
+        first = self.done
+        self.done += tuples.shape[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = weights * self.loss.pair_value(margins)
+        finite = np.isfinite(margins) & np.isfinite(losses)
+        if not finite.all():
+            at = int(np.argmin(finite))
+            raise DivergenceError(
+                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
+                f"{first + 1 + at}; lower the solver's rate ({constant:g}), or scale the "
+                "features to unit length."
+            )
+        return float(losses.mean()) if losses.size else 0.0
+
+    def turn(self, epoch: int, loss: float) -> Turn:
+        """Return what an epoch came to; the model follows."""
+        self.follow()
+        if self.done >= self.total and not self.finite():
+            raise DivergenceError(
+                f"some weights are infinite after step {self.done}; lower the solver's rate "
+                f"({self.plan.rate:g}), or scale the features to unit length."
+            )
+        penalty = 0.0 if self.refitting else self.penalty_value()
+        measures = {"draws": float(self.done), "loss": loss, "density": self.task.model.density}
+        return Turn(epoch, loss + penalty, False, self.state, measures)
+
+    def state(self) -> State:
+        """Return what `restore` takes."""
+        strength: Any = getattr(self.task.regularizer, "strength", 0.0)
+        return {
+            "done": np.array([self.done]),
+            "refitting": np.array([int(self.refitting)]),
+            "strength": np.array([float(strength)]),
+            "trials": np.array(self.solver.trials, dtype=np.float64).reshape(-1, 2),
+            **under("weights", self.arrays()),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go back to where `state` was asked."""
+        self.done = int(state["done"][0])
+        self.refitting = bool(state["refitting"][0])
+        if self.task.regularizer.wanted_density is not None:
+            self.task.regularizer.settle(float(state["strength"][0]))
+        self.restore_arrays(section(state, "weights"))
+
+
+def rank_weights(loss: PairLoss, n_documents: int) -> Floats:
+    """Return L(rank) up to the largest rank, or one number if it is the same for all."""
+    ranks = np.arange(n_documents) if loss.trials > 1 else np.array([max(n_documents - 1, 0)])
+    return np.ascontiguousarray(loss.rank_weight(ranks), dtype=np.float64)
