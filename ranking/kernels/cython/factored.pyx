@@ -29,6 +29,7 @@ cdef extern from "wide.h" nogil:
     ctypedef struct meeting_t "crew_meeting_t":
         int waiting
         int round
+        int asleep
     double lanes_exp_one(double x) noexcept
     float wide_dot(const float *a, const float *b, Py_ssize_t n) noexcept
     void wide_dot_two(
@@ -41,8 +42,6 @@ cdef extern from "wide.h" nogil:
     void wide_adagrad(
         float *p, float *squares, const float *x, float c, float rate, Py_ssize_t n
     ) noexcept
-    void wide_prefetch(const float *a, Py_ssize_t n) noexcept
-    void wide_prefetch_object(const objects_t *of, int64_t row) noexcept
     int64_t wide_start(const objects_t *of, int64_t row) noexcept
     int64_t wide_index(const objects_t *of, int64_t at) noexcept
     float wide_value(const objects_t *of, int64_t at) noexcept
@@ -472,7 +471,7 @@ def factored_steps(
     job.u = job.apart = job.g = NULL
     job.negatives = NULL
     job.crew = <int>min(<Py_ssize_t>threads, job.block)
-    job.meeting.waiting = job.meeting.round = 0
+    job.meeting.waiting = job.meeting.round = job.meeting.asleep = 0
     with nogil:
         ready = open_job(&job)
         if ready and job.crew == 1:
