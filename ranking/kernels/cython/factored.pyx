@@ -60,7 +60,8 @@ cdef enum:
     HINGE = 0  # PairForm
     LOGISTIC = 2
     KEPT = 4  # composed documents are kept if there are at most so many times what a block draws
-    TILE = 6144  # numbers of documents' vectors that are scored at a time: 24 KiB
+    TILE = 128  # documents that are scored at a time: their scores should fill some lines
+    STRIP = 32768  # numbers of queries' vectors that are scored against a tile: 128 KiB
 
 
 cdef struct Side:
@@ -504,15 +505,19 @@ cdef void score_share(
     const float *queries, const float *documents, const float *biases, float *out,
     int64_t first, int64_t last, int64_t n_documents, Py_ssize_t width,
 ) noexcept nogil:
-    # Some queries against all documents, a tile of them at a time.
-    cdef int64_t tile = max(8, TILE // max(width, 1) // 8 * 8), at = 0, count
-    while at < n_documents:
-        count = min(tile, n_documents - at)
-        wide_score_tile(
-            queries, first, last, documents + at * width, count, width,
-            biases + at if biases != NULL else NULL, out + at, n_documents,
-        )
-        at += count
+    # Some queries against all documents: a strip against a tile at a time.
+    cdef int64_t strip = max(2, STRIP // max(width, 1) // 2 * 2)
+    cdef int64_t at, count, stop
+    while first < last:
+        stop, at = min(first + strip, last), 0
+        while at < n_documents:
+            count = min(<int64_t>TILE, n_documents - at)
+            wide_score_tile(
+                queries, first, stop, documents + at * width, count, width,
+                biases + at if biases != NULL else NULL, out + at, n_documents,
+            )
+            at += count
+        first = stop
 
 
 def factored_scores(
