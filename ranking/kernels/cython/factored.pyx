@@ -13,7 +13,7 @@ This file is built once per instruction set; see meson.build.
 
 from cython.parallel cimport parallel, prange
 from libc.math cimport sqrtf
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import numpy as np
@@ -202,7 +202,7 @@ cdef inline void search(
 ) noexcept nogil:
     # Fill margin, weight and what the step will need, at the parameters of the block's start.
     cdef const int64_t *chosen = job.tuples + step * job.columns
-    cdef Py_ssize_t width = job.width, trials = job.columns - 2, trial = 1, last
+    cdef Py_ssize_t width = job.width, trials = job.columns - 2, trial = 1
     cdef float *kept = job.u + place * width
     cdef const float *u = kept
     cdef Document better, worse
@@ -243,7 +243,8 @@ cdef inline bint is_mine(int64_t row, int turn, int crew) noexcept nogil:
     # Rows are dealt out by a hash, as popular ones may follow a pattern.
     if crew == 1:
         return True
-    return <int>(((<uint64_t>(<uint32_t>row * <uint32_t>2654435769)) * <uint64_t>crew) >> 32) == turn
+    cdef uint32_t hashed = <uint32_t>row * <uint32_t>2654435769
+    return <int>((<uint64_t>hashed * <uint64_t>crew) >> 32) == turn
 
 
 cdef inline void change(
