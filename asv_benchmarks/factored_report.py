@@ -5,8 +5,8 @@
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
 ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
 11 of 200 others. Seconds are those of the clock, the shortest of the epochs. LightFM
-(`pip install lightfm-next`) draws while it steps; drawing is a column of its own here, and counts in
-the ratio.
+(`pip install lightfm-next`) draws while it steps; drawing is a column of its own here, and counts
+in the ratio.
 """
 
 from __future__ import annotations
