@@ -4,8 +4,9 @@
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
 ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
-11 of 200 others. Seconds are those of the clock, the shortest of the epochs; drawing the tuples is
-set apart, as LightFM (`pip install lightfm-next`) draws while it steps.
+11 of 200 others. Seconds are those of the clock, the shortest of the epochs. LightFM
+(`pip install lightfm-next`) draws while it steps; drawing is a column of its own here, and counts
+in the ratio.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS, kernel_or_skip
@@ -56,7 +58,7 @@ def show(name: str, width: int, features: bool, threads: int, rest: str) -> None
 def report_epochs(
     kernel: Kernel, likes: Likes, width: int, features: bool, threads: int, epochs: int
 ) -> float:
-    """Print the shortest epoch, and the precision after all of them."""
+    """Print the shortest epoch, and the precision after all; return the epoch with its drawing."""
     warp = Warp(kernel, likes, width, features)
     draws, steps, share = [], [], 0.0
     for epoch in range(epochs):
@@ -70,7 +72,13 @@ def report_epochs(
     found = precision(warp.scores(), likes)
     rest = f"{min(steps):9.3f}{np.median(steps):9.3f}{min(draws):9.3f}{share:9.1%}{found:9.4f}"
     show(kernel.name, width, features, threads, rest)
-    return min(steps)
+    return min(steps) + min(draws)
+
+
+def narrow(rows: sp.csr_array) -> sp.csr_matrix:
+    """Return what LightFM takes: a matrix with int32 indices."""
+    indices, indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+    return sp.csr_matrix((rows.data, indices, indptr), shape=rows.shape)
 
 
 def report_lightfm(
@@ -82,12 +90,12 @@ def report_lightfm(
     model = LightFM(
         no_components=width, loss="warp", learning_rate=RATE, max_sampled=TRIALS, random_state=0
     )
-    sides = {}
+    train, sides = narrow(likes.train), {}
     if features:
         for at, name in enumerate(("user_features", "item_features")):
-            sides[name] = make_features(likes.train.shape[at], at)
+            sides[name] = narrow(make_features(likes.train.shape[at], at))
     steps = [
-        clock(lambda: model.fit_partial(likes.train, epochs=1, num_threads=threads, **sides))
+        clock(lambda: model.fit_partial(train, epochs=1, num_threads=threads, **sides))
         for _ in range(epochs)
     ]
     users, items = likes.train.shape
@@ -144,7 +152,7 @@ def main() -> None:
                 for kernel in kernels:
                     ours = report_epochs(kernel, likes, width, features, threads, options.epochs)
                     if theirs:
-                        print(f"  LightFM takes {theirs / ours:.2f} x")  # noqa: T201
+                        print(f"  LightFM takes {theirs / ours:.2f} x, drawing included")  # noqa: T201
         for kernel in kernels:
             report_scores(kernel, likes, width)
 

@@ -79,6 +79,7 @@ def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_arr
     made = sp.csr_array(sp.hstack([sp.eye_array(n_objects, dtype=np.float32), side]))
     made.data /= np.float32(per_object)
     made.sort_indices()
+    made.indptr, made.indices = made.indptr.astype(np.int32), made.indices.astype(np.int32)
     return made
 
 

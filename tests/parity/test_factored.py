@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ranking.kernels.contract import PairForm
+from ranking.kernels.cython import instruction_sets, load_loops
 from ranking.kernels.factored import FactoredObjects, FactoredWeights, Rows, scores, vectors
 from ranking.kernels.kernel import Kernel
 
@@ -340,3 +341,23 @@ def test_margins_that_are_not_finite(kernel: Kernel, reference: Kernel) -> None:
     assert not np.isfinite(wanted["margins"]).all()
     for threads in THREADS:
         assert differing(run(case, kernel, threads), wanted) == []
+
+
+@pytest.mark.parametrize("instructions", instruction_sets())
+def test_every_instruction_set(reference: Kernel, instructions: str) -> None:
+    built = Kernel("cython", load_loops(instructions), "0")
+    for kind in (None, KINDS[0]):
+        for adagrad in (False, True):
+            case = Case(
+                query_kind=kind,
+                document_kind=kind,
+                adagrad=adagrad,
+                trials=5,
+                width=40,
+                max_norm=0.8,
+                l2=0.1,
+            )
+            assert differing(run(case, built, 2), run(case, reference)) == []
+    rng = np.random.default_rng(0)
+    parts = (singles(rng, 9, 40), singles(rng, 150, 40), singles(rng, 150))
+    assert scores(built, *parts).tobytes() == scores(reference, *parts).tobytes()

@@ -13,7 +13,7 @@ This file is built once per instruction set; see meson.build.
 
 from cython.parallel cimport parallel, prange
 from libc.math cimport sqrtf
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 
 import numpy as np
@@ -29,6 +29,7 @@ cdef extern from "wide.h" nogil:
     ctypedef struct meeting_t "crew_meeting_t":
         int waiting
         int round
+        int asleep
     double lanes_exp_one(double x) noexcept
     float wide_dot(const float *a, const float *b, Py_ssize_t n) noexcept
     void wide_dot_two(
@@ -41,8 +42,6 @@ cdef extern from "wide.h" nogil:
     void wide_adagrad(
         float *p, float *squares, const float *x, float c, float rate, Py_ssize_t n
     ) noexcept
-    void wide_prefetch(const float *a, Py_ssize_t n) noexcept
-    void wide_prefetch_object(const objects_t *of, int64_t row) noexcept
     int64_t wide_start(const objects_t *of, int64_t row) noexcept
     int64_t wide_index(const objects_t *of, int64_t at) noexcept
     float wide_value(const objects_t *of, int64_t at) noexcept
@@ -61,7 +60,8 @@ cdef enum:
     HINGE = 0  # PairForm
     LOGISTIC = 2
     KEPT = 4  # composed documents are kept if there are at most so many times what a block draws
-    TILE = 6144  # numbers of documents' vectors that are scored at a time: 24 KiB
+    TILE = 128  # documents that are scored at a time: their scores should fill some lines
+    STRIP = 32768  # numbers of queries' vectors that are scored against a tile: 128 KiB
 
 
 cdef struct Side:
@@ -202,7 +202,7 @@ cdef inline void search(
 ) noexcept nogil:
     # Fill margin, weight and what the step will need, at the parameters of the block's start.
     cdef const int64_t *chosen = job.tuples + step * job.columns
-    cdef Py_ssize_t width = job.width, trials = job.columns - 2, trial = 1, last
+    cdef Py_ssize_t width = job.width, trials = job.columns - 2, trial = 1
     cdef float *kept = job.u + place * width
     cdef const float *u = kept
     cdef Document better, worse
@@ -243,7 +243,8 @@ cdef inline bint is_mine(int64_t row, int turn, int crew) noexcept nogil:
     # Rows are dealt out by a hash, as popular ones may follow a pattern.
     if crew == 1:
         return True
-    return <int>(((<uint64_t>(<uint32_t>row * <uint32_t>2654435769)) * <uint64_t>crew) >> 32) == turn
+    cdef uint32_t hashed = <uint32_t>row * <uint32_t>2654435769
+    return <int>((<uint64_t>hashed * <uint64_t>crew) >> 32) == turn
 
 
 cdef inline void change(
@@ -472,7 +473,7 @@ def factored_steps(
     job.u = job.apart = job.g = NULL
     job.negatives = NULL
     job.crew = <int>min(<Py_ssize_t>threads, job.block)
-    job.meeting.waiting = job.meeting.round = 0
+    job.meeting.waiting = job.meeting.round = job.meeting.asleep = 0
     with nogil:
         ready = open_job(&job)
         if ready and job.crew == 1:
@@ -505,15 +506,19 @@ cdef void score_share(
     const float *queries, const float *documents, const float *biases, float *out,
     int64_t first, int64_t last, int64_t n_documents, Py_ssize_t width,
 ) noexcept nogil:
-    # Some queries against all documents, a tile of them at a time.
-    cdef int64_t tile = max(8, TILE // max(width, 1) // 8 * 8), at = 0, count
-    while at < n_documents:
-        count = min(tile, n_documents - at)
-        wide_score_tile(
-            queries, first, last, documents + at * width, count, width,
-            biases + at if biases != NULL else NULL, out + at, n_documents,
-        )
-        at += count
+    # Some queries against all documents: a strip against a tile at a time.
+    cdef int64_t strip = max(2, STRIP // max(width, 1) // 2 * 2)
+    cdef int64_t at, count, stop
+    while first < last:
+        stop, at = min(first + strip, last), 0
+        while at < n_documents:
+            count = min(<int64_t>TILE, n_documents - at)
+            wide_score_tile(
+                queries, first, stop, documents + at * width, count, width,
+                biases + at if biases != NULL else NULL, out + at, n_documents,
+            )
+            at += count
+        first = stop
 
 
 def factored_scores(

@@ -17,12 +17,15 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-#ifdef _WIN32
+#if defined(__linux__)
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(_WIN32)
 #include <windows.h>
-#define WIDE_YIELD() SwitchToThread()
 #else
 #include <sched.h>
-#define WIDE_YIELD() sched_yield()
 #endif
 
 typedef float wide_t __attribute__((vector_size(32)));
@@ -126,12 +129,6 @@ LANES_INLINE void wide_adagrad(
     }
 }
 
-LANES_INLINE void wide_prefetch(const float *a, ptrdiff_t n)
-{
-    for (ptrdiff_t i = 0; i < n; i += 16)
-        __builtin_prefetch(a + i);
-}
-
 /* --- objects ------------------------------------------------------------------------------- */
 
 /* A CSR matrix of any dtypes; without arrays, each object is its own feature. */
@@ -155,16 +152,6 @@ LANES_INLINE int64_t wide_index(const wide_objects_t *of, int64_t at)
 LANES_INLINE float wide_value(const wide_objects_t *of, int64_t at)
 {
     return of->wide_data ? (float)((const double *)of->data)[at] : ((const float *)of->data)[at];
-}
-
-LANES_INLINE void wide_prefetch_object(const wide_objects_t *of, int64_t row)
-{
-    int64_t start = wide_start(of, row);
-    const char *indices = (const char *)of->indices + start * (of->wide_indices ? 8 : 4);
-    const char *data = (const char *)of->data + start * (of->wide_data ? 8 : 4);
-    __builtin_prefetch(indices);
-    __builtin_prefetch(indices + 64);
-    __builtin_prefetch(data);
 }
 
 /* A part of the sum of the features' rows, in registers: `parts` eights. */
@@ -202,19 +189,23 @@ static inline void wide_compose(
 
 /* --- scores -------------------------------------------------------------------------------- */
 
-/* One query against eight documents that lie one after the other. */
+/* Two queries against four documents, which lie one after the other. */
 LANES_INLINE void wide_score_eight(
-    const float *query, const float *documents, ptrdiff_t n, const float *biases, float *out)
+    const float *one, const float *other, const float *documents, ptrdiff_t n,
+    const float *biases, float *to_one, float *to_other)
 {
 #ifdef __AVX2__
     __m256 s[8];
     for (int k = 0; k < 8; k++)
         s[k] = _mm256_setzero_ps();
     for (ptrdiff_t i = 0; i < n; i += 8) {
-        __m256 own = _mm256_loadu_ps(query + i);
-#pragma GCC unroll 8
-        for (int k = 0; k < 8; k++)
-            s[k] = _mm256_add_ps(s[k], _mm256_mul_ps(own, _mm256_loadu_ps(documents + k * n + i)));
+        __m256 a = _mm256_loadu_ps(one + i), b = _mm256_loadu_ps(other + i);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            __m256 document = _mm256_loadu_ps(documents + k * n + i);
+            s[k] = _mm256_add_ps(s[k], _mm256_mul_ps(a, document));
+            s[k + 4] = _mm256_add_ps(s[k + 4], _mm256_mul_ps(b, document));
+        }
     }
     /* Halves of k and k + 4 are added side by side; then fours become twos, and twos ones. */
     for (int k = 0; k < 4; k++)
@@ -227,12 +218,15 @@ LANES_INLINE void wide_score_eight(
     s[0] = _mm256_add_ps(
         _mm256_shuffle_ps(s[0], s[2], 0x88), _mm256_shuffle_ps(s[0], s[2], 0xDD));
     if (biases)
-        s[0] = _mm256_add_ps(s[0], _mm256_loadu_ps(biases));
-    _mm256_storeu_ps(out, s[0]);
+        s[0] = _mm256_add_ps(s[0], _mm256_broadcast_ps((const __m128 *)biases));
+    _mm_storeu_ps(to_one, _mm256_castps256_ps128(s[0]));
+    _mm_storeu_ps(to_other, _mm256_extractf128_ps(s[0], 1));
 #else
-    for (int k = 0; k < 8; k++) {
-        float score = wide_dot(query, documents + k * n, n);
-        out[k] = biases ? score + biases[k] : score;
+    for (int k = 0; k < 4; k++) {
+        float a, b;
+        wide_dot_two(documents + k * n, one, other, n, &a, &b);
+        to_one[k] = biases ? a + biases[k] : a;
+        to_other[k] = biases ? b + biases[k] : b;
     }
 #endif
 }
@@ -242,15 +236,21 @@ static inline void wide_score_tile(
     const float *queries, int64_t first, int64_t last, const float *documents, int64_t count,
     ptrdiff_t n, const float *biases, float *out, int64_t stride)
 {
-    for (int64_t i = first; i < last; i++) {
-        const float *query = queries + i * n;
-        float *to = out + i * stride;
+    for (int64_t i = first; i < last; i += 2) {
+        /* A last one without another is scored twice. */
+        int64_t next = i + 1 < last ? i + 1 : i;
+        const float *one = queries + i * n, *other = queries + next * n;
+        float *to_one = out + i * stride, *to_other = out + next * stride;
         int64_t j = 0;
-        for (; j + 8 <= count; j += 8)
-            wide_score_eight(query, documents + j * n, n, biases ? biases + j : NULL, to + j);
+        for (; j + 4 <= count; j += 4)
+            wide_score_eight(
+                one, other, documents + j * n, n, biases ? biases + j : NULL, to_one + j,
+                to_other + j);
         for (; j < count; j++) {
-            float score = wide_dot(query, documents + j * n, n);
-            to[j] = biases ? score + biases[j] : score;
+            float a, b;
+            wide_dot_two(documents + j * n, one, other, n, &a, &b);
+            to_one[j] = biases ? a + biases[j] : a;
+            to_other[j] = biases ? b + biases[j] : b;
         }
     }
 }
@@ -277,11 +277,36 @@ LANES_INLINE int crew_size(void)
 }
 
 typedef struct {
-    int waiting, round;
+    int waiting, round, asleep;
 } crew_meeting_t;
 
-/* Wait for all of a crew. Blocks are so short that to sleep and wake would take as long as the
- * work; so threads look for a while, and then let others run between looks. */
+/* Sleep until a round has ended; where that cannot be asked for, let others run. */
+LANES_INLINE void crew_sleep(crew_meeting_t *at, int round)
+{
+#if defined(__linux__)
+    __atomic_add_fetch(&at->asleep, 1, __ATOMIC_SEQ_CST);
+    syscall(SYS_futex, &at->round, FUTEX_WAIT_PRIVATE, round, NULL, NULL, 0);
+    __atomic_sub_fetch(&at->asleep, 1, __ATOMIC_SEQ_CST);
+#elif defined(_WIN32)
+    (void)at, (void)round, SwitchToThread();
+#else
+    (void)at, (void)round, sched_yield();
+#endif
+}
+
+LANES_INLINE void crew_wake(crew_meeting_t *at)
+{
+#if defined(__linux__)
+    if (__atomic_load_n(&at->asleep, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, &at->round, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)at;
+#endif
+}
+
+/* Wait for all of a crew. Blocks are so short that to sleep and wake may take as long as the work;
+ * so threads look for a while first. They must sleep at last: beside other busy processes, the
+ * one that is waited for may need this one's processor. */
 static inline void crew_meet(crew_meeting_t *at, int crew)
 {
     int round, looks = 0;
@@ -290,12 +315,13 @@ static inline void crew_meet(crew_meeting_t *at, int crew)
     round = __atomic_load_n(&at->round, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&at->waiting, 1, __ATOMIC_ACQ_REL) == crew) {
         __atomic_store_n(&at->waiting, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&at->round, round + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&at->round, round + 1, __ATOMIC_SEQ_CST);
+        crew_wake(at);
         return;
     }
     while (__atomic_load_n(&at->round, __ATOMIC_ACQUIRE) == round) {
-        if (++looks > 2000)
-            WIDE_YIELD();
+        if (++looks > 500)
+            crew_sleep(at, round);
 #ifdef __SSE2__
         else
             _mm_pause();
