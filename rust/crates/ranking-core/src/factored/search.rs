@@ -2,7 +2,7 @@
 
 use crate::bilinear::{Failure, Form, Stored, filled};
 use crate::dispatch::Job;
-use crate::factored::objects::Objects;
+use crate::factored::objects::{Objects, compose};
 use crate::invalid::Invalid;
 use crate::lanes::{Index, Machine};
 use crate::wide::{Eight, Wide, dot_wide};
@@ -19,6 +19,8 @@ pub(super) struct Side<'a> {
 
 /// Tuples that are searched side by side.
 pub(super) const RUN: usize = 256;
+/// Objects that are composed together.
+const TOGETHER: usize = 32;
 
 /// The vectors and biases of objects, where features have to be added up for them.
 #[derive(Debug, Default)]
@@ -29,6 +31,8 @@ pub(super) struct Composed {
     is_known: Vec<bool>,
     /// Objects that were composed, and where.
     known: Vec<(usize, usize)>,
+    /// Features and values of those that are composed together.
+    entries: Vec<(u32, f32)>,
 }
 
 impl Composed {
@@ -44,6 +48,7 @@ impl Composed {
             biases: filled(places, 0.0)?,
             is_known: filled(if kept { n_objects } else { 0 }, false)?,
             known: Vec::new(),
+            entries: Vec::new(),
         })
     }
 
@@ -68,8 +73,8 @@ impl Composed {
 
     /// Have the vectors of objects at hand, each for a place.
     ///
-    /// Those that are missing are listed first and then composed, without a branch that could be
-    /// guessed wrongly in between: so loads from memory overlap.
+    /// Those that are missing are listed first, then some objects' features are, and then these
+    /// are composed: the shorter a loop and the fewer its branches, the more loads overlap.
     #[inline(always)]
     fn load<M: Machine>(
         &mut self,
@@ -93,11 +98,31 @@ impl Composed {
                 self.known.push((object, object));
             }
         }
-        for &(object, place) in &self.known[first..] {
-            let out = &mut self.vectors[place * side.chunks..][..side.chunks];
-            side.objects.compose(machine, object, side.matrix, out);
-            if !side.biases.is_empty() {
-                self.biases[place] = side.objects.bias(object, side.biases);
+        let entries = &mut self.entries;
+        for some in self.known[first..].chunks(TOGETHER) {
+            entries.clear();
+            let mut ends = [0; TOGETHER];
+            for (&(object, _), end) in some.iter().zip(&mut ends) {
+                entries.try_reserve(side.objects.count(object))?;
+                side.objects.for_entries(object, |feature, value| {
+                    entries.push((u32::try_from(feature).unwrap_or(u32::MAX), value));
+                });
+                *end = entries.len();
+            }
+            let mut start = 0;
+            for (&(_, place), &end) in some.iter().zip(&ends) {
+                let entries = entries[start..end].iter();
+                let entries = entries.map(|&(feature, value)| (feature as usize, value));
+                let out = &mut self.vectors[place * side.chunks..][..side.chunks];
+                compose(machine, &entries, side.matrix, out);
+                if !side.biases.is_empty() {
+                    let mut total = 0.0;
+                    for (feature, value) in entries {
+                        total += value * side.biases[feature];
+                    }
+                    self.biases[place] = total;
+                }
+                start = end;
             }
         }
         Ok(())
