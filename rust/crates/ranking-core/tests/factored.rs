@@ -282,11 +282,15 @@ impl Problem {
             let shrink = 1.0 / (1.0 + L2 * self.rates[block[0]]);
             for (which, row) in touched {
                 let row = &mut state.factors[which][row * WIDTH..][..WIDTH];
-                row.iter_mut().for_each(|x| *x *= shrink);
+                for x in row.iter_mut() {
+                    *x *= shrink;
+                }
                 let square = dot(row, row);
                 if square > MAX_NORM * MAX_NORM {
                     let factor = MAX_NORM / square.sqrt();
-                    row.iter_mut().for_each(|x| *x *= factor);
+                    for x in row {
+                        *x *= factor;
+                    }
                 }
             }
         }

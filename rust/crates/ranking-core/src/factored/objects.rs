@@ -90,15 +90,7 @@ impl Objects<'_> {
         matrix: &[Eight],
         out: &mut [Eight],
     ) {
-        with_features!(self, _n => (), |x| compose(machine, x, object, matrix, out));
-    }
-
-    /// The sum of the biases of an object's features; without features its own.
-    #[inline(always)]
-    pub(super) fn bias(&self, object: usize, biases: &[f32]) -> f32 {
-        with_features!(self, _n => biases[object], |x| {
-            entries(x, object).fold(0.0, |total, (at, value)| total + value * biases[at])
-        })
+        with_features!(self, _n => (), |x| compose(machine, &entries(x, object), matrix, out));
     }
 }
 
@@ -107,17 +99,17 @@ impl Objects<'_> {
 fn entries<I: Index, F: Feature>(
     features: &Compressed<'_, I, F>,
     object: usize,
-) -> impl Iterator<Item = (usize, f32)> {
+) -> impl Iterator<Item = (usize, f32)> + Clone {
     let (indices, data) = features.line(object);
     let positions = indices.iter().map(|index| index.position());
     positions.zip(data.iter().map(|value| f32::narrow(value.widen())))
 }
 
+/// Fill `out` with the sum, from 0, of value * row over features and values.
 #[inline(always)]
-fn compose<M: Machine, I: Index, F: Feature>(
+pub(super) fn compose<M: Machine>(
     machine: M,
-    features: &Compressed<'_, I, F>,
-    object: usize,
+    entries: &(impl Iterator<Item = (usize, f32)> + Clone),
     matrix: &[Eight],
     out: &mut [Eight],
 ) {
@@ -125,29 +117,28 @@ fn compose<M: Machine, I: Index, F: Feature>(
     let (wide, rest) = out.as_chunks_mut::<8>();
     let first = 8 * wide.len();
     for (at, out) in (0..).step_by(8).zip(wide) {
-        *out = sums(machine, features, object, matrix, at, chunks);
+        *out = sums(machine, entries.clone(), matrix, at, chunks);
     }
     let (wide, rest) = rest.as_chunks_mut::<4>();
     for out in wide.iter_mut() {
-        *out = sums(machine, features, object, matrix, first, chunks);
+        *out = sums(machine, entries.clone(), matrix, first, chunks);
     }
     for (at, out) in (first + 4 * wide.len()..).zip(rest) {
-        [*out] = sums(machine, features, object, matrix, at, chunks);
+        [*out] = sums(machine, entries.clone(), matrix, at, chunks);
     }
 }
 
-/// N registers of an object's vector, from the one at `first`: they stay registers.
+/// N registers of a sum, from the one at `first`: they stay registers.
 #[inline(always)]
-fn sums<M: Machine, I: Index, F: Feature, const N: usize>(
+fn sums<M: Machine, const N: usize>(
     machine: M,
-    features: &Compressed<'_, I, F>,
-    object: usize,
+    entries: impl Iterator<Item = (usize, f32)>,
     matrix: &[Eight],
     first: usize,
     chunks: usize,
 ) -> [Eight; N] {
     let mut sums = [Wide::splat(machine, 0.0); N];
-    for (at, value) in entries(features, object) {
+    for (at, value) in entries {
         let value = Wide::splat(machine, value);
         let row = &matrix[at * chunks + first..][..N];
         for (sum, row) in sums.iter_mut().zip(row) {

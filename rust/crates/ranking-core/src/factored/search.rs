@@ -2,7 +2,7 @@
 
 use crate::bilinear::{Failure, Form, Stored, filled};
 use crate::dispatch::Job;
-use crate::factored::objects::Objects;
+use crate::factored::objects::{Objects, compose};
 use crate::invalid::Invalid;
 use crate::lanes::{Index, Machine};
 use crate::wide::{Eight, Wide, dot_wide};
@@ -17,14 +17,22 @@ pub(super) struct Side<'a> {
     pub(super) chunks: usize,
 }
 
+/// Tuples that are searched side by side.
+pub(super) const RUN: usize = 256;
+/// Objects that are composed together.
+const TOGETHER: usize = 32;
+
 /// The vectors and biases of objects, where features have to be added up for them.
 #[derive(Debug, Default)]
 pub(super) struct Composed {
     vectors: Vec<Eight>,
     biases: Vec<f32>,
-    /// Is the vector of an object known in this block? Empty if a vector has a given place.
+    /// Is the vector of an object known in this block? Empty if vectors are not kept.
     is_known: Vec<bool>,
-    known: Vec<usize>,
+    /// Objects that were composed, and where.
+    known: Vec<(usize, usize)>,
+    /// Features and values of those that are composed together.
+    entries: Vec<(u32, f32)>,
 }
 
 impl Composed {
@@ -40,46 +48,84 @@ impl Composed {
             biases: filled(places, 0.0)?,
             is_known: filled(if kept { n_objects } else { 0 }, false)?,
             known: Vec::new(),
+            entries: Vec::new(),
         })
     }
 
+    /// Parameters have changed.
     fn forget(&mut self) {
-        for object in self.known.drain(..) {
-            self.is_known[object] = false;
+        for (object, _) in self.known.drain(..) {
+            if let Some(is_known) = self.is_known.get_mut(object) {
+                *is_known = false;
+            }
         }
     }
 
-    /// Have the vector of an object at hand, and return where: at `place`, if it can choose.
+    /// Where the vector of an object is, if it was loaded for `place`.
+    #[inline(always)]
+    fn place(&self, side: &Side<'_>, object: usize, place: usize) -> usize {
+        if side.objects.are_composed() && self.is_known.is_empty() {
+            place
+        } else {
+            object
+        }
+    }
+
+    /// Have the vectors of objects at hand, each for a place.
+    ///
+    /// Those that are missing are listed first, then some objects' features are, and then these
+    /// are composed: the shorter a loop and the fewer its branches, the more loads overlap.
     #[inline(always)]
     fn load<M: Machine>(
         &mut self,
         machine: M,
         side: &Side<'_>,
-        object: i64,
-        place: usize,
-    ) -> Result<usize, Failure> {
-        let at = object.position();
-        if at >= side.objects.len() {
-            return Err(missing(object));
-        }
+        wanted: impl ExactSizeIterator<Item = (usize, usize)>,
+    ) -> Result<(), Failure> {
         if !side.objects.are_composed() {
-            return Ok(at);
+            return Ok(());
         }
-        let place = if self.is_known.is_empty() {
-            place
-        } else if self.is_known[at] {
-            return Ok(at);
-        } else {
-            self.is_known[at] = true;
-            self.known.push(at);
-            at
-        };
-        let out = &mut self.vectors[place * side.chunks..][..side.chunks];
-        side.objects.compose(machine, at, side.matrix, out);
-        if !side.biases.is_empty() {
-            self.biases[place] = side.objects.bias(at, side.biases);
+        if self.is_known.is_empty() {
+            self.known.clear();
         }
-        Ok(place)
+        let first = self.known.len();
+        self.known.try_reserve(wanted.len())?;
+        for (object, place) in wanted {
+            if self.is_known.is_empty() {
+                self.known.push((object, place));
+            } else if !self.is_known[object] {
+                self.is_known[object] = true;
+                self.known.push((object, object));
+            }
+        }
+        let entries = &mut self.entries;
+        for some in self.known[first..].chunks(TOGETHER) {
+            entries.clear();
+            let mut ends = [0; TOGETHER];
+            for (&(object, _), end) in some.iter().zip(&mut ends) {
+                entries.try_reserve(side.objects.count(object))?;
+                side.objects.for_entries(object, |feature, value| {
+                    entries.push((u32::try_from(feature).unwrap_or(u32::MAX), value));
+                });
+                *end = entries.len();
+            }
+            let mut start = 0;
+            for (&(_, place), &end) in some.iter().zip(&ends) {
+                let entries = entries[start..end].iter();
+                let entries = entries.map(|&(feature, value)| (feature as usize, value));
+                let out = &mut self.vectors[place * side.chunks..][..side.chunks];
+                compose(machine, &entries, side.matrix, out);
+                if !side.biases.is_empty() {
+                    let mut total = 0.0;
+                    for (feature, value) in entries {
+                        total += value * side.biases[feature];
+                    }
+                    self.biases[place] = total;
+                }
+                start = end;
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -103,11 +149,6 @@ impl Composed {
             score + side.biases[place]
         }
     }
-}
-
-#[cold]
-fn missing(object: i64) -> Failure {
-    Invalid::new(format!("there is no row {object}.")).into()
 }
 
 /// factor * vector is to be subtracted from a row, and the factor from its bias.
@@ -171,8 +212,34 @@ impl Found {
 /// What a thread needs to search, kept from block to block.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    pub(super) query: Composed,
-    pub(super) documents: Composed,
+    queries: Composed,
+    documents: Composed,
+    /// The scores of the positives.
+    highs: Vec<f32>,
+    /// The trials at which searches ended, from 0.
+    trials: Vec<usize>,
+    /// g, by tuple.
+    slopes: Vec<f32>,
+    /// Tuples that are still to be searched; then those with a step that is not zero.
+    open: Vec<usize>,
+}
+
+impl Room {
+    /// Make room; if `kept`, for the vectors of all documents.
+    pub(super) fn new(
+        queries: &Side<'_>,
+        documents: &Side<'_>,
+        kept: bool,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            queries: Composed::new(queries, RUN, false)?,
+            documents: Composed::new(documents, 2 * RUN, kept)?,
+            highs: vec![0.0; RUN],
+            trials: vec![0; RUN],
+            slopes: vec![0.0; RUN],
+            open: Vec::with_capacity(RUN),
+        })
+    }
 }
 
 /// What is the same for all tuples.
@@ -216,61 +283,151 @@ impl Job for Search<'_, '_> {
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> Result<(), Failure> {
         self.found.clear();
-        self.room.query.forget();
+        self.room.queries.forget();
         self.room.documents.forget();
-        let numbers = self.rules.by_trial.len() + 2;
-        for (at, tuple) in self.tuples.chunks_exact(numbers).enumerate() {
-            self.search(machine, at, tuple)?;
+        for first in (0..self.rates.len()).step_by(RUN) {
+            let run = Run {
+                first,
+                size: RUN.min(self.rates.len() - first),
+            };
+            self.check(run)?;
+            self.search(machine, run)?;
+            self.weigh(run);
+            self.write_down(machine, run)?;
         }
         Ok(())
     }
 }
 
+/// Tuples that are searched side by side, one trial after the other.
+#[derive(Clone, Copy)]
+struct Run {
+    first: usize,
+    size: usize,
+}
+
 impl Search<'_, '_> {
+    /// The number at a place of a tuple.
     #[inline(always)]
-    fn search<M: Machine>(&mut self, machine: M, at: usize, tuple: &[i64]) -> Result<(), Failure> {
-        let (queries, documents) = (&self.queries, &self.documents);
-        let place = self.room.query.load(machine, queries, tuple[0], 0)?;
-        let u = self.room.query.vector(queries, place);
-        let near = &mut self.room.documents;
-        let better = near.load(machine, documents, tuple[1], 0)?;
-        let high = near.score(machine, documents, u, better);
-        let (mut worse, mut negative) = (better, tuple[1]);
-        let (mut margin, mut weight) = (0.0, 0.0);
-        for (&drawn, &of_trial) in tuple[2..].iter().zip(self.rules.by_trial) {
-            negative = drawn;
-            worse = near.load(machine, documents, drawn, 1)?;
-            margin = high - near.score(machine, documents, u, worse);
-            if self.rules.by_trial.len() == 1 || margin < 1.0 {
-                weight = of_trial;
-                break;
+    fn number(&self, tuple: usize, place: usize) -> usize {
+        self.tuples[tuple * (self.rules.by_trial.len() + 2) + place].position()
+    }
+
+    fn check(&self, run: Run) -> Result<(), Failure> {
+        let numbers = self.rules.by_trial.len() + 2;
+        let tuples = &self.tuples[run.first * numbers..][..run.size * numbers];
+        let (mut query, mut document) = (0, 0);
+        for tuple in tuples.chunks_exact(numbers) {
+            query = query.max(tuple[0].position());
+            for drawn in &tuple[1..] {
+                document = document.max(drawn.position());
             }
         }
-        self.margins[at] = margin;
-        self.weights[at] = weight;
-        let mut g = weight * self.rules.slope(margin);
-        if !self.rules.adagrad {
-            g *= self.rates[at];
-        }
-        if g == 0.0 {
+        if query < self.queries.objects.len() && document < self.documents.objects.len() {
             return Ok(());
         }
-        let found = &mut *self.found;
-        let step = u32::try_from(found.rates.len()).unwrap_or(u32::MAX);
-        found.rates.push(self.rates[at]);
-        found.vectors.try_reserve(2 * queries.chunks)?;
-        found.vectors.extend_from_slice(u);
-        let better = near.vector(documents, better);
-        let worse = near.vector(documents, worse);
-        found.vectors.extend(better.iter().zip(worse).map(|(a, b)| {
-            let apart = Wide::new(machine, *a) - Wide::new(machine, *b);
-            apart.array()
-        }));
-        let list = &mut found.of_queries;
-        write_down(list, self.cuts.queries, queries, tuple[0], step, g)?;
-        let list = &mut found.of_documents;
-        write_down(list, self.cuts.documents, documents, tuple[1], step, g)?;
-        write_down(list, self.cuts.documents, documents, negative, step, -g)
+        Err(Invalid::new("tuples must have numbers of queries and documents.").into())
+    }
+
+    /// Fill margins, weights and trials.
+    #[inline(always)]
+    fn search<M: Machine>(&mut self, machine: M, run: Run) -> Result<(), Failure> {
+        let (queries, documents) = (self.queries, self.documents);
+        let Run { first, size } = run;
+        let (tuples, numbers) = (self.tuples, self.rules.by_trial.len() + 2);
+        let number = |at: usize, place: usize| tuples[(first + at) * numbers + place].position();
+        let room = &mut *self.room;
+        let wanted = (0..size).map(|at| (number(at, 0), at));
+        room.queries.load(machine, &queries, wanted)?;
+        let wanted = (0..size).map(|at| (number(at, 1), at));
+        room.documents.load(machine, &documents, wanted)?;
+        for (at, high) in room.highs[..size].iter_mut().enumerate() {
+            let u = room.queries.place(&queries, number(at, 0), at);
+            let u = room.queries.vector(&queries, u);
+            let better = room.documents.place(&documents, number(at, 1), at);
+            *high = room.documents.score(machine, &documents, u, better);
+        }
+        room.open.clear();
+        room.open.extend(0..size);
+        let (margins, weights) = (&mut self.margins[first..], &mut self.weights[first..]);
+        for (trial, &weight) in self.rules.by_trial.iter().enumerate() {
+            let wanted = room.open.iter();
+            let wanted = wanted.map(|&at| (number(at, 2 + trial), RUN + at));
+            room.documents.load(machine, &documents, wanted)?;
+            let mut still_open = 0;
+            for step in 0..room.open.len() {
+                let at = room.open[step];
+                let u = room.queries.place(&queries, number(at, 0), at);
+                let u = room.queries.vector(&queries, u);
+                let worse = number(at, 2 + trial);
+                let worse = room.documents.place(&documents, worse, RUN + at);
+                let low = room.documents.score(machine, &documents, u, worse);
+                let margin = room.highs[at] - low;
+                let ends = numbers == 3 || margin < 1.0;
+                margins[at] = margin;
+                weights[at] = if ends { weight } else { 0.0 };
+                room.trials[at] = trial;
+                room.open[still_open] = at;
+                still_open += usize::from(!ends);
+            }
+            room.open.truncate(still_open);
+        }
+        Ok(())
+    }
+
+    /// Fill slopes, and list the steps that are not zero.
+    #[inline(always)]
+    fn weigh(&mut self, run: Run) {
+        let room = &mut *self.room;
+        room.open.clear();
+        room.open.resize(run.size, 0);
+        let mut count = 0;
+        for at in 0..run.size {
+            let tuple = run.first + at;
+            let mut g = self.weights[tuple] * self.rules.slope(self.margins[tuple]);
+            if !self.rules.adagrad {
+                g *= self.rates[tuple];
+            }
+            room.slopes[at] = g;
+            room.open[count] = at;
+            count += usize::from(g != 0.0);
+        }
+        room.open.truncate(count);
+    }
+
+    /// Copy the vectors of steps and list the changes.
+    #[inline(always)]
+    fn write_down<M: Machine>(&mut self, machine: M, run: Run) -> Result<(), Failure> {
+        let (queries, documents) = (self.queries, self.documents);
+        let steps = self.room.open.len();
+        self.found.vectors.try_reserve(2 * steps * queries.chunks)?;
+        self.found.rates.try_reserve(steps)?;
+        for step in 0..steps {
+            let at = self.room.open[step];
+            let (tuple, g) = (run.first + at, self.room.slopes[at]);
+            let query = self.number(tuple, 0);
+            let better = self.number(tuple, 1);
+            let worse = self.number(tuple, 2 + self.room.trials[at]);
+            let (room, found) = (&*self.room, &mut *self.found);
+            let step = u32::try_from(found.rates.len()).unwrap_or(u32::MAX);
+            found.rates.push(self.rates[tuple]);
+            let place = room.queries.place(&queries, query, at);
+            let u = room.queries.vector(&queries, place);
+            found.vectors.extend_from_slice(u);
+            let near = &room.documents;
+            let plus = near.vector(&documents, near.place(&documents, better, at));
+            let minus = near.vector(&documents, near.place(&documents, worse, RUN + at));
+            for (plus, minus) in plus.iter().zip(minus) {
+                let apart = Wide::new(machine, *plus) - Wide::new(machine, *minus);
+                found.vectors.push(apart.array());
+            }
+            let list = &mut found.of_queries;
+            write_down(list, self.cuts.queries, &queries, query, step, g)?;
+            let list = &mut found.of_documents;
+            write_down(list, self.cuts.documents, &documents, better, step, g)?;
+            write_down(list, self.cuts.documents, &documents, worse, step, -g)?;
+        }
+        Ok(())
     }
 }
 
@@ -280,11 +437,10 @@ fn write_down(
     lists: &mut [Vec<Change>],
     cuts: &[usize],
     side: &Side<'_>,
-    object: i64,
+    object: usize,
     step: u32,
     g: f32,
 ) -> Result<(), Failure> {
-    let object = object.position();
     let count = side.objects.count(object);
     for list in lists.iter_mut() {
         list.try_reserve(count)?;

@@ -4,7 +4,7 @@ use crate::bilinear::{Failure, Form, filled};
 use crate::contract::WIDE;
 use crate::dispatch::dispatch;
 use crate::factored::objects::Objects;
-use crate::factored::search::{Composed, Cuts, Found, Room, Rules, Search, Side};
+use crate::factored::search::{Cuts, Found, Room, Rules, Search, Side};
 use crate::factored::table::{Projection, Table, Take, Taking};
 use crate::invalid::{Invalid, check_length};
 use crate::threads::Crew;
@@ -218,12 +218,7 @@ impl Blocks<'_> {
             4 * threads
         };
         let (queries, documents) = self.sides(factors);
-        let rooms = (0..shares).map(|_| {
-            Ok::<_, Failure>(Room {
-                query: Composed::new(&queries, 1, false)?,
-                documents: Composed::new(&documents, 2, keeps)?,
-            })
-        });
+        let rooms = (0..shares).map(|_| Room::new(&queries, &documents, keeps));
         let (u_rows, v_rows) = (self.queries.features(), self.documents.features());
         let even = |rows: usize| (1..threads).map(|part| rows / threads * part).collect();
         Ok(Kept {

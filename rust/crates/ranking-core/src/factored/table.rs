@@ -25,7 +25,7 @@ fn cut<T>(slice: &mut [T], at: usize) -> (&mut [T], &mut [T]) {
     slice.split_at_mut(at.min(slice.len()))
 }
 
-impl<'a> Table<'a> {
+impl Table<'_> {
     /// Cut it before a row.
     fn cut(self, row: usize) -> (Self, Self) {
         let (first, chunks) = (self.first, self.chunks);
