@@ -11,26 +11,36 @@ from ranking.interrupts import HeldInterrupts
 
 
 def test_one_is_held_until_it_is_released():
-    done = []
+    done, held = [], HeldInterrupts()
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), HeldInterrupts() as held:
-        held.release()
-        signal.raise_signal(signal.SIGINT)
-        done.append("the epoch")
-        held.release()
-        done.append("another")
+
+    def work():
+        with held:
+            held.release()
+            signal.raise_signal(signal.SIGINT)
+            done.append("the epoch")
+            held.release()
+            done.append("another")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["the epoch"]
     assert held.asked == 1
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_is_not_held():
-    done = []
-    with pytest.raises(KeyboardInterrupt), HeldInterrupts() as held:
-        signal.raise_signal(signal.SIGINT)
-        done.append("half")
-        signal.raise_signal(signal.SIGINT)
-        done.append("the other half")
+    done, held = [], HeldInterrupts()
+
+    def work():
+        with held:
+            signal.raise_signal(signal.SIGINT)
+            done.append("half")
+            signal.raise_signal(signal.SIGINT)
+            done.append("the other half")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["half"]
     assert held.asked == 2
 
