@@ -19,6 +19,7 @@ from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError, DivergenceError, ModelFileError, PartError
 from ranking.files import Tensors
+from ranking.interrupts import HeldInterrupts
 from ranking.kernels.kernel import Kernel
 
 History = list[dict[str, Any]]
@@ -123,7 +124,8 @@ class Run:
     def go(self, resume: Snapshot | None = None) -> None:
         """Train until the solver has converged, an observer stops it, or Ctrl-C.
 
-        After `KeyboardInterrupt`, which is raised on, the model holds the last whole epoch.
+        Ctrl-C ends the run after the epoch that it comes in: `KeyboardInterrupt` is raised on, and
+        the model holds the last whole epoch. A second one does not wait, and nothing is kept.
         """
         for observer in self.observers:
             observer.start(self)
@@ -140,24 +142,29 @@ class Run:
             self.seed,
             state,
         )
-        try:
-            for turn in self.solver.turns(task):
-                self.record(turn)
-                asked = [observer.name for observer in self.observers if observer.turn(self, turn)]
-                if turn.converged:
-                    self.stopped = "converged"
-                elif asked:
-                    self.stopped = asked[0]
-                if self.stopped:
-                    break
-            else:
-                self.stopped = "max_epochs"
-        except KeyboardInterrupt:
-            self.stopped = "interrupted"
-            raise
-        finally:
-            for observer in self.observers:
-                observer.finish(self)
+        with HeldInterrupts() as held:
+            try:
+                self._turns(task, held)
+            except KeyboardInterrupt:
+                # One that was not held came in the middle of an epoch, of which nothing is kept.
+                self.stopped = "" if held.asked > 1 else "interrupted"
+                raise
+            finally:
+                for observer in self.observers:
+                    observer.finish(self)
+
+    def _turns(self, task: Task, held: HeldInterrupts) -> None:
+        for turn in self.solver.turns(task):
+            self.record(turn)
+            asked = [observer.name for observer in self.observers if observer.turn(self, turn)]
+            if turn.converged:
+                self.stopped = "converged"
+            elif asked:
+                self.stopped = asked[0]
+            if self.stopped:
+                return
+            held.release()
+        self.stopped = "max_epochs"
 
     def record(self, turn: Turn) -> None:
         """Take note of an epoch; one that left the finite numbers ends the run."""

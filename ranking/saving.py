@@ -7,6 +7,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
+from ranking.contracts.model import Model
 from ranking.data.matching import Matching
 from ranking.data.text.features import TextFeatures
 from ranking.errors import ModelFileError, PartError
@@ -77,6 +80,7 @@ def read_ranker(cls: type[AnyRanker], path: Path, kernel: str | Kernel, threads:
     ranker.text_ = ranker.documents_ = None
     if text is not None:
         ranker.text_ = _restored_text(path, str(text), section(tensors, "text"))
+        _refuse_strangers(path, model, ranker.text_)
     kept = section(tensors, "documents")
     if kept and ranker.text_ is not None:
         ranker.documents_ = Documents.restore(kept, ranker.text_.n_features)
@@ -96,6 +100,18 @@ def _restored_text(path: Path, spec: str, tensors: dict[str, Any]) -> TextFeatur
         raise ModelFileError(f"{path} is damaged: {error}") from error
     text.restore(tensors)
     return text
+
+
+def _refuse_strangers(path: Path, model: Model, text: TextFeatures) -> None:
+    """Refuse a model none of whose features is a term of the texts that it was trained on."""
+    names = np.array(text.feature_names)
+    for side in ("query", "document"):
+        known = getattr(model, f"{side}_feature_ids", None)
+        if known is not None and not np.isin(names, known.astype(np.str_)).any():
+            raise ModelFileError(
+                f"{path} is damaged: no word of its vocabulary is a {side} feature of its model; "
+                "train it again."
+            )
 
 
 def describe(run: Run) -> dict[str, Any]:

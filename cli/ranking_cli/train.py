@@ -236,7 +236,7 @@ class _Training:
     def _interrupted(self) -> None:
         """Keep the last whole epoch and the checkpoint, and leave with exit code 1."""
         kept = "nothing was finished yet"
-        if hasattr(self.ranker, "model_"):
+        if getattr(self.ranker, "stopped_", ""):
             self.ranker.save(self.output)
             kept = f"{self.output} holds the best so far"
         click.echo(f"interrupted: {kept}; --resume goes on from the last epoch.", err=True)

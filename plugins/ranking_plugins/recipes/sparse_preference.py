@@ -6,8 +6,8 @@ TEXT = "text:words=10000,stop_words=english,sublinear=true"
 """The paper's features: normalised tf-idf of the 10,000 most frequent words."""
 
 RATE = "rate=100"
-"""The paper has 200; on texts held out of 20 Newsgroups' training part, half of it did better,
-and the paper's again for refitting."""
+"""The paper has 200. In trials on 20 Newsgroups half of it did better, also on texts held out of
+the training part, and the paper's again for refitting."""
 
 
 def _recipe(model: str, regularizer: str, solver: str) -> Recipe:

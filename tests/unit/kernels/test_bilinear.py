@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -67,7 +67,11 @@ def test_lazy_is_the_sweep(kernel: Kernel, seed, form, l1, l2, every, rate, stor
     tuples, rates = draws(seed, n_steps, 12, 15), RATES[rate](np.arange(1.0, n_steps + 1))
     w0 = sp.csr_array(np.eye(9, 11).astype(storage))
     made = BilinearWeights(kernel, w0)
-    made.steps(Objects(x, y), tuples, rates, form=form, every=every, l1=l1, l2=l2)
+    margins, _ = made.steps(Objects(x, y), tuples, rates, form=form, every=every, l1=l1, l2=l2)
+    if form == PairForm.HINGE:
+        # Rounding decides on which side of its kink a margin falls that is just 1, and a whole
+        # step hangs on that.
+        assume(np.abs(margins - 1.0).min() > (1e-4 if storage == "float32" else 1e-10))
     swept = np.eye(9, 11)
     parts = [(m.indptr, m.indices, m.data) for m in (x, y)]
     reference_bilinear.dense_sweep(swept, *parts, tuples, rates, int(form), every, l1, l2)

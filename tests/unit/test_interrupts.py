@@ -1,0 +1,68 @@
+"""Ctrl-C: held until an epoch is whole; a second one is not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from ranking.interrupts import HeldInterrupts
+
+
+def test_one_is_held_until_it_is_released():
+    done, held = [], HeldInterrupts()
+    before = signal.getsignal(signal.SIGINT)
+
+    def work():
+        with held:
+            held.release()
+            signal.raise_signal(signal.SIGINT)
+            done.append("the epoch")
+            held.release()
+            done.append("another")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["the epoch"]
+    assert held.asked == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_is_not_held():
+    done, held = [], HeldInterrupts()
+
+    def work():
+        with held:
+            signal.raise_signal(signal.SIGINT)
+            done.append("half")
+            signal.raise_signal(signal.SIGINT)
+            done.append("the other half")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["half"]
+    assert held.asked == 2
+
+
+def test_other_handlers_and_threads_are_left_alone():
+    def handler(number, frame):
+        """Belong to somebody else."""
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with HeldInterrupts():
+            assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    seen = []
+
+    def elsewhere():
+        with HeldInterrupts() as held:
+            held.release()
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [before]
