@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.bilinear import MatchLists
 from ranking.kernels.factored import FactoredObjects, FactoredWeights, scores, vectors
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.match_lists import MatchLists
 
 SHAPE = (6040, 3706)
 SIDE = 200

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.bilinear import MatchLists
+from ranking.kernels.match_lists import MatchLists
 
 CLASSES = 20
 OWN_WORDS = 0.3

@@ -6,7 +6,7 @@ import numpy as np
 
 from ranking.data.matches import Matches
 from ranking.errors import DataError
-from ranking.kernels.bilinear import MatchLists
+from ranking.kernels.match_lists import MatchLists
 
 
 def match_lists(data: Matches) -> MatchLists:

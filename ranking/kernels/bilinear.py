@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,13 +9,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.kernels.contract import BilinearStore, Clock, Csr, Features, Floats, Ints, PairForm
-from ranking.kernels.door import check_apart, check_array, check_compressed, checked_threads
+from ranking.kernels.door import (
+    check_apart,
+    check_array,
+    check_below,
+    check_compressed,
+    checked_threads,
+)
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 MOST_COLUMNS = 2**31 - 1
-MOST_DOCUMENTS = 2**32 - 1
 
 
 class Objects:
@@ -36,59 +40,6 @@ class Objects:
         for name, parts in (("queries", self.queries), ("documents", self.documents)):
             if not np.isfinite(parts[2]).all():
                 raise ValueError(f"the features of {name} must be finite.")
-
-
-@dataclasses.dataclass(frozen=True)
-class MatchLists:
-    """Which documents match which query, as `draw_tuples` takes it.
-
-    Attributes
-    ----------
-    queries : int64 array
-        The queries to draw from: those that have a document to draw, and one to draw against.
-    list_of, itself : int64 arrays
-        One a query.
-    list_ptr, members : int64 arrays
-        List l is members[list_ptr[l]:list_ptr[l + 1]], and rises.
-    n_documents : int
-    """
-
-    queries: Ints
-    list_of: Ints
-    list_ptr: Ints
-    members: Ints
-    itself: Ints
-    n_documents: int
-
-    def __post_init__(self) -> None:
-        """Refuse what drawing could not trust."""
-        for name in ("queries", "list_of", "list_ptr", "members", "itself"):
-            check_array(name, getattr(self, name), ("int64",), (None,))
-        check_array("itself", self.itself, ("int64",), (self.list_of.size,))
-        ones = np.ones(self.members.size)
-        lists = self.list_ptr.size - 1
-        if not 1 <= self.n_documents <= MOST_DOCUMENTS or not self.queries.size < 2**32:
-            raise ValueError(f"n_documents is {self.n_documents}; it must lie in 1..2**32 - 1.")
-        check_compressed(
-            self.list_ptr, self.members, ones, lists, self.n_documents, sorted_once=True
-        )
-        _check_below("list_of", self.list_of, lists)
-        _check_below("queries", self.queries, self.list_of.size)
-        size = np.diff(self.list_ptr)[self.list_of]
-        chosen = self.queries
-        if np.any(self.itself < -1) or np.any(self.itself >= self.n_documents):
-            raise ValueError("itself must be the position of a document, or -1.")
-        spare = size[chosen] - (self.itself[chosen] >= 0)
-        if np.any(spare < 1) or np.any(size[chosen] >= self.n_documents):
-            raise ValueError("every query to draw needs a document that matches and one that not.")
-        # A query must be in its own list to be passed over; keys of all lists rise.
-        keys = np.repeat(np.arange(lists), np.diff(self.list_ptr)) * self.n_documents + self.members
-        own = np.flatnonzero(self.itself >= 0)
-        wanted = self.list_of[own] * self.n_documents + self.itself[own]
-        at = np.searchsorted(keys, wanted).clip(max=keys.size - 1)
-        if own.size and np.any(keys[at] != wanted):
-            query = int(own[np.argmax(keys[at] != wanted)])
-            raise ValueError(f"query {query} is not in its own list; put it there.")
 
 
 class BilinearWeights:
@@ -128,7 +79,7 @@ class BilinearWeights:
             check_array("groups", groups, ("int64",), (rows,))
             square = np.zeros(group_weights.size)
             owner = np.repeat(groups, np.diff(indptr))
-            _check_below("groups", groups, group_weights.size)
+            check_below("groups", groups, group_weights.size)
             np.add.at(square, owner, values.astype(np.float64) ** 2)
             group_state[:, 0], group_state[:, 1], group_state[:, 2] = 1.0, square, square
         self._start(
@@ -156,7 +107,7 @@ class BilinearWeights:
         check_array("group_weights", group_weights, ("float64",), (None,))
         check_array("group_state", group_state, ("float64",), (group_weights.size, 4))
         check_array("clock", clock, ("float64",), (4,))
-        _check_below("groups", groups, group_weights.size)
+        check_below("groups", groups, group_weights.size)
         finite = (values, row_state, group_weights, group_state, clock)
         if not all(np.isfinite(array).all() for array in finite):
             raise ValueError("W and its state must be finite.")
@@ -308,8 +259,8 @@ class BilinearWeights:
         check_array("tuples", tuples, ("int64",), (None, None))
         if tuples.shape[1] < 3:
             raise ValueError("a tuple is a query, a positive and at least one negative.")
-        _check_below("tuples' queries", tuples[:, 0], objects.n_queries)
-        _check_below("tuples' documents", tuples[:, 1:], objects.n_documents)
+        check_below("tuples' queries", tuples[:, 0], objects.n_queries)
+        check_below("tuples' documents", tuples[:, 1:], objects.n_documents)
 
     def _check_rates(self, tuples: Ints, rates: Floats, every: int, l1: float, l2: float) -> None:
         check_array("rates", rates, ("float64",), (tuples.shape[0],))
@@ -418,10 +369,3 @@ def _checked_ranks(rank_weights: Floats | None) -> Floats:
     if not ranks.size or not np.isfinite(ranks).all():
         raise ValueError("rank_weights must be finite, and at least one.")
     return ranks
-
-
-def _check_below(name: str, values: Ints, bound: int) -> None:
-    if values.size and (values.min() < 0 or values.max() >= bound):
-        raise ValueError(
-            f"{name} run from {values.min()} to {values.max()}; they must lie in 0..{bound - 1}."
-        )

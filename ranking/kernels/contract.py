@@ -121,27 +121,41 @@ Bits are equal while W is finite: the caller looks at the margins, and gives up 
 weight that underflows to 0 is exported as the zero that it is, even if its v would still move.
 
 Tuples are drawn by counter: step t of a seed has the key ``draw t``, and its own draws 0, 1, ...
-are those of the seed ``key``: the query, the positive, then the negatives.
+are those of the seed ``key``: the query, the positives (one, unless more are asked for), then the
+negatives. Where there are running sums, of queries or of the members of a list, the one drawn is
+the first whose sum exceeds a number drawn below the last: each as often as it counts.
 
 Factored
 --------
 Queries and documents have vectors: those of their features, P[i] for feature i, added up,
 ``u = sum_i q_i U[i]`` and ``v = sum_j d_j V[j]``, and the score is u . v, plus the sum of
 ``d_j bias[j]`` if there are biases. Without features (a CSR with no arrays is none) object i has
-the vector P[i] itself. Parameters are float32, and so is all arithmetic on them, one rounding per
-written operation. A vector is padded with zeros to a multiple of `WIDE` = 8 numbers. A dot product
-has 8 partial sums that start at 0; product i is added to partial sum i % 8, in order, and the
-result is ``((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))``.
+the vector P[i] itself. With *contexts*, sparse sums c of document features, one a query, vectors
+have a second half behind the first: ``sum_j c_j S[j]`` for the query, ``sum_j d_j S[j]`` for the
+document, with one S for both. Parameters are float32, and so is all arithmetic on them, one
+rounding per written operation. A half is padded with zeros to a multiple of `WIDE` = 8 numbers. A
+dot product has 8 partial sums that start at 0; product i is added to partial sum i % 8, in order,
+and the result is ``((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))``. The vector and the bias of
+an object are summed from 0, in stored order; sums of gradients begin with their first term.
 
-Steps are taken by blocks. At the start of a block all vectors are taken as they are, and for each
-tuple, negatives are searched as for the bilinear model: that gives ``g = rate L slope(z)``, and
-the gradients ``g q_i (v+ - v-)`` for U[i], ``g d+_j u`` for V[j], and ``-g d-_j u``. Then they are
-subtracted, tuple by tuple. With `adagrad`, a parameter has a sum of squares G, and a gradient y
-(taken with g = L slope(z), without the rate) makes it ``G += y*y; p -= rate * y / sqrt(G)``. At the
-end of the block every row of U and V that a step has changed is, once, scaled by
-``1 / (1 + l2 rate)`` with the block's first rate, if l2 > 0, and then, if its norm exceeds
-`max_norm` > 0, scaled to it. So negatives are searched by tuple, steps taken by slices of the
-vectors and rows projected one by one: the result does not depend on the number of threads.
+A *step* has a query, documents d_1, d_2, ..., and a slope s_j for each: its gradient is
+``y = s_1 v_1 + s_2 v_2 + ...`` for the query's vector, ``s_j u`` for that of d_j and s_j for its
+bias. A tuple becomes a step of two documents, the better with slope ``s = L slope(z)`` and the
+worse with -s. Of several positives, the one at a given place, best score first and in case of
+equal scores the one drawn first, is the better. Negatives are searched as for the bilinear model.
+If matches have weights, L is times that of the better. Without adagrad, s is times the step's rate.
+
+Steps are taken by blocks, at the parameters of the block's start; a step whose slopes are all 0 is
+none. For each object of a block, in the order of the steps, A is the sum of its gradients y and B
+that of y * y. These go to the features: for an object's entry x of row i, x A is added to Y_i and
+``(x x) B`` to Q_i, objects in the order of their first step, those of a step as they are written
+(without features, Y is A and Q is B). S has those of the queries' contexts first, then those of
+documents. Then, for each row, ``P[i] -= Y_i``, or with adagrad, which has a sum of squares G for
+each parameter, ``G += Q; P -= (rate Y) / sqrt(G)`` with the block's first rate. Biases likewise. At
+last each row of U, V and S that has a Y is scaled by ``1 / (1 + l2 rate)``, if l2 > 0, and then, if
+its norm exceeds `max_norm` > 0, to that. So negatives can be searched by tuple, and sums be made
+by slices of the vectors or by rows: the result does not depend on the number of threads. `hogwild`
+lets threads take blocks of their own, all at once, in no order.
 
 `reference.py` and its sisters `reference_metrics.py`, `reference_letor.py`,
 `reference_bilinear.py` and `reference_factored.py` are the normative text for the order of these
@@ -271,8 +285,14 @@ Csr = tuple[Indices, Indices, Features]
 """indptr, indices and data of a CSR matrix, rows sorted, no duplicates."""
 
 
-Factors = tuple[Singles, Singles, Singles]
-"""U, V and the biases of the factored model."""
+Factors = tuple[Singles, Singles, Singles, Singles]
+"""U, V, S and the biases of the factored model; S has no rows if there are no contexts."""
+
+Sides = tuple[Csr | None, Csr | None, Csr | None]
+"""The features of queries and of documents, and the queries' contexts; None is none."""
+
+MatchFields = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Singles, int, bool]
+"""The fields of `MatchLists`, in their order."""
 
 
 class BilinearStore(Protocol):
@@ -629,26 +649,13 @@ class Loops(Protocol):
         """
 
     def draw_tuples(
-        self,
-        seed: int,
-        first: int,
-        queries: Ints,
-        list_of: Ints,
-        list_ptr: Ints,
-        members: Ints,
-        itself: Ints,
-        n_documents: int,
-        out: Ints,
+        self, seed: int, first: int, lists: MatchFields, positives: int, out: Ints
     ) -> None:
-        """Fill `out` (steps, 2 + trials) with the tuples of the steps first, first + 1, ...
+        """Fill `out` with the tuples of the steps first, first + 1, ...
 
-        queries : int64
-            The queries to draw from.
-        list_of : int64 (all queries)
-            Query q has the documents members[list_ptr[l]:list_ptr[l + 1]], l = list_of[q], which
-            rise, and are never drawn as its negatives.
-        itself : int64 (all queries)
-            The one among them that is never drawn as its positive, or -1.
+        lists
+            The fields of `ranking.kernels.bilinear.MatchLists`, which says what they are.
+        out : int64 (steps, 1 + positives + trials)
         """
 
     def bilinear(
@@ -699,30 +706,98 @@ class Loops(Protocol):
         Rows are padded to a multiple of `WIDE`.
         """
 
-    def factored_steps(
+    def factored_top(
         self,
-        queries: Csr | None,
-        documents: Csr | None,
+        queries: Singles,
+        documents: Singles,
+        biases: Singles,
+        barred_ptr: Ints,
+        barred: Ints,
+        found: Ints,
+        scores: Singles,
+        threads: int,
+    ) -> None:
+        """Fill rows of `found` and `scores` (queries, k) with the best documents, best first.
+
+        Scores are those of `factored_scores`, of which no more than a few rows are ever held.
+        Equal scores rank by position; a score that is not a number is never among the best. What
+        is left of a row has document -1 and score -inf.
+
+        barred_ptr, barred : int64
+            Query i is not to have the documents barred[barred_ptr[i]:barred_ptr[i + 1]], which
+            rise.
+        """
+
+    def factored_search(
+        self,
+        sides: Sides,
+        factors: Factors,
         tuples: Ints,
-        rates: Singles,
-        form: int,
+        draws: tuple[int, int, MatchFields] | None,
+        positives: int,
+        place: int,
         rank_weights: Singles,
         n_documents: int,
-        factors: Factors,
-        squares: Factors,
-        max_norm: float,
-        l2: float,
-        block: int,
+        chosen: Ints,
         margins: Singles,
         weights: Singles,
         threads: int,
     ) -> None:
-        """Take a step for each tuple, by blocks; factors and squares change.
+        """Fill `chosen` (n, 3) with query, better and worse, and the margins and weights of each.
 
-        factors : float32 (query features, width), (document features, width), (document features)
-            U, V and the biases, which may be empty.
-        squares : the same
-            Adagrad's sums of squares, all empty without it.
-        rank_weights, tuples, margins, weights
+        tuples : int64 (n, 1 + positives + trials)
+            If there are draws, only its width counts, and it has no rows: tuple t is then the
+            one that `draw_tuples` would draw, and no more of it is drawn than is looked at.
+        draws : seed, first step, lists
+        place : int
+            Which of the positives is the better, from 0.
+        rank_weights, margins, weights : float32
             As in `BilinearStore.margins`; with one trial the margin is a difference of two scores.
+            If the lists have weights, those of the better are in the weights.
         """
+
+    def factored_update(
+        self,
+        sides: Sides,
+        factors: Factors,
+        squares: Factors,
+        queries: Ints,
+        step_ptr: Ints,
+        documents: Ints,
+        slopes: Singles,
+        rate: float,
+        max_norm: float,
+        l2: float,
+        threads: int,
+    ) -> None:
+        """Take the steps of one block; factors and squares change.
+
+        queries : int64 (n)
+        step_ptr : int64 (n + 1)
+            Step i has the documents, and slopes, step_ptr[i] to step_ptr[i + 1].
+        squares : as factors
+            Adagrad's sums of squares, all empty without it.
+        """
+
+    def factored_steps(
+        self,
+        sides: Sides,
+        factors: Factors,
+        squares: Factors,
+        tuples: Ints,
+        draws: tuple[int, int, MatchFields] | None,
+        positives: int,
+        place: int,
+        rates: Singles,
+        form: int,
+        rank_weights: Singles,
+        n_documents: int,
+        max_norm: float,
+        l2: float,
+        block: int,
+        hogwild: bool,
+        margins: Singles,
+        weights: Singles,
+        threads: int,
+    ) -> None:
+        """Search and update by blocks, with the slope of an inlined loss."""

@@ -104,6 +104,14 @@ def check_compressed(
             )
 
 
+def check_below(name: str, values: NDArray[np.int64], bound: int) -> None:
+    """Refuse positions outside 0..bound - 1."""
+    if values.size and (values.min() < 0 or values.max() >= bound):
+        raise ValueError(
+            f"{name} run from {values.min()} to {values.max()}; they must lie in 0..{bound - 1}."
+        )
+
+
 def checked_threads(threads: int) -> int:
     """Return a number of threads, or refuse it."""
     if not 1 <= threads <= 1024:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from ranking.kernels.bilinear import MatchLists, csr_parts
+from ranking.kernels.bilinear import csr_parts
 from ranking.kernels.contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
 from ranking.kernels.door import (
     FLOATS,
@@ -21,6 +21,7 @@ from ranking.kernels.door import (
 )
 from ranking.kernels.letor import Chunk, Room
 from ranking.kernels.lists import Lists
+from ranking.kernels.match_lists import MatchLists
 from ranking.kernels.measures import RankedLists
 
 Columns: TypeAlias = Features | sp.csc_array
@@ -119,24 +120,23 @@ class Kernel:
     # --- matching ---
 
     def draw_tuples(
-        self, lists: MatchLists, seed: int, first: int, count: int, trials: int = 1
+        self,
+        lists: MatchLists,
+        seed: int,
+        first: int,
+        count: int,
+        trials: int = 1,
+        positives: int = 1,
     ) -> Ints:
-        """Return the tuples of the steps first, first + 1, ...: query, positive, negatives."""
-        if trials < 1:
-            raise ValueError(f"trials is {trials}; it must be at least 1.")
-        out = np.empty((_count(count), 2 + trials), dtype=np.int64)
+        """Return the tuples of the steps first, first + 1, ...: query, positives, negatives."""
+        for name, value in (("trials", trials), ("positives", positives)):
+            if value < 1:
+                raise ValueError(f"{name} is {value}; it must be at least 1.")
+        out = np.empty((_count(count), 1 + positives + trials), dtype=np.int64)
         if count and not lists.queries.size:
             raise ValueError("there is no query to draw from.")
         self.loops.draw_tuples(
-            _word("seed", seed),
-            _word("first", first),
-            lists.queries,
-            lists.list_of,
-            lists.list_ptr,
-            lists.members,
-            lists.itself,
-            lists.n_documents,
-            out,
+            _word("seed", seed), _word("first", first), lists.fields, positives, out
         )
         return out
 

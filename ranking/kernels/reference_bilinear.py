@@ -22,6 +22,7 @@ from ranking.kernels.contract import (
     Floats,
     Indices,
     Ints,
+    MatchFields,
     PairForm,
 )
 from ranking.kernels.reference import exp_one, lane_sum, random_bits
@@ -53,33 +54,38 @@ def _below(key: int, draw: int, bound: int) -> int:
     return ((int(bits[0]) >> 32) * bound) >> 32
 
 
-def draw_tuples(
-    seed: int,
-    first: int,
-    queries: Ints,
-    list_of: Ints,
-    list_ptr: Ints,
-    members: Ints,
-    itself: Ints,
-    n_documents: int,
-    out: Ints,
-) -> None:
-    """Draw a query, one of its documents, and documents that are not its."""
+def _counted(key: int, k: int, sums: Ints) -> int:
+    """Return a position, each as often as it adds to the running sums."""
+    return int(np.searchsorted(sums, _below(key, k, int(sums[-1])), side="right"))
+
+
+def draw_tuples(seed: int, first: int, lists: MatchFields, positives: int, out: Ints) -> None:
+    """Draw a query, one of its documents or more, and documents that are not its."""
+    queries, query_sums, list_of, list_ptr, members, member_sums, itself, *_ = lists
+    n_documents, any_other = lists[-2:]
     keys = np.empty(out.shape[0], dtype=np.uint64)
     random_bits(seed, first, keys)
     for step, key in enumerate(keys.tolist()):
-        query = int(queries[_below(key, 0, queries.size)])
-        place = int(list_of[query])
-        own = members[list_ptr[place] : list_ptr[place + 1]]
-        positive = _below(key, 1, own.size - (1 if itself[query] >= 0 else 0))
-        if itself[query] >= 0 and positive >= int(np.searchsorted(own, itself[query])):
-            positive += 1
-        out[step, 0], out[step, 1] = query, own[positive]
-        # own[k] - k documents before own[k] are not members, so the u-th that is not is u + k.
-        outside_before = own - np.arange(own.size)
-        for trial in range(out.shape[1] - 2):
-            u = _below(key, 2 + trial, n_documents - own.size)
-            out[step, 2 + trial] = u + int(np.searchsorted(outside_before, u, side="right"))
+        at = _counted(key, 0, query_sums) if query_sums.size else _below(key, 0, queries.size)
+        query = int(queries[at])
+        part = slice(list_ptr[list_of[query]], list_ptr[list_of[query] + 1])
+        own, me = members[part], int(itself[query])
+        out[step, 0] = query
+        for k in range(1, 1 + positives):
+            if member_sums.size:
+                positive = _counted(key, k, member_sums[part])
+            else:
+                positive = _below(key, k, own.size - (1 if me >= 0 else 0))
+                if me >= 0 and positive >= int(np.searchsorted(own, me)):
+                    positive += 1
+            out[step, k] = own[positive]
+        # Never drawn: all that match, or, if any other document will do, the one that was drawn.
+        barred = own if not any_other else np.unique([d for d in (me, out[step, 1]) if d >= 0])
+        # barred[k] - k documents before barred[k] are free, so the u-th that is free is u + k.
+        free_before = barred - np.arange(barred.size)
+        for k in range(1 + positives, out.shape[1]):
+            u = _below(key, k, n_documents - barred.size)
+            out[step, k] = u + int(np.searchsorted(free_before, u, side="right"))
 
 
 # --- the store ----------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.bilinear import BilinearWeights, MatchLists, Objects
+from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import RENEW, SMALLEST_SCALE, Clock, PairForm
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.match_lists import MatchLists
 
 THREADS = (1, 2, 3)
 EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -10,7 +10,7 @@ import numpy as np
 from ranking.contracts.solver import Task
 from ranking.data.matching import Matching
 from ranking.data.tuples import match_lists
-from ranking.kernels.bilinear import MatchLists
+from ranking.kernels.match_lists import MatchLists
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD

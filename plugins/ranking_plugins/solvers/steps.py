@@ -12,7 +12,7 @@ from ranking.contracts.loss import PairLoss
 from ranking.contracts.solver import State, Task, Turn
 from ranking.data.matching import Matching
 from ranking.errors import DivergenceError
-from ranking.kernels.bilinear import MatchLists
+from ranking.kernels.match_lists import MatchLists
 from ranking.run import section, under
 from ranking_plugins.solvers.plan import lists_of, settle
 from ranking_plugins.solvers.rates import rates

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ranking.kernels import reference_bilinear
-from ranking.kernels.bilinear import BilinearWeights, MatchLists, Objects
+from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import Clock, PairForm
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.match_lists import MatchLists
 
 EXAMPLES = settings(
     deadline=None,
