@@ -27,4 +27,8 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.pairs:WARP",
             help="The hinge, weighted by the rank that sampling estimates: the top of the list.",
         ),
+        "kos-warp": Lazy(
+            "ranking_plugins.losses.pairs:KosWARP",
+            help="WARP for the k-th best of n positives.",
+        ),
     }
