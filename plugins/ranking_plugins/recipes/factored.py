@@ -18,7 +18,7 @@ def warp() -> Recipe:
 
 
 def auc() -> Recipe:
-    """The share of pairs in the right order, wherever in the list they are."""
+    """Count pairs in the wrong order, wherever in the list they are."""
     return _recipe("factored:dimensions=32", "auc")
 
 
