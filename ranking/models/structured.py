@@ -42,6 +42,8 @@ class Structured(Factored):
         The length of a vector.
     biases : bool
         Whether a document feature has a bias.
+    spread : float
+        Of the first values.
     stages : int
         T: how many stages come after stage 0.
     k : int
@@ -64,6 +66,7 @@ class Structured(Factored):
 
     dimensions: int = 50
     biases: bool = False
+    spread: float = 1.0
     stages: int = 1
     k: int = 20
     base: str | MatchingModel | None = None
@@ -127,9 +130,9 @@ class Structured(Factored):
     def _frozen(self) -> MatchingModel:
         """Return the stage in training as a model that does not change any more."""
         if not self._earlier:
-            kept: Factored = Factored(dimensions=self.dimensions, biases=self.biases)
+            kept: Factored = Factored(self.dimensions, self.biases, self.spread)
         else:
-            kept = Structured(self.dimensions, self.biases, self.stages, self.k)
+            kept = Structured(self.dimensions, self.biases, self.spread, self.stages, self.k)
             kept._earlier = list(self._earlier)
         kept._seed = self._seed
         U, V, S, biases = (part.copy() for part in self.factors)
