@@ -10,6 +10,8 @@
 
 #include "lanes.h"
 
+#define DRAW_STRIP 32 /* tuples that are drawn at a time */
+
 /* The fields of `MatchLists`; arrays that are not there are NULL. */
 typedef struct {
     const int64_t *queries, *query_sums, *list_of, *list_ptr, *members, *member_sums, *itself;
@@ -55,17 +57,32 @@ LANES_INLINE int64_t draw_count(const int64_t *rising, int64_t n, int64_t bound,
     return base + (rising[base] - less * base <= bound);
 }
 
-LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t step, draw_t *t)
+/* The same for several at a time: each of their steps may wait for memory, but not for one
+ * another's. None is empty. */
+LANES_INLINE void draw_counts(
+    const int64_t *const *rising, const int64_t *sizes, const int64_t *bounds, int64_t n,
+    const int less, int64_t *out)
 {
-    int64_t at, list;
-    t->key = draw_bits(seed, step);
-    if (lists->query_sums) {
-        int64_t n = lists->n_queries;
-        int64_t number = draw_below(t->key, 0, lists->query_sums[n - 1]);
-        at = draw_count(lists->query_sums, n, number, 0);
-    } else {
-        at = draw_below(t->key, 0, lists->n_queries);
+    int64_t left[DRAW_STRIP], longest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = 0;
+        left[i] = sizes[i];
+        longest = sizes[i] > longest ? sizes[i] : longest;
     }
+    for (; longest > 1; longest -= longest >> 1)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t half = left[i] >> 1, at = out[i] + half - (half > 0);
+            out[i] = rising[i][at] - less * at <= bounds[i] ? out[i] + half : out[i];
+            left[i] -= half;
+        }
+    for (int64_t i = 0; i < n; i++)
+        out[i] += rising[i][out[i]] - less * out[i] <= bounds[i];
+}
+
+/* The query at a place of `queries`. */
+LANES_INLINE void draw_take(const draw_lists_t *lists, draw_t *t, int64_t at)
+{
+    int64_t list;
     t->query = lists->queries[at];
     list = lists->list_of[t->query];
     t->start = lists->list_ptr[list];
@@ -73,6 +90,23 @@ LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t s
     t->itself = lists->itself[t->query];
     t->barred = lists->members + t->start;
     t->n_barred = t->size;
+}
+
+/* A number below which queries count, or which is the query's place. */
+LANES_INLINE int64_t draw_query_number(const draw_lists_t *lists, const draw_t *t)
+{
+    int64_t n = lists->n_queries;
+    return draw_below(t->key, 0, lists->query_sums ? lists->query_sums[n - 1] : n);
+}
+
+LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t step, draw_t *t)
+{
+    int64_t at;
+    t->key = draw_bits(seed, step);
+    at = draw_query_number(lists, t);
+    if (lists->query_sums)
+        at = draw_count(lists->query_sums, lists->n_queries, at, 0);
+    draw_take(lists, t, at);
 }
 
 /* The place among all members of positive k, from 1. */
