@@ -9,7 +9,7 @@ typedef struct {
     const model_t *model;
     const int64_t *tuples; /* those given, or NULL: then they are drawn */
     int64_t columns;
-    const draw_lists_t *lists;
+    draw_lists_t *lists;
     uint64_t seed, first;
     int64_t positives, place;
     const float *rank_weights;
@@ -45,27 +45,26 @@ LANES_INLINE int64_t look_positive(const search_t *s, look_t *look, int64_t k)
 static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *strip)
 {
     const draw_lists_t *lists = s->lists;
-    const int64_t *sums[DRAW_STRIP];
-    int64_t numbers[DRAW_STRIP], sizes[DRAW_STRIP], places[DRAW_STRIP];
+    int64_t n = lists->n_queries;
+    draw_counts_t all;
     for (int64_t i = 0; i < strip->n; i++) {
-        draw_t *t = &strip->looks[i].draw;
-        t->key = draw_bits(s->seed, s->first + (uint64_t)(step + i));
-        numbers[i] = draw_query_number(lists, t);
-        sums[i] = lists->query_sums;
-        sizes[i] = lists->n_queries;
+        uint64_t key = draw_bits(s->seed, s->first + (uint64_t)(step + i));
+        strip->looks[i].draw.key = key;
+        if (lists->query_sums)
+            draw_set_count(
+                &all, i, draw_bits(key, 0) >> 32, lists->query_sums[n - 1], lists->query_sums, n,
+                lists->query_guide);
+        else
+            all.counts[i] = draw_below(key, 0, n);
     }
     if (lists->query_sums)
-        draw_counts(sums, sizes, numbers, strip->n, 0, places);
-    else
-        memcpy(places, numbers, (size_t)strip->n * sizeof(int64_t));
+        draw_count_all(&all, strip->n, 0);
     for (int64_t i = 0; i < strip->n; i++) {
         draw_t *t = &strip->looks[i].draw;
-        const int64_t *own;
-        draw_take(lists, t, places[i]);
-        own = lists->members + t->start;
+        draw_take(lists, t, all.counts[i]);
         if (!lists->member_sums)
-            __builtin_prefetch(own + draw_below(t->key, 1, t->size - (t->itself >= 0)));
-        __builtin_prefetch(own + (t->size >> 1));
+            __builtin_prefetch(
+                t->barred + draw_below(t->key, 1, t->size - (t->itself >= 0)));
         strip->looks[i].query = t->query;
     }
 }
@@ -73,8 +72,8 @@ static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *
 /* The negatives k of all tuples that are open. */
 static inline void strip_draw_negatives(const search_t *s, int64_t k, strip_t *strip)
 {
-    const int64_t *barred[DRAW_STRIP];
-    int64_t numbers[DRAW_STRIP], sizes[DRAW_STRIP], places[DRAW_STRIP];
+    const draw_lists_t *lists = s->lists;
+    draw_counts_t all;
     if (s->tuples) {
         for (int64_t i = 0; i < strip->n_open; i++)
             strip->open[i]->worse = strip->open[i]->given[1 + s->positives + k];
@@ -82,14 +81,16 @@ static inline void strip_draw_negatives(const search_t *s, int64_t k, strip_t *s
     }
     for (int64_t i = 0; i < strip->n_open; i++) {
         const draw_t *t = &strip->open[i]->draw;
-        barred[i] = t->barred;
-        sizes[i] = t->n_barred;
-        numbers[i] = draw_below(
-            t->key, (uint64_t)(1 + s->positives + k), s->lists->n_documents - t->n_barred);
+        const uint32_t *guide = lists->member_guide;
+        if (guide)
+            guide += draw_guide_start(t->start, t->list);
+        draw_set_count(
+            &all, i, draw_bits(t->key, (uint64_t)(1 + s->positives + k)) >> 32,
+            lists->n_documents - t->n_barred, t->barred, t->n_barred, guide);
     }
-    draw_counts(barred, sizes, numbers, strip->n_open, 1, places);
+    draw_count_all(&all, strip->n_open, 1);
     for (int64_t i = 0; i < strip->n_open; i++)
-        strip->open[i]->worse = numbers[i] + places[i];
+        strip->open[i]->worse = all.numbers[i] + all.counts[i];
 }
 
 /* Ask for a document that will be scored. */

@@ -144,6 +144,23 @@ static inline void block_open(block_t *block, job_t *job, int crew)
     block->slopes = rooms_take(rooms, 2 * job->block, sizeof(float), 0);
 }
 
+/* Make guides if so many tuples are drawn that it pays. */
+static inline void job_guide(job_t *job)
+{
+    draw_lists_t *lists = job->search.lists;
+    int64_t n_members;
+    if (!lists)
+        return;
+    n_members = lists->list_ptr[lists->n_lists];
+    if (!lists->any_other && job->n >= n_members / 4)
+        lists->member_guide = rooms_take(
+            &job->rooms, draw_guide_start(n_members, lists->n_lists) + 1, sizeof(uint32_t), 0);
+    if (lists->query_sums && job->n >= lists->n_queries / 4)
+        lists->query_guide = rooms_take(
+            &job->rooms, draw_parts(lists->n_queries) + 1, sizeof(uint32_t), 0);
+    draw_fill_guides(lists);
+}
+
 /* 0 if there is no memory. */
 static inline int job_run(job_t *job, crew_work_t *work)
 {
@@ -155,6 +172,7 @@ static inline int job_run(job_t *job, crew_work_t *work)
     for (int64_t i = 0; i <= job->block; i++)
         ptr[i] = 2 * i;
     job->ptr = ptr;
+    job_guide(job);
     for (int i = 0; i < n_blocks; i++)
         block_open(job->blocks + i, job, job->hogwild ? 1 : job->crew);
     ready = !job->rooms.failed;
