@@ -15,8 +15,9 @@ from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.group_l1 import GroupL1
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.rates import rates
-from ranking_plugins.solvers.sgd import PYTHON_BATCH, SGD
+from ranking_plugins.solvers.sgd import SGD
 
 
 class PythonHinge(Hinge):
