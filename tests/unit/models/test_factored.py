@@ -153,9 +153,7 @@ def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes
             document_feature_ids=data.document_feature_ids[columns],
         )
         expected = scores
-    np.testing.assert_allclose(
-        model.scores(other, factored_kernel), expected, rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(model.scores(other, factored_kernel), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_unknown_objects_have_no_vector(factored_kernel, make_tastes):
@@ -170,9 +168,9 @@ def test_unknown_objects_have_no_vector(factored_kernel, make_tastes):
     assert scores[1].tolist() == [pytest.approx(model.document_biases[4], rel=1e-6), 0.0]
     assert scores[0, 1] == 0.0
     with pytest.raises(DataError, match="share no query feature"):
-        Ranker(
-            "factored", "warp", solver="sgd:draws=0", kernel=factored_kernel
-        ).fit(make_tastes(2)).predict(Matching(None, None, np.eye(15)))
+        Ranker("factored", "warp", solver="sgd:draws=0", kernel=factored_kernel).fit(
+            make_tastes(2)
+        ).predict(Matching(None, None, np.eye(15)))
 
 
 def test_unknown_features_are_ignored(factored_kernel):
@@ -208,9 +206,7 @@ def test_widening_keeps_what_is_there(make_tastes):
     model = started(data)
     U, V, biases = model.U.copy(), model.V.copy(), model.document_biases.copy()
     scores = model.scores(data, get_kernel("reference"))
-    new = Matching(
-        None, None, np.eye(2), query_ids=["u1", "anna"], document_ids=["apple", "i0"]
-    )
+    new = Matching(None, None, np.eye(2), query_ids=["u1", "anna"], document_ids=["apple", "i0"])
     model.widen(new)
     assert model.query_feature_ids.tolist() == [*data.query_ids.tolist(), "anna"]
     assert model.document_feature_ids.tolist() == [*data.document_ids.tolist(), "apple"]
