@@ -116,6 +116,7 @@ class Run:
     stopped: str = ""
     _ending: str = ""
     _turn: Turn | None = None
+    _resumed: Tensors | None = None
     _before: int = 0
     _barred: Pairs | None = None
 
@@ -227,9 +228,10 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """Return everything that `go(resume=...)` needs to go on bit for bit."""
-        if self._turn is None:
+        state = self._resumed if self._turn is None else self._turn.state()
+        if state is None:
             raise RuntimeError("a run has no snapshot before its first epoch.")
-        tensors = under("model", self.model.tensors()) | under("solver", self._turn.state())
+        tensors = under("model", self.model.tensors()) | under("solver", state)
         tensors |= under("history", pack_history(self.history))
         told: dict[str, Any] = {}
         for observer in self.observers:
@@ -256,7 +258,9 @@ class Run:
             told = snapshot.facts["observers"].get(observer.name, {})
             arrays = section(snapshot.tensors, f"observer/{observer.name}")
             observer.restore({**told, **arrays})
-        return section(snapshot.tensors, "solver")
+        # A run that is resumed after its last epoch ends without another.
+        self._resumed = section(snapshot.tensors, "solver")
+        return self._resumed
 
 
 def _largest(data: Judged | Matching) -> float:
