@@ -206,7 +206,7 @@ def test_no_candidate_is_refused(factored_kernel, make_tastes, judged):
     for nobody in ([], ["stranger"], [3]):
         with pytest.raises(DataError, match="no candidate among the documents"):
             list(ranker.rank(data, 3, candidates=nobody))
-    with pytest.raises(DataError, match="exclude"):
+    with pytest.raises(DataError, match="scores queries and documents"):
         ranker.rank(data, 3, exclude=judged)
     for k in (0, -1, 2.5):
         with pytest.raises(DataError, match="k is"):

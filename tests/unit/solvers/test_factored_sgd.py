@@ -768,7 +768,6 @@ class Heavy(PythonHinge):
             ("bilinear", "warp", "none", "sgd:weights=relevance"),
             r"weights=relevance is for factors; take draw=relevance",
         ),
-        (("factored", "domination", "none", "sgd"), "no pair face"),
     ],
 )
 def test_parts_that_do_not_fit(make_tastes, parts, problem):
