@@ -11,6 +11,7 @@
 pub mod bilinear;
 pub mod contract;
 mod dispatch;
+pub mod draws;
 pub mod domination;
 mod exp;
 pub mod factored;
