@@ -25,6 +25,7 @@ def reference_kernel() -> Kernel:
     for name in (
         "factored_vectors",
         "factored_scores",
+        "factored_top",
         "factored_search",
         "factored_update",
         "factored_steps",
