@@ -1,5 +1,7 @@
 //! Tuples by counter: the draws of a step are those of a seed that is the step's own draw.
 
+use std::hint::select_unpredictable;
+
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
 use crate::rng::{below, draw};
@@ -195,8 +197,7 @@ fn counted(bits: u64, sums: &[i64]) -> usize {
 
 /// The u-th document that is not among those that rise.
 ///
-/// own[k] - k documents before own[k] are not members, so the u-th that is not is u + k. There is
-/// no branch to guess wrong: which half is next is arithmetic.
+/// own[k] - k documents before own[k] are not members, so the u-th that is not is u + k.
 #[inline(always)]
 fn outside(own: &[i64], u: u32) -> usize {
     let passes = |k: usize| own[k].wrapping_sub_unsigned(k as u64) <= i64::from(u);
@@ -204,7 +205,7 @@ fn outside(own: &[i64], u: u32) -> usize {
     while size > 1 {
         let half = size / 2;
         let middle = first + half;
-        first = if passes(middle) { middle } else { first };
+        first = select_unpredictable(passes(middle), middle, first);
         size -= half;
     }
     u as usize + first + usize::from(size > 0 && passes(first))

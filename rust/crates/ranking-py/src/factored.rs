@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ranking_core::bilinear::{Form, Stored};
 use ranking_core::factored as loops;
-use ranking_core::factored::{Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials};
+use ranking_core::factored::{Barred, Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials};
 
 use crate::arguments::{
     Csr, Indices, Lists, Values, compressed, crew, failure, invalid, match_lists, slice, slice_mut,
@@ -108,6 +108,37 @@ pub(crate) fn factored_scores(
     let crew = crew(threads)?;
     py.detach(|| loops::factored_scores(queries, documents, width, biases, n_documents, out, &crew))
         .map_err(failure)
+}
+
+#[pyfunction]
+pub(crate) fn factored_top(
+    py: Python<'_>,
+    queries: PyReadonlyArray2<'_, f32>,
+    documents: PyReadonlyArray2<'_, f32>,
+    biases: PyReadonlyArray1<'_, f32>,
+    barred_ptr: PyReadonlyArray1<'_, i64>,
+    barred: PyReadonlyArray1<'_, i64>,
+    mut found: PyReadwriteArray2<'_, i64>,
+    mut scores: PyReadwriteArray2<'_, f32>,
+    threads: usize,
+) -> PyResult<()> {
+    let (width, k) = (documents.shape()[1], found.shape()[1]);
+    let queries = slice("queries", &queries)?;
+    let documents = slice("documents", &documents)?;
+    let biases = slice("biases", &biases)?;
+    let barred = Barred {
+        pointers: slice("barred_ptr", &barred_ptr)?,
+        documents: slice("barred", &barred)?,
+    };
+    let found = slice_mut("found", &mut found)?;
+    let scores = slice_mut("scores", &mut scores)?;
+    let crew = crew(threads)?;
+    py.detach(|| {
+        loops::factored_top(
+            queries, documents, width, biases, barred, k, found, scores, &crew,
+        )
+    })
+    .map_err(failure)
 }
 
 #[pyfunction]

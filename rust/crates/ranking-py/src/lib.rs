@@ -33,7 +33,8 @@ mod _core {
     use crate::bilinear::{BilinearStore, bilinear, bilinear_scores, draw_tuples};
     #[pymodule_export]
     use crate::factored::{
-        factored_scores, factored_search, factored_steps, factored_update, factored_vectors,
+        factored_scores, factored_search, factored_steps, factored_top, factored_update,
+        factored_vectors,
     };
 
     #[pyfunction]

@@ -27,6 +27,8 @@ mod source;
 mod steps;
 mod sums;
 mod tables;
+mod tiles;
+mod top;
 mod transposed;
 mod vectors;
 
@@ -36,4 +38,5 @@ pub use scores::factored_scores;
 pub use search::Chosen;
 pub use source::{Source, Trials};
 pub use steps::{Plan, Shrinking, Steps, factored_search, factored_steps, factored_update};
+pub use top::{Barred, factored_top};
 pub use vectors::factored_vectors;

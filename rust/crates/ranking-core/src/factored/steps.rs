@@ -185,7 +185,7 @@ pub fn factored_steps(
         return Err(Invalid::new("block is 0; it must be at least 1.").into());
     }
     let crew = &enough(size, crew);
-    crew.enter(|| {
+    crew.enter_awake(|| {
         let mut blocks = Blocks::new(sides, factors, size, crew)?;
         let mut chosen = filled(size, Chosen::default())?;
         let mut slopes = filled(size, 0.0)?;

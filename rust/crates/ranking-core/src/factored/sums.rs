@@ -53,6 +53,22 @@ fn times<M: Machine, const N: usize>(
     )
 }
 
+impl OfQueries<'_> {
+    /// What one document of a step adds to the gradient of its query.
+    #[inline(always)]
+    fn pull<M: Machine, const N: usize>(
+        &self,
+        machine: M,
+        step: usize,
+        at: usize,
+        first: usize,
+    ) -> [Wide<M>; N] {
+        let view = &self.documents[self.listing.shares[step] as usize];
+        let v = view.vector(self.listing.documents[at] as usize);
+        times(machine, self.listing.slopes[at], v, first)
+    }
+}
+
 impl Terms for OfQueries<'_> {
     #[inline(always)]
     fn term<M: Machine, const N: usize>(
@@ -61,16 +77,11 @@ impl Terms for OfQueries<'_> {
         step: usize,
         first: usize,
     ) -> [Wide<M>; N] {
-        let listing = self.listing;
-        let view = &self.documents[listing.shares[step] as usize];
-        let places = listing.documents_of(step);
-        let pull = |at: usize| {
-            let v = view.vector(listing.documents[at] as usize);
-            times::<M, N>(machine, listing.slopes[at], v, first)
-        };
-        let mut total = pull(places.start);
-        for at in places.start + 1..places.end {
-            for (total, pull) in total.iter_mut().zip(pull(at)) {
+        let mut places = self.listing.documents_of(step);
+        let first_place = places.next().unwrap_or(0);
+        let mut total = self.pull(machine, step, first_place, first);
+        for at in places {
+            for (total, pull) in total.iter_mut().zip(self.pull::<M, N>(machine, step, at, first)) {
                 *total += pull;
             }
         }
