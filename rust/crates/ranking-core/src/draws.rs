@@ -151,16 +151,34 @@ impl<'a> MatchLists<'a> {
         self.0.member_weights.get(place).copied().unwrap_or(1.0)
     }
 
-    /// Draw the k-th number of a tuple, a negative; `positive` is the tuple's first document.
+    /// Draw the k-th number of tuples, negatives; `positives` are the tuples' first documents.
+    ///
+    /// The searches of several tuples go side by side, so that they wait for memory together.
     #[inline(always)]
-    pub(crate) fn negative(&self, begun: &Begun, positive: usize, k: u64) -> usize {
-        let bits = draw(begun.key, k);
+    pub(crate) fn negatives<const N: usize>(
+        &self,
+        begun: [&Begun; N],
+        positives: [usize; N],
+        k: u64,
+    ) -> [usize; N] {
+        let mut drawn = [0; N];
         if self.0.any_other {
-            return self.other(bits, self.0.itself[begun.query], positive);
+            for at in 0..N {
+                let bits = draw(begun[at].key, k);
+                drawn[at] = self.other(bits, self.0.itself[begun[at].query], positives[at]);
+            }
+            return drawn;
         }
-        let own = &self.0.members[begun.start..begun.stop];
-        let u = below(bits, self.0.n_documents - count(own.len()));
-        outside(own, u)
+        for at in 0..N {
+            let members = count(begun[at].stop - begun[at].start);
+            let bound = self.0.n_documents - members;
+            drawn[at] = below(draw(begun[at].key, k), bound) as usize;
+        }
+        let passed = passed(self.0.members, begun, drawn);
+        for at in 0..N {
+            drawn[at] += passed[at];
+        }
+        drawn
     }
 
     /// A document that is neither the positive nor the query itself.
@@ -189,26 +207,40 @@ fn count(length: usize) -> u32 {
 /// The first place whose running sum exceeds a number drawn below the last.
 #[inline(always)]
 fn counted(bits: u64, sums: &[i64]) -> usize {
-    let last = sums.last().map_or(0, |&last| u32::try_from(last).unwrap_or(0));
+    let last = sums
+        .last()
+        .map_or(0, |&last| u32::try_from(last).unwrap_or(0));
     let drawn = i64::from(below(bits, last));
     let at = sums.partition_point(|&sum| sum <= drawn);
     at.min(sums.len() - 1)
 }
 
-/// The u-th document that is not among those that rise.
+/// How many members come before the u-th document that is none, for several lists.
 ///
 /// own[k] - k documents before own[k] are not members, so the u-th that is not is u + k.
 #[inline(always)]
-fn outside(own: &[i64], u: u32) -> usize {
-    let passes = |k: usize| own[k].wrapping_sub_unsigned(k as u64) <= i64::from(u);
-    let (mut first, mut size) = (0, own.len());
-    while size > 1 {
-        let half = size / 2;
-        let middle = first + half;
-        first = select_unpredictable(passes(middle), middle, first);
-        size -= half;
+fn passed<const N: usize>(members: &[i64], begun: [&Begun; N], u: [usize; N]) -> [usize; N] {
+    let own = |at: usize, k: usize| members[begun[at].start + k].wrapping_sub_unsigned(k as u64);
+    let passes = |at: usize, k: usize| own(at, k) <= i64::try_from(u[at]).unwrap_or(i64::MAX);
+    let (mut first, mut size) = ([0; N], [0; N]);
+    let mut longest = 0;
+    for at in 0..N {
+        size[at] = begun[at].stop - begun[at].start;
+        longest = longest.max(size[at]);
     }
-    u as usize + first + usize::from(size > 0 && passes(first))
+    while longest > 1 {
+        for at in 0..N {
+            let half = size[at] / 2;
+            let middle = first[at] + half;
+            first[at] = select_unpredictable(passes(at, middle), middle, first[at]);
+            size[at] -= half;
+        }
+        longest -= longest / 2;
+    }
+    for at in 0..N {
+        first[at] += usize::from(passes(at, first[at]));
+    }
+    first
 }
 
 /// Fill `out` with tuples of `width` numbers: query, positives, negatives.
@@ -239,7 +271,8 @@ pub fn draw_tuples(
         }
         let better = chosen[0].position();
         for (k, negative) in (1 + positives as u64..).zip(negatives) {
-            *negative = number(lists.negative(&begun, better, k));
+            let [drawn] = lists.negatives([&begun], [better], k);
+            *negative = number(drawn);
         }
     }
     Ok(())

@@ -11,8 +11,8 @@
 pub mod bilinear;
 pub mod contract;
 mod dispatch;
-pub mod draws;
 pub mod domination;
+pub mod draws;
 mod exp;
 pub mod factored;
 mod features;

@@ -279,7 +279,15 @@ impl Problem {
         };
         let mut tuples = vec![0; STEPS * made.numbers()];
         let lists = made.lists();
-        draw_tuples(SEED, FIRST, &lists, kind.positives, made.numbers(), &mut tuples).unwrap();
+        draw_tuples(
+            SEED,
+            FIRST,
+            &lists,
+            kind.positives,
+            made.numbers(),
+            &mut tuples,
+        )
+        .unwrap();
         made.tuples = tuples;
         made
     }
@@ -424,7 +432,11 @@ impl Problem {
     /// The slope of a hinge.
     fn slope(&self, margin: f32, weight: f32, rate: f32) -> f32 {
         let slope = weight * if margin < 1.0 { -1.0 } else { 0.0 };
-        if self.kind.adagrad { slope } else { rate * slope }
+        if self.kind.adagrad {
+            slope
+        } else {
+            rate * slope
+        }
     }
 
     fn query(&self, state: &State, query: usize) -> Vec<f32> {
@@ -450,7 +462,8 @@ impl Problem {
 
     fn weight(&self, query: usize, document: usize) -> f32 {
         let of_query = 2 * query..2 * query + 2;
-        let mut places = of_query.filter(|&at| self.lists.members[at] == i64::try_from(document).unwrap());
+        let mut places =
+            of_query.filter(|&at| self.lists.members[at] == i64::try_from(document).unwrap());
         places.next().map_or(1.0, |at| self.lists.weights[at])
     }
 
@@ -736,7 +749,8 @@ fn the_best_are_those_of_a_sort() {
                     .collect();
                 free.sort_by(|a, b| b.1.partial_cmp(a.1).unwrap());
                 let missing = (-1, &f32::NEG_INFINITY);
-                for (document, score) in free.into_iter().chain(std::iter::repeat(missing)).take(k) {
+                for (document, score) in free.into_iter().chain(std::iter::repeat(missing)).take(k)
+                {
                     wanted.push(document);
                     best.push(score.to_bits());
                 }

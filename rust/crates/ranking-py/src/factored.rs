@@ -7,7 +7,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ranking_core::bilinear::{Form, Stored};
 use ranking_core::factored as loops;
-use ranking_core::factored::{Barred, Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials};
+use ranking_core::factored::{
+    Barred, Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials,
+};
 
 use crate::arguments::{
     Csr, Indices, Lists, Values, compressed, crew, failure, invalid, match_lists, slice, slice_mut,
@@ -34,11 +36,7 @@ fn factors<'a>(arrays: &'a mut Arrays<'_>) -> PyResult<Factors<'a>> {
     if v.shape()[1] != width || s.shape()[1] != width {
         return Err(PyValueError::new_err("U, V and S must have one width."));
     }
-    let (u, v, s) = (
-        slice_mut("U", u)?,
-        slice_mut("V", v)?,
-        slice_mut("S", s)?,
-    );
+    let (u, v, s) = (slice_mut("U", u)?, slice_mut("V", v)?, slice_mut("S", s)?);
     Factors::new(u, v, s, slice_mut("biases", biases)?, width).map_err(invalid)
 }
 
@@ -171,10 +169,8 @@ pub(crate) fn factored_search(
     let margins = slice_mut("margins", &mut margins)?;
     let weights = slice_mut("weights", &mut weights)?;
     let crew = crew(threads)?;
-    py.detach(|| {
-        loops::factored_search(&sides, &factors, &trials, chosen, margins, weights, &crew)
-    })
-    .map_err(failure)
+    py.detach(|| loops::factored_search(&sides, &factors, &trials, chosen, margins, weights, &crew))
+        .map_err(failure)
 }
 
 #[pyfunction]

@@ -65,7 +65,11 @@ impl From<TryReserveError> for Failure {
 }
 
 /// Make a vector that has `length` elements at least.
-pub(crate) fn lengthen<T: Copy>(vector: &mut Vec<T>, length: usize, value: T) -> Result<(), TryReserveError> {
+pub(crate) fn lengthen<T: Copy>(
+    vector: &mut Vec<T>,
+    length: usize,
+    value: T,
+) -> Result<(), TryReserveError> {
     if let Some(missing) = length.checked_sub(vector.len()) {
         vector.try_reserve(missing)?;
         vector.resize(length, value);

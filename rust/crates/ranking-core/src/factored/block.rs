@@ -322,7 +322,8 @@ impl<'a> Blocks<'a> {
                 slots: &self.lists.queries.objects,
             };
             let listed = &mut s.transposed;
-            tasks.push(Box::new(move || listed.list(&[of_contexts, of_their_features])) as Task<'_>);
+            tasks
+                .push(Box::new(move || listed.list(&[of_contexts, of_their_features])) as Task<'_>);
         }
         if !self.is_plain[1] {
             let listed = &mut v.transposed;

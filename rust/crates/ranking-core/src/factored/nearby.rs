@@ -86,7 +86,12 @@ impl Nearby {
     }
 
     /// The vectors, for whoever only looks; `rows` are those of plain objects.
-    pub(super) fn views<'s>(&'s self, rows: &'s [Eight], width: usize, shares: usize) -> Vec<View<'s>> {
+    pub(super) fn views<'s>(
+        &'s self,
+        rows: &'s [Eight],
+        width: usize,
+        shares: usize,
+    ) -> Vec<View<'s>> {
         match self {
             Self::Plain => {
                 let view = View {

@@ -72,9 +72,19 @@ impl Listing {
 impl Listing {
     /// The steps that a share holds, and their documents.
     pub(super) fn of_share(&self, share: usize) -> (Range, Range) {
-        let start = self.shares.partition_point(|&other| (other as usize) < share);
-        let end = self.shares.partition_point(|&other| other as usize <= share);
-        let place = |step: usize| if step == 0 { 0 } else { self.ends[step - 1] as usize };
+        let start = self
+            .shares
+            .partition_point(|&other| (other as usize) < share);
+        let end = self
+            .shares
+            .partition_point(|&other| other as usize <= share);
+        let place = |step: usize| {
+            if step == 0 {
+                0
+            } else {
+                self.ends[step - 1] as usize
+            }
+        };
         (start..end, place(start)..place(end))
     }
 }

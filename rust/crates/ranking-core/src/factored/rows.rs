@@ -190,8 +190,7 @@ fn scale<M: Machine>(machine: M, row: &mut [Eight], factor: f32) {
 /// The sums of one row.
 trait RowSums {
     /// N registers, from the one at `first`.
-    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize)
-    -> Total<[Wide<M>; N]>;
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]>;
     /// Those of its bias.
     fn bias(&self) -> Total<f32>;
 }
@@ -204,11 +203,7 @@ struct Own<'a, T> {
 
 impl<T: Terms> RowSums for Own<'_, T> {
     #[inline(always)]
-    fn total<M: Machine, const N: usize>(
-        &self,
-        machine: M,
-        first: usize,
-    ) -> Total<[Wide<M>; N]> {
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]> {
         self.gradients.total(machine, self.slot, first)
     }
 
@@ -295,11 +290,7 @@ struct Shared<'a> {
 
 impl RowSums for Shared<'_> {
     #[inline(always)]
-    fn total<M: Machine, const N: usize>(
-        &self,
-        machine: M,
-        first: usize,
-    ) -> Total<[Wide<M>; N]> {
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]> {
         let (slot, value) = self.entries[0];
         let mut total = self.addends.get::<M, N>(machine, slot, value, first);
         for &(slot, value) in &self.entries[1..] {

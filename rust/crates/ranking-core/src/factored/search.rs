@@ -9,7 +9,9 @@ use crate::lanes::Machine;
 use crate::wide::dot_wide;
 
 /// Tuples that are searched side by side, one trial after the other.
-const RUN: usize = 256;
+const RUN: usize = 128;
+/// Tuples whose negatives are drawn together.
+const SIDE_BY_SIDE: usize = 8;
 
 /// Query, better and worse document.
 pub type Chosen = [u32; 3];
@@ -80,7 +82,9 @@ impl Search<'_, '_> {
     /// Find the better document of tuples, and its score.
     #[inline(always)]
     fn weigh_positives<M: Machine>(&mut self, machine: M, run: Run) -> Result<(), Failure> {
-        let Trials { positives, place, .. } = *self.trials;
+        let Trials {
+            positives, place, ..
+        } = *self.trials;
         let room = &mut *self.room;
         room.positives.clear();
         room.positives.try_reserve(run.len() * positives)?;
@@ -123,11 +127,29 @@ impl Search<'_, '_> {
         room.open.extend((0..RUN as u32).take(run.len()));
         let only = self.by_trial.len() == 1;
         for (trial, &weight) in self.by_trial.iter().enumerate() {
-            for &at in &room.open {
-                let at = at as usize;
-                let tuple = self.first + run.start + at;
-                let start = &room.starts[at];
-                chosen[at][2] = self.trials.negative(start, tuple, room.firsts[at], trial);
+            let first = self.first + run.start;
+            let (some, rest) = room.open.as_chunks::<SIDE_BY_SIDE>();
+            for &some in some {
+                negatives(
+                    self.trials,
+                    &room.starts,
+                    &room.firsts,
+                    first,
+                    trial,
+                    some,
+                    chosen,
+                );
+            }
+            for &one in rest {
+                negatives(
+                    self.trials,
+                    &room.starts,
+                    &room.firsts,
+                    first,
+                    trial,
+                    [one],
+                    chosen,
+                );
             }
             let wanted = room.open.iter().map(|&at| chosen[at as usize][2]);
             self.near_documents.load(machine, &self.documents, wanted)?;
@@ -149,6 +171,27 @@ impl Search<'_, '_> {
             room.open.truncate(still_open);
         }
         Ok(())
+    }
+}
+
+/// Find the negatives of some tuples of a run that begins at `first`.
+#[inline(always)]
+fn negatives<const N: usize>(
+    trials: &Trials<'_>,
+    starts: &[Start],
+    firsts: &[u32],
+    first: usize,
+    trial: usize,
+    some: [u32; N],
+    chosen: &mut [Chosen],
+) {
+    let some = some.map(|at| at as usize);
+    let starts = some.map(|at| &starts[at]);
+    let tuples = some.map(|at| first + at);
+    let positives = some.map(|at| firsts[at]);
+    let found = trials.negatives(starts, tuples, positives, trial);
+    for (at, worse) in some.into_iter().zip(found) {
+        chosen[at][2] = worse;
     }
 }
 

@@ -133,16 +133,32 @@ impl Trials<'_> {
         }
     }
 
-    /// A negative, from 0; `positive` is the tuple's first.
+    /// The negatives, from 0, of tuples; `positives` are the tuples' first.
     #[inline(always)]
-    pub(super) fn negative(&self, start: &Start, tuple: usize, positive: u32, trial: usize) -> u32 {
-        let at = 1 + self.positives + trial;
+    pub(super) fn negatives<const N: usize>(
+        &self,
+        starts: [&Start; N],
+        tuples: [usize; N],
+        positives: [u32; N],
+        trial: usize,
+    ) -> [u32; N] {
+        let number = 1 + self.positives + trial;
+        let mut drawn = [0; N];
         match &self.source {
-            Source::Given(tuples) => self.given(tuples, tuple, at),
+            Source::Given(given) => {
+                for at in 0..N {
+                    drawn[at] = self.given(given, tuples[at], number);
+                }
+            }
             Source::Drawn { lists, .. } => {
-                short(lists.negative(start, positive as usize, at as u64))
+                let positives = positives.map(|positive| positive as usize);
+                let found = lists.negatives(starts, positives, number as u64);
+                for at in 0..N {
+                    drawn[at] = short(found[at]);
+                }
             }
         }
+        drawn
     }
 }
 

@@ -81,7 +81,10 @@ impl Terms for OfQueries<'_> {
         let first_place = places.next().unwrap_or(0);
         let mut total = self.pull(machine, step, first_place, first);
         for at in places {
-            for (total, pull) in total.iter_mut().zip(self.pull::<M, N>(machine, step, at, first)) {
+            for (total, pull) in total
+                .iter_mut()
+                .zip(self.pull::<M, N>(machine, step, at, first))
+            {
                 *total += pull;
             }
         }

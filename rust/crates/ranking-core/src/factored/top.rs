@@ -125,7 +125,11 @@ impl Sink for Best<'_> {
         while open != 0 {
             let at = open.trailing_zeros() as usize;
             open &= open - 1;
-            self.add(query, documents.start + at, scores.as_flattened()[at % BROAD]);
+            self.add(
+                query,
+                documents.start + at,
+                scores.as_flattened()[at % BROAD],
+            );
         }
     }
 }
