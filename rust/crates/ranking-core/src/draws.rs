@@ -1,5 +1,6 @@
 //! Tuples by counter: the draws of a step are those of a seed that is the step's own draw.
 
+use std::collections::TryReserveError;
 use std::hint::select_unpredictable;
 
 use crate::invalid::{Invalid, check_length, check_pointer};
@@ -24,7 +25,10 @@ pub struct MatchFields<'a> {
 
 /// Lists that can be drawn from.
 #[derive(Clone, Copy, Debug)]
-pub struct MatchLists<'a>(MatchFields<'a>);
+pub struct MatchLists<'a>(MatchFields<'a>, Free<'a>);
+
+/// For each member how many documents before it are none, or nothing.
+type Free<'a> = &'a [u32];
 
 /// A step's key and query, and where the query's list is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +67,7 @@ impl<'a> MatchLists<'a> {
         check_length("member_weights", weights, all_or_none(weights, members))?;
         let pointers = fields.list_ptr.iter().map(|at| at.position());
         check_pointer("list_ptr", pointers, lists, members)?;
-        let made = Self(fields);
+        let made = Self(fields, &[]);
         let all_fit = || fields.queries.iter().all(|&query| made.can_draw(query));
         if u32::try_from(fields.queries.len()).is_ok() && all_fit() {
             return Ok(made);
@@ -84,6 +88,29 @@ impl<'a> MatchLists<'a> {
             Some(size > taken && barred < self.0.n_documents)
         };
         fits() == Some(true)
+    }
+
+    /// For each member how many documents before it are none. Draws that have it at hand search
+    /// half as much memory.
+    pub(crate) fn free(&self) -> Result<Vec<u32>, TryReserveError> {
+        let mut free = Vec::new();
+        free.try_reserve_exact(self.0.members.len())?;
+        for ends in self.0.list_ptr.windows(2) {
+            let own = &self.0.members[ends[0].position()..ends[1].position()];
+            let before = (0..).zip(own).map(|(k, member)| member - k);
+            free.extend(before.map(|before| u32::try_from(before).unwrap_or(u32::MAX)));
+        }
+        Ok(free)
+    }
+
+    /// The same with `free` at hand.
+    pub(crate) fn with_free(&self, free: &'a [u32]) -> Self {
+        Self(self.0, free)
+    }
+
+    /// How many members all lists have.
+    pub(crate) fn n_members(&self) -> usize {
+        self.0.members.len()
     }
 
     pub(crate) fn n_documents(&self) -> usize {
@@ -174,7 +201,15 @@ impl<'a> MatchLists<'a> {
             let bound = self.0.n_documents - members;
             drawn[at] = below(draw(begun[at].key, k), bound) as usize;
         }
-        let passed = passed(self.0.members, begun, drawn);
+        let places = begun.map(|begun| (begun.start, begun.stop - begun.start));
+        let passed = if self.1.len() == self.0.members.len() {
+            passed(places, drawn, |place, _| i64::from(self.1[place]))
+        } else {
+            let members = self.0.members;
+            passed(places, drawn, |place, k| {
+                members[place].wrapping_sub_unsigned(k as u64)
+            })
+        };
         for at in 0..N {
             drawn[at] += passed[at];
         }
@@ -217,17 +252,18 @@ fn counted(bits: u64, sums: &[i64]) -> usize {
 
 /// How many members come before the u-th document that is none, for several lists.
 ///
-/// own[k] - k documents before own[k] are not members, so the u-th that is not is u + k.
+/// Lists have a start and a size; `free` says, for a place and its number k in the list, how many
+/// documents before own[k] are not members: own[k] - k. So the u-th that is not is u + k.
 #[inline(always)]
-fn passed<const N: usize>(members: &[i64], begun: [&Begun; N], u: [usize; N]) -> [usize; N] {
-    let own = |at: usize, k: usize| members[begun[at].start + k].wrapping_sub_unsigned(k as u64);
-    let passes = |at: usize, k: usize| own(at, k) <= i64::try_from(u[at]).unwrap_or(i64::MAX);
-    let (mut first, mut size) = ([0; N], [0; N]);
-    let mut longest = 0;
-    for at in 0..N {
-        size[at] = begun[at].stop - begun[at].start;
-        longest = longest.max(size[at]);
-    }
+fn passed<const N: usize>(
+    lists: [(usize, usize); N],
+    u: [usize; N],
+    free: impl Fn(usize, usize) -> i64,
+) -> [usize; N] {
+    let u = u.map(|u| i64::try_from(u).unwrap_or(i64::MAX));
+    let passes = |at: usize, k: usize| free(lists[at].0 + k, k) <= u[at];
+    let (mut first, mut size) = ([0; N], lists.map(|list| list.1));
+    let mut longest = size.into_iter().max().unwrap_or(0);
     while longest > 1 {
         for at in 0..N {
             let half = size[at] / 2;
@@ -237,8 +273,8 @@ fn passed<const N: usize>(members: &[i64], begun: [&Begun; N], u: [usize; N]) ->
         }
         longest -= longest / 2;
     }
-    for at in 0..N {
-        first[at] += usize::from(passes(at, first[at]));
+    for (at, first) in first.iter_mut().enumerate() {
+        *first += usize::from(passes(at, *first));
     }
     first
 }

@@ -538,11 +538,15 @@ impl Problem {
                 state.change(which, *row, total, rate);
                 if which < 3 {
                     let row = &mut state.factors[which][row * WIDTH..][..WIDTH];
-                    row.iter_mut().for_each(|x| *x *= shrink);
+                    for x in row.iter_mut() {
+                        *x *= shrink;
+                    }
                     let square = dot(row, row);
                     if square > MAX_NORM * MAX_NORM {
                         let factor = MAX_NORM / square.sqrt();
-                        row.iter_mut().for_each(|x| *x *= factor);
+                        for x in row {
+                            *x *= factor;
+                        }
                     }
                 }
             }

@@ -231,7 +231,8 @@ pub(crate) fn factored_steps(
     max_norm: f64,
     l2: f64,
     block: usize,
-    hogwild: bool,
+    // Any order will do then; the one that the contract fixes without it is one of them.
+    _hogwild: bool,
     mut margins: PyReadwriteArray1<'_, f32>,
     mut weights: PyReadwriteArray1<'_, f32>,
     threads: usize,

@@ -153,7 +153,6 @@ impl Registry {
 }
 
 /// The occurrences of an object behind its first.
-#[derive(Clone, Copy)]
 pub(super) struct Later<'a> {
     next: &'a [u32],
     at: u32,

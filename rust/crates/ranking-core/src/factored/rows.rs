@@ -248,7 +248,7 @@ pub(super) struct Addends<'a> {
     pub(super) start: usize,
 }
 
-impl<'a> Addends<'a> {
+impl Addends<'_> {
     /// N registers of the sums in a slot, times the value of a feature.
     #[inline(always)]
     fn get<M: Machine, const N: usize>(

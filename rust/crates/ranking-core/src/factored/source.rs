@@ -1,5 +1,7 @@
 //! Where tuples come from: they are given, or drawn when they are looked at.
 
+use std::collections::TryReserveError;
+
 use crate::draws::{Begun, MatchLists};
 use crate::factored::parameters::Sides;
 use crate::invalid::{Invalid, check_length};
@@ -90,6 +92,14 @@ impl Trials<'_> {
         Err(Invalid::new(
             "tuples must have numbers of queries and documents.",
         ))
+    }
+
+    /// What makes draws faster, if there are enough of them to make up for it.
+    pub(super) fn free(&self, count: usize) -> Result<Vec<u32>, TryReserveError> {
+        match &self.source {
+            Source::Drawn { lists, .. } if count >= lists.n_members() / 8 => lists.free(),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// How many negatives there are.

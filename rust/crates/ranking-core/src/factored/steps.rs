@@ -5,7 +5,7 @@ use crate::factored::block::Blocks;
 use crate::factored::parameters::{Factors, Sides};
 use crate::factored::rows::Change;
 use crate::factored::search::Chosen;
-use crate::factored::source::Trials;
+use crate::factored::source::{Source, Trials};
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
 use crate::threads::Crew;
@@ -187,6 +187,11 @@ pub fn factored_steps(
     let crew = &enough(size, crew);
     crew.enter_awake(|| {
         let mut blocks = Blocks::new(sides, factors, size, crew)?;
+        let (mut trials, free) = (*trials, trials.free(count)?);
+        if let Source::Drawn { lists, .. } = &mut trials.source {
+            *lists = lists.with_free(&free);
+        }
+        let trials = &trials;
         let mut chosen = filled(size, Chosen::default())?;
         let mut slopes = filled(size, 0.0)?;
         let by_trial = trials.weights();

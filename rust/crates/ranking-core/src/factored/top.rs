@@ -44,7 +44,7 @@ fn candidate(document: usize, score: f32) -> u64 {
 }
 
 fn document_of(candidate: u64) -> i64 {
-    i64::from(candidate as u32)
+    (candidate & u64::from(u32::MAX)).cast_signed()
 }
 
 fn score_of(candidate: u64) -> f32 {
