@@ -14,6 +14,10 @@ def ranking_regularizers() -> dict[str, Lazy]:
         "l2": Lazy(
             "ranking_plugins.regularizers.l2:L2", help="strength/2 * w^2: keeps weights small."
         ),
+        "elastic": Lazy(
+            "ranking_plugins.regularizers.elastic:Elastic",
+            help="l1 and l2 in given shares: some weights zero, the others small.",
+        ),
         "group-l1": Lazy(
             "ranking_plugins.regularizers.group_l1:GroupL1",
             help="strength * norm by groups: whole rows or columns become zero.",
