@@ -16,6 +16,7 @@ from ranking.registry import get_registry
 from ranking.search import fit_path
 from ranking_plugins.losses.domination import Domination
 from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.reproductions import Options, letor
 
 
 @pytest.fixture
@@ -77,3 +78,13 @@ def test_newton_takes_at_most_a_quarter_of_the_papers_epochs(folds):
         epochs = {c: epochs_to_gap(train, c, optimum) for c in ("newton", "popoviciu", "paper")}
         assert 4 * epochs["newton"] <= epochs["paper"], epochs
         assert epochs["newton"] <= epochs["popoviciu"] <= epochs["paper"], epochs
+
+
+def test_the_recipe_on_mq2008(real_data: Path):
+    options = Options(real_data, False, "auto", 1, 0, lambda text: None)
+    collection = letor.COLLECTIONS[1]
+    assert collection.name == "MQ2008"
+    parts = [letor._read(real_data / collection.folder, number) for number in range(5)]
+    rows = [letor.run("MQ2008", "domination", parts, fold, options) for fold in range(5)]
+    assert np.mean([row.metrics["ndcg@5"] for row in rows]) >= 0.475
+    assert np.mean([row.metrics["map"] for row in rows]) >= 0.476
