@@ -5,9 +5,10 @@ Stevens, Efficient Coordinate Descent for Ranking with Domination Loss (MIT, 201
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -124,17 +125,24 @@ class Domination(Loss):
         """Say whether the margin is of this kind."""
         return isinstance(self.margin, str) and self.margin == kind
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the hyper-parameters by name; boundaries as they are spelled."""
+        boundaries = "+".join(map(repr, self._boundaries)) or self.boundaries
+        return {**super().get_params(deep), "boundaries": boundaries}
+
     def spec(self) -> str:
-        """Spell the part: arrays as ``given``, and nothing that has no effect."""
-        params = self.get_params()
+        """Spell the part: arrays as ``given``."""
+        told = copy.copy(self)
         for name in ("weights", "margin"):
-            params[name] = params[name] if isinstance(params[name], str) else GIVEN
-        params["boundaries"] = "+".join(map(repr, self._boundaries))
-        idle = set() if params["margin"] in ("grade", "log") else {"slope", "offset"}
-        idle |= set() if self._boundaries else {"boundaries"}
-        idle |= set() if self.negatives < 1.0 else {"negatives", "seed"}
-        words = ",".join(f"{key}={value}" for key, value in params.items() if key not in idle)
-        return f"{self.name}:{words}"
+            if not isinstance(getattr(self, name), str):
+                setattr(told, name, GIVEN)
+        return super(Domination, told).spec()
+
+    def idle(self) -> set[str]:
+        """Return what the kind of margin and a whole sample leave without effect."""
+        idle = set() if self.margin_is("grade") or self.margin_is("log") else {"slope", "offset"}
+        idle |= set() if self.margin_is("layers") else {"boundaries"}
+        return idle | (set() if self.negatives < 1.0 else {"negatives", "seed"})
 
     def list_value(self, scores: Array, grades: Array) -> float:
         """Return the loss of one list: a weighted sum, not a mean."""
@@ -272,6 +280,7 @@ class DominationProblem:
         self.weights = np.where(self.bounds[0] > 0.0, weights, 0.0)
         self.margins = _margins(self.features, self.weights) - lists.take(laid.offset)
         self.radius = FIRST_RADIUS / np.where(reach > 0.0, reach, 1.0)
+        self._taken: tuple[Ints, Columns] = (np.full(1, -1), self.features)
 
     def value(self) -> float:
         """Return the loss at the current weights."""
@@ -283,15 +292,59 @@ class DominationProblem:
             self.features, self.lists, self.margins, columns, threads=self.threads
         )
 
+    def decrease(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> Array:
+        """Return the guaranteed decrease of a step along features of weight 0.
+
+        With G the gradient less l1 (or 0), a step t decreases the objective by G t less a bound
+        on the curvature's share, beta t**2 / 2 or h (exp(R t) - R t - 1) / R**2, and less
+        l2 t**2 / 2. The first is best at G / (beta + l2); the second, without l2, at
+        log(1 + a) / R, a = G R / h, where it comes to ((1 + a) log(1 + a) - a) h / R**2.
+        """
+        gradient, h = self.slopes(columns)
+        beta, reach = self.bounds[0, columns], self.bounds[1, columns]
+        pull = np.maximum(np.abs(gradient) - penalty.l1, 0.0)
+        helps = (beta > 0.0) & (pull > 0.0)
+        safe = np.where(helps, beta, 1.0)
+        quadratic = pull * pull / (2.0 * (safe + penalty.l2))
+        h, reach = np.where(helps & (h > 0.0), h, safe), np.where(helps, reach, 1.0)
+        a = pull * reach / h
+        t = np.log1p(a) / reach
+        newton = ((1.0 + a) * np.log1p(a) - a) * h / (reach * reach) - 0.5 * penalty.l2 * t * t
+        return np.where(helps, np.maximum(quadratic, newton), 0.0)
+
     def sweep(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> None:
-        """Take one step along each of these features."""
+        """Take one step along each of these features.
+
+        A few features are taken out first, so that checks and caches see them alone.
+        """
+        if 2 * columns.size > self.weights.size:
+            self._sweep(self.features, self.weights, self.radius, self.bounds, columns, penalty)
+            return
+        chosen = np.sort(columns)
+        if not np.array_equal(chosen, self._taken[0]):
+            self._taken = chosen, _taken(self.features, chosen)
+        weights, radius = self.weights[chosen], self.radius[chosen]
+        bounds = np.ascontiguousarray(self.bounds[:, chosen])
+        places = np.searchsorted(chosen, columns)
+        self._sweep(self._taken[1], weights, radius, bounds, places, penalty)
+        self.weights[chosen], self.radius[chosen] = weights, radius
+
+    def _sweep(
+        self,
+        features: Columns,
+        weights: Array,
+        radius: Array,
+        bounds: Array,
+        columns: NDArray[np.int64],
+        penalty: EntryPenalty,
+    ) -> None:
         self.kernel.domination_sweep(
-            self.features,
+            features,
             self.lists,
             self.margins,
-            self.weights,
-            self.radius,
-            self.bounds,
+            weights,
+            radius,
+            bounds,
             columns,
             l1=penalty.l1,
             l2=penalty.l2,
@@ -328,6 +381,21 @@ def _by_column(data: Judged, lists: Lists) -> Columns:
         tile[source < 0] = 0.0
         laid_out[start : start + TILE] = tile
     return laid_out
+
+
+def _taken(features: Columns, chosen: Ints) -> Columns:
+    """Return some columns; SciPy would sort them anew."""
+    if not isinstance(features, sp.csc_array):
+        return np.asfortranarray(features[:, chosen])
+    starts, ends = features.indptr[chosen], features.indptr[chosen + 1]
+    entries = np.concatenate(
+        [np.arange(0), *(np.arange(s, e) for s, e in zip(starts, ends, strict=True))]
+    )
+    indptr = np.concatenate([[0], np.cumsum(ends - starts)]).astype(features.indptr.dtype)
+    return sp.csc_array(
+        (features.data[entries], features.indices[entries], indptr),
+        shape=(features.shape[0], chosen.size),
+    )
 
 
 def _margins(features: Columns, weights: Array) -> Array:
