@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -271,3 +272,28 @@ def test_huge_features_stay_finite_and_monotone(judged):
     history = [row["objective"] for row in ranker.fit(data).history_]
     assert np.all(np.isfinite(history))
     assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
+
+
+@pytest.mark.parametrize("name", ["cython", "rust"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("sweeps", ["all", "induced"])
+def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name, sparse, sweeps):
+    """100,000 items, features of 1e4, weights of 1e3: scores of 1e7. Warnings are errors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 4)) * 1e4 * (rng.random((100_000, 4)) < 0.5)
+    grades = rng.integers(0, 3, 100_000)
+    data = Judged(sp.csr_array(X) if sparse else X, grades, np.zeros(100_000, int))
+    solver = Coordinate(max_epochs=6, tolerance=0.0, sweeps=sweeps)
+    ranker = Ranker(
+        "linear", Domination(weights="gain"), L2(1e-6), solver, kernel=load_kernel(name)
+    )
+    start = {"weights": np.array([1e3, -1e3, 500.0, 0.0]), "feature_ids": data.feature_ids}
+    run = ranker.prepare(data, start=start)
+    first = run.loss.coordinate_problem(data, run.model.weights, run.kernel, 1, "newton").value()
+    run.go()
+    history = [first, *(row["objective"] for row in run.history)]
+    history[0] += L2(1e-6).penalty(start["weights"])
+    assert np.all(np.isfinite(history))
+    assert np.all(np.isfinite(run.model.weights))
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
+    assert history[-1] < 0.9 * history[0]

@@ -320,7 +320,7 @@ class DominationProblem:
         if 2 * columns.size > self.weights.size:
             self._sweep(self.features, self.weights, self.radius, self.bounds, columns, penalty)
             return
-        chosen = np.sort(columns)
+        chosen = np.unique(columns)
         if not np.array_equal(chosen, self._taken[0]):
             self._taken = chosen, _taken(self.features, chosen)
         weights, radius = self.weights[chosen], self.radius[chosen]

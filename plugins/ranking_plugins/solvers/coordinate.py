@@ -20,6 +20,12 @@ from ranking.errors import CombinationError, PartError
 from ranking.models.linear import Linear
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
+ROUNDS = 5
+"""Times that an epoch of feature induction goes over few features: rows cost as much as those."""
+
+FEW = 20
+"""A share of 1 / FEW of all features is few."""
+
 
 @dataclasses.dataclass
 class Coordinate(Solver):
@@ -146,11 +152,12 @@ class Coordinate(Solver):
 
     def _ordered(self, columns: NDArray[np.int64], task: Task, epoch: int) -> NDArray[np.int64]:
         """Return the columns in the order of the sweep; draws belong to epoch and feature."""
-        if not self.shuffled:
-            return columns
         n_features = cast(Linear, task.model).weights.size
-        draws = task.kernel.random_bits(task.seed, epoch * n_features, n_features)
-        return columns[np.argsort(draws[columns], kind="stable")]
+        if self.shuffled:
+            draws = task.kernel.random_bits(task.seed, epoch * n_features, n_features)
+            columns = columns[np.argsort(draws[columns], kind="stable")]
+        few = self.sweeps == "induced" and columns.size * FEW <= n_features
+        return np.tile(columns, ROUNDS) if few else columns
 
     def _measures(self, problem: CoordinateProblem, working: Working) -> dict[str, float]:
         """Return how far feature induction has come; otherwise there is nothing to tell."""

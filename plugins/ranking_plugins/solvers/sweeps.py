@@ -81,10 +81,12 @@ class Induced:
 
     def settled(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
         """Choose some more."""
-        others = np.setdiff1d(np.arange(problem.weights.size), self.columns)
+        open_to_choice = np.ones(problem.weights.size, dtype=bool)
+        open_to_choice[self.columns] = False
+        others = np.flatnonzero(open_to_choice)
         decrease = problem.decrease(others, penalty)
-        best = np.argsort(-decrease, kind="stable")[: self.top]
-        chosen = others[best[decrease[best] > least]]
+        helpful = np.flatnonzero(decrease > least)
+        chosen = others[helpful[np.argsort(-decrease[helpful], kind="stable")[: self.top]]]
         self.columns = np.sort(np.concatenate([self.columns, chosen]))
         return chosen.size > 0
 
