@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 REPRODUCTIONS = {
+    "categories": "ranking_plugins.reproductions.categories",
     "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
 }
