@@ -1,13 +1,13 @@
-"""A small, stated search for one parameter on validation data, each training warm-started."""
+"""A small, stated search of parameters on validation data, paths of warm-started trainings."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ranking.contracts.metric import Metric
-from ranking.contracts.recipe import Search
+from ranking.contracts.recipe import Choice, Search
 from ranking.evaluation.measure import measure
 from ranking.files import Tensors
 from ranking.inputs import Trainable
@@ -24,7 +24,7 @@ class Progress:
     Attributes
     ----------
     trials : list of dict
-        A row per finished training: the tried value, the metric, the density, the history.
+        A row per finished training: the tried values, the metric, the density, the history.
     best : int
         The trial that won so far.
     best_tensors, last_tensors : dict of arrays
@@ -67,12 +67,12 @@ def fit_path(
     resume: Snapshot | None = None,
     started: Callable[[Run, Progress], None] = lambda run, progress: None,
 ) -> Progress:
-    """Fit the ranker once per value of the search; it ends up fitted as the best.
+    """Fit the ranker once per trial of the search; it ends up fitted as the best.
 
     Parameters
     ----------
     ranker : Ranker
-        Its parts are the recipe's; the searched parameter is set for each trial.
+        Its parts are the recipe's; the searched parameters are set for each trial.
     search : Search
         What is tried, in which order, and what decides.
     progress, resume : Progress, Snapshot
@@ -82,9 +82,10 @@ def fit_path(
     """
     metric = parse_metric(search.metric)
     progress = progress or Progress()
-    for value in search.values[len(progress.trials) :]:
-        run = ranker.prepare(data, valid, start=progress.last_tensors or None)
-        getattr(run, search.part).set_params(**{search.parameter: value})
+    for number, choices in list(enumerate(search.trials()))[len(progress.trials) :]:
+        first = number % len(search.values) == 0
+        run = ranker.prepare(data, valid, start=None if first else progress.last_tensors)
+        _set(run, choices)
         started(run, progress)
         try:
             run.go(resume)
@@ -99,7 +100,7 @@ def fit_path(
         measured = mean(values[metric.spelled()])
         progress.trials.append(
             {
-                search.parameter: value,
+                **{choice.parameter: choice.value for choice in choices},
                 metric.spelled(): measured,
                 "density": run.model.density,
                 "stopped": run.stopped,
@@ -118,7 +119,7 @@ def _adopt_best(ranker: Ranker, search: Search, progress: Progress, data: Traina
     """Fit the ranker as the best trial was; its run may have ended in another process."""
     trial = progress.trials[progress.best]
     run = ranker.prepare(data, start=progress.best_tensors)
-    getattr(run, search.part).set_params(**{search.parameter: trial[search.parameter]})
+    _set(run, search.trials()[progress.best])
     run.history, run.stopped = trial["history"], trial["stopped"]
     ranker.adopt(run)
     ranker.description_["search"] = {
@@ -126,6 +127,11 @@ def _adopt_best(ranker: Ranker, search: Search, progress: Progress, data: Traina
         "best": progress.best,
         "trials": [_without_history(trial) for trial in progress.trials],
     }
+
+
+def _set(run: Run, choices: Sequence[Choice]) -> None:
+    for part, parameter, value in choices:
+        getattr(run, part).set_params(**{parameter: value})
 
 
 def _without_history(trial: dict[str, Any]) -> dict[str, Any]:

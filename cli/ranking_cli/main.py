@@ -13,6 +13,7 @@ COMMANDS = {
     "eval": "ranking_cli.evaluate:evaluate",
     "rank": "ranking_cli.rank:rank",
     "explain": "ranking_cli.explain:explain",
+    "path": "ranking_cli.path:path",
     "compare": "ranking_cli.compare:compare",
     "report": "ranking_cli.report:report",
     "reproduce": "ranking_cli.reproduce:reproduce",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def reproduce(
 
     \b
     ranking reproduce sparse-preference --data data -o out
+    ranking reproduce letor --data data -o out
     """
     folder = data or Path(os.environ.get("RANKING_DATA", ""))
     if data is None and not os.environ.get("RANKING_DATA"):
@@ -62,7 +64,7 @@ def reproduce(
         rows.append(row)
         if output is not None:  # what is measured is kept, whatever happens to the rest
             _write(output, name, module, rows)
-    click.echo(render([_line(row) for row in rows], form), nl=False)
+    click.echo(render(_lines(rows), form), nl=False)
     if output is not None:
         click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
 
@@ -74,7 +76,19 @@ def _write(folder: Path, name: str, module: Any, rows: list[Row]) -> None:
 
 
 def _json(row: Row) -> dict[str, Any]:
-    return dataclasses.asdict(row)
+    """Return a row with null where there is no number, for JSON has no NaN."""
+    row_facts = dataclasses.asdict(row)
+    return {name: None if value != value else value for name, value in row_facts.items()}
+
+
+def _lines(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return one line a row, all with the same columns."""
+    lines = [_line(row) for row in rows]
+    # Measured columns first, then the paper's, as in the first line that has them.
+    columns = dict.fromkeys(name for line in lines for name in line)
+    ends = ("seconds", "megabytes", "density")
+    order = [*(name for name in columns if name not in ends), *ends]
+    return [{name: line.get(name, math.nan) for name in order} for line in lines]
 
 
 def _line(row: Row) -> dict[str, Any]:
@@ -93,7 +107,7 @@ def _page(module: Any, rows: list[Row]) -> str:
     body = f"<p>{module.notes}</p>\n"
     for dataset in dict.fromkeys(row.dataset for row in rows):
         mine = [row for row in rows if row.dataset == dataset]
-        lines = [_line(row) for row in mine]
+        lines = _lines(mine)
         headers = [key for key in lines[0] if key != "dataset"]
         cells = [[_cell(line.get(key)) for key in headers] for line in lines]
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
@@ -115,4 +129,6 @@ def _page(module: Any, rows: list[Row]) -> str:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    return str(value)

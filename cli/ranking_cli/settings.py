@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ranking.contracts.recipe import Recipe, Search
+from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.errors import PartError
 from ranking.registry import get_registry, parse_spec
 
@@ -62,9 +62,13 @@ class Settings:
             for name, (value, whence) in self.values.items()
         ]
         if self.search is not None:
-            tried = ", ".join(f"{value:g}" for value in self.search.values)
-            what = f"{self.search.part}:{self.search.parameter} of {tried} by {self.search.metric}"
-            rows.append({"setting": "search", "value": what, "from": "recipe"})
+            axes: list[Axis | Search] = [self.search]
+            if self.search.outer is not None:
+                axes.insert(0, self.search.outer)
+            for axis in axes:
+                tried = ", ".join(f"{value:g}" for value in axis.values)
+                what = f"{axis.part}:{axis.parameter} of {tried} by {self.search.metric}"
+                rows.append({"setting": "search", "value": what, "from": "recipe"})
         return rows
 
 
@@ -125,14 +129,16 @@ def settle(flags: dict[str, Any], config: dict[str, Any], config_name: str) -> S
     values["valid"] = given.get("valid", Setting((), "default"))
     if isinstance(values["valid"].value, str):
         values["valid"] = values["valid"]._replace(value=(values["valid"].value,))
-    applies = values["valid"].value and _searchable(recipe.search, values)
-    return Settings(values, recipe.search if applies else None)
+    search = recipe.search
+    if search is None or not values["valid"].value or not _searchable(search, values):
+        return Settings(values, None)
+    if search.outer is not None and values[search.outer.part].whence != "recipe":
+        search = dataclasses.replace(search, outer=None)
+    return Settings(values, search)
 
 
-def _searchable(search: Search | None, values: dict[str, Setting]) -> bool:
+def _searchable(search: Search, values: dict[str, Setting]) -> bool:
     """Say whether the searched parameter exists and was left open by the user."""
-    if search is None:
-        return False
     value, whence = values[search.part]
     name, params = parse_spec(value)
     if whence != "recipe" and search.parameter in params:

@@ -147,8 +147,9 @@ class _Training:
     def _watcher(self) -> Observer:
         """Return who looks at the validation data after each epoch.
 
-        Vectors can be trained too long, so they are stopped early, by the first of the metrics.
+Vectors can be trained too long, so they are stopped early, by the first of the metrics.
         SGD on a matrix decays its rate and has an end of its own: it is watched, and not stopped.
+        So is a search: its regularizer does what stopping early would do, and one choice is enough.
         """
         if not isinstance(self.data, Judged):
             metrics = split_metrics(self.settings["metrics"])
@@ -156,7 +157,7 @@ class _Training:
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
         search = self.settings.search
-        return EarlyStopping(metric=search.metric if search else "ndcg@10")
+        return Curve(metrics=search.metric) if search else EarlyStopping(metric="ndcg@10")
 
     def go(self) -> None:
         """Train, write the model, and say what came of it."""
@@ -203,15 +204,18 @@ class _Training:
         spelled = parse_metric(search.metric).spelled()
         table = [
             {
-                search.parameter: f"{trial[search.parameter]:g}",
+                **{choice.parameter: f"{choice.value:g}" for choice in choices},
                 search.metric: trial[spelled],
                 "density": trial["density"],
                 "epochs": trial["history"][-1]["epoch"],
                 "": "chosen" if number == result.best else "",
             }
-            for number, trial in enumerate(result.trials)
+            for number, (trial, choices) in enumerate(
+                zip(result.trials, search.trials(), strict=True)
+            )
         ]
-        click.echo(f"{search.part}:{search.parameter}, by {spelled} on --valid:", err=True)
+        tried = " and ".join(f"{part}:{parameter}" for part, parameter, _ in search.trials()[0])
+        click.echo(f"{tried}, by {spelled} on --valid:", err=True)
         click.echo(render(table, "table"), err=True)
 
     def _next_trial(self, run: Run, progress: Progress) -> None:
@@ -220,11 +224,12 @@ class _Training:
         assert search is not None
         self.checkpoint.outer_facts["search"] = progress.facts()
         self.checkpoint.outer_tensors = progress.tensors()
-        value = search.values[len(progress.trials)]
-        self.line.label = (
-            f"{search.part}:{search.parameter}={value:g} "
-            f"({len(progress.trials) + 1} of {len(search.values)})"
+        trials = search.trials()
+        told = ", ".join(
+            f"{part}:{parameter}={value:g}"
+            for part, parameter, value in trials[len(progress.trials)]
         )
+        self.line.label = f"{told} ({len(progress.trials) + 1} of {len(trials)})"
 
     def _identity(self) -> dict[str, str]:
         """Return what must be the same for a checkpoint to be resumed."""

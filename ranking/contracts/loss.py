@@ -113,6 +113,12 @@ class CoordinateProblem(Protocol):
     def sweep(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> None:
         """Take one guaranteed step along each of these features, in this order."""
 
+    def decrease(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> Array:
+        """Return by how much one step along each feature decreases the objective at least.
+
+        For features whose weight is 0; feature induction asks for it.
+        """
+
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Return everything that a resumed run needs to go on with the same bits."""
 

@@ -46,5 +46,11 @@ class Part:
 
     def spec(self) -> str:
         """Spell the part as on the command line: ``name:key=value,key=value``."""
-        params = ",".join(f"{key}={value}" for key, value in self.get_params().items())
+        idle = self.idle()
+        told = self.get_params().items()
+        params = ",".join(f"{key}={value}" for key, value in told if key not in idle)
         return f"{self.name}:{params}" if params else self.name
+
+    def idle(self) -> set[str]:
+        """Return the parameters that have no effect as the others are; `spec` leaves them out."""
+        return set()

@@ -4,6 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Choice(NamedTuple):
+    """One parameter of one part, set to a value."""
+
+    part: str
+    parameter: str
+    value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """Values of one parameter, such as ``"loss", "slope"``."""
+
+    part: str
+    parameter: str
+    values: Sequence[float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,15 +33,32 @@ class Search:
     part, parameter : str
         What is tried, such as ``"regularizer", "strength"``.
     values : sequence
-        Tried in this order, each training warm-started from the one before.
+        Tried in this order, each training warm-started from the one before: a path.
     metric : str
         The metric on the validation data that decides; the first of equals wins.
+    outer : Axis or None
+        Another parameter, each value of which has a path of its own.
     """
 
     part: str
     parameter: str
     values: Sequence[float]
     metric: str
+    outer: Axis | None = None
+
+    def trials(self) -> list[tuple[Choice, ...]]:
+        """Return what each training sets, path after path."""
+        outer = self.outer
+        tops: list[tuple[Choice, ...]] = (
+            [()]
+            if outer is None
+            else [(Choice(outer.part, outer.parameter, value),) for value in outer.values]
+        )
+        return [
+            (*top, Choice(self.part, self.parameter, value))
+            for top in tops
+            for value in self.values
+        ]
 
 
 @dataclasses.dataclass(frozen=True)

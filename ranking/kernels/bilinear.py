@@ -179,6 +179,39 @@ class BilinearWeights:
         )
         return margins, weights
 
+    def passive(
+        self,
+        objects: Objects,
+        tuples: Ints,
+        aggressiveness: float,
+        *,
+        grow: bool = True,
+        transposed: bool = False,
+    ) -> tuple[Floats, Floats]:
+        """Take a passive-aggressive step for each tuple, in order; return margins and rates."""
+        self._check(objects, tuples, transposed)
+        if tuples.shape[1] != 3:
+            raise ValueError("a passive-aggressive step has one negative.")
+        if not 0.0 < aggressiveness < np.inf:
+            raise ValueError(
+                f"aggressiveness is {aggressiveness}; it must be a finite number above 0."
+            )
+        if self.groups.size:
+            raise ValueError("passive-aggressive steps know no penalty; leave the groups out.")
+        margins, rates = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
+        self.store.passive(
+            objects.queries,
+            objects.documents,
+            tuples,
+            float(aggressiveness),
+            bool(grow),
+            bool(transposed),
+            self.clock,
+            margins,
+            rates,
+        )
+        return margins, rates
+
     def margins(
         self, objects: Objects, tuples: Ints, *, transposed: bool = False, threads: int = 1
     ) -> Floats:

@@ -377,6 +377,26 @@ class BilinearStore(Protocol):
     ) -> None:
         """Take `margins` and `update` for each batch; margins and violation weights are filled."""
 
+    def passive(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        aggressiveness: float,
+        grow: bool,
+        transposed: bool,
+        clock: Floats,
+        margins: Floats,
+        rates: Floats,
+    ) -> None:
+        """Take passive-aggressive steps, each at the W that the one before left.
+
+        A step of a tuple (query, positive, negative) with margin z < 1 takes the rate
+        min((1 - z) / n, aggressiveness) and the slope -1, where n = (sum of q**2) (sum of
+        delta**2), both summed in stored order from 0.0; others, and those with n = 0, have the
+        rate 0. There is no penalty: every step is a boundary. Margins and rates are filled.
+        """
+
     def counts(self, clock: Floats, out: Ints) -> None:
         """Fill `out` with the number of entries of each row that are not zero now."""
 

@@ -25,7 +25,7 @@ from ranking.kernels.contract import (
     MatchFields,
     PairForm,
 )
-from ranking.kernels.reference import exp_one, lane_sum, random_bits
+from ranking.kernels.reference import exp_one, lane_sum, random_bits, running_sum
 
 
 class Csr(NamedTuple):
@@ -411,6 +411,32 @@ class BilinearStore:
                 threads,
             )
 
+    def passive(
+        self,
+        queries: tuple[Indices, Indices, Features],
+        documents: tuple[Indices, Indices, Features],
+        tuples: Ints,
+        aggressiveness: float,
+        grow: bool,
+        transposed: bool,
+        clock: Floats,
+        margins: Floats,
+        rates: Floats,
+    ) -> None:
+        """Passive-aggressive steps, one by one."""
+        for step, chosen in enumerate(tuples):
+            query = Csr(*queries).row(int(chosen[0]))
+            apart = difference(
+                Csr(*documents).row(int(chosen[1])), Csr(*documents).row(int(chosen[2]))
+            )
+            sides = self.sides(query, apart, transposed)
+            margins[step] = self.score(*sides, clock)
+            rates[step] = passive_rate(float(margins[step]), query, apart, aggressiveness)
+            clock[Clock.STEP] += 1.0
+            if rates[step] != 0.0:
+                self.add(*sides, -float(rates[step]), clock, grow)
+            self.tick(float(rates[step]), 1, 0.0, 0.0, clock)
+
     # --- what leaves the store ---
 
     def counts(self, clock: Floats, out: Ints) -> None:
@@ -445,6 +471,15 @@ class BilinearStore:
 
 
 bilinear = BilinearStore
+
+
+def passive_rate(margin: float, query: Vector, apart: Vector, aggressiveness: float) -> float:
+    """Return the rate that brings a margin to 1, or the aggressiveness if that is less."""
+    n = running_sum(query[1] * query[1]) * running_sum(apart[1] * apart[1])
+    if not margin < 1.0 or n == 0.0:
+        return 0.0
+    with np.errstate(over="ignore"):
+        return min(float(np.float64(1.0 - margin) / n), aggressiveness)
 
 
 # --- scores -------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_train_chooses_on_the_validation_data(files, tmp_path):
     assert str(path) in result.stderr
     assert not list(tmp_path.glob("*.checkpoint"))
     search = Ranker.load(path).description_["search"]
-    assert len(search["trials"]) == len(search["values"])
+    assert len(search["trials"]) == len(search["values"]) * len(search["outer"]["values"])
 
 
 @pytest.mark.parametrize("kernel", ["reference", "cython"])

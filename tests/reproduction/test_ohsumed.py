@@ -15,8 +15,8 @@ from ranking import Judged, Ranker, get_kernel, read
 from ranking.registry import get_registry
 from ranking.search import fit_path
 from ranking_plugins.losses.domination import Domination
-from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.reproductions import Options, letor
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_recipe_reaches_its_floor(folds):
     recipe = get_registry().create("recipe", "domination")
     reached = []
     for train, valid, test in folds:
-        ranker = Ranker(**recipe.parts, observers=[EarlyStopping(metric=recipe.search.metric)])
+        ranker = Ranker(**recipe.parts)
         fit_path(ranker, recipe.search, train, valid)
         names = ("ndcg@5", "ndcg@10")
         # LETOR's own definition, and the one with log2(1 + rank) that many papers use.
@@ -43,10 +43,11 @@ def test_the_recipe_reaches_its_floor(folds):
             + [ranker.score(test, metric=f"{name}(gain=exp2)") for name in names]
         )
     mean = np.mean(reached, axis=0)
-    assert mean[0] >= 0.463
-    assert mean[1] >= 0.437
-    assert mean[2] >= 0.463
-    assert mean[3] >= 0.437
+    # Above every cell of the thesis' Figure 4 (.4759 and .4542) and of LETOR's baselines.
+    assert mean[0] >= 0.484
+    assert mean[1] >= 0.458
+    assert mean[2] >= 0.484
+    assert mean[3] >= 0.458
 
 
 def epochs_to_gap(data: Judged, curvature: str, optimum: float, gap: float = 1e-4) -> int:
@@ -77,3 +78,13 @@ def test_newton_takes_at_most_a_quarter_of_the_papers_epochs(folds):
         epochs = {c: epochs_to_gap(train, c, optimum) for c in ("newton", "popoviciu", "paper")}
         assert 4 * epochs["newton"] <= epochs["paper"], epochs
         assert epochs["newton"] <= epochs["popoviciu"] <= epochs["paper"], epochs
+
+
+def test_the_recipe_on_mq2008(real_data: Path):
+    options = Options(real_data, False, "auto", 1, 0, lambda text: None)
+    collection = letor.COLLECTIONS[1]
+    assert collection.name == "MQ2008"
+    parts = [letor._read(real_data / collection.folder, number) for number in range(5)]
+    rows = [letor.run("MQ2008", "domination", parts, fold, options) for fold in range(5)]
+    assert np.mean([row.metrics["ndcg@5"] for row in rows]) >= 0.475
+    assert np.mean([row.metrics["map"] for row in rows]) >= 0.476

@@ -6,12 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from ranking import Judged, Ranker, get_kernel
+from ranking.errors import DataError, PartError
 from ranking_plugins.losses.domination import Domination
+from ranking_plugins.losses.emphasis import parse_boundaries
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.none import NoPenalty
@@ -20,24 +23,76 @@ from ranking_plugins.solvers.coordinate import Coordinate
 EXACT = Coordinate(max_epochs=5000, tolerance=0.0)
 
 
+VARIANTS = {
+    "plain": {},
+    "pooled": {"queries": "pooled"},
+    "gain": {"weights": "gain"},
+    "query": {"weights": "query"},
+    "grade": {"margin": "grade", "slope": 0.7, "offset": 0.3},
+    "log": {"margin": "log", "slope": 2.0, "offset": 1.0},
+    "layers": {"margin": "layers", "boundaries": "0.5+2+1"},
+    "all": {
+        "queries": "pooled",
+        "weights": "gain",
+        "margin": "layers",
+        "boundaries": (0.2, 1.0, 3.0),
+    },
+}
+
+
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
+def loss(request) -> Domination:
+    return Domination(**request.param)
+
+
+def literal(scores: np.ndarray, grades: np.ndarray, loss: Domination) -> tuple[float, float]:
+    """Loss and total weight of a list, as the formula says, by loops over single items."""
+    lowest, value, total = grades.min(), 0.0, 0.0
+    dominating = np.count_nonzero(grades > lowest)
+
+    def s(grade: float) -> float:
+        if grade == lowest or loss.margin in ("none", "layers"):
+            return 0.0
+        return loss.slope * (np.log(grade) if loss.margin == "log" else grade) + loss.offset
+
+    for i in np.flatnonzero(grades > lowest):
+        omega = {"one": 1.0, "gain": 2.0 ** grades[i] - 1.0, "query": 1.0 / dominating}
+        inner = 0.0
+        for j in np.flatnonzero(grades < grades[i]):
+            margin = s(grades[i]) - s(grades[j])
+            if loss.margin == "layers":
+                margin = parse_boundaries(loss.boundaries)[int(grades[i]) - 1]
+            inner += np.exp(scores[j] - scores[i] + margin)
+        value += omega[loss.weights] * np.log1p(inner)
+        total += omega[loss.weights]
+    return value, total
+
+
 def objective(data: Judged, weights: np.ndarray, loss: Domination) -> tuple[float, np.ndarray]:
-    """Mean loss and gradient by the list face: plain NumPy, no kernel."""
+    """Mean loss by loops, gradient by the list face: plain NumPy, no kernel."""
     scores = np.asarray(data.features, dtype=float) @ weights
-    slopes, value, dominating = np.zeros(data.n_rows), 0.0, 0
+    slopes, value, total = np.zeros(data.n_rows), 0.0, 0.0
     ptr = data.group_ptr if loss.queries == "apart" else data.group_ptr[[0, -1]]
     for rows in map(slice, ptr[:-1], ptr[1:]):
-        value += loss.list_value(scores[rows], data.grades[rows])
+        loss_here, weight = literal(scores[rows], data.grades[rows], loss)
+        value, total = value + loss_here, total + weight
         slopes[rows] = loss.list_slopes(scores[rows], data.grades[rows])
-        dominating += np.count_nonzero(data.grades[rows] > data.grades[rows].min())
     gradient = np.asarray(data.features, dtype=float).T @ slopes
-    return value / dominating, gradient / dominating
+    return value / total, gradient / total
 
 
-@given(st.integers(0, 1000), st.integers(1, 12), st.integers(1, 5), st.sampled_from([0.1, 1, 30]))
-def test_list_slopes_are_the_derivative(seed, size, grades, scale):
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 12),
+    st.integers(1, 4),
+    st.sampled_from([0.1, 1, 30]),
+    st.sampled_from(list(VARIANTS.values())),
+)
+def test_list_slopes_are_the_derivative(seed, size, grades, scale, variant):
     rng = np.random.default_rng(seed)
     scores, judged = rng.normal(size=size) * scale, rng.integers(0, grades, size).astype(float)
-    loss, tiny = Domination(), 1e-5
+    loss, tiny = Domination(**variant), 1e-5
+    assert loss.list_value(scores, judged) == pytest.approx(literal(scores, judged, loss)[0])
     slopes = loss.list_slopes(scores, judged)
     for i, unit in enumerate(np.eye(size)):
         up = loss.list_value(scores + tiny * unit, judged)
@@ -51,10 +106,8 @@ def test_the_thesis_by_hand():
     assert value == pytest.approx(np.log1p(np.exp(-1.5)) + np.log1p(np.exp(-0.5)))
 
 
-@pytest.mark.parametrize("queries", ["apart", "pooled"])
 @pytest.mark.parametrize("strength", [1.0, 0.01])
-def test_l2_agrees_with_lbfgs(judged, queries, strength):
-    loss = Domination(queries=queries)
+def test_l2_agrees_with_lbfgs(judged, loss, strength):
     ranker = Ranker(loss=loss, regularizer=L2(strength), solver=EXACT).fit(judged)
 
     def target(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -101,14 +154,107 @@ def test_every_step_decreases_the_objective(judged, curvature, regularizer):
             before = after
 
 
-def test_slopes_are_those_of_the_list_face(judged):
+def test_slopes_are_those_of_the_list_face(judged, loss):
     weights = np.linspace(-1, 1, judged.n_features)
-    problem = Domination().coordinate_problem(judged, weights, get_kernel(), 1, "newton")
-    value, gradient = objective(judged, weights, Domination())
+    problem = loss.coordinate_problem(judged, weights, get_kernel(), 1, "newton")
+    value, gradient = objective(judged, weights, loss)
     assert problem.value() == pytest.approx(value, rel=1e-12)
     slopes, curvature = problem.slopes(np.arange(judged.n_features))
     np.testing.assert_allclose(slopes, gradient, rtol=1e-10, atol=1e-12)
     assert np.all(curvature > 0)
+
+
+def test_given_weights_and_margins_follow_the_rows(judged):
+    """They are given in the order of the input, which data may keep in another."""
+    shuffled = np.random.default_rng(1).permutation(judged.n_rows)
+    data = Judged(
+        judged.features[shuffled],
+        judged.grades[shuffled],
+        judged.query_ids[judged.row_groups][shuffled],
+    )
+    assert not np.array_equal(data.row_order, np.arange(data.n_rows))
+    gain = 2.0 ** judged.grades[shuffled] - 1.0
+    lowest = np.minimum.reduceat(judged.grades, judged.group_ptr[:-1])[judged.row_groups]
+    s = np.where(judged.grades > lowest, judged.grades, 0.0)[shuffled]
+    given = Ranker(loss=Domination(weights=gain, margin=s), regularizer="l2").fit(data)
+    named = Ranker(loss="domination:weights=gain,margin=grade", regularizer="l2").fit(data)
+    np.testing.assert_array_equal(given.model_.weights, named.model_.weights)
+    assert "weights=given,margin=given" in given.loss_.spec()
+
+
+def test_given_values_stay_with_their_rows_in_a_selection(judged):
+    weights = np.arange(1.0, judged.n_rows + 1)
+    part = judged.select(np.arange(4, judged.n_queries))
+    loss = Domination(weights=weights)
+    problem = loss.coordinate_problem(part, np.zeros(6), get_kernel(), 1, "newton")
+    real = problem.lists.omega > 0
+    wanted = weights[part.row_order][problem.lists.source[real]]
+    np.testing.assert_allclose(problem.lists.omega[real], wanted / wanted.sum())
+
+
+def test_sampled_negatives_stand_for_all(judged):
+    """With all their features the same, a few stand for the others exactly."""
+    lowest = np.minimum.reduceat(judged.grades, judged.group_ptr[:-1])[judged.row_groups]
+    X = np.where((judged.grades == lowest)[:, None], 1.0, judged.features)
+    data = Judged(X, judged.grades, judged.query_ids[judged.row_groups])
+    weights = np.linspace(-1, 1, 6)
+
+    def problem(**params):
+        return Domination(**params).coordinate_problem(data, weights, get_kernel(), 1, "newton")
+
+    whole, some = problem(), problem(negatives=0.3, seed=5)
+    assert np.sum(some.lists.source >= 0) < np.sum(whole.lists.source >= 0)
+    assert some.value() == pytest.approx(whole.value(), rel=1e-12)
+    sources = [set(problem(negatives=0.3, seed=s).lists.source.tolist()) for s in (5, 5, 6)]
+    assert sources[0] == sources[1] != sources[2]
+
+
+def test_a_huge_margin_stays_finite_and_monotone(judged):
+    loss = Domination(margin="grade", slope=1e4)
+    history = [row["objective"] for row in Ranker(loss=loss, regularizer="l2").fit(judged).history_]
+    assert np.all(np.isfinite(history))
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"queries": "together"}, "say apart or pooled"),
+        ({"weights": "much"}, "say one, gain, query, or give an array"),
+        ({"margin": "wide"}, "say none, grade, log, layers, or give an array"),
+        ({"weights": [[1.0]]}, "a finite number a row"),
+        ({"weights": [-1.0]}, "0 or more"),
+        ({"slope": np.inf}, "give numbers"),
+        ({"negatives": 0.0}, r"must lie in \(0, 1\]"),
+        ({"margin": "layers"}, "one number a grade"),
+        ({"margin": "layers", "boundaries": "1+x"}, "one number a grade"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_refused(params, words):
+    with pytest.raises(PartError, match=words):
+        Domination(**params)
+
+
+@pytest.mark.parametrize(
+    ("params", "grades", "words"),
+    [
+        ({"weights": "gain"}, [2000.0, 0.0], "the largest grade is 2000"),
+        ({"weights": "gain"}, [-1.0, -2.0], "weight 0"),
+        ({"margin": "log"}, [0.0, -1.0], "margin=grade"),
+        ({"margin": "layers", "boundaries": "1"}, [2.0, 0.0], "one margin a grade"),
+        ({"weights": np.ones(3)}, [1.0, 0.0], "weights has 3 values, and the data 2 rows"),
+    ],
+)
+def test_data_that_the_parameters_do_not_fit_are_refused(params, grades, words):
+    with pytest.raises(DataError, match=words):
+        Ranker(loss=Domination(**params)).fit(np.eye(2), grades, qid=[1, 1])
+
+
+def test_a_single_list_knows_no_given_values():
+    with pytest.raises(PartError, match="no array of them here"):
+        Domination(weights="given").list_value(np.zeros(2), np.array([0.0, 1.0]))
+    with pytest.raises(PartError, match="no array of them here"):
+        Domination(margin=np.ones(2)).list_value(np.zeros(2), np.array([0.0, 1.0]))
 
 
 def test_a_constant_feature_gets_no_weight(judged):
@@ -126,3 +272,28 @@ def test_huge_features_stay_finite_and_monotone(judged):
     history = [row["objective"] for row in ranker.fit(data).history_]
     assert np.all(np.isfinite(history))
     assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
+
+
+@pytest.mark.parametrize("name", ["cython", "rust"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("sweeps", ["all", "induced"])
+def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name, sparse, sweeps):
+    """100,000 items, features of 1e4, weights of 1e3: scores of 1e7. Warnings are errors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 4)) * 1e4 * (rng.random((100_000, 4)) < 0.5)
+    grades = rng.integers(0, 3, 100_000)
+    data = Judged(sp.csr_array(X) if sparse else X, grades, np.zeros(100_000, int))
+    solver = Coordinate(max_epochs=6, tolerance=0.0, sweeps=sweeps)
+    ranker = Ranker(
+        "linear", Domination(weights="gain"), L2(1e-6), solver, kernel=load_kernel(name)
+    )
+    start = {"weights": np.array([1e3, -1e3, 500.0, 0.0]), "feature_ids": data.feature_ids}
+    run = ranker.prepare(data, start=start)
+    first = run.loss.coordinate_problem(data, run.model.weights, run.kernel, 1, "newton").value()
+    run.go()
+    history = [first, *(row["objective"] for row in run.history)]
+    history[0] += L2(1e-6).penalty(start["weights"])
+    assert np.all(np.isfinite(history))
+    assert np.all(np.isfinite(run.model.weights))
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
+    assert history[-1] < history[0]

@@ -10,12 +10,13 @@ from scipy.optimize import minimize
 
 from ranking import Ranker
 from ranking.errors import CombinationError, PartError
+from ranking_plugins.regularizers.elastic import Elastic
 from ranking_plugins.regularizers.group_l1 import GroupL1
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.none import NoPenalty
 
-REGULARIZERS = [NoPenalty(), L1(0.3), L2(0.7), L1(0.0), L2(0.0)]
+REGULARIZERS = [NoPenalty(), L1(0.3), L2(0.7), L1(0.0), L2(0.0), Elastic(0.5, 0.4)]
 numbers = st.floats(-5, 5)
 
 
@@ -53,13 +54,19 @@ def test_no_maximum_is_refused(regularizer):
         regularizer.maximize(np.ones(2))
 
 
-@pytest.mark.parametrize("kind", [L1, L2])
+@pytest.mark.parametrize("kind", [L1, L2, Elastic])
 @pytest.mark.parametrize("strength", [-1.0, float("nan"), float("inf"), "much"])
 def test_a_bad_strength_is_refused(kind, strength):
     with pytest.raises(PartError, match="strength"):
         kind(strength)
     with pytest.raises(PartError, match="strength"):
         kind().set_params(strength=strength)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_none_is_refused(share):
+    with pytest.raises(PartError, match=r"share .* must lie in \[0, 1\]"):
+        Elastic(share=share)
 
 
 def test_params():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from ranking import Ranker
 from ranking.contracts.observer import Observer
-from ranking.contracts.recipe import Search
+from ranking.contracts.recipe import Axis, Search
 from ranking.errors import DivergenceError, ModelFileError
 from ranking.search import Progress, fit_path
 from ranking_plugins.observers.checkpoint import Checkpoint
@@ -83,6 +85,22 @@ def test_the_search_takes_the_best(judged, valid):
     assert searched.regularizer_.strength == SEARCH.values[progress.best]
     assert searched.score(valid, metric="ndcg@5") == max(measured)
     assert searched.description_["search"]["best"] == progress.best
+
+
+def test_each_value_of_the_outer_axis_has_a_path_of_its_own(judged, valid):
+    outer = Axis("loss", "slope", (0.0, 4.0))
+    search = dataclasses.replace(SEARCH, outer=outer)
+    loss = "domination:margin=grade"
+    searched = ranker().set_params(loss=loss)
+    progress = fit_path(searched, search, judged, valid)
+    for number, slope in enumerate(outer.values):
+        alone = ranker().set_params(loss=f"{loss},slope={slope}")
+        path = fit_path(alone, SEARCH, judged, valid).trials
+        mine = progress.trials[3 * number : 3 * number + 3]
+        assert [{**trial, "slope": slope} for trial in path] == mine
+    best = progress.trials[progress.best]
+    assert searched.loss_.slope == best["slope"]
+    assert searched.regularizer_.strength == best["strength"]
 
 
 def spelled(trial: dict) -> str:

@@ -11,6 +11,14 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.domination:domination",
             help="Domination Rank: a linear model for judged lists, by coordinate descent.",
         ),
+        "domination-induction": Lazy(
+            "ranking_plugins.recipes.domination:domination_induction",
+            help="Domination Rank with feature induction and L1: few weights.",
+        ),
+        "pamir": Lazy(
+            "ranking_plugins.recipes.pamir:pamir",
+            help="PAMIR: one weight a pair of words, by passive-aggressive steps.",
+        ),
         "identity": Lazy(
             "ranking_plugins.recipes.sparse_preference:identity",
             help="The cosine of queries and documents; nothing is learnt.",

@@ -26,6 +26,10 @@ def ranking_regularizers() -> dict[str, Lazy]:
             "ranking_plugins.regularizers.orthonormal:Orthonormal",
             help="orthogonal columns of one length: by retraction to the polar factor.",
         ),
+        "elastic": Lazy(
+            "ranking_plugins.regularizers.elastic:Elastic",
+            help="l1 and l2 in given shares: some weights zero, the others small.",
+        ),
         "group-l1": Lazy(
             "ranking_plugins.regularizers.group_l1:GroupL1",
             help="strength * norm by groups: whole rows or columns become zero.",

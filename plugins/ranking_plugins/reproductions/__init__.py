@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 REPRODUCTIONS = {
+    "categories": "ranking_plugins.reproductions.categories",
+    "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
 }
 """Names and modules, each with a `title`, some `notes` and a function `rows`."""
@@ -18,7 +21,7 @@ Tell = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One method on one data set.
+    """One method on one data set; a row without metrics is published, and was not measured.
 
     Attributes
     ----------
@@ -26,7 +29,7 @@ class Row:
         What was measured, and what the paper has under the same names.
     seconds : float
         Of training.
-    model_bytes : int
+    model_bytes : float
         Of the parameters.
     history : list of dict
         The learning curve.
@@ -36,9 +39,9 @@ class Row:
     method: str
     metrics: dict[str, float]
     paper: dict[str, float]
-    seconds: float
-    model_bytes: int
-    density: float
+    seconds: float = math.nan
+    model_bytes: float = math.nan
+    density: float = math.nan
     history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 

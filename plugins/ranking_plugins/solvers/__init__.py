@@ -15,4 +15,8 @@ def ranking_solvers() -> dict[str, Lazy]:
             "ranking_plugins.solvers.sgd:SGD",
             help="Stochastic gradient descent on drawn tuples: query, match, no match.",
         ),
+        "passive-aggressive": Lazy(
+            "ranking_plugins.solvers.passive:PassiveAggressive",
+            help="PAMIR: the shortest step that sets a drawn tuple right, up to a length.",
+        ),
     }

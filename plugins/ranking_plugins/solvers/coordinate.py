@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
 from ranking.contracts.model import Model
@@ -17,6 +18,13 @@ from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
 from ranking.data.judged import Judged
 from ranking.errors import CombinationError, PartError
 from ranking.models.linear import Linear
+from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
+
+ROUNDS = 5
+"""Times that an epoch of feature induction goes over few features: rows cost as much as those."""
+
+FEW = 20
+"""A share of 1 / FEW of all features is few."""
 
 
 @dataclasses.dataclass
@@ -32,6 +40,14 @@ class Coordinate(Solver):
     curvature : {"newton", "popoviciu", "paper"}
         How a step's length is bounded; "newton" takes the fewest epochs, all three guarantee
         that no step increases the objective.
+    sweeps : {"all", "active", "induced"}
+        Which features a sweep goes over. "active": those with a weight, and all of them whenever
+        those stand still. "induced": feature induction, see `top`.
+    top : int
+        For sweeps="induced": how many features are added at a time, those with the largest
+        guaranteed decrease; training ends when none would help.
+    shuffled : bool
+        Whether each sweep has an order of its own, drawn by the seed.
     """
 
     name: ClassVar[str] = "coordinate"
@@ -39,16 +55,26 @@ class Coordinate(Solver):
     max_epochs: int = 200
     tolerance: float = 1e-6
     curvature: str = "newton"
+    sweeps: str = "all"
+    top: int = 50
+    shuffled: bool = False
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        epochs: object = self.max_epochs
-        if not isinstance(epochs, numbers.Integral) or epochs < 1:
-            raise PartError(
-                f"coordinate has max_epochs={self.max_epochs!r}; it must be at least 1."
-            )
+        for name in ("max_epochs", "top"):
+            count: object = getattr(self, name)
+            if not isinstance(count, numbers.Integral) or count < 1:
+                raise PartError(f"coordinate has {name}={count!r}; it must be at least 1.")
         if not 0.0 <= self.tolerance < 1.0:
             raise PartError(f"coordinate has tolerance={self.tolerance!r}; it must lie in [0, 1).")
+        if self.sweeps not in ("all", "active", "induced"):
+            raise PartError(f"coordinate has sweeps={self.sweeps!r}; say all, active or induced.")
+        if not isinstance(self.shuffled, bool):
+            raise PartError(f"coordinate has shuffled={self.shuffled!r}; say true or false.")
+
+    def idle(self) -> set[str]:
+        """Return what only feature induction asks for, elsewhere."""
+        return set() if self.sweeps == "induced" else {"top"}
 
     @classmethod
     def accepts(
@@ -78,7 +104,7 @@ class Coordinate(Solver):
         return YES
 
     def turns(self, task: Task) -> Iterator[Turn]:
-        """Sweep over all features, once a turn."""
+        """Sweep over the features of the working set, once a turn."""
         penalty = task.regularizer.entry_penalty()
         if penalty is None:
             raise CombinationError(
@@ -89,27 +115,64 @@ class Coordinate(Solver):
         problem = cast(CoordinateLoss, task.loss).coordinate_problem(
             cast(Judged, task.data), model.weights, task.kernel, task.threads, self.curvature
         )
-        columns = np.arange(model.weights.size)
         done = 0
         if task.state is None:
             before = problem.value() + task.regularizer.penalty(problem.weights)
+            working = self._working(problem)
+            if self.sweeps == "induced":
+                working.settled(problem, penalty, self.tolerance * abs(before))
         else:
             problem.restore(task.state)
             done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
+            working = self._working(problem)
+            working.columns = task.state["columns"].astype(np.int64)
         for epoch in range(done + 1, self.max_epochs + 1):
-            problem.sweep(columns, penalty)
+            problem.sweep(self._ordered(working.columns, task, epoch), penalty)
             model.weights = problem.weights.copy()
             objective = problem.value() + task.regularizer.penalty(problem.weights)
-            converged = before - objective <= self.tolerance * abs(objective)
-            yield Turn(epoch, objective, converged, partial(_state, problem, epoch, objective))
+            least = self.tolerance * abs(objective)
+            measures = self._measures(problem, working)
+            converged = False
+            if before - objective <= least:
+                converged = not working.settled(problem, penalty, least)
+            else:
+                working.moved(problem)
+            state = partial(_state, problem, working.columns, epoch, objective)
+            yield Turn(epoch, objective, converged, state, measures)
             if converged:
                 return
             before = objective
 
+    def _working(self, problem: CoordinateProblem) -> Working:
+        """Return the working set that training begins with."""
+        everything = np.arange(problem.weights.size)
+        if self.sweeps == "induced":
+            return Induced(np.flatnonzero(problem.weights), self.top)
+        return Active(everything) if self.sweeps == "active" else Everything(everything)
 
-def _state(problem: CoordinateProblem, epoch: int, objective: float) -> State:
+    def _ordered(self, columns: NDArray[np.int64], task: Task, epoch: int) -> NDArray[np.int64]:
+        """Return the columns in the order of the sweep; draws belong to epoch and feature."""
+        n_features = cast(Linear, task.model).weights.size
+        if self.shuffled:
+            draws = task.kernel.random_bits(task.seed, epoch * n_features, n_features)
+            columns = columns[np.argsort(draws[columns], kind="stable")]
+        few = self.sweeps == "induced" and columns.size * FEW <= n_features
+        return np.tile(columns, ROUNDS) if few else columns
+
+    def _measures(self, problem: CoordinateProblem, working: Working) -> dict[str, float]:
+        """Return how far feature induction has come; otherwise there is nothing to tell."""
+        if self.sweeps == "all":
+            return {}
+        kept = np.count_nonzero(problem.weights) / problem.weights.size
+        return {"features": float(working.columns.size), "density": kept}
+
+
+def _state(
+    problem: CoordinateProblem, columns: NDArray[np.int64], epoch: int, objective: float
+) -> State:
     return {
         **problem.state(),
+        "columns": columns,
         "epoch": np.array([float(epoch)]),
         "objective": np.array([objective]),
     }

@@ -737,6 +737,31 @@ cdef void step_alone(const Job *job, Py_ssize_t step, Clock *clock) noexcept nog
     tick(job, job.rates[step], clock, 0, 1)
 
 
+cdef inline double squares(const Side *side) noexcept nogil:
+    cdef double total = 0.0
+    cdef int32_t i
+    for i in range(side.n):
+        total += side.values[i] * side.values[i]
+    return total
+
+
+cdef void step_passive(
+    const Job *job, Py_ssize_t step, double aggressiveness, double *rates, Clock *clock
+) noexcept nogil:
+    # The rate brings the margin to 1, or is the aggressiveness if that is less.
+    cdef double n, rate = 0.0
+    search(job, step, clock, job.scratch, False)
+    n = squares(&job.scratch.query) * squares(&job.scratch.apart)
+    if job.margins[step] < 1.0 and n != 0.0:
+        rate = (1.0 - job.margins[step]) / n
+        if not rate < aggressiveness:
+            rate = aggressiveness
+    rates[step] = rate
+    clock.step += 1.0
+    move(job, step, -1.0, clock, job.scratch, True, False, 0, 1)
+    tick(job, rate, clock, 0, 1)
+
+
 cdef void step_batch(
     const Job *job, Py_ssize_t start, Py_ssize_t stop, Clock *clock
 ) noexcept nogil:
@@ -989,6 +1014,37 @@ cdef class BilinearStore:
                     if l1 != 0.0:
                         tidy(&self.w, stop - start, &now)
                     start = stop
+        finally:
+            close_scratch(&job)
+        put_clock(&now, clock)
+        self._check()
+
+    def passive(
+        self, queries, documents, const int64_t[:, ::1] tuples, double aggressiveness, bint grow,
+        bint transposed, double[::1] clock, double[::1] margins, double[::1] rates,
+    ):
+        """Passive-aggressive steps, one by one."""
+        cdef Job job
+        cdef Clock now = clock_of(clock)
+        cdef Py_ssize_t n = tuples.shape[0], step
+        cdef int64_t[::1] negatives = np.empty(max(n, 1), dtype=np.int64)
+        cdef double[::1] weights = np.empty(max(n, 1))
+        cdef double one = 1.0
+        if n == 0:
+            return
+        memset(&job, 0, sizeof(job))
+        job.w, job.queries, job.documents = &self.w, objects_of(queries), objects_of(documents)
+        job.tuples, job.width, job.transposed = &tuples[0, 0], tuples.shape[1], transposed
+        job.rank_weights, job.n_ranks, job.n_documents = &one, 1, 1
+        job.every, job.grow, job.rates = 1.0, grow, &rates[0]
+        job.margins, job.weights, job.negatives = &margins[0], &weights[0], &negatives[0]
+        open_scratch(&job, n, 1, True)
+        try:
+            with self.turn, nogil:
+                for step in range(n):
+                    if self.w.failed:
+                        break
+                    step_passive(&job, step, aggressiveness, &rates[0], &now)
         finally:
             close_scratch(&job)
         put_clock(&now, clock)

@@ -304,6 +304,18 @@ class BilinearStore:
         weights: Floats,
         threads: int,
     ) -> None: ...
+    def passive(
+        self,
+        queries: Csr,
+        documents: Csr,
+        tuples: Ints,
+        aggressiveness: float,
+        grow: bool,
+        transposed: bool,
+        clock: Floats,
+        margins: Floats,
+        rates: Floats,
+    ) -> None: ...
     def counts(self, clock: Floats, out: Ints) -> None: ...
     def export(
         self,

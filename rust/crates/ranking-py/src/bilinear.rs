@@ -155,6 +155,35 @@ impl BilinearStore {
         result.map_err(failure)
     }
 
+    fn passive(
+        &mut self,
+        py: Python<'_>,
+        queries: Csr<'_>,
+        documents: Csr<'_>,
+        tuples: PyReadonlyArray2<'_, i64>,
+        aggressiveness: f64,
+        grow: bool,
+        transposed: bool,
+        mut clock: PyReadwriteArray1<'_, f64>,
+        mut margins: PyReadwriteArray1<'_, f64>,
+        mut rates: PyReadwriteArray1<'_, f64>,
+    ) -> PyResult<()> {
+        let (queries, documents) = (lines(&queries)?, lines(&documents)?);
+        let width = tuples.shape()[1];
+        let ids = slice("tuples", &tuples)?;
+        let tuples =
+            Tuples::new(&*queries, &*documents, ids, width, transposed).map_err(invalid)?;
+        let margins = slice_mut("margins", &mut margins)?;
+        let rates = slice_mut("rates", &mut rates)?;
+        let out = slice_mut("clock", &mut clock)?;
+        let mut clock = read_clock(out)?;
+        let result = with_store!(&mut self.0, |store| py.detach(|| {
+            store.passive(&tuples, aggressiveness, grow, &mut clock, margins, rates)
+        }));
+        out.copy_from_slice(&<[f64; 4]>::from(clock));
+        result.map_err(failure)
+    }
+
     fn counts(
         &self,
         py: Python<'_>,

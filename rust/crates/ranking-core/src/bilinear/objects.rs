@@ -45,6 +45,15 @@ impl Vector {
         self.at.iter().copied().zip(self.values.iter().copied())
     }
 
+    /// The sum of the squares, in order; the padding adds nothing.
+    pub(super) fn squares(&self) -> f64 {
+        let mut total = 0.0;
+        for (_, value) in self.entries() {
+            total += value * value;
+        }
+        total
+    }
+
     fn start(&mut self, room: usize) -> Result<(), Failure> {
         self.at.clear();
         self.values.clear();

@@ -120,6 +120,56 @@ impl<T: Stored> Store<T> {
         }
         crew.enter(|| batches(part, tuples, plan, clock, margins, weights, crew))
     }
+
+    /// Take passive-aggressive steps, one by one; margins and rates are filled.
+    ///
+    /// # Errors
+    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
+    pub fn passive(
+        &mut self,
+        tuples: &Tuples<'_>,
+        aggressiveness: f64,
+        grow: bool,
+        clock: &mut Clock,
+        margins: &mut [f64],
+        rates: &mut [f64],
+    ) -> Result<(), Failure> {
+        check_length("margins", margins.len(), tuples.len())?;
+        check_length("rates", rates.len(), tuples.len())?;
+        let ranks = Ranks::new(&[1.0], 1)?;
+        let penalty = Penalty::new(1.0, 0.0, 0.0)?;
+        let mut part = self.part();
+        let mut scratch = Scratch::default();
+        for step in 0..tuples.len() {
+            if tuples.get(step).len() != 3 {
+                return Err(Invalid::new("a passive-aggressive step has one negative.").into());
+            }
+            let layout = part.layout;
+            let found = scratch.search(&part.view(), layout, tuples, step, &ranks, clock)?;
+            let n = scratch.query.squares() * scratch.apart.squares();
+            let mut rate = 0.0;
+            if found.margin < 1.0 && n != 0.0 {
+                rate = (1.0 - found.margin) / n;
+                if rate >= aggressiveness || rate.is_nan() {
+                    rate = aggressiveness;
+                }
+            }
+            (margins[step], rates[step]) = (found.margin, rate);
+            clock.step += 1.0;
+            if rate != 0.0 {
+                let (left, right) = tuples.sides(&scratch.query, &scratch.apart);
+                let change = Step {
+                    left,
+                    right,
+                    factor: -rate,
+                    grow,
+                };
+                part.add(change, clock, &mut scratch.block, true)?;
+            }
+            tick(&mut part, rate, &penalty, clock);
+        }
+        Ok(())
+    }
 }
 
 /// Take steps each of which sees the one before.

@@ -1,0 +1,80 @@
+"""Topics of texts as rankings: PAMIR's steps, feature induction, one model per topic."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ranking import Matching, Ranker
+from ranking.evaluation.measure import measure
+from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.metrics.evaluate import mean
+from ranking.metrics.parse import parse_metric
+from ranking.models.bilinear import Bilinear
+from ranking.per_query import fit_per_query
+
+from .bilinear import N_DRAWS, N_TEXTS, N_WORDS
+from .common import KERNELS, PROFILE, kernel_or_skip
+from .texts import CLASSES, identity, make_lists, make_texts
+
+N_TOPICS = {"fast": 8, "full": 100}[PROFILE]
+SOLVERS = {
+    "all": "coordinate",
+    "active": "coordinate:sweeps=active",
+    "induced": "coordinate:sweeps=induced,top=50,max_epochs=10000,tolerance=0.001",
+}
+
+
+def make_topics() -> tuple[Matching, Matching]:
+    """Topics over texts to train on and over others to test on; some topics are several classes."""
+    texts, labels = make_texts(2 * N_TEXTS, N_WORDS)
+    topics = np.arange(N_TOPICS)
+    width = 1 + topics // CLASSES
+    has = ((labels[None, :] - topics[:, None]) % CLASSES < width[:, None]).astype(float)
+    halves = (slice(N_TEXTS), slice(N_TEXTS, None))
+    train, test = (Matching(None, texts[half].astype(np.float64), has[:, half]) for half in halves)
+    return train, test
+
+
+def average_precision(model: Bilinear, data: Matching, kernel: str) -> float:
+    """Return the mean over the topics."""
+    metric = parse_metric("map")
+    return mean(measure(model, [metric], data, kernel_or_skip(kernel))[metric.spelled()])
+
+
+class Passive:
+    """Passive-aggressive steps."""
+
+    params = (KERNELS,)
+    param_names = ("kernel",)
+
+    def setup(self, kernel: str) -> None:
+        self.kernel = kernel_or_skip(kernel)
+        texts, labels = make_texts(N_TEXTS, N_WORDS)
+        self.objects = Objects(texts, texts)
+        self.tuples = self.kernel.draw_tuples(make_lists(labels), 1, 0, N_DRAWS)
+
+    def time_steps(self, kernel: str) -> None:
+        BilinearWeights(self.kernel, identity(N_WORDS)).passive(self.objects, self.tuples, 0.1)
+
+
+class Topics:
+    """One model per topic, with all features, active ones, or induced ones."""
+
+    params = (KERNELS, list(SOLVERS))
+    param_names = ("kernel", "sweeps")
+    timeout = 600
+
+    def setup(self, kernel: str, sweeps: str) -> None:
+        kernel_or_skip(kernel)
+        self.train, self.test = make_topics()
+        regularizer = "l1:strength=0.01"
+        self.ranker = Ranker("linear", "domination", regularizer, SOLVERS[sweeps], kernel=kernel)
+
+    def time_fit(self, kernel: str, sweeps: str) -> None:
+        fit_per_query(self.ranker, self.train)
+
+    def track_density(self, kernel: str, sweeps: str) -> float:
+        return fit_per_query(self.ranker, self.train).model.density
+
+    def track_map(self, kernel: str, sweeps: str) -> float:
+        return average_precision(fit_per_query(self.ranker, self.train).model, self.test, kernel)

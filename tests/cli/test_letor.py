@@ -1,0 +1,83 @@
+"""`ranking reproduce letor`, on made-up folds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ranking import Judged, Ranker
+from ranking_cli.main import cli
+from ranking_plugins.reproductions import Options, letor
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conftest import make_judged, write_letor
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Both data sets, five parts each; no query is in two of them."""
+    for number, collection in enumerate(letor.COLLECTIONS):
+        (tmp_path / collection.folder).mkdir(parents=True)
+        for part in range(5):
+            data = make_judged(10 * number + part, n_queries=8)
+            data = Judged(
+                data.features, np.minimum(data.grades, 2), data.row_groups + 100 * part + 1
+            )
+            write_letor(tmp_path / collection.folder / f"S{part + 1}.txt", data)
+    return tmp_path
+
+
+def test_the_folds_are_measured_beside_the_thesis(folder, tmp_path):
+    out = tmp_path / "out"
+    result = CliRunner().invoke(
+        cli, ["reproduce", "letor", "--data", str(folder), "--format", "jsonl", "-o", str(out)]
+    )
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {tuple(line) for line in lines} == {tuple(lines[0])}
+    facts = json.loads((out / "results.json").read_text())
+    assert len(facts["rows"]) == len(lines)
+    for collection in ("OHSUMED", "MQ2008"):
+        rows = {row["method"]: row for row in facts["rows"] if row["dataset"] == collection}
+        assert (collection == "OHSUMED") == ("ListNet" in rows)
+        for name in letor.METHODS:
+            folds = [rows[f"{name}, fold {fold}"]["metrics"] for fold in range(1, 6)]
+            for key, value in rows[name]["metrics"].items():
+                assert value == pytest.approx(np.mean([fold[key] for fold in folds]))
+    published = next(row for row in facts["rows"] if row["method"] == "ListNet")
+    assert published["metrics"] == {}
+    assert published["paper"] == {"ndcg@5": 0.4432, "ndcg@10": 0.441}
+    assert published["seconds"] is None
+    assert "ListNet" in (out / "index.html").read_text()
+
+
+def test_the_test_part_is_not_looked_at(folder):
+    """Whatever its grades are, the weights of the fold are the same."""
+    options = Options(folder, True, "auto", 1, 0, lambda text: None)
+    parts = [letor._read(folder / letor.COLLECTIONS[0].folder, number) for number in range(5)]
+    fitted: list[Ranker] = []
+    original = letor.fit_path
+
+    def spy(ranker: Ranker, *args: object) -> object:
+        fitted.append(ranker)
+        return original(ranker, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(letor, "fit_path", spy)
+        letor.run("OHSUMED", "domination", parts, 0, options)
+        turned = parts[4]
+        parts[4] = Judged(turned.features, 2 - turned.grades, turned.query_ids[turned.row_groups])
+        letor.run("OHSUMED", "domination", parts, 0, options)
+    first, second = (ranker.model_.weights.tobytes() for ranker in fitted)
+    assert first == second
+
+
+def test_missing_data_are_named(tmp_path):
+    result = CliRunner().invoke(cli, ["reproduce", "letor", "--data", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "S1.txt does not exist; give the folder that holds letor with --data" in result.output

@@ -1,0 +1,87 @@
+"""One model per query: the same as each by itself, whoever shares the work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+
+from ranking import Judged, Matching, Ranker, get_kernel
+from ranking.contracts.recipe import Search
+from ranking.errors import DataError
+from ranking.evaluation.measure import measure
+from ranking.metrics.parse import parse_metric
+from ranking.per_query import fit_per_query
+
+RANKER = Ranker(loss="domination", regularizer="l1:strength=0.01")
+
+
+def make(seed: int, n_documents: int = 40) -> Matching:
+    rng = np.random.default_rng(seed)
+    documents = sp.csr_array(rng.random((n_documents, 10)) * (rng.random((n_documents, 10)) < 0.5))
+    taste = np.random.default_rng(9).normal(size=(5, 10))
+    grades = (taste @ documents.toarray().T > 0.7) * 1.0 + (taste @ documents.toarray().T > 1.5)
+    grades[3] = 0.0  # nobody
+    grades[4] = 1.0  # everybody
+    return Matching(None, documents, sp.csr_array(grades), query_ids=list("abcde"))
+
+
+def test_each_is_the_model_of_its_query():
+    data = make(0)
+    found = fit_per_query(RANKER, data)
+    weights = found.model.weights.toarray()
+    for query in range(3):
+        grades = data.relevance[[query]].toarray()[0]
+        alone = Judged(data.document_rows, grades, np.zeros(data.n_documents, int))
+        np.testing.assert_array_equal(weights[query], RANKER.fit(alone).model_.weights)
+        assert found.reports[query].facts["nonzero"] == np.count_nonzero(weights[query])
+        assert found.reports[query].relevant == np.count_nonzero(grades)
+    assert not weights[3:].any()
+    assert found.problems == {
+        "d": "no document matches it",
+        "e": "every document matches it alike",
+    }
+
+
+def test_the_model_ranks_other_documents():
+    data, other = make(0), make(1)
+    metric = parse_metric("map")
+    values = measure(fit_per_query(RANKER, data).model, [metric], other, get_kernel())
+    assert np.nanmean(values[metric.spelled()][:3]) > 0.8
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_jobs_change_nothing(backend):
+    data = make(2)
+    with parallel_config(backend=backend):
+        shared = fit_per_query(RANKER, data, jobs=2)
+    alone = fit_per_query(RANKER, data)
+    assert shared.model.weights.toarray().tobytes() == alone.model.weights.toarray().tobytes()
+    assert shared.problems == alone.problems
+
+
+def test_labels_are_queries_too():
+    rng = np.random.default_rng(0)
+    documents = sp.csr_array(rng.random((20, 4)))
+    labels = np.arange(20) % 2
+    data = Matching(None, documents, labels=([0, 1], labels))
+    found = fit_per_query(RANKER, data)
+    grades = (labels == 1).astype(float)
+    alone = RANKER.fit(Judged(documents, grades, np.zeros(20, int))).model_.weights
+    np.testing.assert_array_equal(found.model.weights.toarray()[1], alone)
+
+
+def test_a_search_chooses_for_each_query():
+    search = Search("regularizer", "strength", (0.3, 0.03, 0.003), "map")
+    found = fit_per_query(RANKER, make(0), valid=make(1), search=search, jobs=1)
+    assert all(report.facts["strength"] in search.values for report in found.reports[:3])
+    assert set(found.problems) == {"d", "e"}
+
+
+def test_what_does_not_belong_together_is_refused():
+    data, search = make(0), Search("regularizer", "strength", (0.1,), "map")
+    with pytest.raises(DataError, match="give both"):
+        fit_per_query(RANKER, data, search=search)
+    with pytest.raises(DataError, match="other queries"):
+        fit_per_query(RANKER, data, valid=data.select([0, 1]), search=search)
