@@ -449,12 +449,27 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         *,
         qid: ArrayLike | None = None,
         metric: str = "ndcg@10",
+        exclude: Any = None,
     ) -> float:
-        """Return the mean of a metric over the queries."""
+        """Return the mean of a metric over the queries.
+
+        Parameters
+        ----------
+        X, y, qid
+            As in `fit`.
+        metric : str
+        exclude : Matching, optional
+            Whose matches are left out of the list of a query of the same id, unless they are
+            relevant in X too: such as the training data. Not for judged rows.
+        """
         check_is_fitted(self, "model_")
         data = as_trainable(X, y, qid, self.text_)
-        asked = parse_metric(metric)
-        values = measure(self.model_, [asked], data, self.kernel_, self.threads)
+        asked, barred = parse_metric(metric), None
+        if exclude is not None:
+            if isinstance(data, Judged):
+                raise DataError("exclude is for queries and documents; leave it out.")
+            barred = known_pairs(data, self._matching(exclude, "exclude"), but_relevant=True)
+        values = measure(self.model_, [asked], data, self.kernel_, self.threads, barred)
         return mean(values[asked.spelled()])
 
     def save(self, path: str | Path) -> None:
