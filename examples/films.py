@@ -34,7 +34,7 @@ N_VIEWERS, N_SEEN = 300, 15
 
 
 def make_films(rng: np.random.Generator) -> FeatureTable:
-    """Return films with a genre, a decade, and a feature of their own."""
+    """Return films with a genre and a decade."""
     films = [
         (f"{word} {noun}", genre)
         for genre, nouns in NOUNS.items()
@@ -45,25 +45,27 @@ def make_films(rng: np.random.Generator) -> FeatureTable:
     genres, decades = list(NOUNS), rng.integers(0, len(DECADES), size=len(films))
     kinds = np.eye(len(genres))[[genres.index(genre) for _, genre in films]]
     times = np.eye(len(DECADES))[decades]
-    rows = sp.csr_array(sp.hstack([kinds, times, sp.eye_array(len(films))]))
-    return FeatureTable(np.array(titles), rows, np.array([*genres, *DECADES, *titles]))
+    rows = sp.csr_array(np.hstack([kinds, times]))
+    return FeatureTable(np.array(titles), rows, np.array([*genres, *DECADES]))
 
 
 def make_views(rng: np.random.Generator, films: FeatureTable) -> Matching:
-    """Return who saw what: a genre and a decade for each viewer, and films that many see."""
-    n_shared = len(NOUNS) + len(DECADES)
-    shared = films.features[:, :n_shared].toarray()
+    """Return who saw what: a genre and a decade for each viewer, and films that many see.
+
+    Beside genre and decade a film has a feature of its own, so that it need not be as its kind.
+    """
+    shared = films.features.toarray()
     popular = rng.gumbel(scale=0.7, size=films.ids.size)
     viewers, seen = [], []
     for viewer in range(N_VIEWERS):
-        taste = np.zeros(n_shared)
+        taste = np.zeros(films.names.size)
         taste[rng.choice(len(NOUNS), size=2, replace=False)] = (3.0, 1.5)
         taste[len(NOUNS) + rng.integers(len(DECADES))] = 1.5
         liked = shared @ taste + popular + rng.gumbel(scale=0.7, size=films.ids.size)
         best = np.argsort(-liked)[:N_SEEN]
         viewers += [f"viewer {viewer}"] * N_SEEN
         seen += films.ids[best].tolist()
-    return Matching.from_interactions(viewers, seen, item_features=films)
+    return Matching.from_interactions(viewers, seen, item_features=films).with_indicators()
 
 
 def say(*words: object) -> None:

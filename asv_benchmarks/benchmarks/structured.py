@@ -93,7 +93,7 @@ class Top:
             pass
 
 
-class FoldIn:
+class NewUsers:
     """A vector for a hundred users that are new, from ten likes each."""
 
     params = (KERNELS,)

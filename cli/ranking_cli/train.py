@@ -149,7 +149,8 @@ class _Training:
         if not isinstance(self.data, Judged):
             metrics = split_metrics(self.settings["metrics"])
             named, _ = parse_spec(str(self.settings["model"]))
-            if get_registry().find("model", named).load().form == "factors":
+            # Left to choose, a model of vectors is the last that is taken.
+            if named != "auto" and get_registry().find("model", named).load().form == "factors":
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
         search = self.settings.search
