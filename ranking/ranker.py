@@ -349,8 +349,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         _check_k(k)
         barred = chosen = None
         if exclude is not None:
-            given = exclude if isinstance(exclude, list | tuple) else [exclude]
-            barred = known_pairs(data, *(self._matching(each, "exclude") for each in given))
+            barred = known_pairs(data, *self._excluded(exclude))
         if candidates is not None:
             chosen = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
         return top(
@@ -407,6 +406,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
                 asked, data.document_ids, k, self.kernel_, self.threads, barred
             )
         ]
+
+    def _excluded(self, exclude: Any) -> list[Matching]:
+        """Return the data whose matches are left out."""
+        given = exclude if isinstance(exclude, list | tuple) else [exclude]
+        return [self._matching(each, "exclude") for each in given]
 
     def _matching(self, X: Any, what: str) -> Matching:
         """Return queries and documents that the model can score."""
@@ -467,7 +471,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         X, y, qid
             As in `fit`.
         metric : str
-        exclude : Matching, optional
+        exclude : Matching or TextCollection, or a list of them, optional
             Whose matches are left out of the list of a query of the same id, unless they are
             relevant in X too: such as the training data. Not for judged rows.
         """
@@ -477,7 +481,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         if exclude is not None:
             if isinstance(data, Judged):
                 raise DataError("exclude is for queries and documents; leave it out.")
-            barred = known_pairs(data, self._matching(exclude, "exclude"), but_relevant=True)
+            barred = known_pairs(data, *self._excluded(exclude), but_relevant=True)
         values = measure(self.model_, [asked], data, self.kernel_, self.threads, barred)
         return mean(values[asked.spelled()])
 
