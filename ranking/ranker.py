@@ -349,8 +349,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         _check_k(k)
         barred = chosen = None
         if exclude is not None:
-            given = exclude if isinstance(exclude, list | tuple) else [exclude]
-            barred = known_pairs(data, *(self._matching(each, "exclude") for each in given))
+            barred = known_pairs(data, *self._excluded(exclude))
         if candidates is not None:
             chosen = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
         return top(
@@ -408,6 +407,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             )
         ]
 
+    def _excluded(self, exclude: Any) -> list[Matching]:
+        """Return the data whose matches are left out."""
+        given = exclude if isinstance(exclude, list | tuple) else [exclude]
+        return [self._matching(each, "exclude") for each in given]
+
     def _matching(self, X: Any, what: str) -> Matching:
         """Return queries and documents that the model can score."""
         check_is_fitted(self, "model_")
@@ -458,12 +462,27 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         *,
         qid: ArrayLike | None = None,
         metric: str = "ndcg@10",
+        exclude: Any = None,
     ) -> float:
-        """Return the mean of a metric over the queries."""
+        """Return the mean of a metric over the queries.
+
+        Parameters
+        ----------
+        X, y, qid
+            As in `fit`.
+        metric : str
+        exclude : Matching or TextCollection, or a list of them, optional
+            Whose matches are left out of the list of a query of the same id, unless they are
+            relevant in X too: such as the training data. Not for judged rows.
+        """
         check_is_fitted(self, "model_")
         data = as_trainable(X, y, qid, self.text_)
-        asked = parse_metric(metric)
-        values = measure(self.model_, [asked], data, self.kernel_, self.threads)
+        asked, barred = parse_metric(metric), None
+        if exclude is not None:
+            if isinstance(data, Judged):
+                raise DataError("exclude is for queries and documents; leave it out.")
+            barred = known_pairs(data, *self._excluded(exclude), but_relevant=True)
+        values = measure(self.model_, [asked], data, self.kernel_, self.threads, barred)
         return mean(values[asked.spelled()])
 
     def save(self, path: str | Path) -> None:

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import ParameterGrid
@@ -212,3 +213,20 @@ def test_a_failed_fit_leaves_what_was_fitted(matching_kernel, make_matching):
     with pytest.raises(DataError, match="nothing to learn from"):
         ranker.fit(hopeless)
     assert ranker.search(["wing"]) == before
+
+
+def test_what_is_known_is_left_out_of_a_score(matching_kernel, judged):
+    known = Matching(None, None, [[1, 0, 0, 0], [0, 1, 0, 0]])
+    data = Matching(None, None, [[0, 1, 0, 0], [0, 1, 0, 1]])
+    ranker = Ranker(loss="hinge", solver="sgd:draws=200,rate=0.5", kernel=matching_kernel.name)
+    ranker.fit(Matching(None, None, [[2, 1, 0, 0], [0, 2, 0, 0]]))
+    ranker.model_.weights = sp.csr_array(
+        np.array([[4.0, 3.0, 2.0, 1.0], [1.0, 4.0, 3.0, 2.0]], np.float32)
+    )
+    # By hand: query 0 has its match second, or first without document 0; query 1 keeps its match.
+    assert ranker.score(data, metric="mrr") == (0.5 + 1.0) / 2
+    assert ranker.score(data, metric="mrr", exclude=known) == 1.0
+    assert ranker.score(data, metric="p@2", exclude=known) == (1 / 2 + 1 / 2) / 2
+    linear = Ranker(loss="domination").fit(judged)
+    with pytest.raises(DataError, match="exclude is for queries and documents"):
+        linear.score(judged, exclude=known)

@@ -1,0 +1,111 @@
+"""Training a stage that looks at lists, finding the best documents, every kernel side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ranking import Matching, Ranker
+from ranking.retrieval import top
+
+from .common import KERNELS, PROFILE, kernel_or_skip
+from .interactions import Likes, make_likes
+
+SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
+K = 10
+LIST = 20
+
+
+def fitted(kernel: str, likes: Likes, threads: int, model: str, loss: str = "warp") -> Ranker:
+    """A model after the epochs that it takes by itself."""
+    kernel_or_skip(kernel)
+    ranker = Ranker(model=model, loss=loss, kernel=kernel, threads=threads)
+    return ranker.fit(Matching(None, None, likes.train))
+
+
+def recall(ranker: Ranker, likes: Likes) -> float:
+    """Recall at K of the test likes, those to train on left out."""
+    train, test = (Matching(None, None, part) for part in (likes.train, likes.test))
+    return ranker.score(test, exclude=train, metric=f"recall@{K}(empty=skip)")
+
+
+class Structured:
+    """Stage 0 and one stage after it: what it takes, and what it brings."""
+
+    params = (KERNELS, [32], [1, 2])
+    param_names = ("kernel", "dimensions", "threads")
+    timeout = 900
+
+    def setup(self, kernel: str, dimensions: int, threads: int) -> None:
+        kernel_or_skip(kernel)
+        self.likes = make_likes(SHAPE, N_LIKES)
+
+    def fit(self, kernel: str, dimensions: int, threads: int) -> Ranker:
+        model = f"structured:dimensions={dimensions},stages=1,k={LIST}"
+        return fitted(kernel, self.likes, threads, model)
+
+    def time_fit(self, kernel: str, dimensions: int, threads: int) -> None:
+        self.fit(kernel, dimensions, threads)
+
+    def peakmem_fit(self, kernel: str, dimensions: int, threads: int) -> None:
+        self.fit(kernel, dimensions, threads)
+
+    def track_recall(self, kernel: str, dimensions: int, threads: int) -> float:
+        return recall(self.fit(kernel, dimensions, threads), self.likes)
+
+    track_recall.unit = f"recall@{K}"
+
+
+class Top:
+    """The best of all users without what they have, and what is alike."""
+
+    params = (KERNELS, [32, 128], [1, 2])
+    param_names = ("kernel", "dimensions", "threads")
+    timeout = 600
+
+    def setup(self, kernel: str, dimensions: int, threads: int) -> None:
+        likes = make_likes(SHAPE, N_LIKES)
+        self.data = Matching(None, None, likes.train)
+        self.kernel = kernel_or_skip(kernel)
+        pointers, items = likes.train.indptr, likes.train.indices
+        self.known = (pointers.astype(np.int64), items.astype(np.int64))
+        ranker = Ranker(
+            model=f"factored:dimensions={dimensions}",
+            loss="auc",
+            solver="sgd:draws=0",
+            kernel=self.kernel,
+            threads=threads,
+        )
+        self.ranker = ranker.fit(self.data)
+
+    def best(self, threads: int) -> None:
+        found = top(self.ranker.model_, self.data, K, self.kernel, threads, barred=self.known)
+        for _ in found:
+            pass
+
+    def time_top(self, kernel: str, dimensions: int, threads: int) -> None:
+        self.best(threads)
+
+    def peakmem_top(self, kernel: str, dimensions: int, threads: int) -> None:
+        self.best(threads)
+
+    def time_similar(self, kernel: str, dimensions: int, threads: int) -> None:
+        for _ in self.ranker.similar(self.data, K):
+            pass
+
+
+class NewUsers:
+    """A vector for a hundred users that are new, from ten likes each."""
+
+    params = (KERNELS,)
+    param_names = ("kernel",)
+    timeout = 600
+
+    def setup(self, kernel: str) -> None:
+        likes = make_likes(SHAPE, N_LIKES)
+        self.data = Matching(None, None, likes.train)
+        self.ranker = fitted(kernel, likes, 1, "factored:dimensions=32")
+        rows = likes.train[np.diff(likes.train.indptr) >= 10][:100]
+        self.matches = [rows.indices[start : start + 10].tolist() for start in rows.indptr[:-1]]
+
+    def time_fold_in(self, kernel: str) -> None:
+        self.ranker.fold_in(self.data, self.matches, K)

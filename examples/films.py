@@ -1,0 +1,165 @@
+"""Recommending films: who saw what, and what is known about the films.
+
+Makes up a cinema, then trains WARP on it, measures it, and shows what it offers: the best films
+for a viewer, films alike, films that nobody has seen yet, and films for a viewer who came after the
+training. It ends with the learning curve as a page.
+
+    python -P examples/films.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from ranking import Matching, Ranker
+from ranking.data.matching import FeatureTable
+from ranking.data.split import leave_one_out
+from ranking_cli.main import cli
+from ranking_plugins import EarlyStopping
+
+NOUNS = {
+    "crime": "alibi heist verdict ransom cellar witness informer safe",
+    "space": "orbit comet station signal colony eclipse airlock crater",
+    "romance": "letters waltz harbour garden summer promise balcony ferry",
+    "western": "saddle canyon sheriff prairie wagon duel stagecoach ranch",
+    "horror": "attic fog mirror doll basement howl crypt shadow",
+}
+WORDS = ("last", "red", "silent", "distant")
+DECADES = ("1970s", "1980s", "1990s", "2000s", "2010s")
+N_VIEWERS, N_SEEN = 300, 15
+
+
+def make_films(rng: np.random.Generator) -> FeatureTable:
+    """Return films with a genre and a decade."""
+    films = [
+        (f"{word} {noun}", genre)
+        for genre, nouns in NOUNS.items()
+        for noun in nouns.split()
+        for word in WORDS
+    ]
+    titles = [title for title, _ in films]
+    genres, decades = list(NOUNS), rng.integers(0, len(DECADES), size=len(films))
+    kinds = np.eye(len(genres))[[genres.index(genre) for _, genre in films]]
+    times = np.eye(len(DECADES))[decades]
+    rows = sp.csr_array(np.hstack([kinds, times]))
+    return FeatureTable(np.array(titles), rows, np.array([*genres, *DECADES]))
+
+
+def make_views(rng: np.random.Generator, films: FeatureTable) -> Matching:
+    """Return who saw what: a genre and a decade for each viewer, and films that many see.
+
+    Beside genre and decade a film has a feature of its own, so that it need not be as its kind.
+    """
+    shared = films.features.toarray()
+    popular = rng.gumbel(scale=0.7, size=films.ids.size)
+    viewers, seen = [], []
+    for viewer in range(N_VIEWERS):
+        taste = np.zeros(films.names.size)
+        taste[rng.choice(len(NOUNS), size=2, replace=False)] = (3.0, 1.5)
+        taste[len(NOUNS) + rng.integers(len(DECADES))] = 1.5
+        liked = shared @ taste + popular + rng.gumbel(scale=0.7, size=films.ids.size)
+        best = np.argsort(-liked)[:N_SEEN]
+        viewers += [f"viewer {viewer}"] * N_SEEN
+        seen += films.ids[best].tolist()
+    return Matching.from_interactions(viewers, seen, item_features=films).with_indicators()
+
+
+def say(*words: object) -> None:
+    """Print a line."""
+    print(*words, flush=True)  # noqa: T201
+
+
+def show_measured(train: Matching, test: Matching, ranker: Ranker) -> None:
+    """Compare with what everybody would be offered."""
+    often = np.asarray(train.relevance.sum(axis=0)).ravel()
+    known, wanted = train.relevance.toarray() > 0, test.relevance.toarray() > 0
+    order = np.argsort(-np.where(known, -1.0, often), axis=1, kind="stable")[:, :10]
+    found = np.take_along_axis(wanted, order, axis=1).any(axis=1).mean()
+    say("\nThe film that was held out is among the ten offered")
+    say(f"  by what most have seen  {found:.3f} of the time")
+    say(f"  by WARP                 {ranker.score(test, metric='recall@10', exclude=train):.3f}")
+
+
+def show_offers(train: Matching, ranker: Ranker) -> None:
+    """Print the best films of a viewer."""
+    titles = train.document_ids
+    first = next(ranker.rank(train, k=5, exclude=train))
+    say(f"\n{train.query_ids[first.query]} has seen", ", ".join(titles[train.relevant(0)]))
+    for film, score in zip(first.documents, first.scores, strict=True):
+        say(f"  {score:7.3f}  {titles[film]}")
+
+
+def show_alike(train: Matching, ranker: Ranker, title: str) -> None:
+    """Print the films whose vectors point in the same direction."""
+    titles = train.document_ids
+    for film, alike, cosines in ranker.similar(train, k=5):
+        if titles[film] == title:
+            say(f"\nLike {title}")
+            for other, cosine in zip(alike, cosines, strict=True):
+                say(f"  {cosine:7.3f}  {titles[other]}")
+
+
+def show_new(train: Matching, ranker: Ranker) -> None:
+    """Rank films that nobody has seen: a genre and a decade are enough."""
+    names = [*NOUNS, *DECADES]
+    kinds = [(genre, decade) for genre in NOUNS for decade in DECADES]
+    rows = [[float(name in kind) for name in names] for kind in kinds]
+    new = Matching(
+        train.queries,
+        rows,
+        np.zeros((train.n_queries, len(kinds))),
+        query_ids=train.query_ids,
+        query_feature_ids=train.query_feature_ids,
+        document_ids=[f"a new {genre} film, {decade}" for genre, decade in kinds],
+        document_feature_ids=names,
+    )
+    first = next(ranker.rank(new, k=3))
+    say(f"\nNew films for {new.query_ids[first.query]}, of {len(kinds)}")
+    for film, score in zip(first.documents, first.scores, strict=True):
+        say(f"  {score:7.3f}  {new.document_ids[film]}")
+
+
+def show_newcomer(train: Matching, ranker: Ranker, seen: list[str]) -> None:
+    """Rank films for a viewer who was not there; the model stays as it is."""
+    say("\nFor somebody new, who has seen", ", ".join(seen))
+    for title, score in ranker.fold_in(train, [seen], k=5)[0]:
+        say(f"  {score:7.3f}  {title}")
+
+
+def main(folder: Path = Path("films")) -> None:
+    """Run the example."""
+    folder.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    films = make_films(rng)
+    views = make_views(rng, films)
+    say(views)
+    train, test = leave_one_out(views)
+    learn, valid = leave_one_out(train, seed=1)
+
+    ranker = Ranker(
+        model="factored:dimensions=32",
+        loss="warp",
+        solver="sgd:draws=200000",
+        observers=[EarlyStopping(metric="recall@10", patience=3)],
+    )
+    ranker.fit(learn, valid=valid, exclude_known=True)
+    say(f"{ranker.n_iter_} epochs, stopped: {ranker.stopped_}")
+
+    show_measured(train, test, ranker)
+    show_offers(train, ranker)
+    show_alike(train, ranker, "red orbit")
+    show_new(train, ranker)
+    show_newcomer(train, ranker, ["silent fog", "last crypt", "distant doll"])
+
+    model, report = folder / "films.safetensors", folder / "training.html"
+    ranker.save(model)
+    say()
+    cli(["report", str(model), "-o", str(report)], standalone_mode=False)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

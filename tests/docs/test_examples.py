@@ -1,0 +1,28 @@
+"""The examples run, and say what they promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_films(tmp_path: Path):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RANKING_")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", str(EXAMPLES / "films.py"), "made"],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "made" / "training.html").read_text().startswith("<!DOCTYPE html>")
+    shares = [float(line.split()[-1]) for line in done.stdout.splitlines() if "by WARP" in line]
+    popular = [
+        float(line.split()[5]) for line in done.stdout.splitlines() if "by what most" in line
+    ]
+    assert shares[0] > 1.5 * popular[0]
