@@ -16,6 +16,7 @@ from ranking.contracts.observer import Observer
 from ranking.data.tuples import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.factored import Factored
+from ranking_plugins.losses.domination import Domination
 from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l1 import L1
@@ -229,6 +230,66 @@ def test_other_penalties_are_paid_at_boundaries(
     penalty = sum(regularizer.penalty(part) for part in plain.parts[:2])
     assert penalty > 0.0
     assert fitted.objective_ - fitted.history_[-1]["loss"] == pytest.approx(penalty, rel=1e-3)
+
+
+# --- losses of lists ----------------------------------------------------------------------------
+
+
+def list_loss(data, parts, query, documents):
+    """Domination of the first document over the others, as the paper has it."""
+    q = data.query_rows.toarray().astype(np.float64)
+    d = data.document_rows.toarray().astype(np.float64)
+    U, V, biases = parts
+    scores = (d[documents] @ V) @ (q[query] @ U) + (d[documents] @ biases).sum(axis=1)
+    return np.log1p(np.exp(scores[1:] - scores[0]).sum())
+
+
+@pytest.mark.parametrize("features", ["none", "both"])
+def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, features):
+    """One step of one tuple against central differences, for each block of parameters."""
+    data = make_tastes(4, 6, 8, features=features)
+    options = {"schedule": "fixed", "rate": 0.1, "against": 3, "draws": 1, "epoch": 1}
+    fitted = ranker(factored_kernel, Domination(), **options).fit(data)
+    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 1, 3)
+    ((query, *documents),) = tuples.tolist()
+    begun = start_of(data)
+    parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
+    parts = [part.astype(np.float64) for part in parts]
+    assert fitted.history_[0]["loss"] == pytest.approx(
+        list_loss(data, parts, query, documents), rel=1e-5
+    )
+    model = fitted.model_
+    ends = (model.U[:, :5], model.V[:, :5], model.document_biases[:, None])
+    for part, end in zip(parts, ends, strict=True):
+        change, h = part - end, 1e-5
+        for at in np.ndindex(part.shape):
+            own, values = part[at], []
+            for moved in (own + h, own - h):
+                part[at] = moved
+                values.append(list_loss(data, parts, query, documents))
+            part[at] = own
+            slope = (values[0] - values[1]) / (2 * h)
+            assert change[at] == pytest.approx(0.1 * slope, rel=1e-3, abs=2e-6)
+
+
+@pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), L1(0.01)], ids=str)
+def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, regularizer):
+    data = make_tastes(1)
+    options = {"against": 4, "draws": 150, "epoch": 50, "every": 16}
+    kept = Snapshots()
+    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
+    whole.go()
+    assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
+    for snapshot in kept.kept:
+        again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
+        again.go(snapshot)
+        assert bits(again) == bits(whole)
+        assert again.history == whole.history
+    parts = ranker(factored_kernel, Domination(), regularizer, **{**options, "epoch": 150})
+    for draws in (64, 86):
+        parts.partial_fit(data, draws=draws)
+    at_once = ranker(factored_kernel, Domination(), regularizer, **{**options, "epoch": 150})
+    assert bits(parts) == bits(at_once.fit(data))
 
 
 # --- what is drawn ------------------------------------------------------------------------------
