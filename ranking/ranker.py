@@ -249,8 +249,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         However a run is cut into parts, the weights are the same to the last bit; vectors are, and
         what else is trained by batches, if it is cut between two batches. After `fit`, `load` or a
-        pickle, draws and rates go on where they were, and Adagrad's sums of squares begin anew. A feature that is new gets its
-        place, with the weights that training begins with.
+        pickle, draws and rates go on where they were, and Adagrad's sums of squares begin anew. A
+        feature that is new gets its place, with the weights that training begins with.
 
         Parameters
         ----------
