@@ -318,6 +318,35 @@ def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
     frequencies(tuples[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
 
 
+@pytest.mark.parametrize("draw", ["pairs", "relevance"])
+@pytest.mark.parametrize("kind", ["tastes", "same"])
+def test_a_pass_deals_each_match_as_often_as_it_counts(
+    fast_kernel, make_tastes, make_matching, draw, kind
+):
+    data = (
+        make_tastes(4, 6, 9, counts=True)
+        if kind == "tastes"
+        else make_matching(3, same_objects=True, kind="grades")
+    )
+    lists = lists_of(data, SGD(), draw)
+    wanted = np.maximum(data.relevance.toarray(), 0)
+    if data.itself is not None:
+        np.fill_diagonal(wanted, 0)
+    wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
+    wanted = wanted if draw == "relevance" else (wanted > 0).astype(float)
+    size = int(wanted.sum())
+    passes = fast_kernel.draw_tuples(lists, 1, 0, 3 * size).reshape(3, size, 3)
+    for one in passes:
+        counts = np.zeros_like(wanted)
+        np.add.at(counts, (one[:, 0], one[:, 1]), 1)
+        assert np.array_equal(counts, wanted)
+    # Each pass, and each seed, has an order of its own, and it is none that one would expect.
+    other = fast_kernel.draw_tuples(lists, 2, 0, size)
+    orders = [one[:, :2].tobytes() for one in (*passes, other)]
+    assert len(set(orders)) == 4
+    assert abs(stats.spearmanr(np.arange(size), passes[0][:, 0]).statistic) < 5 / np.sqrt(size)
+
+
 @pytest.mark.parametrize("negatives", ["unmatched", "others"])
 def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
