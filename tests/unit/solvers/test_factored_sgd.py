@@ -409,6 +409,18 @@ def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
     ranker(factored_kernel, weights="relevance").fit(data)
 
 
+def test_more_pairs_than_can_be_told_apart():
+    """Classes of many: their pairs are never made, but they are counted."""
+    labels = np.arange(70_000) // 69_998
+    data = Matching(None, None, labels=(labels, labels))
+    with pytest.raises(DataError, match=r"draw=pairs has \d{10} to choose from.*draw=queries"):
+        lists_of(data, SGD(), "pairs")
+    assert lists_of(data, SGD(), "queries").queries.size == 70_000
+    counts = Matching(None, None, [[2.0**31, 0], [2.0**31, 0]])
+    with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*draw=queries"):
+        lists_of(counts, SGD(), "relevance")
+
+
 # --- what is left to the solver -----------------------------------------------------------------
 
 
@@ -818,10 +830,13 @@ def test_the_epoch_of_a_divergence(factored_kernel, make_tastes):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_last_step_may_diverge_too(factored_kernel, make_tastes):
-    with pytest.raises(DivergenceError, match="infinite after step 1"):
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
         ranker(factored_kernel, draws=1, schedule="fixed", rate=1e38, loss=Heavy()).fit(
             make_tastes(1)
         )
+    going = ranker(factored_kernel, schedule="fixed", rate=1e38, loss=Heavy())
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
+        going.partial_fit(make_tastes(1), draws=1)
 
 
 class Heavy(PythonHinge):
