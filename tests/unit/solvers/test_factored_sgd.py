@@ -396,6 +396,12 @@ def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule
     assert bits(fitted) != bits(ranker(factored_kernel, WARP(3), schedule=schedule).fit(data))
 
 
+def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
+    going = ranker(factored_kernel, WARP(3), weights="relevance")
+    with pytest.raises(CombinationError, match=r"matches that are drawn.*or give draws"):
+        going.partial_fit(make_tastes(4, counts=True), tuples=[[0, 0, 1, 2, 4]])
+
+
 def test_classes_have_no_grades(factored_kernel, make_matching):
     for options in ({"draw": "relevance"}, {"weights": "relevance"}):
         with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
