@@ -247,9 +247,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     ) -> Self:
         """Go on training, with more tuples, other queries and documents, or new features.
 
-        However a run is cut into parts, the weights are the same to the last bit. After `fit`,
-        `load` or a pickle, draws and rates go on where they were. A feature that is new gets its
-        place, with the weights that training begins with.
+        However a run is cut into parts, the weights are the same to the last bit; vectors are, and
+        what else is trained by batches, if it is cut between two batches. After `fit`, `load` or a
+        pickle, draws and rates go on where they were, and Adagrad's sums of squares begin anew. A
+        feature that is new gets its place, with the weights that training begins with.
 
         Parameters
         ----------

@@ -67,10 +67,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
 @pytest.mark.parametrize(
     ("recipe", "model", "loss"),
     [
-        ("warp", "factored:dimensions=32,biases=True", "warp:max_trials=10"),
-        ("wsabie", "factored:dimensions=32,biases=True", "warp:max_trials=10"),
-        ("auc", "factored:dimensions=32,biases=True", "auc"),
-        ("bpr", "factored:dimensions=32,biases=True", "bpr"),
+        ("warp", "factored:dimensions=32,biases=True,", "warp:max_trials=10"),
+        ("wsabie", "factored:dimensions=32,biases=True,", "warp:max_trials=10"),
+        ("auc", "factored:dimensions=32,biases=True,", "auc"),
+        ("bpr", "factored:dimensions=32,biases=True,", "bpr"),
         ("lasr", "structured:dimensions=32", "warp:max_trials=10"),
     ],
 )

@@ -364,6 +364,8 @@ def test_known_pairs_are_positions_in_the_data():
     assert sets(known_pairs(data, known)) == [[0, 1], [], [3]]
     assert sets(known_pairs(data, known, but_relevant=True)) == [[0], [], []]
     assert sets(known_pairs(data, data, but_relevant=True)) == [[], [], []]
+    assert sets(known_pairs(data, known, data)) == [[0, 1], [], [0, 3]]
+    assert sets(known_pairs(data)) == [[], [], []]
 
 
 def test_known_pairs_of_classes_and_numbers(make_matching):

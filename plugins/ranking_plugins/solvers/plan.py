@@ -12,7 +12,7 @@ from ranking.data.matching import Matching
 from ranking.data.tuples import match_lists, member_values
 from ranking.errors import DataError
 from ranking.kernels.contract import Floats, Ints
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.match_lists import MOST, MatchLists
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -84,16 +84,26 @@ def lists_of(data: Matching, solver: SGD, draw: str) -> MatchLists:
     if draw == "pairs":
         sizes = np.diff(lists.list_ptr)[lists.list_of[drawn]]
         spare = sizes - (lists.itself[drawn] >= 0)
-        return dataclasses.replace(lists, query_sums=np.cumsum(spare))
+        return dataclasses.replace(lists, query_sums=_summed(spare, draw))
     if draw == "relevance":
         counts = _whole(member_values(data, lists))
         ends = np.concatenate(([0], np.cumsum(counts)))
         sums = ends[1:] - np.repeat(ends[lists.list_ptr[:-1]], np.diff(lists.list_ptr))
         totals = ends[lists.list_ptr[1:]] - ends[lists.list_ptr[:-1]]
         return dataclasses.replace(
-            lists, member_sums=sums, query_sums=np.cumsum(totals[lists.list_of[drawn]])
+            lists, member_sums=sums, query_sums=_summed(totals[lists.list_of[drawn]], draw)
         )
     return lists
+
+
+def _summed(counts: Ints, draw: str) -> Ints:
+    sums = np.cumsum(counts)
+    if sums[-1] > MOST:
+        raise DataError(
+            f"draw={draw} has {sums[-1]} to choose from, and more than {MOST} cannot be told "
+            "apart; take draw=queries."
+        )
+    return sums
 
 
 def _whole(values: Floats) -> Ints:

@@ -231,6 +231,11 @@ class SgdStream:
                 raise PartError(f"draws is {count!r}; it must be a whole number from 0.")
             chosen: Source = self.steps.draw(int(count))
         else:
+            if self.steps.solver.weights != "alike":
+                raise CombinationError(
+                    "weights=relevance is for matches that are drawn, and these tuples are given; "
+                    "leave it out, or give draws."
+                )
             positives, _ = self.steps.task.loss.positives
             width = 1 + positives + self.steps.trials
             chosen = _as_tuples(tuples, width, self.steps.data)

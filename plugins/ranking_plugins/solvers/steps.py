@@ -139,10 +139,12 @@ class Steps(ABC):
     def turn(self, epoch: int, loss: float) -> Turn:
         """Return what an epoch came to; the model follows."""
         self.follow()
-        if self.done >= self.total and not self.finite():
+        # A matrix is made to be looked at, which takes its time; vectors are there.
+        looked_at = self.done >= self.total or self.task.model.form == "factors"
+        if looked_at and not self.finite():
             raise DivergenceError(
-                f"some weights are infinite after step {self.done}; lower the solver's rate "
-                f"({self.plan.rate:g}), or scale the features to unit length."
+                f"some weights are infinite after step {self.done}, in epoch {epoch}; lower the "
+                f"solver's rate ({self.plan.rate:g}), or scale the features to unit length."
             )
         penalty = 0.0 if self.refitting else self.penalty_value()
         measures = {"draws": float(self.done), "loss": loss, "density": self.task.model.density}

@@ -272,3 +272,28 @@ def test_texts_become_matching_with_features():
 def test_texts_refused(texts):
     with pytest.raises(DataError, match="query_texts"):
         TextCollection(["a"], texts, ["b"], ["text"], [[1]])
+
+
+# --- an indicator beside the features -----------------------------------------------------------
+
+
+def test_every_object_may_be_a_feature_too():
+    data = Matching(
+        np.array([[0.5, 0.0], [1.0, 2.0]]),
+        sparse.csr_array(np.array([[3.0], [0.0], [1.0]])),
+        [[1, 0, 0], [0, 1, 1]],
+        query_ids=["a", "b"],
+        document_ids=[7, 8, 9],
+        document_feature_ids=["red"],
+    )
+    both = data.with_indicators()
+    assert both.query_rows.toarray().tolist() == [[0.5, 0.0, 1.0, 0.0], [1.0, 2.0, 0.0, 1.0]]
+    assert both.query_feature_ids.tolist() == ["1", "2", "query:a", "query:b"]
+    assert both.document_rows.toarray().tolist() == [[3, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]]
+    assert both.document_feature_ids.tolist() == ["red", "document:7", "document:8", "document:9"]
+    assert both.relevance.toarray().tolist() == data.relevance.toarray().tolist()
+    assert (both.n_query_features, both.n_document_features) == (4, 4)
+    # An object without features is its own already.
+    plain = Matching(None, np.ones((2, 1)), np.eye(2)).with_indicators()
+    assert plain.queries is None
+    assert plain.n_document_features == 3

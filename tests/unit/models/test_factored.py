@@ -58,6 +58,20 @@ def test_vectors_begin_as_normal_numbers(dimensions):
     assert abs((model.U[:2000, 0] * model.V[:, 0]).mean() * dimensions) < 5 / np.sqrt(2000)
 
 
+def test_a_spread_scales_the_first_vectors():
+    data = Matching(None, None, np.eye(9))
+    plain, small = Factored(5), Factored(5, spread=0.125)
+    for model in (plain, small):
+        model.start(data, 3)
+    assert np.array_equal(small.U, 0.125 * plain.U)
+    small.widen(Matching(None, None, np.eye(12)))
+    plain.widen(Matching(None, None, np.eye(12)))
+    assert np.array_equal(small.V, 0.125 * plain.V)
+    for spread in (0.0, -1.0, float("nan"), float("inf"), "wide", None):
+        with pytest.raises(PartError, match="factored has spread="):
+            Factored(spread=spread)
+
+
 def test_biases_begin_at_zero(make_tastes):
     model = Factored(4)
     model.start(make_tastes(), 0)
@@ -288,7 +302,7 @@ def test_a_ranker_survives_its_file(factored_kernel, make_tastes, tmp_path):
     ).fit(data)
     fitted.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
-    assert loaded.model_.spec() == "factored:dimensions=5,biases=False"
+    assert loaded.model_.spec() == "factored:dimensions=5,biases=False,spread=1.0"
     assert loaded.predict(data).tobytes() == fitted.predict(data).tobytes()
     assert loaded.history_ == fitted.history_
 

@@ -164,6 +164,19 @@ def test_stages_have_vectors_of_their_own(make_tastes):
     assert model.at_stage(0).U.tobytes() == plain.U.tobytes()
 
 
+def test_all_stages_have_the_spread(make_tastes):
+    data, wider = make_tastes(2, 6, 8), make_tastes(2, 12, 15)
+    plain, small = staged(data, 2), staged(data, 2, spread=0.25)
+    for model in (plain, small):
+        model.widen(wider)
+    for stage in range(3):
+        one, other = plain.at_stage(stage), small.at_stage(stage)
+        assert np.array_equal(other.U, 0.25 * one.U)
+        assert np.array_equal(other.S, 0.25 * one.S)
+    assert small.S.shape == (15, 8)
+    assert small.S.any()
+
+
 def test_there_are_no_more_stages_than_asked(make_tastes):
     data = make_tastes(2)
     model = staged(data, 2)

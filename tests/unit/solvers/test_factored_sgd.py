@@ -16,6 +16,7 @@ from ranking.contracts.observer import Observer
 from ranking.data.tuples import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.factored import Factored
+from ranking_plugins.losses.domination import Domination
 from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l1 import L1
@@ -231,6 +232,66 @@ def test_other_penalties_are_paid_at_boundaries(
     assert fitted.objective_ - fitted.history_[-1]["loss"] == pytest.approx(penalty, rel=1e-3)
 
 
+# --- losses of lists ----------------------------------------------------------------------------
+
+
+def list_loss(data, parts, query, documents):
+    """Domination of the first document over the others, as the paper has it."""
+    q = data.query_rows.toarray().astype(np.float64)
+    d = data.document_rows.toarray().astype(np.float64)
+    U, V, biases = parts
+    scores = (d[documents] @ V) @ (q[query] @ U) + (d[documents] @ biases).sum(axis=1)
+    return np.log1p(np.exp(scores[1:] - scores[0]).sum())
+
+
+@pytest.mark.parametrize("features", ["none", "both"])
+def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, features):
+    """One step of one tuple against central differences, for each block of parameters."""
+    data = make_tastes(4, 6, 8, features=features)
+    options = {"schedule": "fixed", "rate": 0.1, "against": 3, "draws": 1, "epoch": 1}
+    fitted = ranker(factored_kernel, Domination(), **options).fit(data)
+    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 1, 3)
+    ((query, *documents),) = tuples.tolist()
+    begun = start_of(data)
+    parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
+    parts = [part.astype(np.float64) for part in parts]
+    assert fitted.history_[0]["loss"] == pytest.approx(
+        list_loss(data, parts, query, documents), rel=1e-5
+    )
+    model = fitted.model_
+    ends = (model.U[:, :5], model.V[:, :5], model.document_biases[:, None])
+    for part, end in zip(parts, ends, strict=True):
+        change, h = part - end, 1e-5
+        for at in np.ndindex(part.shape):
+            own, values = part[at], []
+            for moved in (own + h, own - h):
+                part[at] = moved
+                values.append(list_loss(data, parts, query, documents))
+            part[at] = own
+            slope = (values[0] - values[1]) / (2 * h)
+            assert change[at] == pytest.approx(0.1 * slope, rel=1e-3, abs=2e-6)
+
+
+@pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), L1(0.01)], ids=str)
+def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, regularizer):
+    data = make_tastes(1)
+    options = {"against": 4, "draws": 150, "epoch": 50, "every": 16}
+    kept = Snapshots()
+    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
+    whole.go()
+    assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
+    for snapshot in kept.kept:
+        again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
+        again.go(snapshot)
+        assert bits(again) == bits(whole)
+        assert again.history == whole.history
+    parts = ranker(factored_kernel, Domination(), regularizer, **{**options, "epoch": 150})
+    for draws in (64, 86):
+        parts.partial_fit(data, draws=draws)
+    at_once = ranker(factored_kernel, Domination(), regularizer, **{**options, "epoch": 150})
+    assert bits(parts) == bits(at_once.fit(data))
+
+
 # --- what is drawn ------------------------------------------------------------------------------
 
 
@@ -255,6 +316,35 @@ def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
         "relevance": relevance,
     }[draw]
     frequencies(tuples[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
+
+
+@pytest.mark.parametrize("draw", ["pairs", "relevance"])
+@pytest.mark.parametrize("kind", ["tastes", "same"])
+def test_a_pass_deals_each_match_as_often_as_it_counts(
+    fast_kernel, make_tastes, make_matching, draw, kind
+):
+    data = (
+        make_tastes(4, 6, 9, counts=True)
+        if kind == "tastes"
+        else make_matching(3, same_objects=True, kind="grades")
+    )
+    lists = lists_of(data, SGD(), draw)
+    wanted = np.maximum(data.relevance.toarray(), 0)
+    if data.itself is not None:
+        np.fill_diagonal(wanted, 0)
+    wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
+    wanted = wanted if draw == "relevance" else (wanted > 0).astype(float)
+    size = int(wanted.sum())
+    passes = fast_kernel.draw_tuples(lists, 1, 0, 3 * size).reshape(3, size, 3)
+    for one in passes:
+        counts = np.zeros_like(wanted)
+        np.add.at(counts, (one[:, 0], one[:, 1]), 1)
+        assert np.array_equal(counts, wanted)
+    # Each pass, and each seed, has an order of its own, and it is none that one would expect.
+    other = fast_kernel.draw_tuples(lists, 2, 0, size)
+    orders = [one[:, :2].tobytes() for one in (*passes, other)]
+    assert len(set(orders)) == 4
+    assert abs(stats.spearmanr(np.arange(size), passes[0][:, 0]).statistic) < 5 / np.sqrt(size)
 
 
 @pytest.mark.parametrize("negatives", ["unmatched", "others"])
@@ -306,6 +396,12 @@ def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule
     assert bits(fitted) != bits(ranker(factored_kernel, WARP(3), schedule=schedule).fit(data))
 
 
+def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
+    going = ranker(factored_kernel, WARP(3), weights="relevance")
+    with pytest.raises(CombinationError, match=r"matches that are drawn.*or give draws"):
+        going.partial_fit(make_tastes(4, counts=True), tuples=[[0, 0, 1, 2, 4]])
+
+
 def test_classes_have_no_grades(factored_kernel, make_matching):
     for options in ({"draw": "relevance"}, {"weights": "relevance"}):
         with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
@@ -317,6 +413,18 @@ def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
     with pytest.raises(DataError, match=r"0.5 is no whole number; take weights=relevance"):
         ranker(factored_kernel, draw="relevance").fit(data)
     ranker(factored_kernel, weights="relevance").fit(data)
+
+
+def test_more_pairs_than_can_be_told_apart():
+    """Classes of many: their pairs are never made, but they are counted."""
+    labels = np.arange(70_000) // 69_998
+    data = Matching(None, None, labels=(labels, labels))
+    with pytest.raises(DataError, match=r"draw=pairs has \d{10} to choose from.*draw=queries"):
+        lists_of(data, SGD(), "pairs")
+    assert lists_of(data, SGD(), "queries").queries.size == 70_000
+    counts = Matching(None, None, [[2.0**31, 0], [2.0**31, 0]])
+    with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*draw=queries"):
+        lists_of(counts, SGD(), "relevance")
 
 
 # --- what is left to the solver -----------------------------------------------------------------
@@ -728,10 +836,13 @@ def test_the_epoch_of_a_divergence(factored_kernel, make_tastes):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_last_step_may_diverge_too(factored_kernel, make_tastes):
-    with pytest.raises(DivergenceError, match="infinite after step 1"):
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
         ranker(factored_kernel, draws=1, schedule="fixed", rate=1e38, loss=Heavy()).fit(
             make_tastes(1)
         )
+    going = ranker(factored_kernel, schedule="fixed", rate=1e38, loss=Heavy())
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
+        going.partial_fit(make_tastes(1), draws=1)
 
 
 class Heavy(PythonHinge):
