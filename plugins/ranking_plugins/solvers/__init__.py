@@ -15,4 +15,16 @@ def ranking_solvers() -> dict[str, Lazy]:
             "ranking_plugins.solvers.sgd:SGD",
             help="Stochastic gradient descent on drawn tuples: query, match, no match.",
         ),
+        "svd": Lazy(
+            "ranking_plugins.solvers.svd:SVD",
+            help="The largest singular values of the relevance matrix, and their vectors.",
+        ),
+        "nmf": Lazy(
+            "ranking_plugins.solvers.nmf:NMF",
+            help="Vectors without negative numbers, one dimension at a time (HALS).",
+        ),
+        "one-vs-rest": Lazy(
+            "ranking_plugins.solvers.one_vs_rest:OneVsRest",
+            help="One logistic regression a document, from the features of the queries.",
+        ),
     }
