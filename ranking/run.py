@@ -102,6 +102,7 @@ class Run:
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
     _turn: Turn | None = None
+    _before: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parts that do not work together, with the reason and what would."""
@@ -130,9 +131,21 @@ class Run:
         for observer in self.observers:
             observer.start(self)
         state = None if resume is None else self._restore(resume)
-        if self.stopped:
-            return
-        task = Task(
+        with HeldInterrupts() as held:
+            while not self.stopped or self._advance():
+                try:
+                    self._turns(self._task(state), held)
+                except KeyboardInterrupt:
+                    # One that was not held came in the middle of an epoch: nothing of it is kept.
+                    self.stopped = "" if held.asked > 1 else "interrupted"
+                    raise
+                finally:
+                    for observer in self.observers:
+                        observer.finish(self)
+                state = None
+
+    def _task(self, state: Tensors | None) -> Task:
+        return Task(
             self.model,
             self.loss,
             self.regularizer,
@@ -142,19 +155,21 @@ class Run:
             self.seed,
             state,
         )
-        with HeldInterrupts() as held:
-            try:
-                self._turns(task, held)
-            except KeyboardInterrupt:
-                # One that was not held came in the middle of an epoch, of which nothing is kept.
-                self.stopped = "" if held.asked > 1 else "interrupted"
-                raise
-            finally:
-                for observer in self.observers:
-                    observer.finish(self)
+
+    def _advance(self) -> bool:
+        """Begin the next stage of a model that has one; observers then begin anew."""
+        if not self.model.advance(self.data, self.kernel, self.threads):
+            return False
+        self._before = int(self.history[-1]["epoch"]) if self.history else 0
+        self.stopped = ""
+        for observer in self.observers:
+            observer.start(self)
+        return True
 
     def _turns(self, task: Task, held: HeldInterrupts) -> None:
-        for turn in self.solver.turns(task):
+        for number in self.solver.turns(task):
+            # Epochs are counted through all stages.
+            turn = dataclasses.replace(number, epoch=number.epoch + self._before)
             self.record(turn)
             asked = [observer.name for observer in self.observers if observer.turn(self, turn)]
             if turn.converged:
@@ -190,12 +205,14 @@ class Run:
             tensors |= under(f"observer/{observer.name}", arrays)
             told[observer.name] = {k: v for k, v in state.items() if k not in arrays}
         ended = "" if self.stopped == "interrupted" else self.stopped
-        return Snapshot(tensors, {"stopped": ended, "observers": told})
+        facts = {"stopped": ended, "observers": told, "epochs before": self._before}
+        return Snapshot(tensors, facts)
 
     def _restore(self, snapshot: Snapshot) -> Tensors:
         self.model.restore(section(snapshot.tensors, "model"))
         self.history = unpack_history(section(snapshot.tensors, "history"))
         self.stopped = snapshot.facts["stopped"]
+        self._before = int(snapshot.facts.get("epochs before", 0))
         for observer in self.observers:
             told = snapshot.facts["observers"].get(observer.name, {})
             arrays = section(snapshot.tensors, f"observer/{observer.name}")

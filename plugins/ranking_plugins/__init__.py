@@ -5,15 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ranking_plugins.losses.domination import Domination
-    from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, Logistic, SquaredHinge
+    from ranking_plugins.losses.pairs import (
+        AUC,
+        BPR,
+        WARP,
+        Hinge,
+        KosWARP,
+        Logistic,
+        SquaredHinge,
+    )
     from ranking_plugins.observers.checkpoint import Checkpoint
     from ranking_plugins.observers.curve import Curve
     from ranking_plugins.observers.early_stopping import EarlyStopping
     from ranking_plugins.observers.progress import Progress
     from ranking_plugins.regularizers.group_l1 import GroupL1
     from ranking_plugins.regularizers.l1 import L1
+    from ranking_plugins.regularizers.l1l2_row import L1L2Row
     from ranking_plugins.regularizers.l2 import L2
+    from ranking_plugins.regularizers.max_norm import MaxNorm
     from ranking_plugins.regularizers.none import NoPenalty
+    from ranking_plugins.regularizers.orthonormal import Orthonormal
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.sgd import SGD
 
@@ -31,8 +42,12 @@ __all__ = [
     "EarlyStopping",
     "GroupL1",
     "Hinge",
+    "KosWARP",
+    "L1L2Row",
     "Logistic",
+    "MaxNorm",
     "NoPenalty",
+    "Orthonormal",
     "Progress",
     "SquaredHinge",
 ]
@@ -47,10 +62,14 @@ _HOMES = {
     "EarlyStopping": "observers.early_stopping",
     "GroupL1": "regularizers.group_l1",
     "Hinge": "losses.pairs",
+    "KosWARP": "losses.pairs",
     "L1": "regularizers.l1",
+    "L1L2Row": "regularizers.l1l2_row",
     "L2": "regularizers.l2",
     "Logistic": "losses.pairs",
+    "MaxNorm": "regularizers.max_norm",
     "NoPenalty": "regularizers.none",
+    "Orthonormal": "regularizers.orthonormal",
     "Progress": "observers.progress",
     "SGD": "solvers.sgd",
     "SquaredHinge": "losses.pairs",

@@ -32,6 +32,13 @@ class Loss(Part, ABC):
     """
 
     faces: ClassVar[frozenset[Face]] = frozenset()
+    orders_positives: ClassVar[bool] = False
+    """Whether a tuple has several positives, of which the score chooses one: `positives`."""
+
+    @property
+    def positives(self) -> tuple[int, int]:
+        """How many positives are drawn, and which place among them, best first, counts from 0."""
+        return 1, 0
 
 
 class PairLoss(Protocol):

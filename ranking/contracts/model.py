@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +57,30 @@ class Model(Part, ABC):
     def widen(self, data: Any) -> None:
         """Give parameters to features that are new in these data, for models that can grow."""
 
+    def advance(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
+        """Begin the next stage, for models that are trained in stages; False if there is none."""
+        return False
+
     @property
     @abstractmethod
     def density(self) -> float:
         """The share of parameters that are not zero."""
+
+
+class Embedding(NamedTuple):
+    """Vectors, padded to a multiple of 8 numbers, whose dot products are the scores.
+
+    Attributes
+    ----------
+    queries, documents : float32 arrays
+        One row an object.
+    biases : float32 array
+        What is added to the score of a document; or empty.
+    """
+
+    queries: NDArray[np.float32]
+    documents: NDArray[np.float32]
+    biases: NDArray[np.float32]
 
 
 @dataclasses.dataclass
@@ -77,6 +97,10 @@ class MatchingModel(Model):
 
         What is the same for all queries is done once; nobody needs all scores at a time.
         """
+
+    def embedding(self, data: Matching, kernel: Kernel, threads: int = 1) -> Embedding | None:
+        """Return vectors whose dot products are the scores, for models that have such."""
+        return None
 
     def scores(self, data: Matching, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return the scores of all queries and documents."""

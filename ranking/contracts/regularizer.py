@@ -61,10 +61,14 @@ class Regularizer(Part, ABC):
         descent needs "entry".
     inlined : frozenset of {"vector", "matrix", "factors"}
         The forms of parameters for which kernels have this penalty in their loops.
+    proximal : frozenset of the same
+        The forms of which a solver may take `prox` between calls of a kernel, where it is not
+        inlined. Vectors of a factored model have a row a feature.
     """
 
     granularity: ClassVar[Granularity] = "entry"
     inlined: ClassVar[frozenset[str]] = frozenset()
+    proximal: ClassVar[frozenset[str]] = frozenset({"factors"})
 
     @abstractmethod
     def penalty(self, parameters: Array) -> float:

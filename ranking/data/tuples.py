@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.data.matches import Matches
 from ranking.errors import DataError
@@ -59,3 +60,22 @@ def match_lists(data: Matches) -> MatchLists:
         itself.astype(np.int64),
         data.n_documents,
     )
+
+
+def member_values(data: Matches, lists: MatchLists) -> NDArray[np.float64]:
+    """Return the relevance of each member of the lists; 0 for a query in its own list."""
+    if data.labels is not None:
+        raise DataError(
+            "the matches are classes, which have no grades or counts; leave draw=relevance and "
+            "weights=relevance out."
+        )
+    stored = data.relevance
+    rows = np.repeat(np.arange(data.n_queries), np.diff(stored.indptr))
+    keys = rows * data.n_documents + stored.indices
+    wanted = np.repeat(np.arange(data.n_queries), np.diff(lists.list_ptr)) * data.n_documents
+    wanted += lists.members
+    at = np.searchsorted(keys, wanted).clip(max=max(keys.size - 1, 0))
+    values: NDArray[np.float64] = np.where(keys[at] == wanted, stored.data[at], 0.0)
+    own = lists.itself[wanted // data.n_documents]
+    values[lists.members == own] = 0.0
+    return values

@@ -22,14 +22,8 @@ def reference_kernel() -> Kernel:
     loops.parse_letor = reference_letor.parse_letor
     for name in ("draw_tuples", "bilinear", "bilinear_scores"):
         setattr(loops, name, getattr(reference_bilinear, name))
-    for name in (
-        "factored_vectors",
-        "factored_scores",
-        "factored_search",
-        "factored_update",
-        "factored_steps",
-    ):
-        setattr(loops, name, getattr(reference_factored, name))
+    for name in ("vectors", "scores", "top", "search", "update", "steps"):
+        setattr(loops, f"factored_{name}", getattr(reference_factored, f"factored_{name}"))
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

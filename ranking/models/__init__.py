@@ -20,4 +20,8 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.factored:Factored",
             help="Vectors for queries and documents, made of those of their features: (Uq).(Vd).",
         ),
+        "structured": Lazy(
+            "ranking.models.structured:Structured",
+            help="A cascade of factored models, each given the best of the one before (LaSR).",
+        ),
     }

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ranking.contracts.model import MatchingModel, Tensors
+from ranking.contracts.model import Embedding, MatchingModel, Tensors
 from ranking.data.checks import Ids, take_columns
 from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
 from ranking.errors import ModelFileError, PartError
-from ranking.kernels.contract import WIDE, Floats, Ints, Singles
+from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
 from ranking.kernels.factored import FactoredObjects, Rows, scores, vectors
 
 if TYPE_CHECKING:
@@ -71,8 +71,23 @@ class Factored(MatchingModel):
             raise PartError(f"factored has biases={self.biases!r}; it must be true or false.")
         self.U: Singles = np.zeros((0, self.width), np.float32)
         self.V: Singles = np.zeros((0, self.width), np.float32)
+        self.S: Singles = np.zeros((0, self.width), np.float32)
         self.document_biases: Singles = np.zeros(0, np.float32)
         self._seed = 0
+
+    @property
+    def stage(self) -> int:
+        """The stage in training, from 0; a model that has no others is always at its first."""
+        return 0
+
+    @property
+    def factors(self) -> Factors:
+        """All parameters in training."""
+        return self.U, self.V, self.S, self.document_biases
+
+    @factors.setter
+    def factors(self, given: Factors) -> None:
+        self.U, self.V, self.S, self.document_biases = given
 
     @property
     def width(self) -> int:
@@ -102,6 +117,10 @@ class Factored(MatchingModel):
             self.document_biases = np.concatenate((self.document_biases, added))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
+    def _stream_of(self, side: int) -> int:
+        """Return the number of the stream from which a side is drawn."""
+        return side
+
     def _grown(self, matrix: Singles, n_rows: int, side: int) -> Singles:
         """Return the matrix with as many rows; row i is drawn the same, whenever it comes."""
         from ranking.kernels.select import get_kernel
@@ -109,8 +128,8 @@ class Factored(MatchingModel):
         count = (n_rows - matrix.shape[0]) * self.dimensions
         if not count:
             return matrix
-        # Two uniforms make a normal number; the two sides have streams of their own.
-        stream = int(get_kernel("reference").random_bits(self._seed, side, 1)[0])
+        # Two uniforms make a normal number; the sides have streams of their own.
+        stream = int(get_kernel("reference").random_bits(self._seed, self._stream_of(side), 1)[0])
         first = 2 * matrix.shape[0] * self.dimensions
         uniform = get_kernel("reference").random_uniform(stream, first, 2 * count).reshape(-1, 2)
         radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
@@ -119,7 +138,7 @@ class Factored(MatchingModel):
         added[:, : self.dimensions] = normal.reshape(-1, self.dimensions)
         return np.concatenate((matrix, added))
 
-    def objects(self, data: Matching) -> FactoredObjects:
+    def objects(self, data: Matching, kernel: Kernel, threads: int = 1) -> FactoredObjects:
         """Return queries and documents with the features of this model."""
         return FactoredObjects(self._rows(data, 0), self._rows(data, 1))
 
@@ -133,14 +152,25 @@ class Factored(MatchingModel):
         rows = (data.query_rows, data.document_rows)[side]
         return take_columns(rows, have, want)
 
-    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
-        """Return a function from positions of queries to their scores, a row a query."""
-        queries = vectors(kernel, self._rows(data, 0), self.U, threads)
+    def embedding(self, data: Matching, kernel: Kernel, threads: int = 1) -> Embedding | None:
+        """Return the vectors of all queries and documents."""
+        return self._own(data, kernel, threads)
+
+    def _own(self, data: Matching, kernel: Kernel, threads: int) -> Embedding:
+        """Return the vectors that U and V give."""
         rows = self._rows(data, 1)
-        documents = vectors(kernel, rows, self.V, threads)
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
+        return Embedding(
+            vectors(kernel, self._rows(data, 0), self.U, threads),
+            vectors(kernel, rows, self.V, threads),
+            biases,
+        )
+
+    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
+        """Return a function from positions of queries to their scores, a row a query."""
+        queries, documents, biases = self._own(data, kernel, threads)
 
         def block(chosen: Ints) -> Floats:
             found = scores(kernel, queries[chosen], documents, biases, threads)
@@ -163,24 +193,25 @@ class Factored(MatchingModel):
         """Take back what `tensors` returned."""
         rows = unpack_ids("query_feature_ids", tensors)
         columns = unpack_ids("document_feature_ids", tensors)
-        shapes = {
-            "U": (rows.size, self.dimensions),
-            "V": (columns.size, self.dimensions),
-            "biases": (columns.size if self.biases else 0,),
-        }
-        for name, shape in shapes.items():
-            array = tensors.get(name)
-            if array is None or array.dtype != np.float32 or array.shape != shape:
-                raise ModelFileError(f"a factored model needs `{name}`, float32 of shape {shape}.")
-            if not np.isfinite(array).all():
-                raise ModelFileError(f"`{name}` of a factored model must be finite.")
+        shape = (columns.size if self.biases else 0,)
+        biases = self._checked("biases", tensors, shape)
+        U = self._checked("U", tensors, (rows.size, self.dimensions))
+        V = self._checked("V", tensors, (columns.size, self.dimensions))
         seed = tensors.get("seed")
         if seed is None or seed.dtype != np.uint64 or seed.shape != (1,):
             raise ModelFileError("a factored model needs `seed`, one uint64.")
         self._seed = int(seed[0])
-        self.U, self.V = self._padded(tensors["U"]), self._padded(tensors["V"])
-        self.document_biases = np.array(tensors["biases"])
+        self.U, self.V = self._padded(U), self._padded(V)
+        self.document_biases = np.array(biases)
         self.query_feature_ids, self.document_feature_ids = rows, columns
+
+    def _checked(self, name: str, tensors: Tensors, shape: tuple[int, ...]) -> Singles:
+        array = tensors.get(name)
+        if array is None or array.dtype != np.float32 or array.shape != shape:
+            raise ModelFileError(f"a {self.name} model needs `{name}`, float32 of shape {shape}.")
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"`{name}` of a {self.name} model must be finite.")
+        return array
 
     def _padded(self, matrix: Singles) -> Singles:
         padded = np.zeros((matrix.shape[0], self.width), np.float32)

@@ -31,4 +31,8 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.squared:Squared",
             help="The squared error of all pairs, 0 where none is stored: for svd and nmf.",
         ),
+        "kos-warp": Lazy(
+            "ranking_plugins.losses.pairs:KosWARP",
+            help="WARP for the k-th best of n positives.",
+        ),
     }

@@ -108,7 +108,7 @@ class WARP(Hinge):
         given: object = self.max_trials
         if not isinstance(given, numbers.Integral) or not 2 <= int(given) <= 10_000:
             raise PartError(
-                f"warp has max_trials={given!r}; it must be a whole number from 2 to 10000."
+                f"{self.name} has max_trials={given!r}; it must be a whole number from 2 to 10000."
             )
 
     @property
@@ -121,3 +121,39 @@ class WARP(Hinge):
         harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, rank.max(initial=0) + 1))))
         weights: Array = harmonic[rank]
         return weights
+
+
+@dataclasses.dataclass
+class KosWARP(WARP):
+    """WARP for the k-th best of n positives that are drawn (Weston, Yee and Weiss, 2013).
+
+    With a small k it is the best positives that are learnt from, with k = n the worst.
+
+    Parameters
+    ----------
+    max_trials : int
+        How many negatives are drawn at most.
+    k, n : int
+        Which of how many positives, by score, best first.
+    """
+
+    name: ClassVar[str] = "kos-warp"
+    orders_positives: ClassVar[bool] = True
+
+    k: int = 5
+    n: int = 10
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        super().__post_init__()
+        whole = all(isinstance(value, numbers.Integral) for value in (self.k, self.n))
+        if not whole or not 1 <= self.k <= self.n <= 1000:
+            raise PartError(
+                f"kos-warp has k={self.k!r} and n={self.n!r}; they must be whole numbers, "
+                "1 <= k <= n <= 1000."
+            )
+
+    @property
+    def positives(self) -> tuple[int, int]:
+        """The number drawn, and the place."""
+        return self.n, self.k - 1

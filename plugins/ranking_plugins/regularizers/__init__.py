@@ -18,6 +18,14 @@ def ranking_regularizers() -> dict[str, Lazy]:
             "ranking_plugins.regularizers.max_norm:MaxNorm",
             help="norm of each row <= limit: vectors that grow beyond it are scaled back.",
         ),
+        "l1l2-row": Lazy(
+            "ranking_plugins.regularizers.l1l2_row:L1L2Row",
+            help="strength * |row| within norm <= limit: sparse rows, as RMLS has them.",
+        ),
+        "orthonormal": Lazy(
+            "ranking_plugins.regularizers.orthonormal:Orthonormal",
+            help="orthogonal columns of one length: by retraction to the polar factor.",
+        ),
         "group-l1": Lazy(
             "ranking_plugins.regularizers.group_l1:GroupL1",
             help="strength * norm by groups: whole rows or columns become zero.",

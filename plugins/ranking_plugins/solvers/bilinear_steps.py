@@ -14,7 +14,7 @@ from ranking.kernels.contract import Clock
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.rates import rates
-from ranking_plugins.solvers.steps import Floats, Ints, Steps, rank_weights
+from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -33,6 +33,11 @@ class BilinearSteps(Steps):
                 f"schedule=adagrad is for factors, and model {task.model.name!r} has a matrix; "
                 "take sqrt, inverse or fixed."
             )
+        if solver.weights != "alike":
+            raise CombinationError(
+                f"weights={solver.weights} is for factors; take draw=relevance, which draws what "
+                "counts more the more often."
+            )
         self.model = cast(Bilinear, task.model)
         self.objects = self.model.objects(self.data)
         self.penalty = Penalty(task.regularizer, self.model)
@@ -43,7 +48,7 @@ class BilinearSteps(Steps):
         """Go on as after so many steps that led to the weights of the model."""
         self.done = done
         self.weights.clock[Clock.STEP] = done
-        since = done % self.solver.every
+        since = done % self.plan.every
         due = rates(self.plan.schedule, self.plan.rate, done - since + 1, since)
         self.weights.clock[Clock.RATES] = due.sum()
 
@@ -70,10 +75,18 @@ class BilinearSteps(Steps):
         self.penalty = Penalty(None, self.model)
         self.weights = BilinearWeights(self.task.kernel, weights)
 
-    def step(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
+    def draw(self, count: int) -> Ints:
+        """Return the tuples of the coming steps."""
+        trials = self.loss.trials
+        if not count:
+            return np.zeros((0, 2 + trials), np.int64)
+        return self.task.kernel.draw_tuples(self.lists(), self.task.seed, self.at, count, trials)
+
+    def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each tuple."""
+        tuples = cast(Ints, source)
         common: dict[str, Any] = {
-            "every": self.solver.every,
+            "every": self.plan.every,
             **self.penalty.strengths(),
             "grow": self.model.grows and not self.refitting,
             "transposed": self.penalty.transposed,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
-from ranking.kernels.contract import Factors
-from ranking.kernels.factored import FactoredWeights
+from ranking.kernels.contract import Factors, Singles
+from ranking.kernels.factored import NAMES, Draws, FactoredWeights
 from ranking.models.factored import Factored
-from ranking_plugins.solvers.steps import Floats, Ints, Steps, rank_weights
+from ranking_plugins.solvers.rates import rates
+from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -20,57 +23,35 @@ if TYPE_CHECKING:
 BLOCK = 256
 """Tuples whose negatives are searched at the same vectors, if nobody says how many."""
 
+FEATURE_BLOCK = 2048
+"""The same if vectors are sums: those of a block are made once for all of its tuples."""
+
 
 class FactoredSteps(Steps):
-    """Steps on U, V and the biases, which the model holds and a kernel changes in place."""
+    """Steps on U, V, S and the biases, which the model holds and a kernel changes in place."""
 
     def __init__(self, solver: SGD, task: Task) -> None:
         super().__init__(solver, task)
-        for what, asked in (
-            ("refit=true", solver.refit),
-            ("mode=hogwild", solver.mode == "hogwild"),
-            (f"loss {task.loss.name!r}, which is written in Python,", self.loss.form is None),
-        ):
-            if asked:
-                raise CombinationError(f"{what} is not for factors; take model bilinear.")
+        if solver.refit:
+            raise CombinationError("refit=true is not for factors; take model bilinear.")
         self.model = cast(Factored, task.model)
-        penalty = task.regularizer.row_penalty()
-        if penalty is None:
-            raise CombinationError(
-                f"regularizer {task.regularizer.name!r} has no form for vectors; take l2 or "
-                "max-norm."
-            )
-        self.penalty = penalty
-        none = np.zeros((0, self.model.width), np.float32)
-        self.squares = self._first_squares((none, none, np.zeros(0, np.float32)))
-        self._begin()
+        self.inlined = task.regularizer.row_penalty()
+        self._begin(None)
 
-    def _begin(self) -> None:
+    def _begin(self, squares: Factors | None) -> None:
         """Let the kernel have the model's own arrays."""
-        model = self.model
-        self.objects = model.objects(self.data)
+        self.objects = self.model.objects(self.data, self.task.kernel, self.task.threads)
         self.weights = FactoredWeights(
-            self.task.kernel, model.U, model.V, model.document_biases, self.squares
+            self.task.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
         )
         self.rank_weights = rank_weights(self.loss, self.data.n_documents).astype(np.float32)
 
-    def _first_squares(self, before: Factors) -> Factors:
-        """Return Adagrad's sums of squares, 1 for every parameter that had none yet."""
-        if not self.plan.adagrad:
-            return (
-                np.zeros((0, 0), np.float32),
-                np.zeros((0, 0), np.float32),
-                np.zeros(0, np.float32),
-            )
-        model = self.model
-        parameters = (model.U, model.V, model.document_biases)
-        U, V, biases = (
-            np.concatenate(
-                (old, np.ones((new.shape[0] - old.shape[0], *new.shape[1:]), np.float32))
-            )
-            for old, new in zip(before, parameters, strict=True)
-        )
-        return U, V, biases
+    @property
+    def block(self) -> int:
+        """The tuples of a block."""
+        if self.solver.batch != "auto":
+            return int(self.solver.batch)
+        return BLOCK if all(side is None for side in self.objects.sides) else FEATURE_BLOCK
 
     def skip(self, done: int) -> None:
         """Go on as after so many steps; Adagrad's sums begin anew."""
@@ -78,39 +59,148 @@ class FactoredSteps(Steps):
 
     def feed(self, data: Matching) -> None:
         """Go on with other data; features that are new get their vectors."""
+        before = self.weights.squares
         self.model.widen(data)
         self.data = data
-        self.squares = self._first_squares(self.squares)
-        self._begin()
+        squares = None
+        if self.plan.adagrad:
+            grown = [_grown(old, new) for old, new in zip(before, self.model.factors, strict=True)]
+            squares = (grown[0], grown[1], grown[2], grown[3])
+        self._begin(squares)
 
     def begin_refit(self) -> None:
         """Refuse: there is nothing to refit."""
         raise NotImplementedError
 
-    def step(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
-        """Take a step for each tuple, by blocks."""
-        assert self.loss.form is not None
-        batch = self.solver.batch
-        margins, weights = self.weights.steps(
+    def draw(self, count: int) -> Source:
+        """Return the coming steps, for the kernel to draw."""
+        positives, _ = self.task.loss.positives
+        if not count:
+            return np.zeros((0, 1 + positives + self.loss.trials), np.int64)
+        first = self.model.stage * self.plan.draws + self.at
+        return Draws(self.lists(), self.task.seed, first, count, self.loss.trials, positives)
+
+    def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
+        """Take a step for each tuple; at each boundary, pay the penalty that is due."""
+        margins, weights = np.empty(eta.size), np.empty(eta.size)
+        for start, stop, due in self._parts(eta.size):
+            margins[start:stop], weights[start:stop] = self._steps(
+                _part(source, start, stop), eta[start:stop].astype(np.float32)
+            )
+            if due > 0.0:
+                self._shrink(due)
+        return margins, weights
+
+    def _parts(self, count: int) -> Iterator[tuple[int, int, float]]:
+        """Cut the coming steps at boundaries; with each part, the rates that are due after it.
+
+        Boundaries are counted from the beginning of an epoch. Its end is one, and so is that of
+        the last, so that they do not depend on how a run is cut.
+        """
+        if self.inlined is not None:
+            yield 0, count, 0.0
+            return
+        at, stop = self.at, self.at + count
+        while at < stop:
+            epoch, within = divmod(at, self.plan.epoch)
+            last = within - within % self.plan.every
+            boundary = epoch * self.plan.epoch + min(last + self.plan.every, self.plan.epoch)
+            if at < self.plan.draws:
+                boundary = min(boundary, self.plan.draws)
+            end = min(boundary, stop)
+            due = 0.0
+            if end == boundary:
+                first = epoch * self.plan.epoch + last
+                due = float(rates(self.plan.schedule, self.plan.rate, first + 1, end - first).sum())
+            yield at - self.at, end - self.at, due
+            at = end
+
+    def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
+        positives, place = self.task.loss.positives
+        common = {"positives": positives, "place": place, "threads": self.task.threads}
+        if self.loss.form is None:
+            return self._step_in_python(source, eta, common)
+        return self.weights.steps(
             self.objects,
-            tuples,
-            eta.astype(np.float32),
+            source,
+            eta,
             form=self.loss.form,
             rank_weights=self.rank_weights,
-            max_norm=self.penalty.max_norm,
-            l2=self.penalty.l2,
-            block=BLOCK if batch == "auto" else int(batch),
-            threads=self.task.threads,
+            **self._penalty(),
+            block=self.block,
+            hogwild=self.solver.mode == "hogwild",
+            **common,
         )
-        return margins.astype(np.float64), weights.astype(np.float64)
+
+    def _penalty(self) -> dict[str, Any]:
+        return {} if self.inlined is None else self.inlined._asdict()
+
+    def _step_in_python(
+        self, source: Source, eta: Singles, common: dict[str, int]
+    ) -> tuple[Singles, Singles]:
+        """Step by blocks, with slopes that Python computes."""
+        margins, weights = np.empty(eta.size, np.float32), np.empty(eta.size, np.float32)
+        for start in range(0, eta.size, self.block):
+            part = slice(start, min(start + self.block, eta.size))
+            chosen, margins[part], weights[part] = self.weights.search(
+                self.objects,
+                _part(source, part.start, part.stop),
+                rank_weights=self.rank_weights,
+                **common,
+            )
+            slopes = self.loss.pair_slope(margins[part].astype(np.float64)).astype(np.float32)
+            slopes *= weights[part]
+            if not self.plan.adagrad:
+                slopes *= eta[part]
+            self.weights.update(
+                self.objects,
+                chosen[:, 0].copy(),
+                2 * np.arange(chosen.shape[0] + 1),
+                chosen[:, 1:].ravel(),
+                np.column_stack((slopes, -slopes)).ravel(),
+                rate=float(eta[start]),
+                **self._penalty(),
+                threads=self.task.threads,
+            )
+        return margins, weights
+
+    def _shrink(self, due: float) -> None:
+        """Take the prox of each matrix, for the rates since the last boundary."""
+        for matrix, shrunk in zip(self._matrices(), self._shrunk(due), strict=True):
+            matrix[...] = shrunk
+
+    def _shrunk(self, due: float) -> Iterator[Singles]:
+        """With Adagrad, the rates are what they have come to, in the mean of a matrix."""
+        for matrix, squares in zip(self._matrices(), self.weights.squares, strict=False):
+            step = due * float((1.0 / np.sqrt(squares)).mean()) if squares.size else due
+            inner = matrix[:, : self.model.dimensions].astype(np.float64)
+            shrunk = np.zeros_like(matrix)
+            shrunk[:, : self.model.dimensions] = self.task.regularizer.prox(inner, step)
+            yield shrunk
+
+    def _matrices(self) -> list[Singles]:
+        return [matrix for matrix in self.weights.factors[:3] if matrix.shape[0]]
 
     def follow(self) -> None:
         """Do nothing: the model's arrays are the ones in training."""
 
     def penalty_value(self) -> float:
-        """Return the decay's penalty of all vectors."""
-        squares = [float((part.astype(np.float64) ** 2).sum()) for part in self.weights.factors[:2]]
-        return 0.5 * self.penalty.l2 * sum(squares)
+        """Return the penalty of all vectors, shrunk by what is due."""
+        inner = slice(None), slice(0, self.model.dimensions)
+        if self.inlined is not None:
+            squares = [float((part.astype(np.float64) ** 2).sum()) for part in self._matrices()]
+            return 0.5 * self.inlined.l2 * sum(squares)
+        since = self.at % self.plan.epoch % self.plan.every
+        if self.at == self.plan.draws:
+            since = 0
+        matrices = self._matrices()
+        if since:
+            due = rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum()
+            matrices = list(self._shrunk(float(due)))
+        penalties = (
+            self.task.regularizer.penalty(part[inner].astype(np.float64)) for part in matrices
+        )
+        return sum(penalties)
 
     def finite(self) -> bool:
         """Say whether all vectors are finite."""
@@ -122,10 +212,20 @@ class FactoredSteps(Steps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Go on with such vectors."""
-        model = self.model
-        model.U, model.V = arrays["U"].copy(), arrays["V"].copy()
-        model.document_biases = arrays["biases"].copy()
-        self.squares = tuple(  # type: ignore[assignment]
-            arrays[f"squares_{name}"].copy() for name in ("U", "V", "biases")
-        )
-        self._begin()
+        factors = [arrays[name].copy() for name in NAMES]
+        self.model.factors = (factors[0], factors[1], factors[2], factors[3])
+        squares = [arrays[f"squares_{name}"].copy() for name in NAMES]
+        self._begin((squares[0], squares[1], squares[2], squares[3]))
+
+
+def _part(source: Source, start: int, stop: int) -> Source:
+    if isinstance(source, Draws):
+        return dataclasses.replace(source, first=source.first + start, count=stop - start)
+    part: Ints = source[start:stop]
+    return part
+
+
+def _grown(before: Singles, parameter: Singles) -> Singles:
+    """Return Adagrad's sums of squares, 1 for every parameter that had none yet."""
+    added = np.ones((parameter.shape[0] - before.shape[0], *parameter.shape[1:]), np.float32)
+    return np.concatenate((before, added))

@@ -9,7 +9,9 @@ import numpy as np
 
 from ranking.contracts.solver import Task
 from ranking.data.matching import Matching
-from ranking.data.tuples import match_lists
+from ranking.data.tuples import match_lists, member_values
+from ranking.errors import DataError
+from ranking.kernels.contract import Floats, Ints
 from ranking.kernels.match_lists import MatchLists
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 PASSES = 10
 """Over the matches, for a model whose vectors have to be found from nothing."""
+
+BOUNDARIES = 16
+"""In an epoch, for a penalty on vectors that no kernel has in its loop."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,43 +36,71 @@ class Plan:
 
     draws: int
     epoch: int
+    every: int
     rate: float
     refit_rate: float
     schedule: str
     adagrad: bool
-    pairs: bool
+    draw: str
 
 
 def settle(solver: SGD, task: Task) -> Plan:
     """Fill in what is "auto": a matrix takes the paper's, factors what recommenders take."""
     factors = task.model.form == "factors"
     data = cast(Matching, task.data)
-    draws, epoch = solver.draws, solver.epoch
+    draws, epoch, every = solver.draws, solver.epoch, solver.every
     if "auto" in (draws, epoch):
         matches = int(data.n_relevant.sum()) if data.labels is None else data.n_queries
         a_pass = max(matches, 1) if factors else 10_000
         epoch = a_pass if epoch == "auto" else epoch
         draws = (PASSES * a_pass if factors else 100_000) if draws == "auto" else draws
+    if every == "auto":
+        every = -(-int(epoch) // BOUNDARIES) if factors else 100
     rate = (0.05 if factors else 200.0) if solver.rate == "auto" else float(solver.rate)
     schedule = ("adagrad" if factors else "sqrt") if solver.schedule == "auto" else solver.schedule
+    draw = ("pairs" if factors else "queries") if solver.draw == "auto" else solver.draw
     adagrad = schedule == "adagrad"
     return Plan(
         int(draws),
         int(epoch),
+        int(every),
         rate,
         solver.refit_rate or rate,
         "fixed" if adagrad else schedule,
         adagrad,
-        factors if solver.draw == "auto" else solver.draw == "pairs",
+        draw,
     )
 
 
-def lists_of(data: Matching, pairs: bool) -> MatchLists:
-    """Return what can be drawn: each query alike, or each pair of a query and its document."""
+def lists_of(data: Matching, solver: SGD, draw: str) -> MatchLists:
+    """Return what can be drawn, how often, and how much it counts."""
     lists = match_lists(data)
-    if not pairs:
-        return lists
-    sizes = np.diff(lists.list_ptr)[lists.list_of[lists.queries]]
-    spare = sizes - (lists.itself[lists.queries] >= 0)
-    # A query that is listed as often as it has documents is drawn as often.
-    return dataclasses.replace(lists, queries=np.repeat(lists.queries, spare))
+    drawn = lists.queries
+    if solver.negatives == "others":
+        lists = dataclasses.replace(lists, any_other=True)
+    if solver.weights == "relevance":
+        values = member_values(data, lists).astype(np.float32)
+        lists = dataclasses.replace(lists, member_weights=values)
+    if draw == "pairs":
+        sizes = np.diff(lists.list_ptr)[lists.list_of[drawn]]
+        spare = sizes - (lists.itself[drawn] >= 0)
+        return dataclasses.replace(lists, query_sums=np.cumsum(spare))
+    if draw == "relevance":
+        counts = _whole(member_values(data, lists))
+        ends = np.concatenate(([0], np.cumsum(counts)))
+        sums = ends[1:] - np.repeat(ends[lists.list_ptr[:-1]], np.diff(lists.list_ptr))
+        totals = ends[lists.list_ptr[1:]] - ends[lists.list_ptr[:-1]]
+        return dataclasses.replace(
+            lists, member_sums=sums, query_sums=np.cumsum(totals[lists.list_of[drawn]])
+        )
+    return lists
+
+
+def _whole(values: Floats) -> Ints:
+    counts = np.rint(values)
+    if np.any(counts != values):
+        raise DataError(
+            f"draw=relevance draws a match as often as it counts, and {values[counts != values][0]}"
+            " is no whole number; take weights=relevance instead."
+        )
+    return counts.astype(np.int64)

@@ -21,10 +21,12 @@ from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
 from ranking_plugins.solvers.rates import SCHEDULES
-from ranking_plugins.solvers.steps import Ints, Steps
+from ranking_plugins.solvers.steps import Ints, Source, Steps
 
 MODES = ("deterministic", "hogwild")
-DRAWS = ("auto", "queries", "pairs")
+DRAWS = ("auto", "queries", "pairs", "relevance")
+NEGATIVES = ("unmatched", "others")
+WEIGHTS = ("alike", "relevance")
 
 
 @dataclasses.dataclass
@@ -45,11 +47,17 @@ class SGD(Solver):
     schedule : {"auto", "sqrt", "fixed", "inverse", "adagrad"}
         The rate of step t: C / sqrt(t), C, or C / t. For factors also Adagrad, C over the root of
         the sum of a parameter's squared gradients, which is "auto" there, as sqrt is elsewhere.
-    draw : {"auto", "queries", "pairs"}
-        Whether all queries are drawn alike, or all pairs of a query and a document that matches.
-        "auto" is pairs for factors, else queries.
-    every : int
-        Steps from one boundary to the next.
+    draw : {"auto", "queries", "pairs", "relevance"}
+        Whether all queries are drawn alike, or all pairs of a query and a document that matches,
+        or those as often as their relevance counts. "auto" is pairs for factors, else queries.
+    negatives : {"unmatched", "others"}
+        Whether a document that matches is never drawn as one that does not, or any other than the
+        positive may be, as in WSABIE and LaSR.
+    weights : {"alike", "relevance"}
+        Whether all matches count the same, or by their relevance; for factors.
+    every : int or "auto"
+        Steps from one boundary to the next, where a penalty is due that is not paid at each step;
+        "auto" is 100, or for factors a sixteenth of an epoch.
     refit : bool
         Whether to train again from the result, with the same tuples in the same order and without
         a penalty, where only weights move that are not zero.
@@ -71,7 +79,9 @@ class SGD(Solver):
     rate: float | str = "auto"
     schedule: str = "auto"
     draw: str = "auto"
-    every: int = 100
+    negatives: str = "unmatched"
+    weights: str = "alike"
+    every: int | str = "auto"
     refit: bool = False
     refit_rate: float = 0.0
     batch: int | str = "auto"
@@ -82,19 +92,22 @@ class SGD(Solver):
         """Check the parameters."""
         for name, least in (("draws", 0), ("every", 1), ("epoch", 1), ("batch", 1)):
             value: object = getattr(self, name)
-            if value == "auto" and name != "every":
-                continue
-            if not isinstance(value, numbers.Integral) or value < least:
-                other = "" if name == "every" else ", or auto"
+            if value != "auto" and (not isinstance(value, numbers.Integral) or value < least):
                 raise PartError(
-                    f"sgd has {name}={value!r}; it must be a whole number from {least}{other}."
+                    f"sgd has {name}={value!r}; it must be a whole number from {least}, or auto."
                 )
         for name, fits in (("rate", self.rate), ("refit_rate", self.refit_rate or self.rate)):
             rate: object = 1.0 if fits == "auto" else fits
             if not isinstance(rate, numbers.Real) or not 0.0 < float(rate) < np.inf:
                 raise PartError(f"sgd has {name}={rate!r}; it must be a finite number above 0.")
         schedules = ("auto", *SCHEDULES, "adagrad")
-        for name, words in (("schedule", schedules), ("draw", DRAWS), ("mode", MODES)):
+        for name, words in (
+            ("schedule", schedules),
+            ("draw", DRAWS),
+            ("negatives", NEGATIVES),
+            ("weights", WEIGHTS),
+            ("mode", MODES),
+        ):
             if getattr(self, name) not in words:
                 raise PartError(
                     f"sgd has {name}={getattr(self, name)!r}; it must be one of {', '.join(words)}."
@@ -121,12 +134,22 @@ class SGD(Solver):
                 f"loss {loss.name!r} is no function of a margin (no pair face)",
                 "loss hinge or warp",
             )
-        if model.form not in regularizer.inlined:
-            better = "l1, l2 or group-l1" if model.form == "matrix" else "l2 or max-norm"
+        if loss.orders_positives and model.form != "factors":
             return Verdict(
                 False,
-                f"regularizer {regularizer.name!r} has no form that kernels apply to "
-                f"{'a matrix' if model.form == 'matrix' else 'factors'} while they are trained",
+                f"loss {loss.name!r} orders several positives by their scores, which the loop of "
+                f"model {model.name!r} does not",
+                "model factored, or loss warp",
+            )
+        if model.form not in regularizer.inlined | regularizer.proximal:
+            what, better = (
+                ("a sparse matrix", "l1, l2 or group-l1")
+                if model.form == "matrix"
+                else ("factors", "l2, max-norm, l1l2-row or orthonormal")
+            )
+            return Verdict(
+                False,
+                f"regularizer {regularizer.name!r} has no operator for {what} while it is trained",
                 f"regularizer {better}",
             )
         return YES
@@ -146,7 +169,7 @@ class SGD(Solver):
             if self.refit and steps.done == plan.draws:
                 steps.begin_refit()
             limit = plan.draws if steps.done < plan.draws else total
-            loss = steps.take(steps.tuples(min(plan.epoch, limit - steps.done)))
+            loss = steps.take(steps.draw(min(plan.epoch, limit - steps.done)))
             epoch += 1
             yield steps.turn(epoch, loss)
 
@@ -195,9 +218,11 @@ class SgdStream:
             count: object = self.steps.plan.draws if draws is None else draws
             if not isinstance(count, numbers.Integral) or count < 0:
                 raise PartError(f"draws is {count!r}; it must be a whole number from 0.")
-            chosen = self.steps.tuples(int(count))
+            chosen: Source = self.steps.draw(int(count))
         else:
-            chosen = _as_tuples(tuples, 2 + self.steps.loss.trials, self.steps.data)
+            positives, _ = self.steps.task.loss.positives
+            width = 1 + positives + self.steps.loss.trials
+            chosen = _as_tuples(tuples, width, self.steps.data)
         loss = self.steps.take(chosen)
         self.epoch += 1
         return self.steps.turn(self.epoch, loss)
@@ -227,5 +252,5 @@ def _pilot(solver: SGD, task: Task, strength: float) -> float:
     task.regularizer.set_params(strength=strength, density=0.0)
     steps = BilinearSteps(solver, task)
     while steps.done < steps.plan.draws:
-        steps.take(steps.tuples(min(steps.plan.epoch, steps.plan.draws - steps.done)))
+        steps.take(steps.draw(min(steps.plan.epoch, steps.plan.draws - steps.done)))
     return steps.weights.n_nonzero / steps.model.n_weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from ranking.contracts.loss import PairLoss
 from ranking.contracts.solver import State, Task, Turn
 from ranking.data.matching import Matching
 from ranking.errors import DivergenceError
+from ranking.kernels.factored import Draws
 from ranking.kernels.match_lists import MatchLists
 from ranking.run import section, under
 from ranking_plugins.solvers.plan import lists_of, settle
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Source: TypeAlias = Ints | Draws
+"""Tuples, or what a kernel draws them from."""
 
 
 class Steps(ABC):
@@ -66,7 +69,11 @@ class Steps(ABC):
         """Begin again from the result, without a penalty."""
 
     @abstractmethod
-    def step(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
+    def draw(self, count: int) -> Source:
+        """Return the tuples of the coming steps."""
+
+    @abstractmethod
+    def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each tuple; return margins and violation weights."""
 
     @abstractmethod
@@ -89,23 +96,20 @@ class Steps(ABC):
     def restore_arrays(self, arrays: State) -> None:
         """Go on with parameters that `arrays` returned."""
 
-    def tuples(self, count: int) -> Ints:
-        """Return the tuples of the coming steps."""
-        if not count:
-            return np.zeros((0, 2 + self.loss.trials), np.int64)
+    def lists(self) -> MatchLists:
+        """Return what can be drawn."""
         if self._lists is None or self._lists[0] is not self.data:
-            self._lists = (self.data, lists_of(self.data, self.plan.pairs))
-        return self.task.kernel.draw_tuples(
-            self._lists[1], self.task.seed, self.at, count, self.loss.trials
-        )
+            self._lists = (self.data, lists_of(self.data, self.solver, self.plan.draw))
+        return self._lists[1]
 
-    def take(self, tuples: Ints) -> float:
+    def take(self, source: Source) -> float:
         """Take a step for each tuple; return the mean of their losses, each before its step."""
         constant = self.plan.refit_rate if self.refitting else self.plan.rate
-        eta = rates(self.plan.schedule, constant, self.at + 1, tuples.shape[0])
-        margins, weights = self.step(tuples, eta)
+        count = source.count if isinstance(source, Draws) else source.shape[0]
+        eta = rates(self.plan.schedule, constant, self.at + 1, count)
+        margins, weights = self.step(source, eta)
         first = self.done
-        self.done += tuples.shape[0]
+        self.done += count
         with np.errstate(over="ignore", invalid="ignore"):
             losses = weights * self.loss.pair_value(margins)
         finite = np.isfinite(margins) & np.isfinite(losses)
@@ -113,8 +117,8 @@ class Steps(ABC):
             at = int(np.argmin(finite))
             raise DivergenceError(
                 f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
-                f"{first + 1 + at}; lower the solver's rate ({constant:g}), or scale the "
-                "features to unit length."
+                f"{first + 1 + at}, in epoch {(first + at) // self.plan.epoch + 1}; lower the "
+                f"solver's rate ({constant:g}), or scale the features to unit length."
             )
         return float(losses.mean()) if losses.size else 0.0
 

@@ -1,0 +1,68 @@
+"""L1 on the entries of a row, within a largest norm: rows that are sparse and bounded."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from ranking.contracts.regularizer import Array, Granularity, Regularizer
+from ranking.errors import PartError
+from ranking_plugins.regularizers.strength import check_strength
+
+
+@dataclasses.dataclass
+class L1L2Row(Regularizer):
+    """Penalty ``strength * sum |row|`` under ``||row|| <= limit`` (Wu, Lu and Li, 2013).
+
+    Parameters
+    ----------
+    strength : float
+        beta: what is not stronger is cut to 0.
+    limit : float
+        theta: the largest norm of a row.
+    """
+
+    name: ClassVar[str] = "l1l2-row"
+    granularity: ClassVar[Granularity] = "row"
+
+    strength: float = 0.001
+    limit: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        check_strength(self.name, self.strength)
+        check_strength(self.name, self.limit)
+        if self.limit == 0.0:
+            raise PartError("l1l2-row has limit=0, which leaves nothing; give more, such as 1.")
+
+    def penalty(self, parameters: Array) -> float:
+        """Return strength * sum |w| within the limit, up to rounding, else infinity."""
+        norms = np.linalg.norm(parameters, axis=1)
+        if (norms > self.limit * (1.0 + 1e-5)).any():
+            return float("inf")
+        return self.strength * float(np.abs(parameters).sum())
+
+    def prox(self, parameters: Array, step: float) -> Array:
+        """Return the rows, thresholded by step * strength, then scaled back to the limit.
+
+        The threshold first: projecting a row scales its entries alike, so what is cut to 0 stays
+        0, and the two operators compose to the prox of their sum.
+        """
+        shrunk = _soft(parameters, step * self.strength)
+        norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
+        bounded: Array = shrunk * np.minimum(1.0, self.limit / np.where(norms > 0.0, norms, 1.0))
+        return bounded
+
+    def maximize(self, gain: Array) -> Array:
+        """Return equation (5): rows thresholded, and those that are left scaled to the limit."""
+        shrunk = _soft(gain, self.strength)
+        norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
+        scaled: Array = shrunk * (self.limit / np.where(norms > 0.0, norms, 1.0))
+        return scaled
+
+
+def _soft(values: Array, threshold: float) -> Array:
+    shrunk = np.abs(values) - threshold
+    return np.where(shrunk > 0.0, np.copysign(shrunk, values), 0.0)
