@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 REPRODUCTIONS = {
+    "lasr": "ranking_plugins.reproductions.lasr",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
 }
 """Names and modules, each with a `title`, some `notes` and a function `rows`."""
@@ -30,6 +31,8 @@ class Row:
         Of the parameters.
     history : list of dict
         The learning curve.
+    by_seed : list of dict
+        What was measured with each seed, if there are several, of which `metrics` are the means.
     """
 
     dataset: str
@@ -40,6 +43,7 @@ class Row:
     model_bytes: int
     density: float
     history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    by_seed: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)
