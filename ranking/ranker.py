@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ranking.contracts.loss import Loss
-from ranking.contracts.model import MatchingModel, Model, Tensors
+from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver, Stream, Task
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
+from ranking.data.pairs import known_pairs
 from ranking.data.text.features import TextFeatures
 from ranking.data.texts import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
@@ -30,8 +31,9 @@ from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
+from ranking.models.fold_in import fold_in, new_matches
 from ranking.registry import get_registry
-from ranking.retrieval import Top, top
+from ranking.retrieval import Top, by_vectors, similar, top
 from ranking.run import Run
 from ranking.saving import describe, read_ranker, write_ranker
 
@@ -125,6 +127,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         *,
         qid: ArrayLike | None = None,
         valid: Any = None,
+        exclude_known: bool = False,
     ) -> Self:
         """Train.
 
@@ -139,11 +142,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             The query of each row, in any order.
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data for observers such as early stopping.
+        exclude_known : bool
+            Whether the matches of X are left out of the lists that are validated, as a recommender
+            does not offer again what a user has; not for judged rows.
         """
         before = getattr(self, "text_", None), getattr(self, "documents_", None)
         run: Run | None = None
         try:
-            run = self.prepare(*self.describe_data(X, y, qid, valid))
+            data, held_out = self.describe_data(X, y, qid, valid)
+            run = self.prepare(data, held_out, exclude_known=exclude_known)
             run.go()
         finally:
             if run is not None and run.history:
@@ -164,7 +171,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         return data, None if valid is None else as_trainable(*_triple(valid), self.text_)
 
     def prepare(
-        self, data: Trainable, valid: Trainable | None = None, start: Tensors | None = None
+        self,
+        data: Trainable,
+        valid: Trainable | None = None,
+        start: Tensors | None = None,
+        *,
+        exclude_known: bool = False,
     ) -> Run:
         """Return the run that `fit` would go through.
 
@@ -174,6 +186,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             Training and validation data.
         start : dict of arrays, optional
             Another model's tensors, to start from instead of the model's own first values.
+        exclude_known : bool
+            As in `fit`.
         """
         registry = get_registry()
         if self.loss is None:
@@ -202,6 +216,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             threads=self.threads,
             seed=self.seed,
             valid=valid,
+            exclude_known=exclude_known,
             observers=[registry.create("observer", observer) for observer in self.observers],
         )
 
@@ -303,7 +318,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         refuse_other_data(self.model_, data)
         return self.model_.scores(data, self.kernel_, self.threads)
 
-    def rank(self, X: Any, k: int | None = None) -> Iterator[Top]:
+    def rank(
+        self,
+        X: Any,
+        k: int | None = None,
+        *,
+        exclude: Any = None,
+        candidates: Sequence[Any] | None = None,
+    ) -> Iterator[Top]:
         """Yield the k best documents of each query, by position, best first.
 
         Parameters
@@ -311,24 +333,93 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         X : Matching or TextCollection
         k : int, optional
             By default all.
+        exclude : Matching, optional
+            Whose matches a query of the same id is not to have, such as the training data.
+        candidates : sequence of ids, optional
+            The documents that are ranked; by default all.
         """
-        check_is_fitted(self, "model_")
-        given: object = k
-        if given is not None and (not isinstance(given, numbers.Integral) or given < 1):
-            raise DataError(f"k is {k!r}; it must be a whole number from 1, or None for all.")
-        data = as_trainable(X, None, None, self.text_)
-        refuse_unscorable(self.model_, data)
-        if isinstance(data, Judged):
-            raise DataError(
-                "rank takes queries and documents; order judged rows by what predict returns."
-            )
+        data = self._matching(X, "rank")
+        _check_k(k)
+        barred = None if exclude is None else known_pairs(data, self._matching(exclude, "exclude"))
+        chosen = None
+        if candidates is not None:
+            chosen = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
         return top(
             cast(MatchingModel, self.model_),
             data,
             k,
             self.kernel_,
             self.threads,
+            barred=barred,
+            candidates=chosen,
         )
+
+    def similar(self, X: Any, k: int = 10, *, side: str = "documents") -> Iterator[Top]:
+        """Yield the k documents, or queries, that are most alike to each, by their vectors' cosine.
+
+        Parameters
+        ----------
+        X : Matching or TextCollection
+        side : {"documents", "queries"}
+        """
+        data, embedding = self._embedded(X, "similar")
+        _check_k(k)
+        if side not in ("documents", "queries"):
+            raise DataError(f"side is {side!r}; it must be documents or queries.")
+        ids = data.document_ids if side == "documents" else data.query_ids
+        return similar(getattr(embedding, side), ids, k, self.kernel_, self.threads)
+
+    def fold_in(
+        self, X: Any, matches: Sequence[Sequence[Any]], k: int = 10
+    ) -> list[list[tuple[Any, float]]]:
+        """Return ids and scores of the k best documents for queries that are new.
+
+        Each gets a vector of its own from the documents that it matches, by the loss that the
+        model was trained with; the model stays as it is. Those documents are not among the best.
+        A new query that has features needs no folding in: `rank` takes it as it is.
+
+        Parameters
+        ----------
+        X : Matching or TextCollection
+            Whose documents are ranked.
+        matches : sequence of sequences of ids
+            The documents that each new query matches.
+        """
+        data, embedding = self._embedded(X, "fold_in")
+        _check_k(k)
+        lists, barred = new_matches(data, matches)
+        vectors = fold_in(
+            embedding, lists, self.loss_, self.kernel_, seed=self.seed, threads=self.threads
+        )
+        asked = Embedding(vectors, embedding.documents, embedding.biases)
+        return [
+            list(zip(data.document_ids[documents].tolist(), scores.tolist(), strict=True))
+            for _, documents, scores in by_vectors(
+                asked, data.document_ids, k, self.kernel_, self.threads, barred
+            )
+        ]
+
+    def _matching(self, X: Any, what: str) -> Matching:
+        """Return queries and documents that the model can score."""
+        check_is_fitted(self, "model_")
+        data = as_trainable(X, None, None, self.text_)
+        if isinstance(data, Judged):
+            raise DataError(
+                f"{what} takes queries and documents; order judged rows by what predict returns."
+            )
+        refuse_unscorable(self.model_, data)
+        return data
+
+    def _embedded(self, X: Any, what: str) -> tuple[Matching, Embedding]:
+        """Return the data, and the vectors of their objects."""
+        data = self._matching(X, what)
+        model = cast(MatchingModel, self.model_)
+        embedding = model.embedding(data, self.kernel_, self.threads)
+        if embedding is None:
+            raise CombinationError(
+                f"{what} needs vectors, and model {model.name!r} has none; train model factored."
+            )
+        return data, embedding
 
     def search(self, texts: Sequence[str], k: int | None = 10) -> list[list[tuple[Any, float]]]:
         """Return the ids and scores of the k best documents of the collection for each text."""
@@ -387,6 +478,11 @@ def _made(kind: str, part: Any, contract: type[Any]) -> Any:
     if not isinstance(made, contract):
         raise PartError(f"{kind} is {made!r}, which is no {contract.__name__}.")
     return made
+
+
+def _check_k(given: object) -> None:
+    if given is not None and (not isinstance(given, numbers.Integral) or given < 1):
+        raise DataError(f"k is {given!r}; it must be a whole number from 1, or None for all.")
 
 
 def _triple(valid: Any) -> tuple[Any, Any, Any]:

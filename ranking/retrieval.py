@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ranking.contracts.model import Embedding, MatchingModel
 from ranking.data.matching import Matching
+from ranking.data.pairs import Ints, Pairs, pattern
 from ranking.errors import DataError
 from ranking.evaluation.measure import query_blocks
 from ranking.kernels import factored
 from ranking.kernels.kernel import Kernel
-
-Ints: TypeAlias = NDArray[np.int64]
-Pairs: TypeAlias = tuple[Ints, Ints]
-"""Pointers by query, and documents: the pattern of a CSR matrix, rows rising."""
 
 BLOCK = 1024
 """Queries whose best are found in one call of a kernel."""
@@ -54,38 +50,50 @@ def top(
         The documents that are ranked; by default all.
     """
     without = _without_itself(data, barred)
-    # Documents in the order of their ids, so that equal scores are in the order of positions.
-    order = np.argsort(data.document_ids, kind="stable")
+    vectors = None if k is None else model.embedding(data, kernel, threads)
+    if k is not None and vectors is not None:
+        ids = data.document_ids
+        return by_vectors(vectors, ids, k, kernel, threads, without, candidates)
+    order, place = _in_order(data.document_ids, candidates)
+    return _by_scores(model, data, k, order, place, without, kernel, threads)
+
+
+def by_vectors(
+    vectors: Embedding,
+    ids: NDArray[np.generic],
+    k: int,
+    kernel: Kernel,
+    threads: int = 1,
+    barred: Pairs | None = None,
+    candidates: Ints | None = None,
+) -> Iterator[Top]:
+    """Yield the k documents with the largest dot product for each query, equal ones by id."""
+    order, place = _in_order(ids, candidates)
+    documents = np.ascontiguousarray(vectors.documents[order])
+    biases = vectors.biases[order] if vectors.biases.size else vectors.biases
+    for start in range(0, vectors.queries.shape[0], BLOCK):
+        queries = np.ascontiguousarray(vectors.queries[start : start + BLOCK])
+        stop = start + queries.shape[0]
+        without = None if barred is None else _moved(barred, start, stop, place)
+        found, scores = factored.top(kernel, queries, documents, biases, k, without, threads)
+        for query, chosen, best in zip(range(start, stop), found, scores, strict=True):
+            kept = chosen >= 0
+            yield Top(query, order[chosen[kept]], best[kept].astype(np.float64))
+
+
+def _in_order(ids: NDArray[np.generic], candidates: Ints | None) -> tuple[Ints, Ints]:
+    """Return candidates in the order of their ids, and the place of each document, or -1.
+
+    Equal scores are then in the order of places.
+    """
+    order = np.argsort(ids, kind="stable")
     if candidates is not None:
         order = order[np.isin(order, candidates)]
     if not order.size:
         raise DataError("there is no candidate among the documents; give some of their ids.")
-    place = np.full(data.n_documents, -1)
+    place = np.full(ids.size, -1)
     place[order] = np.arange(order.size)
-    vectors = None if k is None else model.embedding(data, kernel, threads)
-    if k is None or vectors is None:
-        yield from _by_scores(model, data, k, order, place, without, kernel, threads)
-        return
-    vectors = Embedding(
-        vectors.queries,
-        np.ascontiguousarray(vectors.documents[order]),
-        vectors.biases[order] if vectors.biases.size else vectors.biases,
-    )
-    for start in range(0, data.n_queries, BLOCK):
-        stop = min(start + BLOCK, data.n_queries)
-        found, scores = factored.top(
-            kernel,
-            vectors.queries[start:stop],
-            vectors.documents,
-            vectors.biases,
-            k,
-            _moved(without, start, stop, place),
-            threads,
-        )
-        for query in range(start, stop):
-            kept = found[query - start] >= 0
-            best = scores[query - start][kept].astype(np.float64)
-            yield Top(query, order[found[query - start][kept]], best)
+    return order, place
 
 
 def best_lists(
@@ -98,36 +106,15 @@ def best_lists(
     return lists
 
 
-def pairs_of(data: Matching, known: Matching) -> Pairs:
-    """Return the matches of other data as positions in these, by ids; others are left out."""
-    queries = _places(data.query_ids, known.query_ids)
-    documents = _places(data.document_ids, known.document_ids)
-    rows, columns = [], []
-    for query in range(known.n_queries):
-        if queries[query] >= 0:
-            matched = documents[known.relevant(query)]
-            columns.append(matched[matched >= 0])
-            rows.append(np.full(columns[-1].size, queries[query]))
-    none = np.zeros(0, np.int64)
-    return _pattern(np.concatenate((none, *rows)), np.concatenate((none, *columns)), data.n_queries)
-
-
-def _places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
-    """Return where each of `want` is in `have`; -1 if it is not."""
-    if have.dtype.kind != want.dtype.kind:
-        have, want = have.astype(np.str_), want.astype(np.str_)
-    order = np.argsort(have, kind="stable")
-    at = order[np.searchsorted(have, want, sorter=order).clip(max=have.size - 1)]
-    return np.where(have[at] == want, at, -1)
-
-
-def _pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
-    width = int(columns.max(initial=0)) + 1
-    ones = np.ones(rows.size, np.bool_)
-    made = sparse.csr_array((ones, (rows, columns)), shape=(n_rows, width))
-    made.sum_duplicates()
-    made.sort_indices()
-    return made.indptr.astype(np.int64), made.indices.astype(np.int64)
+def similar(
+    vectors: NDArray[np.float32], ids: NDArray[np.generic], k: int, kernel: Kernel, threads: int = 1
+) -> Iterator[Top]:
+    """Yield the k objects whose vectors have the largest cosine with each, itself left out."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = (vectors / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
+    itself = np.arange(ids.size + 1)
+    alike = Embedding(units, units, np.zeros(0, np.float32))
+    return by_vectors(alike, ids, k, kernel, threads, (itself, itself[:-1]))
 
 
 def _without_itself(data: Matching, barred: Pairs | None) -> Pairs:
@@ -141,7 +128,7 @@ def _without_itself(data: Matching, barred: Pairs | None) -> Pairs:
         return pointers, documents
     rows = np.repeat(np.arange(data.n_queries), np.diff(pointers))
     own = np.flatnonzero(data.itself >= 0)
-    return _pattern(
+    return pattern(
         np.concatenate((rows, own)),
         np.concatenate((documents, data.itself[own])),
         data.n_queries,
@@ -153,7 +140,7 @@ def _moved(barred: Pairs, start: int, stop: int, place: Ints) -> Pairs:
     pointers, documents = barred
     rows = np.repeat(np.arange(stop - start), np.diff(pointers[start : stop + 1]))
     places = place[documents[pointers[start] : pointers[stop]]]
-    return _pattern(rows[places >= 0], places[places >= 0], stop - start)
+    return pattern(rows[places >= 0], places[places >= 0], stop - start)
 
 
 def _by_scores(

@@ -11,16 +11,26 @@ from typing import Any
 import numpy as np
 
 from ranking.contracts.loss import Loss
+from ranking.contracts.metric import Metric
 from ranking.contracts.model import Model
 from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver, Task, Turn
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
-from ranking.errors import CombinationError, DivergenceError, ModelFileError, PartError
+from ranking.data.pairs import Pairs, known_pairs
+from ranking.errors import (
+    CombinationError,
+    DataError,
+    DivergenceError,
+    ModelFileError,
+    PartError,
+)
+from ranking.evaluation.measure import measure
 from ranking.files import Tensors
 from ranking.interrupts import HeldInterrupts
 from ranking.kernels.kernel import Kernel
+from ranking.metrics.evaluate import Values
 
 History = list[dict[str, Any]]
 """A row per epoch: ``epoch``, ``objective``, and what observers measured."""
@@ -83,6 +93,8 @@ class Run:
     ----------
     valid : Judged, Matching or None
         Validation data, for observers.
+    exclude_known : bool
+        Whether matches of the training data are left out of the lists that are validated.
     history : list of dict
         See `History`.
     stopped : str
@@ -98,11 +110,13 @@ class Run:
     threads: int = 1
     seed: int = 0
     valid: Judged | Matching | None = None
+    exclude_known: bool = False
     observers: Sequence[Observer] = ()
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
     _turn: Turn | None = None
     _before: int = 0
+    _barred: Pairs | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that do not work together, with the reason and what would."""
@@ -180,6 +194,18 @@ class Run:
                 return
             held.release()
         self.stopped = "max_epochs"
+
+    def validate(self, metrics: Sequence[Metric]) -> Values:
+        """Measure the model on the validation data."""
+        assert self.valid is not None
+        if self._barred is None and self.exclude_known:
+            if isinstance(self.data, Judged) or isinstance(self.valid, Judged):
+                raise DataError(
+                    "exclude_known is for queries and documents, and these are judged rows; leave "
+                    "it out."
+                )
+            self._barred = known_pairs(self.valid, self.data, but_relevant=True)
+        return measure(self.model, metrics, self.valid, self.kernel, self.threads, self._barred)
 
     def record(self, turn: Turn) -> None:
         """Take note of an epoch; one that left the finite numbers ends the run."""

@@ -11,6 +11,9 @@ import numpy as np
 
 from ranking import Ranker
 from ranking.contracts.metric import Metric
+from ranking.data.judged import Judged
+from ranking.data.matches import Matches
+from ranking.data.pairs import known_pairs
 from ranking.data.readers.read import read_trainable
 from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import judged_from
@@ -20,6 +23,7 @@ from ranking.inputs import as_trainable
 from ranking.metrics.evaluate import Values, evaluate_run, mean
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
+    exclude_option,
     existing,
     kernel_option,
     metrics_option,
@@ -35,6 +39,7 @@ from ranking_cli.tables import format_option, render
 @click.option("--run", type=existing, help="A TREC run to measure instead of a model.")
 @click.option("--qrels", type=existing, help="The judgements for --run.")
 @metrics_option
+@exclude_option
 @click.option("-q", "--per-query", is_flag=True, help="A row per query before the mean.")
 @format_option
 @reader_option
@@ -46,6 +51,7 @@ def evaluate(
     run: Path | None,
     qrels: Path | None,
     metrics: str,
+    exclude: tuple[Path, ...],
     per_query: bool,
     form: str,
     reader: str,
@@ -57,10 +63,11 @@ def evaluate(
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
     "all". --format jsonl has every query. Of queries and documents, every query ranks all
-    documents but itself.
+    documents but itself, and with --exclude but what it matches there.
 
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
+    ranking eval films.safetensors held-out.csv --exclude train.csv --metrics p@10
     ranking eval --run system.run --qrels judged.qrels --metrics ndcg@10,map,mrr
     """
     asked = {word: parse_metric(word) for word in split_metrics(metrics)}
@@ -68,7 +75,7 @@ def evaluate(
     if run is not None and qrels is not None and model is None:
         queries, values = measure_run(run, qrels, chosen, kernel, threads)
     elif run is None and qrels is None and model is not None and data:
-        queries, values = measure_model(model, data, chosen, reader, kernel, threads)
+        queries, values = measure_model(model, data, chosen, reader, kernel, threads, exclude)
     else:
         raise click.UsageError("give MODEL and DATA, or --run and --qrels.")
 
@@ -112,12 +119,19 @@ def measure_model(
     reader: str,
     kernel: str,
     threads: int,
+    exclude: tuple[Path, ...] = (),
 ) -> tuple[list[str], Values]:
     """Return the queries of the data, and the values of a model for them."""
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
     given = read_trainable(data, reader, kernel=kernel, threads=threads)
     described = as_trainable(given, None, None, ranker.text_)
-    values = measure(ranker.model_, metrics, described, ranker.kernel_, threads)
+    barred = None
+    if exclude:
+        known = read_trainable(exclude, reader, kernel=kernel, threads=threads)
+        if isinstance(described, Judged) or not isinstance(known, Matches):
+            raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
+        barred = known_pairs(described, known, but_relevant=True)
+    values = measure(ranker.model_, metrics, described, ranker.kernel_, threads, barred)
     return [str(query) for query in described.query_ids], values
 
 

@@ -32,3 +32,10 @@ threads_option = click.option(
     show_default=True,
     help="The result does not depend on it.",
 )
+
+exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    type=existing,
+    help="Data whose matches a query is not to have again, such as those it was trained on.",
+)

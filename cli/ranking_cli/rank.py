@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -16,7 +16,13 @@ from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.files import write_bytes
 from ranking.inputs import Trainable, as_trainable
-from ranking_cli.options import existing, kernel_option, reader_option, threads_option
+from ranking_cli.options import (
+    exclude_option,
+    existing,
+    kernel_option,
+    reader_option,
+    threads_option,
+)
 from ranking_cli.queries import described
 
 ENDINGS = {".txt": "trec", ".run": "trec", ".jsonl": "jsonl", ".csv": "csv"}
@@ -47,6 +53,12 @@ class Ranked(NamedTuple):
     type=click.Choice(["trec", "jsonl", "csv"]),
     help="By default from the ending of -o (.txt, .run, .jsonl, .csv), else trec.",
 )
+@exclude_option
+@click.option(
+    "--candidates",
+    type=existing,
+    help="A file with a document id a line: only these are ranked.",
+)
 @click.option("--tag", default="ranking", show_default=True, help="The run's name in a TREC file.")
 @reader_option
 @kernel_option
@@ -57,6 +69,8 @@ def rank(
     k: int | None,
     output: Path | None,
     form: str | None,
+    exclude: tuple[Path, ...],
+    candidates: Path | None,
     tag: str,
     reader: str,
     kernel: str,
@@ -71,15 +85,24 @@ def rank(
     \b
     ranking rank model.safetensors test.txt -k 10 -o top10.run
     ranking rank words.safetensors "a team that plays hockey"
+    ranking rank films.safetensors ratings.csv -k 10 --exclude ratings.csv -o offers.jsonl
     """
     if form is None:
         form = ENDINGS.get(output.suffix, "trec") if output else "trec"
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
     if not any(_is_path(word) for word in data):
+        if exclude or candidates:
+            raise click.UsageError("--exclude and --candidates are for queries that are data.")
         lines = _searched(ranker, data, k or 10)
     else:
         given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
-        lines = _ranked(ranker, as_trainable(given, None, None, ranker.text_), k)
+        described_data = as_trainable(given, None, None, ranker.text_)
+        limits: dict[str, Any] = {}
+        if exclude:
+            limits["exclude"] = read_trainable(exclude, reader, kernel=kernel, threads=threads)
+        if candidates:
+            limits["candidates"] = _ids(candidates, described_data)
+        lines = _ranked(ranker, described_data, k, limits)
     text = io.StringIO()
     if form == "csv":
         text.write("query,document,rank,score\n")
@@ -123,13 +146,26 @@ def _searched(ranker: Ranker, words: tuple[str, ...], k: int) -> Iterator[Ranked
             yield Ranked(name, str(document), at, score)
 
 
-def _ranked(ranker: Ranker, data: Trainable, k: int | None) -> Iterator[Ranked]:
+def _ids(path: Path, data: Trainable) -> list[Any]:
+    """Return the ids of a file, as the data have them."""
+    if isinstance(data, Judged):
+        raise click.UsageError("--candidates is for queries and documents, not for judged rows.")
+    words = path.read_text(encoding="utf-8").split("\n")
+    named = {str(name): name for name in data.document_ids.tolist()}
+    return [named[word.strip()] for word in words if word.strip() in named]
+
+
+def _ranked(
+    ranker: Ranker, data: Trainable, k: int | None, limits: dict[str, Any]
+) -> Iterator[Ranked]:
     if not isinstance(data, Judged):
-        for found in ranker.rank(data, k):
+        for found in ranker.rank(data, k, **limits):
             names = data.document_ids[found.documents].tolist()
             for at, (name, score) in enumerate(zip(names, found.scores, strict=True), start=1):
                 yield Ranked(str(data.query_ids[found.query]), str(name), at, float(score))
         return
+    if limits:
+        raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
     scores = ranker.score_rows(data)
     for position, query in enumerate(data.query_ids):
         start, stop = data.group_ptr[position : position + 2]

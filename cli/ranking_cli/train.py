@@ -18,6 +18,7 @@ from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.data.texts import TextCollection
 from ranking.metrics.parse import parse_metric, split_metrics
+from ranking.registry import get_registry, parse_spec
 from ranking.run import Run, Snapshot
 from ranking.search import Progress, fit_path
 from ranking_cli.options import existing
@@ -56,6 +57,11 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
     help="What the learning curve of queries and documents measures on --valid; by default "
     "map,pair-error.",
 )
+@click.option(
+    "--exclude-known",
+    is_flag=True,
+    help="Leave the matches of DATA out of the lists that are measured on --valid.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
 @click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
 @click.option("--resume", is_flag=True, help="Go on where an interrupted training stopped.")
@@ -65,6 +71,7 @@ def train(
     data: tuple[Path, ...],
     output: Path | None,
     config: Path | None,
+    exclude_known: bool,
     resume: bool,
     dry_run: bool,
     quiet: bool,
@@ -90,7 +97,7 @@ def train(
         raise click.UsageError("say where the model goes: -o model.safetensors.")
     if not output.parent.is_dir():
         raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
-    _Training(data, output, settings, resume, quiet).go()
+    _Training(data, output, settings, resume, quiet, exclude_known).go()
 
 
 class _Training:
@@ -103,8 +110,10 @@ class _Training:
         settings: Settings,
         resume: bool,
         quiet: bool,
+        exclude_known: bool,
     ) -> None:
         self.output, self.settings, self.quiet = output, settings, quiet
+        self.exclude_known = exclude_known
         how = {name: settings[name] for name in ("reader", "kernel", "threads")}
         given = read_trainable(data, **how)
         valid = read_trainable(settings["valid"], **how) if settings["valid"] else None
@@ -134,10 +143,15 @@ class _Training:
     def _watcher(self) -> Observer:
         """Return who looks at the validation data after each epoch.
 
-        SGD that decays its rate has an end of its own, so it is watched, and not stopped.
+        Vectors can be trained too long, so they are stopped early, by the first of the metrics.
+        SGD on a matrix decays its rate and has an end of its own: it is watched, and not stopped.
         """
         if not isinstance(self.data, Judged):
-            return Curve(metrics="+".join(split_metrics(self.settings["metrics"])))
+            metrics = split_metrics(self.settings["metrics"])
+            named, _ = parse_spec(str(self.settings["model"]))
+            if get_registry().find("model", named).load().form == "factors":
+                return EarlyStopping(metric=metrics[0])
+            return Curve(metrics="+".join(metrics))
         search = self.settings.search
         return EarlyStopping(metric=search.metric if search else "ndcg@10")
 
@@ -156,7 +170,7 @@ class _Training:
     def _fit(self) -> None:
         search = self.settings.search
         if search is None:
-            run = self.ranker.prepare(self.data, self.valid)
+            run = self.ranker.prepare(self.data, self.valid, exclude_known=self.exclude_known)
             try:
                 run.go(self.resumed)
             finally:
@@ -213,6 +227,7 @@ class _Training:
         """Return what must be the same for a checkpoint to be resumed."""
         names = ("features", "model", "loss", "regularizer", "solver", "seed")
         identity = {name: str(self.settings[name]) for name in names}
+        identity["exclude-known"] = str(self.exclude_known)
         identity["training data"] = fingerprint(self.data)
         identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
         return identity

@@ -13,6 +13,7 @@ from ranking.contracts.model import MatchingModel, Model
 from ranking.data.checks import Ids
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
+from ranking.data.pairs import Pairs
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Lists, Values, evaluate, measured, ranked_measures
@@ -30,10 +31,12 @@ def measure(
     data: Judged | Matching,
     kernel: Kernel,
     threads: int = 1,
+    barred: Pairs | None = None,
 ) -> Values:
     """Measure a model.
 
-    Of `Matching`, every query ranks all documents but itself; what nobody judged is not relevant.
+    Of `Matching`, every query ranks all documents but itself, and but those that are `barred` for
+    it; what nobody judged is not relevant.
 
     Returns
     -------
@@ -54,6 +57,10 @@ def measure(
         kept = np.ones(scores.shape, np.bool_)
         if data.itself is not None:
             kept[np.arange(chosen.size), data.itself[chosen]] = False
+        if barred is not None:
+            pointers, documents = barred
+            for row, query in enumerate(chosen.tolist()):
+                kept[row, documents[pointers[query] : pointers[query + 1]]] = False
         place = np.broadcast_to(id_ranks, scores.shape)[kept]
         lists = Lists(
             query_ids=data.query_ids[chosen],

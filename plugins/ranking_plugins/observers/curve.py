@@ -8,7 +8,6 @@ from typing import ClassVar
 from ranking.contracts.observer import Observer
 from ranking.contracts.solver import Turn
 from ranking.errors import PartError
-from ranking.evaluation.measure import measure
 from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
 from ranking.run import Run
@@ -41,7 +40,6 @@ class Curve(Observer):
 
     def turn(self, run: Run, turn: Turn) -> bool:
         """Measure, and take note."""
-        assert run.valid is not None
-        values = measure(run.model, self._metrics, run.valid, run.kernel, run.threads)
+        values = run.validate(self._metrics)
         run.history[-1] |= {name: mean(column) for name, column in values.items()}
         return False

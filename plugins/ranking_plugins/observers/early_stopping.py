@@ -10,7 +10,6 @@ import numpy as np
 from ranking.contracts.observer import Observer
 from ranking.contracts.solver import Turn
 from ranking.errors import DataError, PartError
-from ranking.evaluation.measure import measure
 from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
 from ranking.run import Run
@@ -55,8 +54,7 @@ class EarlyStopping(Observer):
 
     def turn(self, run: Run, turn: Turn) -> bool:
         """Measure, keep the best, and say whether to stop."""
-        assert run.valid is not None
-        values = measure(run.model, [self._metric], run.valid, run.kernel, run.threads)
+        values = run.validate([self._metric])
         value = mean(values[self._metric.spelled()])
         if np.isnan(value):
             raise DataError(

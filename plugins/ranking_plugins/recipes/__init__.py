@@ -51,4 +51,22 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.baselines:rank_svm",
             help="A weight for each pair of features by the hinge of pairs, with L2.",
         ),
+        "warp": Lazy(
+            "ranking_plugins.recipes.factored:warp",
+            help="Vectors by WARP: the top of the list, from clicks, with features or without.",
+        ),
+        "wsabie": Lazy(
+            "ranking_plugins.recipes.factored:warp", help="The same, by the name of its paper."
+        ),
+        "auc": Lazy(
+            "ranking_plugins.recipes.factored:auc", help="Vectors by the share of pairs in order."
+        ),
+        "bpr": Lazy(
+            "ranking_plugins.recipes.factored:bpr",
+            help="Vectors by Bayesian personalised ranking.",
+        ),
+        "lasr": Lazy(
+            "ranking_plugins.recipes.factored:lasr",
+            help="Latent structured ranking: WARP, then a stage that looks at what WARP found.",
+        ),
     }
