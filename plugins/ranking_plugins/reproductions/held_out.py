@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ranking.contracts.model import MatchingModel
 from ranking.data.matching import Matching
+from ranking.data.readers.read import read_any
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
 from ranking.retrieval import Pairs, top
@@ -103,6 +104,52 @@ def split_matches(data: Matching, seed: int) -> Split:
     return Split(train, valid, test, (known.indptr.astype(np.int64), known.indices.astype(np.int64)))
 
 
+def read_likes(folder: Path, seed: int, *, features: bool = False) -> tuple[Matching, Matching]:
+    """Read MovieLens 100K; ten ratings of each user, drawn by the seed, are to test.
+
+    Ratings of 4 and 5 are matches, and others none, as in LightFM's tests.
+
+    Parameters
+    ----------
+    features : bool
+        Whether users have their age, gender and occupation, and films their genres, each beside
+        an indicator of its own; else indicators alone.
+    """
+    path = folder / "movielens100k" / "ml-100k.inter.gz"
+    _refuse_missing(path)
+    data = read_any(path)
+    assert isinstance(data, Matching)
+    ratings = data.relevance
+    # The ten smallest of a user's random numbers.
+    user = np.repeat(np.arange(data.n_queries), np.diff(ratings.indptr))
+    order = np.lexsort((np.random.default_rng(seed).random(user.size), user))
+    tested = np.zeros(user.size, np.bool_)
+    tested[order] = np.arange(user.size) - ratings.indptr[user] < 10
+    liked = ratings.data >= 4.0
+    described = _described(data) if features else Matching(None, None, ratings)
+    train, test = (described.keep_entries(liked & part) for part in (~tested, tested))
+    return train, test
+
+
+def _described(data: Matching) -> Matching:
+    """Keep what is shared by many: ages, genders, occupations and genres."""
+    sides = []
+    for rows, names, kept in (
+        (data.query_rows, data.query_feature_ids, ("age=", "gender=", "occupation=")),
+        (data.document_rows, data.document_feature_ids, ("class=",)),
+    ):
+        chosen = np.flatnonzero([name.startswith(kept) for name in names.tolist()])
+        sides.append((rows[:, chosen], names[chosen]))
+    (queries, query_names), (documents, document_names) = sides
+    return Matching(
+        queries,
+        documents,
+        data.relevance,
+        query_feature_ids=query_names,
+        document_feature_ids=document_names,
+    ).with_indicators()
+
+
 def recall(
     model: MatchingModel, data: Matching, barred: Pairs | None, kernel: Kernel, threads: int
 ) -> dict[str, float]:
@@ -129,8 +176,12 @@ def _drawn(size: int, seed: int) -> Ints:
 
 
 def _numbers(path: Path, header: bool = False) -> Ints:
-    if not path.exists():
-        raise DataError(f"{path} does not exist; give the folder that holds it with --data.")
+    _refuse_missing(path)
     with gzip.open(path, "rt") as lines:
         table: Ints = np.loadtxt(lines, dtype=np.int64, skiprows=int(header))
     return table
+
+
+def _refuse_missing(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"{path} does not exist; give the folder that holds it with --data.")
