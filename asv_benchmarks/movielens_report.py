@@ -71,7 +71,9 @@ def auc(scores: Scores, wanted: NDArray[np.bool_]) -> float:
 
 def ours(train: Matching, dimensions: int, seed: int, kernel: str) -> Scores:
     """Train the recipe `warp` and score."""
-    ranker = Ranker(f"factored:dimensions={dimensions}", "warp", "none", "sgd", kernel=kernel, seed=seed)
+    ranker = Ranker(
+        f"factored:dimensions={dimensions}", "warp", "none", "sgd", kernel=kernel, seed=seed
+    )
     return ranker.fit(train).predict(train)
 
 

@@ -62,7 +62,8 @@ def reproduce(
         rows.append(row)
         if output is not None:  # what is measured is kept, whatever happens to the rest
             _write(output, name, module, rows)
-    click.echo(render([_line(row) for row in rows], form), nl=False)
+    lines = [_line(row) for row in rows]
+    click.echo(render(lines if form == "jsonl" else _filled(lines), form), nl=False)
     if output is not None:
         click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
 
@@ -89,13 +90,19 @@ def _line(row: Row) -> dict[str, Any]:
     }
 
 
+def _filled(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give all lines the same columns; not every data set has the same measures."""
+    columns = dict.fromkeys(key for line in lines for key in line)
+    return [{key: line.get(key, "") for key in columns} for line in lines]
+
+
 def _page(module: Any, rows: list[Row]) -> str:
     body = f"<p>{module.notes}</p>\n"
     for dataset in dict.fromkeys(row.dataset for row in rows):
         mine = [row for row in rows if row.dataset == dataset]
-        lines = [_line(row) for row in mine]
+        lines = _filled([_line(row) for row in mine])
         headers = [key for key in lines[0] if key != "dataset"]
-        cells = [[_cell(line.get(key)) for key in headers] for line in lines]
+        cells = [[_cell(line[key]) for key in headers] for line in lines]
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
         columns = dict.fromkeys(key for row in mine for line in row.history for key in line)
         for column in columns:

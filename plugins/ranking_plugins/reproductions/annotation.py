@@ -40,6 +40,10 @@ PAPER = {
 """On ImageNet, with which nothing but the order can be compared."""
 
 
+WARP = "warp:max_trials=100"
+PAIRS = "sgd:draw=pairs"
+
+
 class Parts(NamedTuple):
     """What trains one method; draws are passes over the labels that the examples have."""
 
@@ -56,6 +60,34 @@ class Collection(NamedTuple):
     train: str
     test: str
     parts: dict[str, Parts]
+
+
+DIMENSIONS = 100
+
+COLLECTIONS = (
+    Collection(
+        "Corel 5K",
+        "corel5k/Corel5k-train-sparse.arff.gz",
+        "corel5k/Corel5k-test-sparse.arff",
+        {
+            "one-vs-rest": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
+            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{PAIRS},rate=0.1,schedule=fixed", 30),
+            "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.05", 30),
+            "lasr t=1": Parts(WARP, "max-norm:limit=1.25", f"{PAIRS},rate=0.02", 30),
+        },
+    ),
+    Collection(
+        "Delicious",
+        "delicious/delicious-train.arff.gz",
+        "delicious/delicious-test.arff.gz",
+        {
+            "one-vs-rest": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
+            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{PAIRS},rate=0.1,schedule=fixed", 8),
+            "wsabie": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 8),
+            "lasr t=1": Parts(WARP, "max-norm:limit=3", f"{PAIRS},rate=0.05", 8),
+        },
+    ),
+)
 
 
 def rows(options: Options) -> Iterator[Row]:

@@ -12,10 +12,11 @@ from scipy import sparse
 
 from ranking.contracts.model import MatchingModel
 from ranking.data.matching import Matching
+from ranking.data.pairs import Pairs
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
-from ranking.retrieval import Pairs, top
+from ranking.retrieval import top
 
 Ints = NDArray[np.int64]
 
@@ -83,7 +84,7 @@ def split_users(pairs: Successions, seed: int) -> Split:
         places = (pairs.queries[chosen], pairs.items[chosen])
         counts = sparse.coo_array((np.ones(places[0].size), places), shape=shape).tocsr()
         made.append(Matching(None, None, counts))
-    return Split(*made)
+    return Split(made[TRAIN], made[VALID], made[TEST])
 
 
 def read_listeners(folder: Path, n_users: int | None = None) -> Matching:
@@ -101,7 +102,9 @@ def split_matches(data: Matching, seed: int) -> Split:
     parts = _drawn(data.relevance.nnz, seed)
     train, valid, test = (data.keep_entries(parts == part) for part in (TRAIN, VALID, TEST))
     known = train.relevance
-    return Split(train, valid, test, (known.indptr.astype(np.int64), known.indices.astype(np.int64)))
+    return Split(
+        train, valid, test, (known.indptr.astype(np.int64), known.indices.astype(np.int64))
+    )
 
 
 def read_likes(folder: Path, seed: int, *, features: bool = False) -> tuple[Matching, Matching]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, Task, Verdict
+from ranking.contracts.solver import YES, Solver, Task, Turn, Verdict
 from ranking.data.matching import Matching
 from ranking.errors import DataError
 from ranking.models.factored import Factored
@@ -51,6 +54,20 @@ class Factorization(Solver):
                 "regularizer none, or solver sgd",
             )
         return YES
+
+    def turns(self, task: Task) -> Iterator[Turn]:
+        """Factorise, with as many threads in the linear algebra as were asked for."""
+        turns = self.factorise(task)
+        while True:
+            with threadpool_limits(task.threads):
+                turn = next(turns, None)
+            if turn is None:
+                return
+            yield turn
+
+    @abstractmethod
+    def factorise(self, task: Task) -> Iterator[Turn]:
+        """Yield the turns."""
 
     def relevance(self, task: Task) -> Any:
         """Return the matrix to factorise, in float64, or refuse the data."""

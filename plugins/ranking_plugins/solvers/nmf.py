@@ -45,7 +45,7 @@ class NMF(Factorization):
         if not 0.0 <= self.tolerance < 1.0:
             raise PartError(f"nmf has tolerance={self.tolerance!r}; it must lie in [0, 1).")
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def factorise(self, task: Task) -> Iterator[Turn]:
         """Improve the queries' vectors, then the documents', once a turn."""
         matrix, model = self.relevance(task), cast(Factored, task.model)
         _refuse_negative(matrix)

@@ -25,7 +25,7 @@ class SVD(Factorization):
 
     name: ClassVar[str] = "svd"
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def factorise(self, task: Task) -> Iterator[Turn]:
         """Decompose, in one turn."""
         matrix, model = self.relevance(task), cast(Factored, task.model)
         if model.dimensions >= min(matrix.shape):
