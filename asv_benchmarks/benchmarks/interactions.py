@@ -28,7 +28,7 @@ SIDE = 200
 """How many features there are besides an object's own."""
 TRIALS = 10
 RATE = 0.05
-BLOCK, BLOCK_WITH_FEATURES = 256, 4096
+BLOCK, BLOCK_WITH_FEATURES = 256, 16384
 
 
 class Likes(NamedTuple):
