@@ -86,7 +86,7 @@ Method = Callable[[Split, int], list[Fitted]]
 SUCCESSIONS = Settings(
     "rate=0.1,draw=relevance,negatives=others,batch=1024", 500, (1.5, 2.0, 1.35), 8
 )
-LISTENERS = Settings("rate=0.05,draw=pairs,batch=1024", 100, (2.0, 2.0, 1.35), 20)
+LISTENERS = Settings("rate=0.1,draw=pairs,batch=256", 200, (1.5, 1.5, 1.0), 10)
 
 
 def rows(options: Options) -> Iterator[Row]:
