@@ -29,6 +29,8 @@ pub trait Singles: Copy + Send + Sync {
     fn div_wide(self, a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// The square root of each.
     fn sqrt_wide(self, a: Self::Wide) -> Self::Wide;
+    /// A bit for each that is not below a limit, the first one lowest.
+    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32;
 }
 
 #[inline(always)]
@@ -77,6 +79,12 @@ impl Singles for Portable {
     #[inline(always)]
     fn sqrt_wide(self, a: Self::Wide) -> Self::Wide {
         a.map(f32::sqrt)
+    }
+
+    #[inline(always)]
+    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32 {
+        let numbered = a.iter().zip(0..);
+        numbered.fold(0, |bits, (&a, at)| bits | u32::from(a >= limit) << at)
     }
 }
 
@@ -130,6 +138,12 @@ mod avx2 {
         fn sqrt_wide(self, a: f32x8) -> f32x8 {
             self.sqrt_f32x8(a)
         }
+
+        #[inline(always)]
+        fn at_least_wide(self, a: f32x8, limit: f32) -> u32 {
+            let holds = self.cmp_le_f32x8(self.splat_f32x8(limit), a);
+            self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
+        }
     }
 }
 
@@ -161,6 +175,12 @@ impl<M: Machine> Wide<M> {
     #[inline(always)]
     pub(crate) fn sqrt(self) -> Self {
         self.with(self.machine.sqrt_wide(self.register))
+    }
+
+    /// A bit for each that is not below a limit, the first one lowest.
+    #[inline(always)]
+    pub(crate) fn at_least(self, limit: f32) -> u32 {
+        self.machine.at_least_wide(self.register, limit)
     }
 
     /// Add the partial sums, in the contract's order.
