@@ -109,7 +109,7 @@ def _page(module: Any, rows: list[Row]) -> str:
         mine = [row for row in rows if row.dataset == dataset]
         lines = _lines(mine)
         headers = [key for key in lines[0] if key != "dataset"]
-        cells = [[_cell(line.get(key)) for key in headers] for line in lines]
+        cells = [[_cell(line[key]) for key in headers] for line in lines]
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
         columns = dict.fromkeys(key for row in mine for line in row.history for key in line)
         for column in columns:

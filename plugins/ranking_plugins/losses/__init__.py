@@ -27,6 +27,10 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.pairs:WARP",
             help="The hinge, weighted by the rank that sampling estimates: the top of the list.",
         ),
+        "squared": Lazy(
+            "ranking_plugins.losses.squared:Squared",
+            help="The squared error of all pairs, 0 where none is stored: for svd and nmf.",
+        ),
         "kos-warp": Lazy(
             "ranking_plugins.losses.pairs:KosWARP",
             help="WARP for the k-th best of n positives.",

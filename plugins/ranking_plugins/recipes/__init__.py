@@ -43,6 +43,22 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.sparse_preference:sparse_sgd_refit",
             help="The same, refitted without L1 on what is left.",
         ),
+        "svd": Lazy(
+            "ranking_plugins.recipes.baselines:svd",
+            help="Singular value decomposition of the relevance matrix.",
+        ),
+        "nmf": Lazy(
+            "ranking_plugins.recipes.baselines:nmf",
+            help="Non-negative factorisation of the relevance matrix.",
+        ),
+        "one-vs-rest": Lazy(
+            "ranking_plugins.recipes.baselines:one_vs_rest",
+            help="One logistic regression a document, from the features of the queries.",
+        ),
+        "rank-svm": Lazy(
+            "ranking_plugins.recipes.baselines:rank_svm",
+            help="A weight for each pair of features by the hinge of pairs, with L2.",
+        ),
         "warp": Lazy(
             "ranking_plugins.recipes.factored:warp",
             help="Vectors by WARP: the top of the list, from clicks, with features or without.",

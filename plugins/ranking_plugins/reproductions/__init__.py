@@ -11,6 +11,7 @@ from typing import Any
 
 REPRODUCTIONS = {
     "categories": "ranking_plugins.reproductions.categories",
+    "lasr": "ranking_plugins.reproductions.lasr",
     "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
 }
@@ -33,6 +34,8 @@ class Row:
         Of the parameters.
     history : list of dict
         The learning curve.
+    by_seed : list of dict
+        What was measured with each seed, if there are several, of which `metrics` are the means.
     """
 
     dataset: str
@@ -43,6 +46,7 @@ class Row:
     model_bytes: float = math.nan
     density: float = math.nan
     history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    by_seed: list[dict[str, float]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,4 +19,16 @@ def ranking_solvers() -> dict[str, Lazy]:
             "ranking_plugins.solvers.passive:PassiveAggressive",
             help="PAMIR: the shortest step that sets a drawn tuple right, up to a length.",
         ),
+        "svd": Lazy(
+            "ranking_plugins.solvers.svd:SVD",
+            help="The largest singular values of the relevance matrix, and their vectors.",
+        ),
+        "nmf": Lazy(
+            "ranking_plugins.solvers.nmf:NMF",
+            help="Vectors without negative numbers, one dimension at a time (HALS).",
+        ),
+        "one-vs-rest": Lazy(
+            "ranking_plugins.solvers.one_vs_rest:OneVsRest",
+            help="One logistic regression a document, from the features of the queries.",
+        ),
     }

@@ -1,0 +1,36 @@
+"""The squared error of a matrix that two thin ones stand for: what SVD and NMF minimise."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from ranking.contracts.loss import Array, Loss
+
+
+@dataclasses.dataclass
+class Squared(Loss):
+    """``sum (r - f)**2`` over all pairs of a query and a document; r is 0 where none is stored.
+
+    It has no face: it ties all pairs together, and its solvers know it as a whole.
+    """
+
+    name: ClassVar[str] = "squared"
+
+    def factored_value(self, relevance: Any, queries: Array, documents: Array) -> float:
+        """Return the loss of ``f = queries @ documents.T``, with work that follows the non-zeros.
+
+        Parameters
+        ----------
+        relevance : scipy.sparse.csr_array
+        queries, documents : arrays
+            A row an object.
+        """
+        return expanded(relevance, documents * (relevance.T @ queries), queries, documents)
+
+
+def expanded(relevance: Any, products: Array, queries: Array, documents: Array) -> float:
+    """Return ``|R|^2 - 2 <R, Q D'> + <Q'Q, D'D>``, where the products sum to ``<R, Q D'>``."""
+    gram = (queries.T @ queries) * (documents.T @ documents)
+    value = (relevance.data * relevance.data).sum() - 2.0 * products.sum() + gram.sum()
+    return max(float(value), 0.0)

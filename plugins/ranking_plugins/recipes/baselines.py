@@ -1,0 +1,52 @@
+"""What other systems are compared with: factorisations, and classifiers label by label."""
+
+from ranking.contracts.recipe import Recipe, Search
+
+FACTORED = "factored:dimensions=50,biases=false"
+
+
+def svd() -> Recipe:
+    """Take the largest singular values of the relevance matrix."""
+    return Recipe(
+        parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "svd"}
+    )
+
+
+def nmf() -> Recipe:
+    """Factorise the relevance matrix without negative numbers."""
+    return Recipe(
+        parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "nmf"}
+    )
+
+
+def one_vs_rest() -> Recipe:
+    """One logistic regression a document, from the features of the queries.
+
+    With validation data, the strength of L2 is the best of five from 0.01 down to 0.000001.
+    """
+    return Recipe(
+        parts={
+            "model": "bilinear:initial=zero",
+            "loss": "logistic",
+            "regularizer": "l2:strength=0.0001",
+            "solver": "one-vs-rest",
+        },
+        search=Search(
+            part="regularizer",
+            parameter="strength",
+            values=(1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+            metric="map",
+        ),
+    )
+
+
+def rank_svm() -> Recipe:
+    """Learn a weight for each feature of a query and each of a document by the hinge of pairs."""
+    return Recipe(
+        parts={
+            "model": "bilinear:initial=zero",
+            "loss": "hinge",
+            "regularizer": "l2:strength=0.00001",
+            "solver": "sgd:draws=1000000,rate=1,draw=pairs",
+        }
+    )

@@ -1,0 +1,263 @@
+"""Latent structured ranking (Weston and Blitzer, 2012): its tables 1, 2 and 5, on public data.
+
+A pair is a query and a document that is to be found for it. The recall at k is the share of the
+test pairs whose document is among the first k of all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from scipy import stats
+
+from ranking import Ranker
+from ranking.contracts.model import MatchingModel, Model
+from ranking.kernels.select import get_kernel
+from ranking.models.factored import Factored
+from ranking.models.structured import Structured
+from ranking_plugins.reproductions import Options, Row, annotation
+from ranking_plugins.reproductions.held_out import (
+    Split,
+    read_listeners,
+    read_successions,
+    recall,
+    split_matches,
+    split_users,
+)
+
+title = "Latent structured ranking: rank once more, having seen the list"
+notes = "TODO"
+
+SEEDS = 5
+"""Each draws who is held out, and the training."""
+
+FEWER_SEEDS = 3
+"""For the other dimensions of table 2, which take long."""
+
+PAPER: dict[int, dict[str, tuple[float, ...]]] = {
+    50: {
+        "nmf": (0.0376, 0.0638, 0.133, 0.178),
+        "svd": (0.0401, 0.0693, 0.139, 0.185),
+        "auc": (0.0356, 0.0632, 0.148, 0.203),
+        "lasr t=0": (0.0560, 0.0949, 0.189, 0.248),
+        "lasr t=1": (0.0665, 0.1073, 0.201, 0.267),
+        "lasr t=2": (0.0693, 0.1095, 0.203, 0.265),
+    },
+    25: {"nmf": (0.0282,), "svd": (0.0361,), "lasr t=0": (0.0523,)},
+    100: {"nmf": (0.0357,), "svd": (0.0453,), "lasr t=0": (0.0624,)},
+    200: {"nmf": (0.0482,), "svd": (0.0528,), "lasr t=0": (0.0642,)},
+}
+"""By dimensions: recall at 5, 10, 30 and 50 of table 1, or at 5 of table 2."""
+
+
+class Settings(NamedTuple):
+    """How AUC, WARP and LaSR are trained; chosen by the recall of validation pairs.
+
+    Attributes
+    ----------
+    solver : str
+        Its spec, without how many draws: `epochs` passes over the training pairs a stage.
+    limits : tuple of float
+        The largest norms: for AUC, in stage 0, and in the stages after it.
+    """
+
+    solver: str
+    trials: int
+    limits: tuple[float, float, float]
+    epochs: int
+
+
+class Fitted(NamedTuple):
+    """A trained model, under the name of its row."""
+
+    name: str
+    model: MatchingModel
+    seconds: float
+    history: list[dict[str, Any]]
+
+
+Method = Callable[[Split, int], list[Fitted]]
+"""Trains on a split with a seed."""
+
+SUCCESSIONS = Settings(
+    "rate=0.1,draw=relevance,negatives=others,batch=1024", 500, (1.5, 2.0, 1.35), 8
+)
+LISTENERS = Settings("rate=0.1,draw=pairs,batch=256", 200, (1.5, 1.5, 1.0), 10)
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """Train and measure, table by table."""
+    yield from _successions(options)
+    yield from _listeners(options)
+    yield from annotation.rows(options)
+
+
+def _successions(options: Options) -> Iterator[Row]:
+    pairs = read_successions(options.data / "interactions", 300 if options.quick else None)
+    for dimensions in (50,) if options.quick else PAPER:
+        first = dimensions == 50
+        seeds = _seeds(options, SEEDS if first else FEWER_SEEDS)
+        splits = [split_users(pairs, seed) for seed in seeds]
+        methods = _methods(dimensions, SUCCESSIONS, 2 if first else 1, options)
+        if not first:
+            del methods["auc"]
+        name = f"MovieLens 1M, n = {dimensions}"
+        yield from _table(name, splits, seeds, methods, PAPER[dimensions], options)
+
+
+def _listeners(options: Options) -> Iterator[Row]:
+    data = read_listeners(options.data / "interactions", 100 if options.quick else None)
+    seeds = _seeds(options, SEEDS)
+    splits = [split_matches(data, seed) for seed in seeds]
+    methods = _methods(50, LISTENERS, 2, options)
+    yield from _table("Last.fm, n = 50", splits, seeds, methods, {}, options)
+
+
+def _seeds(options: Options, count: int) -> list[int]:
+    return [options.seed + k for k in range(2 if options.quick else count)]
+
+
+def _methods(
+    dimensions: int, settings: Settings, stages: int, options: Options
+) -> dict[str, Method]:
+    return {
+        "nmf": partial(_factorised, "nmf", dimensions, options),
+        "svd": partial(_factorised, "svd", dimensions, options),
+        "auc": partial(_auc, dimensions, settings, options),
+        "lasr": partial(_lasr, dimensions, settings, stages, options),
+    }
+
+
+def _table(
+    dataset: str,
+    splits: Sequence[Split],
+    seeds: Sequence[int],
+    methods: dict[str, Method],
+    paper: dict[str, tuple[float, ...]],
+    options: Options,
+) -> Iterator[Row]:
+    """Measure each method with each seed; for the stages of LaSR also what each gains."""
+    kernel = get_kernel(options.kernel)
+    for name, method in methods.items():
+        options.tell(f"{dataset}: {name}")
+        runs = [method(split, seed) for split, seed in zip(splits, seeds, strict=True)]
+        before: list[dict[str, float]] = []
+        for same in zip(*runs, strict=True):
+            values = [
+                recall(one.model, split.test, split.barred, kernel, options.threads)
+                for one, split in zip(same, splits, strict=True)
+            ]
+            row = same[0].name
+            known = dict(zip(values[0], paper.get(row, ()), strict=False))
+            yield _row(dataset, row, values, known, same)
+            if before:
+                gains = [
+                    {cut: new[cut] - old[cut] for cut in new}
+                    for new, old in zip(values, before, strict=True)
+                ]
+                yield _row(dataset, f"{row}, gain", gains, {}, same)
+            before = values
+
+
+def _row(
+    dataset: str,
+    name: str,
+    values: list[dict[str, float]],
+    paper: dict[str, float],
+    fitted: Sequence[Fitted],
+) -> Row:
+    metrics = {}
+    for cut in values[0]:
+        of_seeds = np.array([value[cut] for value in values])
+        metrics[cut] = float(of_seeds.mean())
+        metrics[f"{cut} ±"] = half_width(of_seeds)
+    model = cast(Factored, fitted[0].model)
+    return Row(
+        dataset,
+        name,
+        metrics,
+        paper,
+        float(np.mean([one.seconds for one in fitted])),
+        sum(part.nbytes for part in model.factors),
+        model.density,
+        fitted[0].history,
+        values,
+    )
+
+
+def half_width(values: np.ndarray[Any, Any]) -> float:
+    """Return how far Student's 95 % interval of a mean reaches to each side."""
+    error = values.std(ddof=1) / np.sqrt(values.size)
+    return float(stats.t.ppf(0.975, values.size - 1) * error)
+
+
+def _factorised(
+    name: str, dimensions: int, options: Options, split: Split, seed: int
+) -> list[Fitted]:
+    model = Factored(_small(dimensions, options), biases=False)
+    return [_fit(name, model, "squared", "none", name, split, seed, options)]
+
+
+def _auc(
+    dimensions: int, settings: Settings, options: Options, split: Split, seed: int
+) -> list[Fitted]:
+    model = Factored(_small(dimensions, options), biases=False)
+    limit = f"max-norm:limit={settings.limits[0]}"
+    solver = _solver(settings, split, options)
+    return [_fit("auc", model, "auc", limit, solver, split, seed, options)]
+
+
+def _lasr(
+    dimensions: int, settings: Settings, stages: int, options: Options, split: Split, seed: int
+) -> list[Fitted]:
+    """Train stage 0, which is WSABIE, then the stages that see its lists."""
+    loss = f"warp:max_trials={settings.trials}"
+    solver = _solver(settings, split, options)
+    first, later = (f"max-norm:limit={limit}" for limit in settings.limits[1:])
+    width = _small(dimensions, options)
+    model: Model = Factored(width, biases=False)
+    base = _fit("lasr t=0", model, loss, first, solver, split, seed, options)
+    model = Structured(width, stages=stages, base=base.model)
+    cascade = _fit("lasr", model, loss, later, solver, split, seed, options)
+    trained = cast(Structured, cascade.model)
+    return [
+        base,
+        *(
+            cascade._replace(name=f"lasr t={stage}", model=trained.at_stage(stage))
+            for stage in range(1, stages + 1)
+        ),
+    ]
+
+
+def _fit(
+    name: str,
+    model: Model,
+    loss: str,
+    regularizer: str,
+    solver: str,
+    split: Split,
+    seed: int,
+    options: Options,
+) -> Fitted:
+    ranker = Ranker(
+        model, loss, regularizer, solver, kernel=options.kernel, threads=options.threads, seed=seed
+    )
+    started = time.perf_counter()
+    ranker.fit(split.train)
+    seconds = time.perf_counter() - started
+    return Fitted(name, cast(MatchingModel, ranker.model_), seconds, ranker.history_)
+
+
+def _solver(settings: Settings, split: Split, options: Options) -> str:
+    counts = split.train.relevance.data
+    pairs = int(counts.sum() if "draw=relevance" in settings.solver else counts.size)
+    draws = pairs * (1 if options.quick else settings.epochs)
+    return f"sgd:draws={draws},epoch={pairs},{settings.solver}"
+
+
+def _small(dimensions: int, options: Options) -> int:
+    return 8 if options.quick else dimensions

@@ -1,0 +1,103 @@
+"""What SVD and NMF have in common: one matrix, indicators on both sides, and no penalty."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from ranking.contracts.loss import Loss
+from ranking.contracts.model import Model
+from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.solver import YES, Solver, Task, Turn, Verdict
+from ranking.data.matching import Matching
+from ranking.errors import DataError
+from ranking.models.factored import Factored
+from ranking_plugins.losses.squared import Squared
+from ranking_plugins.regularizers.none import NoPenalty
+
+Floats = NDArray[np.float64]
+
+
+@dataclasses.dataclass
+class Factorization(Solver):
+    """Makes a factored model of the relevance matrix alone."""
+
+    @classmethod
+    def accepts(
+        cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
+    ) -> Verdict:
+        """Take the factored model, the squared loss and no penalty."""
+        if model.name != Factored.name:
+            return Verdict(
+                False,
+                f"{cls.name} makes a vector for each query and document, and model "
+                f"{model.name!r} has other parameters",
+                "model factored",
+            )
+        if not issubclass(loss, Squared):
+            return Verdict(
+                False,
+                f"{cls.name} minimises the squared error, and no other loss such as {loss.name!r}",
+                "loss squared, or solver sgd",
+            )
+        if not issubclass(regularizer, NoPenalty):
+            return Verdict(
+                False,
+                f"{cls.name} has no room for a penalty such as {regularizer.name!r}",
+                "regularizer none, or solver sgd",
+            )
+        return YES
+
+    def turns(self, task: Task) -> Iterator[Turn]:
+        """Factorise, with as many threads in the linear algebra as were asked for."""
+        turns = self.factorise(task)
+        while True:
+            with threadpool_limits(task.threads):
+                turn = next(turns, None)
+            if turn is None:
+                return
+            yield turn
+
+    @abstractmethod
+    def factorise(self, task: Task) -> Iterator[Turn]:
+        """Yield the turns."""
+
+    def relevance(self, task: Task) -> Any:
+        """Return the matrix to factorise, in float64, or refuse the data."""
+        data = cast(Matching, task.data)
+        for side, features in (("queries", data.queries), ("documents", data.documents)):
+            if features is not None:
+                raise DataError(
+                    f"{self.name} knows {side} by their ids alone, and these have "
+                    f"{features.shape[1]} features; give Matching(None, None, relevance), or use "
+                    "solver sgd."
+                )
+        if data.relevance is None:
+            raise DataError(
+                f"{self.name} factorises a relevance matrix, and these data are labelled by "
+                "class; give relevance, or use solver sgd."
+            )
+        matrix = sparse.csr_array(data.relevance, dtype=np.float64, copy=True)
+        matrix.eliminate_zeros()
+        if not matrix.nnz:
+            raise DataError(f"{self.name} has nothing to factorise: all relevance is 0.")
+        return matrix
+
+
+def give(model: Factored, queries: Floats, documents: Floats) -> None:
+    """Give the model its vectors; biases stay 0."""
+    width = queries.shape[1]
+    model.U[:, :width], model.V[:, :width] = queries, documents
+
+
+def vectors(model: Factored) -> tuple[Floats, Floats]:
+    """Return the vectors of a model, in float64 and without their padding."""
+    width = model.dimensions
+    return model.U[:, :width].astype(np.float64), model.V[:, :width].astype(np.float64)

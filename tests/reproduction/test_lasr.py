@@ -1,0 +1,76 @@
+"""Latent structured ranking: its protocol, and the order of its first table on one split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from ranking import Matching, get_kernel
+from ranking.models.factored import Factored
+from ranking_plugins.reproductions import Options, held_out
+from ranking_plugins.reproductions.lasr import half_width, rows
+
+
+def test_recall_counts_pairs_as_often_as_they_are():
+    rng = np.random.default_rng(0)
+    counts = sparse.csr_array(rng.integers(0, 4, (9, 70)))
+    data = Matching(None, None, counts)
+    model = Factored(dimensions=8, biases=False)
+    model.start(data, 1)
+    known = sparse.csr_array(rng.random((9, 70)) < 0.2)
+    barred = known.indptr.astype(np.int64), known.indices.astype(np.int64)
+    scores = model.scores(data, get_kernel("reference"))
+    for without, pairs in ((np.zeros((9, 70), bool), None), (known.toarray(), barred)):
+        ranks = stats.rankdata(-np.where(without, -np.inf, scores), axis=1)
+        ranks[without] = np.inf
+        found = held_out.recall(model, data, pairs, get_kernel("reference"), 1)
+        assert list(found) == ["r@5", "r@10", "r@30", "r@50"]
+        for cut in (5, 10, 30, 50):
+            hits = (counts.toarray() * (ranks <= cut)).sum()
+            assert found[f"r@{cut}"] == pytest.approx(hits / counts.sum())
+
+
+def test_a_user_is_in_one_part_only():
+    users = np.repeat(np.arange(50), 6)
+    rng = np.random.default_rng(1)
+    pairs = held_out.Successions(users, rng.integers(0, 20, 300), rng.integers(0, 20, 300), 20)
+    split = held_out.split_users(pairs, 3)
+    sizes = [int(part.relevance.sum()) for part in (split.train, split.valid, split.test)]
+    assert sizes == [35 * 6, 5 * 6, 10 * 6]
+    other = held_out.split_users(pairs, 4)
+    assert (other.test.relevance != split.test.relevance).nnz
+
+
+def test_half_width_is_students():
+    values = np.array([0.1, 0.2, 0.4, 0.3, 0.25])
+    low, high = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
+    assert half_width(values) == pytest.approx((high - low) / 2)
+
+
+def test_successions_are_in_the_order_of_time(real_data: Path):
+    pairs = held_out.read_successions(real_data / "interactions")
+    assert (pairs.users.size, pairs.n_items) == (1_000_209 - 6_040, 3_706)
+    mine = pairs.users == 0
+    # What came next is what is asked with next.
+    np.testing.assert_array_equal(pairs.items[mine][:-1], pairs.queries[mine][1:])
+
+
+def test_the_quick_reproduction_has_every_row(real_data: Path):
+    options = Options(real_data, True, "auto", 2, 0, lambda text: None)
+    with pytest.warns(UserWarning, match="documents match no query"):
+        found = list(rows(options))
+    tables: dict[str, list[str]] = {}
+    for row in found:
+        tables.setdefault(row.dataset, []).append(row.method)
+        assert all(np.isfinite(value) for value in row.metrics.values())
+    stages = ["lasr t=0", "lasr t=1", "lasr t=1, gain", "lasr t=2", "lasr t=2, gain"]
+    labels = ["one-vs-rest", "rank-svm", "wsabie", "lasr t=1"]
+    assert tables == {
+        "MovieLens 1M, n = 50": ["nmf", "svd", "auc", *stages],
+        "Last.fm, n = 50": ["nmf", "svd", "auc", *stages],
+        "Corel 5K": labels,
+        "Delicious": labels,
+    }
