@@ -169,8 +169,9 @@ computed in float64. Sparse vectors are CSR rows over the dimensions: zeros are 
 numbers are the same as for dense ones. Rows are independent: threads change nothing.
 
 `reference.py` and its sisters `reference_metrics.py`, `reference_letor.py`,
-`reference_bilinear.py`, `reference_factored.py` and `reference_alternating.py` are the normative text for the order of these
-operations, and for what of a text is accepted: read them beside this one.
+`reference_bilinear.py`, `reference_factored.py` and `reference_alternating.py` are the normative
+text for the order of these operations, and for what of a text is accepted: read them beside this
+one.
 """
 
 from __future__ import annotations
