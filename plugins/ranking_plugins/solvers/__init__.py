@@ -15,4 +15,8 @@ def ranking_solvers() -> dict[str, Lazy]:
             "ranking_plugins.solvers.sgd:SGD",
             help="Stochastic gradient descent on drawn tuples: query, match, no match.",
         ),
+        "alternating": Lazy(
+            "ranking_plugins.solvers.alternating:Alternating",
+            help="The best vectors of one side for those of the other, in turn: RMLS, PLS, LSI.",
+        ),
     }
