@@ -146,6 +146,26 @@ class Matching(Matches):
         """Return the same data with every row of features scaled to Euclidean norm 1."""
         return self._replace(queries=_unit_rows(self.queries), documents=_unit_rows(self.documents))
 
+    def with_indicators(self) -> Matching:
+        """Return the same data with one more feature an object that has features: itself.
+
+        An object then has a weight, or a vector, of its own beside those that it shares. The
+        features are called ``query:<id>`` and ``document:<id>``.
+        """
+        changed: dict[str, Any] = {}
+        for name, features, ids, names in (
+            ("query", self.queries, self.query_ids, self.query_feature_ids),
+            ("document", self.documents, self.document_ids, self.document_feature_ids),
+        ):
+            if features is None:
+                continue
+            side = "queries" if name == "query" else "documents"
+            own = sparse.eye_array(ids.size, dtype=features.dtype)
+            changed[side] = sparse.csr_array(sparse.hstack([sparse.csr_array(features), own]))
+            added = [f"{name}:{each}" for each in ids.tolist()]
+            changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *added])
+        return self._replace(**changed)
+
     def _selected(self, chosen: Ints) -> dict[str, Any]:
         if self.queries is not None:
             return {"queries": self.queries[chosen]}

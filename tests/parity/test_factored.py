@@ -1,4 +1,4 @@
-"""Composing vectors, scoring and stepping U and V: every kernel has the bits of the reference."""
+"""The factored loops: every kernel has the bits of the reference."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 
 from ranking.kernels.contract import PairForm
 from ranking.kernels.cython import instruction_sets, load_loops
-from ranking.kernels.factored import FactoredObjects, FactoredWeights, Rows, scores, vectors
+from ranking.kernels.factored import (
+    Draws,
+    FactoredObjects,
+    FactoredWeights,
+    Rows,
+    scores,
+    top,
+    vectors,
+)
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.match_lists import MatchLists
 
 THREADS = (1, 2, 3)
 WIDTHS = (8, 16, 40)
@@ -43,6 +52,42 @@ def singles(rng: np.random.Generator, *shape: int) -> NDArray[np.float32]:
     return rng.normal(size=shape).astype(np.float32)
 
 
+def make_lists(
+    rng: np.random.Generator,
+    n_queries: int,
+    n_documents: int,
+    *,
+    sums: bool = False,
+    weights: bool = False,
+    any_other: bool = False,
+    itself: bool = False,
+) -> MatchLists:
+    """Every query has a list, of one document at least and two at most of them missing."""
+    sizes = rng.integers(2, n_documents - 1, n_queries)
+    own = [np.sort(rng.permutation(n_documents)[:size]) for size in sizes]
+    passed = [int(rng.choice(each)) if itself and at % 2 else -1 for at, each in enumerate(own)]
+    counts = [
+        rng.integers(0, 4, each.size) * (each != me) + (each == each[each != me][0])
+        for each, me in zip(own, passed, strict=True)
+    ]
+    return MatchLists(
+        queries=np.arange(n_queries),
+        list_of=np.arange(n_queries),
+        list_ptr=np.concatenate(([0], np.cumsum(sizes))),
+        members=np.concatenate(own),
+        itself=np.array(passed),
+        n_documents=n_documents,
+        query_sums=np.cumsum(rng.integers(0, 5, n_queries) + 1) if sums else np.zeros(0, np.int64),
+        member_sums=np.concatenate([np.cumsum(each) for each in counts])
+        if sums
+        else np.zeros(0, np.int64),
+        member_weights=(rng.random(int(sizes.sum())) + 0.5).astype(np.float32)
+        if weights
+        else np.zeros(0, np.float32),
+        any_other=any_other,
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A small problem and a way through it; hypothesis draws its fields."""
@@ -52,12 +97,20 @@ class Case:
     n_documents: int = 11
     query_kind: tuple[str, str] | None = None
     document_kind: tuple[str, str] | None = None
+    context_kind: tuple[str, str] | None = None
     density: float = 0.4
     width: int = 16
     biases: bool = True
     adagrad: bool = True
     n_steps: int = 40
+    drawn: bool = False
+    sums: bool = False
+    match_weights: bool = False
+    any_other: bool = False
+    itself: bool = False
     trials: int = 1
+    positives: int = 1
+    place: int = 0
     form: PairForm = PairForm.HINGE
     rate: float = 0.1
     spread: float = 0.5
@@ -75,14 +128,33 @@ class Case:
         ):
             made = make_rows(rng, n_objects, n_features, self.density, kind or KINDS[0])
             sides.append(made if kind else n_objects)
-        return FactoredObjects(*sides)
+        if self.context_kind is None:
+            return FactoredObjects(*sides)
+        n_features = 13 if self.document_kind else self.n_documents
+        contexts = make_rows(rng, self.n_queries, n_features, self.density, self.context_kind)
+        return FactoredObjects(*sides, contexts)
 
     @property
-    def tuples(self) -> NDArray[np.int64]:
+    def lists(self) -> MatchLists:
+        return make_lists(
+            np.random.default_rng(self.seed + 3),
+            self.n_queries,
+            self.n_documents,
+            sums=self.sums,
+            weights=self.match_weights,
+            any_other=self.any_other and self.positives == 1,
+            itself=self.itself,
+        )
+
+    def source(self, part: slice = slice(None)) -> NDArray[np.int64] | Draws:
+        first, stop, _ = part.indices(self.n_steps)
+        if self.drawn:
+            return Draws(self.lists, 5, 7 + first, stop - first, self.trials, self.positives)
         rng = np.random.default_rng(self.seed + 1)
-        tuples = rng.integers(0, self.n_documents, (self.n_steps, 2 + self.trials))
+        shape = (self.n_steps, 1 + self.positives + self.trials)
+        tuples = rng.integers(0, self.n_documents, shape)
         tuples[:, 0] = rng.integers(0, self.n_queries, self.n_steps)
-        return tuples  # d+ may be d-, and a block may name an object often
+        return tuples[first:stop]  # d+ may be d-, and a block may name an object often
 
     @property
     def rates(self) -> NDArray[np.float32]:
@@ -97,41 +169,49 @@ class Case:
         ranks = np.cumsum(1.0 / np.arange(1.0, 7.0)).astype(np.float32)
         return ranks if self.trials > 1 else None
 
+    @property
+    def looks(self) -> dict[str, Any]:
+        """What a search is asked for besides the tuples."""
+        return {
+            "rank_weights": self.rank_weights,
+            "positives": self.positives,
+            "place": self.place % self.positives,
+        }
+
     def weights(self, kernel: Kernel) -> FactoredWeights:
         rng, objects = np.random.default_rng(self.seed + 2), self.objects
+        n_features = objects.n_document_features
         shapes: list[tuple[int, ...]] = [
             (objects.n_query_features, self.width),
-            (objects.n_document_features, self.width),
-            (objects.n_document_features if self.biases else 0,),
+            (n_features, self.width),
+            (n_features * (self.context_kind is not None), self.width),
+            (n_features * self.biases,),
         ]
-        spread = np.float32(self.spread)
-        U, V, biases = (spread * singles(rng, *shape) for shape in shapes)
-        squares = [
-            np.ones(shape, np.float32)
-            if self.adagrad
-            else np.zeros(tuple(0 for _ in shape), np.float32)
-            for shape in shapes
-        ]
-        return FactoredWeights(kernel, U, V, biases, (squares[0], squares[1], squares[2]))
+        made = [np.float32(self.spread) * singles(rng, *shape) for shape in shapes]
+        factors = (made[0], made[1], made[2], made[3])
+        return FactoredWeights(kernel, factors, adagrad=self.adagrad)
 
     @np.errstate(over="ignore", invalid="ignore")  # if it does, kernels run away alike
-    def go(self, made: FactoredWeights, part: slice, threads: int = 1) -> tuple[Any, Any]:
+    def go(
+        self, made: FactoredWeights, part: slice = slice(None), threads: int = 1, **more: Any
+    ) -> tuple[Any, Any]:
         return made.steps(
             self.objects,
-            self.tuples[part],
+            self.source(part),
             self.rates[part],
             form=self.form,
-            rank_weights=self.rank_weights,
             max_norm=self.max_norm,
             l2=self.l2,
             block=self.block,
             threads=threads,
+            **self.looks,
+            **more,
         )
 
 
-def run(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
+def run(case: Case, kernel: Kernel, threads: int = 1, **more: Any) -> Outcome:
     made = case.weights(kernel)
-    margins, weights = case.go(made, slice(None), threads)
+    margins, weights = case.go(made, threads=threads, **more)
     return {"margins": margins, "violations": weights, **made.state()}
 
 
@@ -154,14 +234,22 @@ CASES = st.builds(
     Case,
     seed=st.integers(0, 2**20),
     n_queries=st.integers(1, 12),
-    n_documents=st.integers(1, 30),
+    n_documents=st.integers(4, 30),
     query_kind=SIDES,
     document_kind=SIDES,
+    context_kind=st.sampled_from([None, None, *KINDS]),
     density=st.sampled_from([0.0, 0.2, 1.0]),
     width=st.sampled_from(WIDTHS),
     biases=st.booleans(),
     adagrad=st.booleans(),
+    drawn=st.booleans(),
+    sums=st.booleans(),
+    match_weights=st.booleans(),
+    any_other=st.booleans(),
+    itself=st.booleans(),
     trials=st.sampled_from([1, 2, 5]),
+    positives=st.sampled_from([1, 1, 2, 4]),
+    place=st.integers(0, 3),
     form=st.sampled_from(PairForm),
     rate=st.sampled_from([1e-3, 0.1]),
     spread=st.sampled_from([0.0, 0.1, 0.7]),
@@ -233,15 +321,158 @@ def test_many_scores(kernel: Kernel, reference: Kernel) -> None:
             assert scores(kernel, *parts, threads).tobytes() == wanted.tobytes()
 
 
-# --- steps --------------------------------------------------------------------------------------
+# --- the best -----------------------------------------------------------------------------------
+
+
+def barred_for(
+    rng: np.random.Generator, n_queries: int, n_documents: int, share: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    each = rng.random((n_queries, n_documents)) < share
+    return np.concatenate(([0], np.cumsum(each.sum(axis=1)))), np.nonzero(each)[1].copy()
 
 
 @EXAMPLES
+@given(
+    seed=st.integers(0, 2**20),
+    n_queries=st.integers(0, 19),
+    n_documents=st.integers(1, 40),
+    k=st.sampled_from([1, 3, 10, 100]),
+    width=st.sampled_from(WIDTHS),
+    biases=st.booleans(),
+    share=st.sampled_from([0.0, 0.3, 0.9, 1.0]),
+    values=st.sampled_from(["normal", "few", "odd"]),
+)
+def test_top(
+    kernel: Kernel, reference: Kernel, seed, n_queries, n_documents, k, width, biases, share, values
+) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [
+        singles(rng, n_queries, width),
+        singles(rng, n_documents, width),
+        singles(rng, n_documents if biases else 0),
+    ]
+    if values == "few":  # many scores are equal
+        parts = [np.round(part / 2) for part in parts]
+    if values == "odd":  # some are infinite, some no numbers
+        for part in parts[:2]:
+            part[::3, 0], part[1::3, 0] = np.inf, -np.inf
+            part[2::6, 1] = np.nan
+    barred = barred_for(rng, n_queries, n_documents, share)
+    with np.errstate(invalid="ignore"):
+        wanted = top(reference, *parts, k, barred)
+    for threads in THREADS:
+        got = top(kernel, *parts, k, barred, threads)
+        assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
+
+
+def test_top_of_many(kernel: Kernel, reference: Kernel) -> None:
+    # More documents than a tile holds, and numbers that do not fill the last one.
+    rng = np.random.default_rng(0)
+    for width, n_queries, n_documents, k in ((8, 3, 1801, 40), (40, 37, 477, 10), (256, 2, 701, 1)):
+        parts = [singles(rng, n, width) for n in (n_queries, n_documents)]
+        parts.append(singles(rng, n_documents))
+        barred = barred_for(rng, n_queries, n_documents, 0.1)
+        wanted = top(reference, *parts, k, barred)
+        for threads in THREADS:
+            got = top(kernel, *parts, k, barred, threads)
+            assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
+
+
+# --- search and update --------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(case=CASES)
+def test_search(kernel: Kernel, reference: Kernel, case: Case) -> None:
+    wanted = case.weights(reference).search(case.objects, case.source(), **case.looks)
+    for threads in THREADS:
+        made = case.weights(kernel)
+        before = made.state()
+        got = made.search(case.objects, case.source(), threads=threads, **case.looks)
+        assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
+        assert differing(made.state(), before) == []
+
+
+@EXAMPLES
+@given(case=CASES, longest=st.sampled_from([1, 2, 5]), n_steps=st.sampled_from([0, 1, 30]))
+def test_update(
+    kernel: Kernel, reference: Kernel, case: Case, longest: int, n_steps: int
+) -> None:
+    rng = np.random.default_rng(case.seed + 4)
+    step_ptr = np.concatenate(([0], np.cumsum(rng.integers(0, longest + 1, n_steps))))
+    documents = rng.integers(0, case.n_documents, int(step_ptr[-1]))
+    slopes = singles(rng, documents.size) * (rng.random(documents.size) < 0.7)
+    queries = rng.integers(0, case.n_queries, n_steps)
+
+    def updated(own: Kernel, threads: int) -> Outcome:
+        made = case.weights(own)
+        made.update(
+            case.objects,
+            queries,
+            step_ptr,
+            documents,
+            slopes.astype(np.float32),
+            rate=case.rate,
+            max_norm=case.max_norm,
+            l2=case.l2,
+            threads=threads,
+        )
+        return made.state()
+
+    wanted = updated(reference, 1)
+    for threads in THREADS:
+        assert differing(updated(kernel, threads), wanted) == [], threads
+
+
+@EXAMPLES
+@given(case=CASES)
+def test_search_and_update_are_a_block_of_steps(kernel: Kernel, case: Case) -> None:
+    case = dataclasses.replace(case, block=256, form=PairForm.HINGE)
+    made = case.weights(kernel)
+    chosen, margins, weights = made.search(case.objects, case.source(), threads=2, **case.looks)
+    slopes = np.where(margins < 1.0, -weights, np.float32(0.0))
+    if not case.adagrad:
+        slopes = case.rates * slopes
+    made.update(
+        case.objects,
+        chosen[:, 0].copy(),
+        2 * np.arange(case.n_steps + 1),
+        chosen[:, 1:].ravel(),
+        np.column_stack([slopes, -slopes]).ravel(),
+        rate=float(case.rates[0]),
+        max_norm=case.max_norm,
+        l2=case.l2,
+        threads=2,
+    )
+    got = {"margins": margins, "violations": weights, **made.state()}
+    assert differing(got, run(case, kernel)) == []
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+@settings(EXAMPLES, max_examples=150)
 @given(case=CASES)
 def test_steps(kernel: Kernel, reference: Kernel, case: Case) -> None:
     wanted = run(case, reference)
     for threads in THREADS:
         assert differing(run(case, kernel, threads), wanted) == [], threads
+    assert differing(run(case, kernel, hogwild=True), wanted) == []  # alone it has an order
+
+
+@EXAMPLES
+@given(case=CASES)
+def test_tuples_that_are_drawn_are_those_of_draw_tuples(kernel: Kernel, case: Case) -> None:
+    case = dataclasses.replace(case, drawn=True, match_weights=False)
+    draws = case.source()
+    assert isinstance(draws, Draws)
+    given_tuples = kernel.draw_tuples(
+        draws.lists, draws.seed, draws.first, draws.count, draws.trials, draws.positives
+    )
+    made = case.weights(kernel)
+    wanted = made.search(case.objects, given_tuples, **case.looks)
+    got = made.search(case.objects, draws, **case.looks)
+    assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
 
 
 @pytest.mark.parametrize("block", [1, 3, 256])
@@ -252,25 +483,27 @@ def test_every_form(
 ) -> None:
     for trials in (1, 5):
         for kinds in ((None, None), (KINDS[0], KINDS[3]), (None, KINDS[1]), (KINDS[2], None)):
-            case = Case(
-                query_kind=kinds[0],
-                document_kind=kinds[1],
-                adagrad=adagrad,
-                trials=trials,
-                form=form,
-                block=block,
-                max_norm=0.8,
-                l2=0.1,
-            )
-            wanted = run(case, reference)
-            assert wanted["violations"].any()
-            for threads in THREADS:
-                assert differing(run(case, kernel, threads), wanted) == [], (kinds, threads)
+            for context_kind in (None, KINDS[0]):
+                case = Case(
+                    query_kind=kinds[0],
+                    document_kind=kinds[1],
+                    context_kind=context_kind,
+                    adagrad=adagrad,
+                    trials=trials,
+                    form=form,
+                    block=block,
+                    max_norm=0.8,
+                    l2=0.1,
+                )
+                wanted = run(case, reference)
+                assert wanted["violations"].any()
+                for threads in THREADS:
+                    assert differing(run(case, kernel, threads), wanted) == [], (kinds, threads)
 
 
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("adagrad", [False, True])
-@pytest.mark.parametrize("width", [8, 24, 32, 64, 128, 200])
+@pytest.mark.parametrize("width", [8, 24, 32, 64, 128, 136])
 def test_longer_runs(
     kernel: Kernel, reference: Kernel, width: int, adagrad: bool, features: bool
 ) -> None:
@@ -283,6 +516,8 @@ def test_longer_runs(
         width=width,
         adagrad=adagrad,
         n_steps=700,
+        drawn=True,
+        sums=True,
         trials=5,
         spread=0.2,
         rate=0.05,
@@ -312,7 +547,7 @@ def test_few_and_many_documents(kernel: Kernel, reference: Kernel, n_documents: 
 
 
 @EXAMPLES
-@given(case=CASES, cut=st.integers(0, 14))
+@given(case=CASES, cut=st.integers(0, 13))
 def test_a_run_that_is_broken_goes_on(
     kernel: Kernel, reference: Kernel, case: Case, cut: int
 ) -> None:
@@ -321,7 +556,8 @@ def test_a_run_that_is_broken_goes_on(
     for first, second in ((kernel, kernel), (kernel, reference), (reference, kernel)):
         made = case.weights(first)
         head = case.go(made, slice(0, 3 * cut), 2)
-        made = FactoredWeights(second, *made.factors, made.squares)
+        squares = made.squares if case.adagrad else None
+        made = FactoredWeights(second, made.factors, adagrad=case.adagrad, squares=squares)
         tail = case.go(made, slice(3 * cut, None))
         joined = [np.concatenate(parts) for parts in zip(head, tail, strict=True)]
         got = {"margins": joined[0], "violations": joined[1], **made.state()}
@@ -329,9 +565,10 @@ def test_a_run_that_is_broken_goes_on(
 
 
 def test_no_steps(kernel: Kernel, reference: Kernel) -> None:
-    case = Case(n_steps=0)
-    for threads in THREADS:
-        assert differing(run(case, kernel, threads), run(case, reference)) == []
+    for drawn in (False, True):
+        case = Case(n_steps=0, drawn=drawn)
+        for threads in THREADS:
+            assert differing(run(case, kernel, threads), run(case, reference)) == []
 
 
 def test_margins_that_are_not_finite(kernel: Kernel, reference: Kernel) -> None:
@@ -351,7 +588,9 @@ def test_every_instruction_set(reference: Kernel, instructions: str) -> None:
             case = Case(
                 query_kind=kind,
                 document_kind=kind,
+                context_kind=kind,
                 adagrad=adagrad,
+                drawn=True,
                 trials=5,
                 width=40,
                 max_norm=0.8,
@@ -361,3 +600,5 @@ def test_every_instruction_set(reference: Kernel, instructions: str) -> None:
     rng = np.random.default_rng(0)
     parts = (singles(rng, 9, 40), singles(rng, 150, 40), singles(rng, 150))
     assert scores(built, *parts).tobytes() == scores(reference, *parts).tobytes()
+    for got, wanted in zip(top(built, *parts, 7), top(reference, *parts, 7), strict=True):
+        assert got.tobytes() == wanted.tobytes()

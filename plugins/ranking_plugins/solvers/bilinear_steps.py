@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ranking.contracts.loss import ListLoss
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.kernels.contract import Clock
 from ranking.models.bilinear import Bilinear
+from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.rates import rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
@@ -42,12 +44,17 @@ class BilinearSteps(Steps):
         self.objects = self.model.objects(self.data)
         self.penalty = Penalty(task.regularizer, self.model)
         self.weights = self.penalty.begin(task.kernel, self.model)
-        self.rank_weights = rank_weights(self.loss, self.data.n_documents)
+        self.rank_weights = self._rank_weights()
+
+    def _rank_weights(self) -> Floats:
+        if self.lists_loss is not None:
+            return np.ones(1)
+        return rank_weights(self.loss, self.data.n_documents)
 
     def skip(self, done: int) -> None:
         """Go on as after so many steps that led to the weights of the model."""
         self.done = done
-        self.weights.clock[Clock.STEP] = done
+        self.weights.clock[Clock.STEP] = done * (self.trials if self.lists_loss else 1)
         since = done % self.plan.every
         due = rates(self.plan.schedule, self.plan.rate, done - since + 1, since)
         self.weights.clock[Clock.RATES] = due.sum()
@@ -65,7 +72,7 @@ class BilinearSteps(Steps):
         if self.model.weights.shape != shape:
             self.weights = self.weights.grown(self.model.weights)
         self.data, self.objects = data, self.model.objects(data)
-        self.rank_weights = rank_weights(self.loss, data.n_documents)
+        self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
         """Begin again from the result, without a penalty, where nothing new comes into being."""
@@ -77,7 +84,7 @@ class BilinearSteps(Steps):
 
     def draw(self, count: int) -> Ints:
         """Return the tuples of the coming steps."""
-        trials = self.loss.trials
+        trials = self.trials
         if not count:
             return np.zeros((0, 2 + trials), np.int64)
         return self.task.kernel.draw_tuples(self.lists(), self.task.seed, self.at, count, trials)
@@ -93,6 +100,9 @@ class BilinearSteps(Steps):
             "threads": self.task.threads,
         }
         batch = self.solver.batch
+        if self.lists_loss is not None:
+            size = PYTHON_BATCH if batch == "auto" else int(batch)
+            return self._step_by_lists(self.lists_loss, tuples, eta, size, common)
         if self.loss.form is None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
             return self._step_in_python(tuples, eta, size, common)
@@ -122,6 +132,28 @@ class BilinearSteps(Steps):
             slopes = weights[part] * self.loss.pair_slope(margins[part])
             self.weights.update(self.objects, chosen, slopes, eta[part], **common)
         return margins, weights
+
+    def _step_by_lists(
+        self, loss: ListLoss, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
+    ) -> tuple[Floats, Floats]:
+        """Step for lists, by batches: a pair for each document that a match is set against.
+
+        A list of n pairs is one step, so a pair has an n-th of the rate, and n times the slope.
+        """
+        options = {"transposed": common["transposed"], "threads": common["threads"]}
+        n = tuples.shape[1] - 2
+        common = {**common, "every": common["every"] * n}
+        margins = np.empty((tuples.shape[0], n))
+        for start in range(0, tuples.shape[0], size):
+            part = slice(start, start + size)
+            pairs = as_pairs(tuples[part])
+            found, _, _ = self.weights.violations(
+                self.objects, pairs, rank_weights=np.ones(1), **options
+            )
+            margins[part] = found.reshape(-1, n)
+            slopes = n * margin_slopes(loss, margins[part]).ravel()
+            self.weights.update(self.objects, pairs, slopes, np.repeat(eta[part] / n, n), **common)
+        return margins, np.ones(tuples.shape[0])
 
     def follow(self) -> None:
         """Let the model have W when it asks for it."""

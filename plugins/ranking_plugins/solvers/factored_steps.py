@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ranking.contracts.loss import ListLoss
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
 from ranking.kernels.contract import Factors, Singles
 from ranking.kernels.factored import NAMES, Draws, FactoredWeights
 from ranking.models.factored import Factored
+from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.rates import rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
@@ -44,7 +47,10 @@ class FactoredSteps(Steps):
         self.weights = FactoredWeights(
             self.task.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
         )
-        self.rank_weights = rank_weights(self.loss, self.data.n_documents).astype(np.float32)
+        self.rank_weights = np.ones(1, np.float32)
+        if self.lists_loss is None:
+            ranks = rank_weights(self.loss, self.data.n_documents)
+            self.rank_weights = ranks.astype(np.float32)
 
     @property
     def block(self) -> int:
@@ -76,13 +82,14 @@ class FactoredSteps(Steps):
         """Return the coming steps, for the kernel to draw."""
         positives, _ = self.task.loss.positives
         if not count:
-            return np.zeros((0, 1 + positives + self.loss.trials), np.int64)
+            return np.zeros((0, 1 + positives + self.trials), np.int64)
         first = self.model.stage * self.plan.draws + self.at
-        return Draws(self.lists(), self.task.seed, first, count, self.loss.trials, positives)
+        return Draws(self.lists(), self.task.seed, first, count, self.trials, positives)
 
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each tuple; at each boundary, pay the penalty that is due."""
-        margins, weights = np.empty(eta.size), np.empty(eta.size)
+        shape = (eta.size, self.trials) if self.lists_loss else (eta.size,)
+        margins, weights = np.empty(shape), np.empty(eta.size)
         for start, stop, due in self._parts(eta.size):
             margins[start:stop], weights[start:stop] = self._steps(
                 _part(source, start, stop), eta[start:stop].astype(np.float32)
@@ -118,6 +125,8 @@ class FactoredSteps(Steps):
     def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
         positives, place = self.task.loss.positives
         common = {"positives": positives, "place": place, "threads": self.task.threads}
+        if self.lists_loss is not None:
+            return self._step_by_lists(self.lists_loss, source, eta)
         if self.loss.form is None:
             return self._step_in_python(source, eta, common)
         return self.weights.steps(
@@ -150,19 +159,44 @@ class FactoredSteps(Steps):
             )
             slopes = self.loss.pair_slope(margins[part].astype(np.float64)).astype(np.float32)
             slopes *= weights[part]
-            if not self.plan.adagrad:
-                slopes *= eta[part]
-            self.weights.update(
-                self.objects,
-                chosen[:, 0].copy(),
-                2 * np.arange(chosen.shape[0] + 1),
-                chosen[:, 1:].ravel(),
-                np.column_stack((slopes, -slopes)).ravel(),
-                rate=float(eta[start]),
-                **self._penalty(),
-                threads=self.task.threads,
-            )
+            self._update(chosen, np.column_stack((slopes, -slopes)), eta[part])
         return margins, weights
+
+    def _step_by_lists(
+        self, loss: ListLoss, source: Source, eta: Singles
+    ) -> tuple[Singles, Singles]:
+        """Step by blocks of lists: a match, and the documents that it is set against."""
+        margins = np.empty((eta.size, self.trials), np.float32)
+        for start in range(0, eta.size, self.block):
+            part = slice(start, min(start + self.block, eta.size))
+            tuples = _part(source, part.start, part.stop)
+            if isinstance(tuples, Draws):
+                tuples = self.task.kernel.draw_tuples(
+                    tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.trials
+                )
+            _, found, _ = self.weights.search(
+                self.objects, as_pairs(tuples), threads=self.task.threads
+            )
+            margins[part] = found.reshape(-1, self.trials)
+            slopes = margin_slopes(loss, margins[part].astype(np.float64))
+            self._update(tuples, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
+        return margins, np.ones(eta.size, np.float32)
+
+    def _update(self, tuples: Ints, slopes: NDArray[Any], eta: Singles) -> None:
+        """Take a step for each row: a query, its documents, and the slopes of their scores."""
+        given = slopes.astype(np.float32)
+        if not self.plan.adagrad:
+            given *= eta[:, None]
+        self.weights.update(
+            self.objects,
+            np.ascontiguousarray(tuples[:, 0]),
+            slopes.shape[1] * np.arange(slopes.shape[0] + 1),
+            np.ascontiguousarray(tuples[:, 1:]).ravel(),
+            given.ravel(),
+            rate=float(eta[0]),
+            **self._penalty(),
+            threads=self.task.threads,
+        )
 
     def _shrink(self, due: float) -> None:
         """Take the prox of each matrix, for the rates since the last boundary."""

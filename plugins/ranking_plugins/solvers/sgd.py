@@ -55,6 +55,8 @@ class SGD(Solver):
         positive may be, as in WSABIE and LaSR.
     weights : {"alike", "relevance"}
         Whether all matches count the same, or by their relevance; for factors.
+    against : int
+        How many documents that do not match a match is set against, for a loss of lists.
     every : int or "auto"
         Steps from one boundary to the next, where a penalty is due that is not paid at each step;
         "auto" is 100, or for factors a sixteenth of an epoch.
@@ -81,6 +83,7 @@ class SGD(Solver):
     draw: str = "auto"
     negatives: str = "unmatched"
     weights: str = "alike"
+    against: int = 10
     every: int | str = "auto"
     refit: bool = False
     refit_rate: float = 0.0
@@ -90,9 +93,17 @@ class SGD(Solver):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        for name, least in (("draws", 0), ("every", 1), ("epoch", 1), ("batch", 1)):
+        for name, least in (
+            ("draws", 0),
+            ("against", 1),
+            ("every", 1),
+            ("epoch", 1),
+            ("batch", 1),
+        ):
             value: object = getattr(self, name)
-            if value != "auto" and (not isinstance(value, numbers.Integral) or value < least):
+            if (value != "auto" or name == "against") and (
+                not isinstance(value, numbers.Integral) or value < least
+            ):
                 raise PartError(
                     f"sgd has {name}={value!r}; it must be a whole number from {least}, or auto."
                 )
@@ -128,11 +139,11 @@ class SGD(Solver):
                 f"{model.form} parameters",
                 "model bilinear, diagonal or factored",
             )
-        if "pair" not in loss.faces:
+        if not {"pair", "list"} & loss.faces:
             return Verdict(
                 False,
-                f"loss {loss.name!r} is no function of a margin (no pair face)",
-                "loss hinge or warp",
+                f"loss {loss.name!r} is no function of margins (no pair face, no list face)",
+                "loss hinge, warp or domination",
             )
         if loss.orders_positives and model.form != "factors":
             return Verdict(
@@ -221,7 +232,7 @@ class SgdStream:
             chosen: Source = self.steps.draw(int(count))
         else:
             positives, _ = self.steps.task.loss.positives
-            width = 1 + positives + self.steps.loss.trials
+            width = 1 + positives + self.steps.trials
             chosen = _as_tuples(tuples, width, self.steps.data)
         loss = self.steps.take(chosen)
         self.epoch += 1

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import PairLoss
+from ranking.contracts.loss import ListLoss, PairLoss
 from ranking.contracts.solver import State, Task, Turn
 from ranking.data.matching import Matching
 from ranking.errors import DivergenceError
 from ranking.kernels.factored import Draws
 from ranking.kernels.match_lists import MatchLists
 from ranking.run import section, under
+from ranking_plugins.solvers.list_steps import list_losses
 from ranking_plugins.solvers.plan import lists_of, settle
 from ranking_plugins.solvers.rates import rates
 
@@ -43,6 +44,7 @@ class Steps(ABC):
         self.plan = settle(solver, task)
         self.data = cast(Matching, task.data)
         self.loss = cast(PairLoss, task.loss)
+        self.lists_loss = None if "pair" in task.loss.faces else cast(ListLoss, task.loss)
         self.done, self.refitting = 0, False
         self._lists: tuple[Matching, MatchLists] | None = None
 
@@ -72,9 +74,17 @@ class Steps(ABC):
     def draw(self, count: int) -> Source:
         """Return the tuples of the coming steps."""
 
+    @property
+    def trials(self) -> int:
+        """How many documents that do not match a tuple has."""
+        return self.solver.against if self.lists_loss else self.loss.trials
+
     @abstractmethod
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
-        """Take a step for each tuple; return margins and violation weights."""
+        """Take a step for each tuple; return margins and violation weights.
+
+        For a loss of lists, margins are a row a tuple, and weights are 1.
+        """
 
     @abstractmethod
     def follow(self) -> None:
@@ -111,7 +121,11 @@ class Steps(ABC):
         first = self.done
         self.done += count
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = weights * self.loss.pair_value(margins)
+            if self.lists_loss is not None:
+                losses = list_losses(self.lists_loss, margins)
+                margins = margins.min(axis=1)
+            else:
+                losses = weights * self.loss.pair_value(margins)
         finite = np.isfinite(margins) & np.isfinite(losses)
         if not finite.all():
             at = int(np.argmin(finite))

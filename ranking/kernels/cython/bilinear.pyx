@@ -18,6 +18,8 @@ import threading
 
 import numpy as np
 
+include "draw.pxi"
+
 cdef extern from "sparse_row.h" nogil:
     ctypedef struct row_t:
         char *table
@@ -75,7 +77,6 @@ cdef enum:
     TIDY_TURN = 8192  # steps in which all are
     ABREAST = 8  # queries that are scored at a time; their images' entries fill a line
 
-cdef uint64_t GAMMA = 0x9E3779B97F4A7C15
 cdef double RENEW = 4096.0
 cdef double SMALLEST_SCALE = 2.0**-64
 cdef double RESUM = 2.0**-10
@@ -172,55 +173,13 @@ cdef struct Job:
 # --- random tuples ----------------------------------------------------------------------------
 
 
-cdef inline uint64_t draw(uint64_t seed, uint64_t k) noexcept nogil:
-    cdef uint64_t z = seed + (k + 1) * GAMMA
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
-
-
-cdef inline int64_t below(uint64_t key, uint64_t k, int64_t bound) noexcept nogil:
-    return <int64_t>(((draw(key, k) >> 32) * <uint64_t>bound) >> 32)
-
-
-cdef inline int64_t members_up_to(
-    const int64_t *own, int64_t size, int64_t bound, bint outside
-) noexcept nogil:
-    # How many members are below the bound; or, of own[k] - k, which are not above it.
-    cdef int64_t low = 0, high = size, middle
-    while low < high:
-        middle = (low + high) // 2
-        if (own[middle] - middle <= bound) if outside else (own[middle] < bound):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def draw_tuples(
-    uint64_t seed, uint64_t first, const int64_t[::1] queries, const int64_t[::1] list_of,
-    const int64_t[::1] list_ptr, const int64_t[::1] members, const int64_t[::1] itself,
-    int64_t n_documents, int64_t[:, ::1] out,
-):
-    """Draw a query, one of its documents, and documents that are not its."""
-    cdef Py_ssize_t step, trial
-    cdef uint64_t key
-    cdef int64_t query, size, chosen, u
-    cdef const int64_t *own
+def draw_tuples(uint64_t seed, uint64_t first, lists, int64_t positives, int64_t[:, ::1] out):
+    """Draw a query, one of its documents or more, and documents that are not its."""
+    cdef draw_lists_t source = lists_of(lists)
+    cdef int64_t step, columns = out.shape[1]
     with nogil:
         for step in range(out.shape[0]):
-            key = draw(seed, first + <uint64_t>step)
-            query = queries[below(key, 0, queries.shape[0])]
-            own = &members[0] + list_ptr[list_of[query]]
-            size = list_ptr[list_of[query] + 1] - list_ptr[list_of[query]]
-            chosen = below(key, 1, size - (itself[query] >= 0))
-            if itself[query] >= 0 and chosen >= members_up_to(own, size, itself[query], False):
-                chosen += 1
-            out[step, 0], out[step, 1] = query, own[chosen]
-            for trial in range(out.shape[1] - 2):
-                # own[k] - k documents before own[k] are outside: the u-th of them is u + k.
-                u = below(key, 2 + <uint64_t>trial, n_documents - size)
-                out[step, 2 + trial] = u + members_up_to(own, size, u, True)
+            draw_tuple(&source, seed, first + <uint64_t>step, positives, columns, &out[step, 0])
 
 
 # --- objects ----------------------------------------------------------------------------------

@@ -9,23 +9,11 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lanes.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
-#endif
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-#if defined(__linux__)
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#elif defined(_WIN32)
-#include <windows.h>
-#else
-#include <sched.h>
 #endif
 
 typedef float wide_t __attribute__((vector_size(32)));
@@ -39,6 +27,13 @@ LANES_INLINE wide_t wide_load(const float *from)
 LANES_INLINE void wide_store(float *to, wide_t v)
 {
     *(wide_memory_t *)to = v;
+}
+
+/* Ask for a vector that will be read soon. */
+LANES_INLINE void wide_ask(const float *from, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i += 16)
+        __builtin_prefetch(from + i);
 }
 
 LANES_INLINE wide_t wide_splat(float v)
@@ -98,12 +93,6 @@ LANES_INLINE void wide_dot_two(
     *ac = wide_fold(second);
 }
 
-LANES_INLINE void wide_subtract(const float *a, const float *b, ptrdiff_t n, float *out)
-{
-    for (ptrdiff_t i = 0; i < n; i += 8)
-        wide_store(out + i, wide_load(a + i) - wide_load(b + i));
-}
-
 LANES_INLINE void wide_scale(float *a, float by, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i += 8)
@@ -129,62 +118,50 @@ LANES_INLINE void wide_adagrad(
     }
 }
 
-/* --- objects ------------------------------------------------------------------------------- */
-
-/* A CSR matrix of any dtypes; without arrays, each object is its own feature. */
-typedef struct {
-    const void *indptr, *indices, *data;
-    int none, wide_indices, wide_data;
-} wide_objects_t;
-
-LANES_INLINE int64_t wide_start(const wide_objects_t *of, int64_t row)
+/* p -= (rate x y) / sqrt(g), with g += (x x) q: how a row takes gradients that were summed up. */
+LANES_INLINE void wide_take_adagrad(
+    float *p, float *g, const float *y, const float *q, float x, float rate, ptrdiff_t n)
 {
-    return of->wide_indices ? ((const int64_t *)of->indptr)[row]
-                            : ((const int32_t *)of->indptr)[row];
-}
-
-LANES_INLINE int64_t wide_index(const wide_objects_t *of, int64_t at)
-{
-    return of->wide_indices ? ((const int64_t *)of->indices)[at]
-                            : ((const int32_t *)of->indices)[at];
-}
-
-LANES_INLINE float wide_value(const wide_objects_t *of, int64_t at)
-{
-    return of->wide_data ? (float)((const double *)of->data)[at] : ((const float *)of->data)[at];
-}
-
-/* A part of the sum of the features' rows, in registers: `parts` eights. */
-LANES_INLINE void wide_sum(
-    const wide_objects_t *of, int64_t start, int64_t stop, const float *matrix, ptrdiff_t n,
-    float *out, const int parts)
-{
-    wide_t sums[8];
-    for (int k = 0; k < parts; k++)
-        sums[k] = wide_splat(0.0f);
-    for (int64_t at = start; at < stop; at++) {
-        const float *row = matrix + wide_index(of, at) * n;
-        wide_t value = wide_splat(wide_value(of, at));
-#pragma GCC unroll 8
-        for (int k = 0; k < parts; k++)
-            sums[k] += value * wide_load(row + 8 * k);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        wide_t own = wide_splat(x) * wide_load(y + i);
+        wide_t sums = wide_load(g + i) + wide_splat(x * x) * wide_load(q + i);
+        wide_store(g + i, sums);
+        wide_store(p + i, wide_load(p + i) - (wide_splat(rate) * own) / wide_sqrt(sums));
     }
-    for (int k = 0; k < parts; k++)
-        wide_store(out + 8 * k, sums[k]);
 }
 
-/* The sum, in stored order, of value * matrix[feature]. */
-static inline void wide_compose(
-    const wide_objects_t *of, int64_t row, const float *matrix, ptrdiff_t n, float *out)
+/* to += c x, and squares += (c x) (c x) */
+LANES_INLINE void wide_gather(float *to, float *squares, const float *x, float c, ptrdiff_t n)
 {
-    int64_t start = wide_start(of, row), stop = wide_start(of, row + 1);
-    ptrdiff_t i = 0;
-    for (; i + 64 <= n; i += 64)
-        wide_sum(of, start, stop, matrix + i, n, out + i, 8);
-    for (; i + 32 <= n; i += 32)
-        wide_sum(of, start, stop, matrix + i, n, out + i, 4);
-    for (; i < n; i += 8)
-        wide_sum(of, start, stop, matrix + i, n, out + i, 1);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        wide_t y = wide_splat(c) * wide_load(x + i);
+        wide_store(to + i, wide_load(to + i) + y);
+        wide_store(squares + i, wide_load(squares + i) + y * y);
+    }
+}
+
+/* to += c x */
+LANES_INLINE void wide_add(float *to, const float *x, float c, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i += 8)
+        wide_store(to + i, wide_load(to + i) + wide_splat(c) * wide_load(x + i));
+}
+
+/* out = a x + b y */
+LANES_INLINE void wide_mix(
+    float *out, const float *x, float a, const float *y, float b, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i += 8)
+        wide_store(
+            out + i,
+            wide_splat(a) * wide_load(x + i) + wide_splat(b) * wide_load(y + i));
+}
+
+/* Start sums: -0 is what changes nothing that is added to it, not even the sign of a zero. */
+LANES_INLINE void wide_empty(float *out, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i += 8)
+        wide_store(out + i, wide_splat(-0.0f));
 }
 
 /* --- scores -------------------------------------------------------------------------------- */
@@ -252,80 +229,6 @@ static inline void wide_score_tile(
             to_one[j] = biases ? a + biases[j] : a;
             to_other[j] = biases ? b + biases[j] : b;
         }
-    }
-}
-
-/* --- threads ------------------------------------------------------------------------------- */
-
-LANES_INLINE int crew_turn(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
-/* How many threads there are: perhaps fewer than were asked for. */
-LANES_INLINE int crew_size(void)
-{
-#ifdef _OPENMP
-    return omp_get_num_threads();
-#else
-    return 1;
-#endif
-}
-
-typedef struct {
-    int waiting, round, asleep;
-} crew_meeting_t;
-
-/* Sleep until a round has ended; where that cannot be asked for, let others run. */
-LANES_INLINE void crew_sleep(crew_meeting_t *at, int round)
-{
-#if defined(__linux__)
-    __atomic_add_fetch(&at->asleep, 1, __ATOMIC_SEQ_CST);
-    syscall(SYS_futex, &at->round, FUTEX_WAIT_PRIVATE, round, NULL, NULL, 0);
-    __atomic_sub_fetch(&at->asleep, 1, __ATOMIC_SEQ_CST);
-#elif defined(_WIN32)
-    (void)at, (void)round, SwitchToThread();
-#else
-    (void)at, (void)round, sched_yield();
-#endif
-}
-
-LANES_INLINE void crew_wake(crew_meeting_t *at)
-{
-#if defined(__linux__)
-    if (__atomic_load_n(&at->asleep, __ATOMIC_SEQ_CST))
-        syscall(SYS_futex, &at->round, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-#else
-    (void)at;
-#endif
-}
-
-/* Wait for all of a crew. Blocks are so short that to sleep and wake may take as long as the work;
- * so threads look for a while first. They must sleep at last: beside other busy processes, the
- * one that is waited for may need this one's processor. */
-static inline void crew_meet(crew_meeting_t *at, int crew)
-{
-    int round, looks = 0;
-    if (crew == 1)
-        return;
-    round = __atomic_load_n(&at->round, __ATOMIC_ACQUIRE);
-    if (__atomic_add_fetch(&at->waiting, 1, __ATOMIC_ACQ_REL) == crew) {
-        __atomic_store_n(&at->waiting, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&at->round, round + 1, __ATOMIC_SEQ_CST);
-        crew_wake(at);
-        return;
-    }
-    while (__atomic_load_n(&at->round, __ATOMIC_ACQUIRE) == round) {
-        if (++looks > 500)
-            crew_sleep(at, round);
-#ifdef __SSE2__
-        else
-            _mm_pause();
-#endif
     }
 }
 

@@ -1,0 +1,129 @@
+/* Tuples by counter: see "Random numbers" and "Bilinear" in ranking/kernels/contract.py.
+ *
+ * A tuple is drawn piece by piece, as whoever searches it may need only its first negatives.
+ */
+#ifndef RANKING_DRAW_H
+#define RANKING_DRAW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lanes.h"
+
+/* The fields of `MatchLists`; arrays that are not there are NULL. */
+typedef struct {
+    const int64_t *queries, *query_sums, *list_of, *list_ptr, *members, *member_sums, *itself;
+    const float *weights;
+    int64_t n_queries, n_documents;
+    int any_other;
+} draw_lists_t;
+
+/* A tuple in the making. It must not be moved in memory once it has been barred. */
+typedef struct {
+    uint64_t key;
+    int64_t query, start, size, itself;
+    const int64_t *barred; /* documents that are no negatives; they rise */
+    int64_t n_barred;
+    int64_t few[2];
+} draw_t;
+
+LANES_INLINE uint64_t draw_bits(uint64_t seed, uint64_t k)
+{
+    uint64_t z = seed + (k + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+LANES_INLINE int64_t draw_below(uint64_t key, uint64_t k, int64_t bound)
+{
+    return (int64_t)(((draw_bits(key, k) >> 32) * (uint64_t)bound) >> 32);
+}
+
+/* How many of rising numbers, each less `less` times its place, are not above the bound. The
+ * loop has no branch that depends on them, as nobody could predict it. */
+LANES_INLINE int64_t draw_count(const int64_t *rising, int64_t n, int64_t bound, const int less)
+{
+    int64_t base = 0;
+    if (n == 0)
+        return 0;
+    while (n > 1) {
+        int64_t half = n >> 1, at = base + half - 1;
+        base = rising[at] - less * at <= bound ? base + half : base;
+        n -= half;
+    }
+    return base + (rising[base] - less * base <= bound);
+}
+
+LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t step, draw_t *t)
+{
+    int64_t at, list;
+    t->key = draw_bits(seed, step);
+    if (lists->query_sums) {
+        int64_t n = lists->n_queries;
+        int64_t number = draw_below(t->key, 0, lists->query_sums[n - 1]);
+        at = draw_count(lists->query_sums, n, number, 0);
+    } else {
+        at = draw_below(t->key, 0, lists->n_queries);
+    }
+    t->query = lists->queries[at];
+    list = lists->list_of[t->query];
+    t->start = lists->list_ptr[list];
+    t->size = lists->list_ptr[list + 1] - t->start;
+    t->itself = lists->itself[t->query];
+    t->barred = lists->members + t->start;
+    t->n_barred = t->size;
+}
+
+/* The place among all members of positive k, from 1. */
+LANES_INLINE int64_t draw_positive(const draw_lists_t *lists, const draw_t *t, uint64_t k)
+{
+    int64_t at;
+    if (lists->member_sums) {
+        const int64_t *sums = lists->member_sums + t->start;
+        at = draw_count(sums, t->size, draw_below(t->key, k, sums[t->size - 1]), 0);
+    } else {
+        at = draw_below(t->key, k, t->size - (t->itself >= 0));
+        if (t->itself >= 0) {
+            const int64_t *own = lists->members + t->start;
+            at += at >= draw_count(own, t->size, t->itself - 1, 0);
+        }
+    }
+    return t->start + at;
+}
+
+/* If any other document will do, only the positive is barred, and the query itself. */
+LANES_INLINE void draw_bar(const draw_lists_t *lists, draw_t *t, int64_t positive)
+{
+    int64_t itself = t->itself;
+    if (!lists->any_other)
+        return;
+    t->barred = t->few;
+    t->n_barred = itself >= 0 && itself != positive ? 2 : 1;
+    t->few[0] = t->n_barred == 2 && itself < positive ? itself : positive;
+    t->few[1] = t->n_barred == 2 && itself > positive ? itself : positive;
+}
+
+/* Negative k. barred[j] - j documents before barred[j] are free: the u-th of them is u + j. */
+LANES_INLINE int64_t draw_negative(const draw_lists_t *lists, const draw_t *t, uint64_t k)
+{
+    int64_t u = draw_below(t->key, k, lists->n_documents - t->n_barred);
+    return u + draw_count(t->barred, t->n_barred, u, 1);
+}
+
+/* All of a tuple. */
+static inline void draw_tuple(
+    const draw_lists_t *lists, uint64_t seed, uint64_t step, int64_t positives, int64_t columns,
+    int64_t *out)
+{
+    draw_t t;
+    draw_open(lists, seed, step, &t);
+    out[0] = t.query;
+    for (int64_t k = 1; k <= positives; k++)
+        out[k] = lists->members[draw_positive(lists, &t, (uint64_t)k)];
+    draw_bar(lists, &t, out[1]);
+    for (int64_t k = 1 + positives; k < columns; k++)
+        out[k] = draw_negative(lists, &t, (uint64_t)k);
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* Searching and stepping by blocks, on several threads. */
+#ifndef RANKING_FACTORED_STEPS_H
+#define RANKING_FACTORED_STEPS_H
+
+#include "factored_search.h"
+#include "factored_update.h"
+
+enum { STEPS_HINGE = 0, STEPS_LOGISTIC = 2 }; /* PairForm */
+
+/* What threads that meet share besides. */
+typedef struct {
+    team_t team;
+    int64_t *queries, *documents;
+    float *slopes, *highs;
+} block_t;
+
+typedef struct {
+    model_t model;
+    search_t search;
+    int64_t n, block;
+    const float *rates;
+    int form, hogwild, crew, failed;
+    float max_norm, l2;
+    int64_t *chosen; /* asked for by `factored_search` */
+    float *margins, *weights;
+    const int64_t *ptr; /* pairs of documents: 0, 2, 4, ... */
+    block_t *blocks; /* one; or, if threads do not meet, one a thread */
+    int64_t next; /* the next block that nobody has taken */
+    rooms_t rooms;
+} job_t;
+
+typedef struct {
+    model_t model;
+    steps_t steps;
+    team_t team;
+    float rate;
+    rooms_t rooms;
+} update_t;
+
+LANES_INLINE float steps_slope(int form, float margin)
+{
+    if (form == STEPS_LOGISTIC)
+        return (float)(-1.0 / (1.0 + lanes_exp_one(margin)));
+    if (!(margin < 1.0f))
+        return 0.0f;
+    return form == STEPS_HINGE ? -1.0f : -2.0f * (1.0f - margin);
+}
+
+LANES_INLINE int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Write down what a search has found, and the slopes of the block's pair `at`. */
+LANES_INLINE void job_note(
+    const job_t *job, const block_t *block, int64_t step, int64_t at, found_t found)
+{
+    job->margins[step] = found.margin;
+    job->weights[step] = found.weight;
+    if (job->chosen) {
+        job->chosen[3 * step] = found.query;
+        job->chosen[3 * step + 1] = found.better;
+        job->chosen[3 * step + 2] = found.worse;
+    } else {
+        float slope = found.weight * steps_slope(job->form, found.margin);
+        if (!job->model.adagrad)
+            slope = job->rates[step] * slope;
+        block->queries[at] = found.query;
+        block->documents[2 * at] = found.better;
+        block->documents[2 * at + 1] = found.worse;
+        block->slopes[2 * at] = slope;
+        block->slopes[2 * at + 1] = -slope;
+    }
+}
+
+/* Search the steps start + from to start + to: strip by strip, so that what one will read is on
+ * its way while others are searched. */
+static inline void job_search(
+    const job_t *job, block_t *block, int64_t start, int64_t from, int64_t to, int64_t time,
+    float *highs)
+{
+    look_t strip[SEARCH_STRIP];
+    for (; from < to; from += SEARCH_STRIP) {
+        int64_t n = least(SEARCH_STRIP, to - from);
+        for (int64_t k = 0; k < n; k++) {
+            look_open(&job->search, start + from + k, strip + k);
+            look_ask(&job->model, strip + k);
+        }
+        for (int64_t k = 0; k < n; k++)
+            job_note(
+                job, block, start + from + k, from + k,
+                look_search(
+                    &job->search, &block->team.kept_queries, &block->team.kept_documents, time,
+                    strip + k, highs));
+    }
+}
+
+static inline void job_block(
+    job_t *job, block_t *block, int64_t start, int64_t time, int turn, int crew)
+{
+    int64_t count = least(job->block, job->n - start);
+    steps_t steps = {count, block->queries, job->ptr, block->documents, block->slopes};
+    job_search(
+        job, block, start, count * turn / crew, count * (turn + 1) / crew, time,
+        block->highs + turn * job->search.positives);
+    crew_meet(&block->team.meeting, crew);
+    team_update(&block->team, &steps, job->rates[start], time, turn, crew);
+    crew_meet(&block->team.meeting, crew);
+}
+
+static inline void job_work(void *of, int turn, int crew)
+{
+    job_t *job = of;
+    int64_t start = 0, time = 0;
+    block_t *block = job->blocks + (job->hogwild ? turn : 0);
+    if (!job->hogwild) {
+        for (; start < job->n && !block->team.failed; start += job->block)
+            job_block(job, block, start, ++time, turn, crew);
+        return;
+    }
+    for (;;) {
+        start = __atomic_fetch_add(&job->next, job->block, __ATOMIC_RELAXED);
+        if (start >= job->n || block->team.failed)
+            return;
+        job_block(job, block, start, ++time, 0, 1);
+    }
+}
+
+static inline void job_search_work(void *of, int turn, int crew)
+{
+    job_t *job = of;
+    job_search(
+        job, job->blocks, 0, job->n * turn / crew, job->n * (turn + 1) / crew, 1,
+        job->blocks->highs + turn * job->search.positives);
+}
+
+static inline void block_open(block_t *block, job_t *job, int crew)
+{
+    const model_t *model = &job->model;
+    rooms_t *rooms = &job->rooms;
+    int64_t looks = job->block * (job->search.columns - 1);
+    team_open(
+        &block->team, rooms, model, least(job->block, crew * model->queries.n),
+        least(looks, crew * model->documents.n), crew);
+    block->team.max_norm = job->max_norm;
+    block->team.l2 = job->l2;
+    block->highs = rooms_take(rooms, crew * job->search.positives, sizeof(float), 0);
+    block->queries = rooms_take(rooms, job->block, sizeof(int64_t), 0);
+    block->documents = rooms_take(rooms, 2 * job->block, sizeof(int64_t), 0);
+    block->slopes = rooms_take(rooms, 2 * job->block, sizeof(float), 0);
+}
+
+/* 0 if there is no memory. */
+static inline int job_run(job_t *job, crew_work_t *work)
+{
+    int n_blocks = job->hogwild ? job->crew : 1, ready;
+    int64_t *ptr = rooms_take(&job->rooms, job->block + 1, sizeof(int64_t), 0);
+    job->blocks = rooms_take(&job->rooms, n_blocks, sizeof(block_t), 1);
+    if (!ptr || !job->blocks)
+        return 0;
+    for (int64_t i = 0; i <= job->block; i++)
+        ptr[i] = 2 * i;
+    job->ptr = ptr;
+    for (int i = 0; i < n_blocks; i++)
+        block_open(job->blocks + i, job, job->hogwild ? 1 : job->crew);
+    ready = !job->rooms.failed;
+    if (ready)
+        crew_run(work, job, job->crew);
+    for (int i = 0; i < n_blocks; i++) {
+        ready = ready && !job->blocks[i].team.failed;
+        team_close(&job->blocks[i].team);
+    }
+    return ready;
+}
+
+static inline void update_work(void *of, int turn, int crew)
+{
+    update_t *update = of;
+    team_t *team = &update->team;
+    const steps_t *steps = &update->steps;
+    for (int64_t i = steps->n * turn / crew; i < steps->n * (turn + 1) / crew; i++) {
+        model_query(&update->model, &team->kept_queries, steps->queries[i], 1);
+        for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
+            model_document(&update->model, &team->kept_documents, steps->documents[at], 1);
+    }
+    crew_meet(&team->meeting, crew);
+    team_update(team, steps, update->rate, 1, turn, crew);
+}
+
+static inline int update_run(update_t *update, float max_norm, float l2, int crew)
+{
+    const model_t *model = &update->model;
+    int64_t n = update->steps.n;
+    int ready;
+    team_open(
+        &update->team, &update->rooms, model, least(n, crew * model->queries.n),
+        least(update->steps.ptr[n], crew * model->documents.n), crew);
+    update->team.max_norm = max_norm;
+    update->team.l2 = l2;
+    ready = !update->rooms.failed;
+    if (ready)
+        crew_run(update_work, update, crew);
+    ready = ready && !update->team.failed;
+    team_close(&update->team);
+    return ready;
+}
+
+#endif
