@@ -14,6 +14,8 @@ COMMANDS = {
     "rank": "ranking_cli.rank:rank",
     "explain": "ranking_cli.explain:explain",
     "compare": "ranking_cli.compare:compare",
+    "features": "ranking_cli.features:features",
+    "bound": "ranking_cli.bound:bound",
     "report": "ranking_cli.report:report",
     "reproduce": "ranking_cli.reproduce:reproduce",
     "data": "ranking_cli.data:data",

@@ -33,8 +33,8 @@ def known_pairs(data: Matches, known: Matches, *, but_relevant: bool = False) ->
     but_relevant : bool
         Whether a pair that is relevant in these data too stays out of what is returned.
     """
-    queries = _places(data.query_ids, known.query_ids)
-    documents = _places(data.document_ids, known.document_ids)
+    queries = places(data.query_ids, known.query_ids)
+    documents = places(data.document_ids, known.document_ids)
     none = np.zeros(0, np.int64)
     rows, columns = [none], [none]
     for query in np.flatnonzero(queries >= 0).tolist():
@@ -47,7 +47,7 @@ def known_pairs(data: Matches, known: Matches, *, but_relevant: bool = False) ->
     return pattern(np.concatenate(rows), np.concatenate(columns), data.n_queries)
 
 
-def _places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
+def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
     """Return where each of `want` is in `have`; -1 if it is not."""
     if have.dtype.kind != want.dtype.kind:
         have, want = have.astype(np.str_), want.astype(np.str_)

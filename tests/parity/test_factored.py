@@ -395,9 +395,7 @@ def test_search(kernel: Kernel, reference: Kernel, case: Case) -> None:
 
 @EXAMPLES
 @given(case=CASES, longest=st.sampled_from([1, 2, 5]), n_steps=st.sampled_from([0, 1, 30]))
-def test_update(
-    kernel: Kernel, reference: Kernel, case: Case, longest: int, n_steps: int
-) -> None:
+def test_update(kernel: Kernel, reference: Kernel, case: Case, longest: int, n_steps: int) -> None:
     rng = np.random.default_rng(case.seed + 4)
     step_ptr = np.concatenate(([0], np.cumsum(rng.integers(0, longest + 1, n_steps))))
     documents = rng.integers(0, case.n_documents, int(step_ptr[-1]))

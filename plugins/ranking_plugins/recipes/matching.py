@@ -2,7 +2,7 @@
 
 from ranking.contracts.recipe import Recipe
 
-TEXT = "text:words=100000,sublinear=true"
+TEXT = "text:words=100000,stop_words=english,sublinear=true"
 """tf-idf of words, as the paper has it."""
 
 
@@ -21,13 +21,13 @@ def _recipe(model: str, loss: str, regularizer: str, solver: str) -> Recipe:
 def rmls() -> Recipe:
     """Regularized mapping to latent structures: sparse vectors of one length.
 
-    With validation data, as many rounds as help; without, ten.
+    Two rounds, since more draw all vectors together; M is centered for the same reason.
     """
     return _recipe(
         "sparse-factored:dimensions=100",
         "alignment",
-        "l1l2-row:strength=0.1,limit=1",
-        "alternating:max_epochs=10",
+        "l1l2-row:strength=1,limit=1",
+        "alternating:max_epochs=2,center=true",
     )
 
 

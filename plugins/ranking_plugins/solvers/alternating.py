@@ -55,6 +55,10 @@ class Alternating(Solver):
         What M is multiplied by, so that a strength means the same for few clicks and for many.
         With "auto" it counts in standard deviations: what random vectors of norm 1 on the other
         side pull at a coordinate of a feature's vector has a mean square of 1. 1 is the paper's.
+    center : bool
+        Whether M is taken less what popularity alone explains: the product of its row sums and
+        column sums, over the sum of all. Else vectors that clicks connect, however weakly, all
+        come to point in one direction, since M is not negative.
     sparse_below : float
         Vectors with a smaller share of non-zeros are kept as a sparse matrix.
     """
@@ -64,6 +68,7 @@ class Alternating(Solver):
     max_epochs: int = 10
     tolerance: float = 1e-4
     scale: float | str = "auto"
+    center: bool = False
     sparse_below: float = 0.05
 
     def __post_init__(self) -> None:
@@ -77,6 +82,8 @@ class Alternating(Solver):
             value: object = getattr(self, name)
             if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
                 raise PartError(f"alternating has {name}={value!r}; it must lie in [0, 1].")
+        if not isinstance(self.center, bool):
+            raise PartError(f"alternating has center={self.center!r}; it must be true or false.")
         scale: object = self.scale
         fits = isinstance(scale, numbers.Real) and 0.0 < float(scale) < np.inf
         if scale != "auto" and not fits:
@@ -151,19 +158,23 @@ class Sides:
         self.sparse_below = solver.sparse_below
         self.model = cast(Factored, task.model)
         matrix = _matrix(task)
+        self.center = Center(matrix.rows) if solver.center else None
         factor = (
-            _unit(matrix.rows, self.model.dimensions)
+            _unit(matrix.rows, self.center, self.model.dimensions)
             if solver.scale == "auto"
             else float(solver.scale)
         )
         self.matched = tuple(
-            Matched(_scaled(part, factor)) for part in (matrix.rows, matrix.columns)
+            Matched(_scaled(part, factor, self.center, side))
+            for side, part in enumerate((matrix.rows, matrix.columns))
         )
         self.inlined = task.regularizer.row_maximum()
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
         kernel, threads = self.task.kernel, self.task.threads
+        if self.center is not None:
+            others = self.center.beside(others, 1 - side)
         if self.inlined is not None:
             threshold, limit = self.inlined
             made, gains = half_step(
@@ -215,6 +226,41 @@ class Sides:
             self.model.U, self.model.V = _dense(queries), _dense(documents)
 
 
+class Center:
+    """What popularity alone explains of M: a c' / t, of row sums a, column sums c and their sum t.
+
+    It has rank 1, so M stays sparse: ``(M - a c'/t) V`` is M with one more column, -a, times V
+    with one more row, c'V / t.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        wide = matrix.astype(np.float64)
+        self.sums = (np.asarray(wide.sum(axis=1)).ravel(), np.asarray(wide.sum(axis=0)).ravel())
+        self.total = float(self.sums[0].sum())
+        if not self.total > 0.0:
+            raise DataError(
+                f"M sums to {self.total:g}, and center=true needs a sum above 0; leave it out."
+            )
+
+    def explained(self, matrix: Any) -> float:
+        """Return by how much the sum of squares of M is larger than that of the rest."""
+        rows, columns = self.sums
+        both = float(rows @ (matrix @ columns)) / self.total
+        return 2.0 * both - float(rows @ rows) * float(columns @ columns) / self.total**2
+
+    def beside(self, vectors: Vectors, side: int) -> Vectors:
+        """Return the vectors of a side with one more row: their mean by popularity."""
+        sums, row = self.sums[side] / self.total, np.zeros(vectors.shape[1])
+        for at in range(0, sums.size, BLOCK):
+            part = vectors[at : at + BLOCK]
+            weights = sums[at : at + BLOCK, None]
+            row += np.asarray((part * weights).sum(axis=0, dtype=np.float64)).ravel()
+        last = row.astype(np.float32)[None]
+        if sparse.issparse(vectors):
+            return as_sparse(sparse.vstack([vectors, sparse.csr_array(last)], format="csr"))
+        return np.concatenate((vectors, last))
+
+
 def _matrix(task: Task) -> ClickMatrix:
     data, loss = cast(Matching, task.data), cast(LinearLoss, task.loss)
     model = cast(Factored, task.model)
@@ -231,16 +277,28 @@ def _matrix(task: Task) -> ClickMatrix:
     return made
 
 
-def _unit(matrix: Any, dimensions: int) -> float:
+def _unit(matrix: Any, center: Center | None, dimensions: int) -> float:
     """Return the factor for "auto"; a pull has the mean square ||row||^2 / dimensions."""
-    norm = np.sqrt(np.square(matrix.data, dtype=np.float64).sum())
+    square = float(np.square(matrix.data, dtype=np.float64).sum())
+    if center is not None:
+        square -= center.explained(matrix)
     features = np.sqrt(float(matrix.shape[0]) * matrix.shape[1])  # their mean over both sides
-    return float(np.sqrt(dimensions * features) / norm)
+    if square <= 0.0:
+        raise DataError(
+            "popularity explains all clicks, so center=true leaves nothing to learn from; leave "
+            "it out."
+        )
+    return float(np.sqrt(dimensions * features / square))
 
 
-def _scaled(matrix: Any, factor: float) -> Any:
+def _scaled(matrix: Any, factor: float, center: Center | None, side: int) -> Any:
+    """Return M times a factor, and with a center one more column."""
     values = (matrix.data * factor).astype(np.float32)
-    return sparse.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)
+    scaled = sparse.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)
+    if center is None:
+        return scaled
+    column = (-factor * center.sums[side]).astype(np.float32)[:, None]
+    return sparse.csr_array(sparse.hstack([scaled, sparse.csr_array(column)]))
 
 
 def _dense(vectors: Vectors) -> Singles:

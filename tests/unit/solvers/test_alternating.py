@@ -202,3 +202,44 @@ def test_a_strength_that_leaves_nothing_is_told(seed):
         fitted = ranker("l1l2-row:strength=100").fit(clicks(seed))
     assert fitted.model_.density == 0.0
     assert fitted.stopped_ == "converged"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("regularizer", ["l1l2-row:strength=0.5", "max-norm", "orthonormal"])
+def test_the_center_is_what_popularity_explains(seed, model, regularizer):
+    """The objective is that of M less the product of its sums, made dense."""
+    data = clicks(seed)
+    M = click_matrix(data).rows.toarray().astype(float)
+    M -= np.outer(M.sum(axis=1), M.sum(axis=0)) / M.sum()
+    M *= np.sqrt(5) * M.size**0.25 / np.linalg.norm(M)
+    solver = "alternating:center=true,tolerance=0,sparse_below=0.9"
+    fitted = ranker(regularizer, model, solver).fit(data)
+    U, V = (side[:, :5].astype(float) for side in (fitted.model_.U, fitted.model_.V))
+    penalty = fitted.regularizer_.penalty
+    wanted = penalty(U) + penalty(V) - np.sum(U * (M @ V))
+    assert fitted.objective_ == pytest.approx(wanted, rel=1e-4)
+    steps = [row[name] for row in fitted.history_ for name in ("half objective", "objective")]
+    assert all(after <= before + 1e-5 * abs(before) for before, after in itertools.pairwise(steps))
+
+
+def test_without_a_center_all_vectors_become_one(seed):
+    """M is not negative and connected, so the objective is largest if all point one way."""
+    data = clicks(seed)
+    fitted = ranker("max-norm", MODELS[0], "alternating:max_epochs=200,tolerance=0").fit(data)
+    assert (fitted.model_.U @ fitted.model_.V.T).min() > 0.999
+    fitted = ranker(
+        "max-norm", MODELS[0], "alternating:max_epochs=200,tolerance=0,center=true"
+    ).fit(data)
+    assert (fitted.model_.U @ fitted.model_.V.T).min() < 0.0
+
+
+def test_what_cannot_be_centered_is_refused():
+    one = Matching(None, None, [[2.0, 4.0], [1.0, 2.0]])
+    with pytest.raises(DataError, match="popularity explains all clicks"):
+        Ranker(
+            MODELS[0], "alignment:per_query=false", "max-norm", "alternating:center=true",
+            kernel="reference",
+        ).fit(one)  # fmt: skip
+    minus = Matching([[-1.0, 0.0], [0.0, 1.0]], None, [[2.0, 4.0], [2.0, 4.0]])
+    with pytest.raises(DataError, match="M sums to 0"):
+        ranker("max-norm", MODELS[0], "alternating:center=true").fit(minus)
