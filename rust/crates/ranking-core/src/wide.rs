@@ -29,6 +29,13 @@ pub trait Singles: Copy + Send + Sync {
     fn div_wide(self, a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// The square root of each.
     fn sqrt_wide(self, a: Self::Wide) -> Self::Wide;
+    /// |a|
+    fn abs_wide(self, a: Self::Wide) -> Self::Wide;
+    /// |a| - cut with the sign of a where that is above 0, else 0.
+    fn soft_wide(self, a: Self::Wide, cut: Self::Wide) -> Self::Wide;
+
+    /// Ask for the line of memory that has an item, if there is such an item.
+    fn ask<T>(self, items: &[T], at: usize);
 }
 
 #[inline(always)]
@@ -78,10 +85,32 @@ impl Singles for Portable {
     fn sqrt_wide(self, a: Self::Wide) -> Self::Wide {
         a.map(f32::sqrt)
     }
+
+    #[inline(always)]
+    fn abs_wide(self, a: Self::Wide) -> Self::Wide {
+        a.map(f32::abs)
+    }
+
+    #[inline(always)]
+    fn soft_wide(self, a: Self::Wide, cut: Self::Wide) -> Self::Wide {
+        zip(a, cut, |a, cut| {
+            let shrunk = a.abs() - cut;
+            if shrunk > 0.0 {
+                shrunk.copysign(a)
+            } else {
+                0.0
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn ask<T>(self, _items: &[T], _at: usize) {}
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
+    use std::arch::x86_64::_MM_HINT_T0;
+
     use pulp::x86::V3;
     use pulp::{cast, f32x8};
 
@@ -130,6 +159,28 @@ mod avx2 {
         fn sqrt_wide(self, a: f32x8) -> f32x8 {
             self.sqrt_f32x8(a)
         }
+
+        #[inline(always)]
+        fn abs_wide(self, a: f32x8) -> f32x8 {
+            self.abs_f32x8(a)
+        }
+
+        #[inline(always)]
+        fn soft_wide(self, a: f32x8, cut: f32x8) -> f32x8 {
+            let zero = self.splat_f32x8(0.0);
+            let shrunk = self.sub_f32x8(self.abs_f32x8(a), cut);
+            let sign = self.and_f32x8(a, self.splat_f32x8(-0.0));
+            let above = self.cmp_gt_f32x8(shrunk, zero);
+            self.select_f32x8(above, self.or_f32x8(shrunk, sign), zero)
+        }
+
+        #[inline(always)]
+        fn ask<T>(self, items: &[T], at: usize) {
+            if at < items.len() {
+                let place = items.as_ptr().wrapping_add(at);
+                self.sse._mm_prefetch::<_MM_HINT_T0>(place.cast());
+            }
+        }
     }
 }
 
@@ -161,6 +212,17 @@ impl<M: Machine> Wide<M> {
     #[inline(always)]
     pub(crate) fn sqrt(self) -> Self {
         self.with(self.machine.sqrt_wide(self.register))
+    }
+
+    #[inline(always)]
+    pub(crate) fn abs(self) -> Self {
+        self.with(self.machine.abs_wide(self.register))
+    }
+
+    /// The soft threshold of each.
+    #[inline(always)]
+    pub(crate) fn soft(self, cut: Self) -> Self {
+        self.with(self.machine.soft_wide(self.register, cut.register))
     }
 
     /// Add the partial sums, in the contract's order.
