@@ -189,17 +189,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         exclude_known : bool
             As in `fit`.
         """
-        registry = get_registry()
-        if self.loss is None:
-            raise PartError(f"loss is not given; there are {', '.join(registry.names('loss'))}.")
-        loss: Loss = _made("loss", self.loss, Loss)
-        regularizer: Regularizer = _made("regularizer", self.regularizer, Regularizer)
-        takes = "judged" if isinstance(data, Judged) else "matching"
-        model_part, solver_part = _choose(self.model, loss, regularizer, self.solver, takes)
-        model: Model = _made("model", model_part, Model)
-        solver: Solver = _made("solver", solver_part, Solver)
         # Objects that the user gave stay as they are: a run changes its parts.
-        model, loss, regularizer, solver = copy.deepcopy((model, loss, regularizer, solver))
+        model, loss, regularizer, solver = copy.deepcopy(self.parts(data))
         refuse_other_data(model, data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")
@@ -217,7 +208,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             seed=self.seed,
             valid=valid,
             exclude_known=exclude_known,
-            observers=[registry.create("observer", observer) for observer in self.observers],
+            observers=[get_registry().create("observer", each) for each in self.observers],
+        )
+
+    def parts(self, data: Trainable) -> tuple[Model, Loss, Regularizer, Solver]:
+        """Return the parts that `fit` takes for these data, with "auto" settled."""
+        if self.loss is None:
+            names = ", ".join(get_registry().names("loss"))
+            raise PartError(f"loss is not given; there are {names}.")
+        loss: Loss = _made("loss", self.loss, Loss)
+        regularizer: Regularizer = _made("regularizer", self.regularizer, Regularizer)
+        takes = "judged" if isinstance(data, Judged) else "matching"
+        chosen = _choose(self.model, loss, regularizer, self.solver, takes)
+        return (
+            _made("model", chosen[0], Model),
+            loss,
+            regularizer,
+            _made("solver", chosen[1], Solver),
         )
 
     def adopt(self, run: Run) -> None:
@@ -333,15 +340,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         X : Matching or TextCollection
         k : int, optional
             By default all.
-        exclude : Matching, optional
+        exclude : Matching or TextCollection, or a list of them, optional
             Whose matches a query of the same id is not to have, such as the training data.
         candidates : sequence of ids, optional
             The documents that are ranked; by default all.
         """
         data = self._matching(X, "rank")
         _check_k(k)
-        barred = None if exclude is None else known_pairs(data, self._matching(exclude, "exclude"))
-        chosen = None
+        barred = chosen = None
+        if exclude is not None:
+            given = exclude if isinstance(exclude, list | tuple) else [exclude]
+            barred = known_pairs(data, *(self._matching(each, "exclude") for each in given))
         if candidates is not None:
             chosen = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
         return top(
@@ -403,11 +412,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         """Return queries and documents that the model can score."""
         check_is_fitted(self, "model_")
         data = as_trainable(X, None, None, self.text_)
+        refuse_unscorable(self.model_, data)
         if isinstance(data, Judged):
             raise DataError(
                 f"{what} takes queries and documents; order judged rows by what predict returns."
             )
-        refuse_unscorable(self.model_, data)
         return data
 
     def _embedded(self, X: Any, what: str) -> tuple[Matching, Embedding]:

@@ -114,7 +114,9 @@ class Run:
     observers: Sequence[Observer] = ()
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
+    _ending: str = ""
     _turn: Turn | None = None
+    _resumed: Tensors | None = None
     _before: int = 0
     _barred: Pairs | None = None
 
@@ -145,6 +147,8 @@ class Run:
         for observer in self.observers:
             observer.start(self)
         state = None if resume is None else self._restore(resume)
+        if self.stopped:
+            state = None  # of a stage that has ended: the next one begins anew
         with HeldInterrupts() as held:
             while not self.stopped or self._advance():
                 try:
@@ -175,22 +179,26 @@ class Run:
         if not self.model.advance(self.data, self.kernel, self.threads):
             return False
         self._before = int(self.history[-1]["epoch"]) if self.history else 0
-        self.stopped = ""
+        self.stopped = self._ending = ""
         for observer in self.observers:
             observer.start(self)
         return True
 
     def _turns(self, task: Task, held: HeldInterrupts) -> None:
+        if self._ending:  # the run was killed after its last epoch, before it could end
+            self.stopped = self._ending
+            return
         for number in self.solver.turns(task):
             # Epochs are counted through all stages.
             turn = dataclasses.replace(number, epoch=number.epoch + self._before)
             self.record(turn)
-            asked = [observer.name for observer in self.observers if observer.turn(self, turn)]
-            if turn.converged:
-                self.stopped = "converged"
-            elif asked:
-                self.stopped = asked[0]
-            if self.stopped:
+            self._ending = "converged" if turn.converged else ""
+            for observer in self.observers:
+                # What is asked first counts, and a checkpoint that comes later knows of it.
+                if observer.turn(self, turn):
+                    self._ending = self._ending or observer.name
+            if self._ending:
+                self.stopped = self._ending
                 return
             held.release()
         self.stopped = "max_epochs"
@@ -220,9 +228,10 @@ class Run:
 
     def snapshot(self) -> Snapshot:
         """Return everything that `go(resume=...)` needs to go on bit for bit."""
-        if self._turn is None:
+        state = self._resumed if self._turn is None else self._turn.state()
+        if state is None:
             raise RuntimeError("a run has no snapshot before its first epoch.")
-        tensors = under("model", self.model.tensors()) | under("solver", self._turn.state())
+        tensors = under("model", self.model.tensors()) | under("solver", state)
         tensors |= under("history", pack_history(self.history))
         told: dict[str, Any] = {}
         for observer in self.observers:
@@ -231,19 +240,27 @@ class Run:
             tensors |= under(f"observer/{observer.name}", arrays)
             told[observer.name] = {k: v for k, v in state.items() if k not in arrays}
         ended = "" if self.stopped == "interrupted" else self.stopped
-        facts = {"stopped": ended, "observers": told, "epochs before": self._before}
+        facts = {
+            "stopped": ended,
+            "ending": self._ending,
+            "observers": told,
+            "epochs before": self._before,
+        }
         return Snapshot(tensors, facts)
 
     def _restore(self, snapshot: Snapshot) -> Tensors:
         self.model.restore(section(snapshot.tensors, "model"))
         self.history = unpack_history(section(snapshot.tensors, "history"))
         self.stopped = snapshot.facts["stopped"]
+        self._ending = snapshot.facts.get("ending", "")
         self._before = int(snapshot.facts.get("epochs before", 0))
         for observer in self.observers:
             told = snapshot.facts["observers"].get(observer.name, {})
             arrays = section(snapshot.tensors, f"observer/{observer.name}")
             observer.restore({**told, **arrays})
-        return section(snapshot.tensors, "solver")
+        # A run that is resumed after its last epoch ends without another.
+        self._resumed = section(snapshot.tensors, "solver")
+        return self._resumed
 
 
 def _largest(data: Judged | Matching) -> float:

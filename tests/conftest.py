@@ -162,6 +162,73 @@ def matching_kernel(request: pytest.FixtureRequest, load_kernel: Callable[[str],
     return kernel
 
 
+@pytest.fixture(scope="session", params=["reference", "cython", "rust"])
+def factored_kernel(request: pytest.FixtureRequest, load_kernel: Callable[[str], Kernel]) -> Kernel:
+    """Every kernel that trains and scores factored models."""
+    kernel = load_kernel(request.param)
+    if not hasattr(kernel.loops, "factored_search"):
+        pytest.skip(f"kernel {kernel.name!r} has no factored loops yet")
+    return kernel
+
+
+@pytest.fixture(scope="session")
+def fast_kernel() -> Kernel:
+    """A compiled kernel that trains factored models, for tests that need many steps."""
+    for name in ("cython", "rust"):
+        try:
+            kernel = get_kernel(name)
+        except KernelUnavailableError:
+            continue
+        if hasattr(kernel.loops, "factored_search"):
+            return kernel
+    return get_kernel("reference")
+
+
+def make_tastes(
+    seed: int = 0,
+    n_queries: int = 12,
+    n_documents: int = 15,
+    *,
+    tastes: int = 3,
+    kept: float = 0.6,
+    features: str = "none",
+    counts: bool = False,
+) -> Matching:
+    """Users who take items of their own taste: what recommenders learn from.
+
+    `features` is "none", "queries", "documents" or "both": a column a taste, one an object, and one
+    that all have. With `counts` a match has a relevance of 1 to 3.
+    """
+    rng = np.random.default_rng(seed)
+    sides, likes = [], []
+    for side, size in (("queries", n_queries), ("documents", n_documents)):
+        like = np.arange(size) % tastes
+        likes.append(like)
+        if features not in (side, "both"):
+            sides.append(None)
+            continue
+        rows = np.hstack((np.eye(tastes)[like], np.eye(size), np.full((size, 1), 0.5)))
+        sides.append(sp.csr_array((rows * rng.uniform(0.5, 1.0, rows.shape)).astype(np.float32)))
+    same = likes[0][:, None] == likes[1][None, :]
+    taken = same & (rng.random(same.shape) < kept)
+    taken[np.arange(n_queries), likes[0]] = True  # everybody has something
+    values = rng.integers(1, 4, same.shape) if counts else 1
+    names = {
+        "query_ids": [f"u{i}" for i in range(n_queries)],
+        "document_ids": [f"i{i}" for i in range(n_documents)],
+    }
+    return Matching(*sides, sp.csr_array((taken * values).astype(np.float64)), **names)
+
+
+MakeTastes: TypeAlias = Callable[..., Matching]
+
+
+@pytest.fixture(scope="session", name="make_tastes")
+def make_tastes_fixture() -> MakeTastes:
+    """Make users and items of a few tastes; see `make_tastes`."""
+    return make_tastes
+
+
 def make_matching(
     seed: int = 0,
     n_queries: int = 8,

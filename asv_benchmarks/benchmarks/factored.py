@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .common import KERNELS, PROFILE, kernel_or_skip
-from .interactions import Warp, make_likes, precision
+from .interactions import Warp, make_likes, precision_of
 
 SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
 EPOCHS = 10
@@ -17,18 +17,18 @@ class Factored:
     def setup(self, kernel: str, width: int, features: bool, threads: int) -> None:
         self.likes = make_likes(SHAPE, N_LIKES)
         self.warp = Warp(kernel_or_skip(kernel), self.likes, width, features)
-        self.tuples = self.warp.draw(0)
+        self.draws = self.warp.draws(0)
 
     def time_epoch(self, kernel: str, width: int, features: bool, threads: int) -> None:
-        self.warp.step(self.tuples, threads)
+        self.warp.step(self.draws, threads)
 
     def peakmem_epoch(self, kernel: str, width: int, features: bool, threads: int) -> None:
-        self.warp.step(self.tuples, threads)
+        self.warp.step(self.draws, threads)
 
     def track_precision(self, kernel: str, width: int, features: bool, threads: int) -> float:
         for epoch in range(EPOCHS):
-            self.warp.step(self.warp.draw(epoch), threads)
-        return precision(self.warp.scores(), self.likes)
+            self.warp.step(self.warp.draws(epoch), threads)
+        return precision_of(self.warp.top(), self.likes)
 
     track_precision.unit = "precision@10"
 
@@ -42,3 +42,6 @@ class FactoredScores:
 
     def time_scores(self, kernel: str, width: int) -> None:
         self.warp.scores()
+
+    def time_top(self, kernel: str, width: int) -> None:
+        self.warp.top()

@@ -11,7 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.factored import FactoredObjects, FactoredWeights, scores, vectors
+from ranking.kernels.contract import PairForm
+from ranking.kernels.factored import (
+    Draws,
+    FactoredObjects,
+    FactoredWeights,
+    scores,
+    top,
+    vectors,
+)
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.match_lists import MatchLists
 
@@ -20,6 +28,7 @@ SIDE = 200
 """How many features there are besides an object's own."""
 TRIALS = 10
 RATE = 0.05
+BLOCK, BLOCK_WITH_FEATURES = 256, 16384
 
 
 class Likes(NamedTuple):
@@ -84,65 +93,131 @@ def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_arr
 
 
 def lists_of(likes: sp.csr_array) -> MatchLists:
-    """Every user has a list, and those that like something are drawn."""
+    """Every user has a list, and those that like something are drawn, the more the oftener."""
     likes.sort_indices()
+    sizes = np.diff(likes.indptr).astype(np.int64)
     return MatchLists(
-        queries=np.flatnonzero(np.diff(likes.indptr)).astype(np.int64),
+        queries=np.flatnonzero(sizes),
         list_of=np.arange(likes.shape[0]),
         list_ptr=likes.indptr.astype(np.int64),
         members=likes.indices.astype(np.int64),
         itself=np.full(likes.shape[0], -1),
         n_documents=likes.shape[1],
+        query_sums=np.cumsum(sizes[sizes > 0]),
     )
 
 
 class Warp:
-    """WARP as LightFM has it: at most ten trials, adagrad, the logarithm of the rank."""
+    """WARP as LightFM has it: at most ten trials, adagrad, the logarithm of the rank.
 
-    def __init__(self, kernel: Kernel, likes: Likes, width: int, features: bool) -> None:
+    Users are drawn as often as they like something, so that an epoch is a pass over the likes.
+    """
+
+    def __init__(
+        self, kernel: Kernel, likes: Likes, width: int, features: bool, block: int = 0
+    ) -> None:
         self.kernel, self.likes, self.lists = kernel, likes, lists_of(likes.train)
+        self.block = block or (BLOCK_WITH_FEATURES if features else BLOCK)
         sides = [make_features(n, at) for at, n in enumerate(likes.train.shape)]
         self.sides = sides if features else list(likes.train.shape)
         self.objects = FactoredObjects(*self.sides)
+        self.made = self.make_weights(width)
+        ranks = np.arange(likes.train.shape[1], dtype=np.float64)
+        self.rank_weights = np.log(np.maximum(ranks, 1.0)).astype(np.float32)
+
+    def make_weights(self, width: int) -> FactoredWeights:
+        """Return weights to begin with."""
         rng = np.random.default_rng(0)
         U, V = (
             ((rng.random((n, width)) - 0.5) / width).astype(np.float32)
             for n in (self.objects.n_query_features, self.objects.n_document_features)
         )
-        biases = np.zeros(V.shape[0], np.float32)
-        squares = (np.ones_like(U), np.ones_like(V), np.ones_like(biases))
-        self.made = FactoredWeights(kernel, U, V, biases, squares)
-        ranks = np.arange(likes.train.shape[1], dtype=np.float64)
-        self.rank_weights = np.log(np.maximum(ranks, 1.0)).astype(np.float32)
+        no_contexts, biases = np.zeros((0, width), np.float32), np.zeros(V.shape[0], np.float32)
+        return FactoredWeights(self.kernel, (U, V, no_contexts, biases), adagrad=True)
 
-    def draw(self, epoch: int, n: int = 0) -> NDArray[np.int64]:
+    def draws(self, epoch: int, n: int = 0) -> Draws:
         """Return an epoch's tuples: as many as there are likes."""
         n = n or self.likes.train.nnz
-        return self.kernel.draw_tuples(self.lists, 1, epoch * n, n, TRIALS)
+        return Draws(self.lists, 1, epoch * n, n, TRIALS)
 
-    def step(self, tuples: NDArray[np.int64], threads: int = 1) -> tuple[NDArray, NDArray]:
+    def step(
+        self, draws: Draws, threads: int = 1, hogwild: bool = False
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Take an epoch's steps."""
-        rates = np.full(tuples.shape[0], RATE, np.float32)
         return self.made.steps(
-            self.objects, tuples, rates, rank_weights=self.rank_weights, threads=threads
+            self.objects,
+            draws,
+            np.full(draws.count, RATE, np.float32),
+            rank_weights=self.rank_weights,
+            block=self.block,
+            hogwild=hogwild,
+            threads=threads,
         )
 
-    def scores(self) -> NDArray[np.float32]:
-        """Return the score of every user and film."""
-        U, V, biases = self.made.factors
+    def vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the vectors of users and films, and the films' biases."""
+        U, V, _, biases = self.made.factors
         Q, D = (
             vectors(self.kernel, side, rows) for side, rows in zip(self.sides, (U, V), strict=True)
         )
         if isinstance(self.sides[1], sp.csr_array):
             biases = self.sides[1] @ biases
-        return scores(self.kernel, Q, D, biases)
+        return Q, D, biases
+
+    def scores(self) -> NDArray[np.float32]:
+        """Return the score of every user and film."""
+        return scores(self.kernel, *self.vectors())
+
+    def top(self, k: int = 10, threads: int = 1) -> NDArray[np.int64]:
+        """Return the best films of every user, those to train on left out."""
+        train = self.likes.train
+        barred = (train.indptr.astype(np.int64), train.indices.astype(np.int64))
+        return top(self.kernel, *self.vectors(), k, barred, threads)[0]
+
+
+class Bpr(Warp):
+    """BPR as implicit has it: one trial, a fixed rate, no biases."""
+
+    def make_weights(self, width: int) -> FactoredWeights:
+        """Return weights to begin with."""
+        rng = np.random.default_rng(0)
+        U, V = (
+            (0.1 * rng.normal(size=(n, width)) / np.sqrt(width)).astype(np.float32)
+            for n in (self.objects.n_query_features, self.objects.n_document_features)
+        )
+        empty = np.zeros((0, width), np.float32), np.zeros(0, np.float32)
+        return FactoredWeights(self.kernel, (U, V, *empty))
+
+    def draws(self, epoch: int, n: int = 0) -> Draws:
+        """Return an epoch's tuples, with one negative each."""
+        n = n or self.likes.train.nnz
+        return Draws(self.lists, 1, epoch * n, n)
+
+    def step(
+        self, draws: Draws, threads: int = 1, hogwild: bool = False
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Take an epoch's steps."""
+        return self.made.steps(
+            self.objects,
+            draws,
+            np.full(draws.count, RATE, np.float32),
+            form=PairForm.LOGISTIC,
+            l2=0.01,
+            block=self.block,
+            hogwild=hogwild,
+            threads=threads,
+        )
+
+
+def precision_of(best: NDArray[np.int64], likes: Likes) -> float:
+    """Return the share of films that a user likes, of those found, on the test likes."""
+    users = np.flatnonzero(np.diff(likes.test.indptr))
+    hits = likes.test.toarray()[users[:, None], best[users]]
+    return float(hits.mean())
 
 
 def precision(found: NDArray[np.float32], likes: Likes, k: int = 10) -> float:
     """Return precision@k on the test likes, those to train on left out."""
     found = found.copy()
     found[likes.train.nonzero()] = -np.inf
-    best = np.argpartition(-found, k, axis=1)[:, :k]
-    users = np.flatnonzero(np.diff(likes.test.indptr))
-    hits = likes.test.toarray()[users[:, None], best[users]]
-    return float(hits.mean())
+    return precision_of(np.argpartition(-found, k, axis=1)[:, :k], likes)

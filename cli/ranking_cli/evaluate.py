@@ -171,10 +171,11 @@ def measure_model(
     described = as_trainable(given, None, None, ranker.text_)
     barred = None
     if exclude:
-        known = read_trainable(exclude, reader, kernel=kernel, threads=threads)
-        if isinstance(described, Judged) or not isinstance(known, Matches):
+        known = [read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude]
+        matches = [each for each in known if isinstance(each, Matches)]
+        if isinstance(described, Judged) or len(matches) < len(known):
             raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
-        barred = known_pairs(described, known, but_relevant=True)
+        barred = known_pairs(described, *matches, but_relevant=True)
     values = measure(ranker.model_, metrics, described, ranker.kernel_, threads, barred)
     return [str(query) for query in described.query_ids], values
 

@@ -99,7 +99,9 @@ def rank(
         described_data = as_trainable(given, None, None, ranker.text_)
         limits: dict[str, Any] = {}
         if exclude:
-            limits["exclude"] = read_trainable(exclude, reader, kernel=kernel, threads=threads)
+            limits["exclude"] = [
+                read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude
+            ]
         if candidates:
             limits["candidates"] = _ids(candidates, described_data)
         lines = _ranked(ranker, described_data, k, limits)
@@ -150,9 +152,18 @@ def _ids(path: Path, data: Trainable) -> list[Any]:
     """Return the ids of a file, as the data have them."""
     if isinstance(data, Judged):
         raise click.UsageError("--candidates is for queries and documents, not for judged rows.")
-    words = path.read_text(encoding="utf-8").split("\n")
+    try:
+        words = [word.strip() for word in path.read_text(encoding="utf-8").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--candidates {path} cannot be read: {error}.") from error
     named = {str(name): name for name in data.document_ids.tolist()}
-    return [named[word.strip()] for word in words if word.strip() in named]
+    found = [named[word] for word in words if word in named]
+    if not found:
+        raise click.UsageError(
+            f"--candidates {path} names no document of the data; give ids, one a line, such as "
+            f"{next(iter(named))}."
+        )
+    return found
 
 
 def _ranked(

@@ -18,7 +18,6 @@ from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.data.texts import TextCollection
 from ranking.metrics.parse import parse_metric, split_metrics
-from ranking.registry import get_registry, parse_spec
 from ranking.run import Run, Snapshot
 from ranking.search import Progress, fit_path
 from ranking_cli.options import existing
@@ -129,6 +128,11 @@ class _Training:
                 "--metrics is what the learning curve of queries and documents measures on "
                 "--valid; leave it out for judged rows, or without --valid."
             )
+        if exclude_known and (valid is None or isinstance(given, Judged)):
+            raise click.UsageError(
+                "--exclude-known leaves matches of queries and documents out of what is measured "
+                "on --valid; leave it out for judged rows, or give --valid."
+            )
         self.data, self.valid = self.ranker.describe_data(given, valid=valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
@@ -148,8 +152,7 @@ class _Training:
         """
         if not isinstance(self.data, Judged):
             metrics = split_metrics(self.settings["metrics"])
-            named, _ = parse_spec(str(self.settings["model"]))
-            if get_registry().find("model", named).load().form == "factors":
+            if self.ranker.parts(self.data)[0].form == "factors":
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
         search = self.settings.search

@@ -25,7 +25,7 @@ def pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
     return made.indptr.astype(np.int64), made.indices.astype(np.int64)
 
 
-def known_pairs(data: Matches, known: Matches, *, but_relevant: bool = False) -> Pairs:
+def known_pairs(data: Matches, *known: Matches, but_relevant: bool = False) -> Pairs:
     """Return the matches of other data as positions in these, by ids.
 
     Parameters
@@ -33,17 +33,18 @@ def known_pairs(data: Matches, known: Matches, *, but_relevant: bool = False) ->
     but_relevant : bool
         Whether a pair that is relevant in these data too stays out of what is returned.
     """
-    queries = places(data.query_ids, known.query_ids)
-    documents = places(data.document_ids, known.document_ids)
     none = np.zeros(0, np.int64)
     rows, columns = [none], [none]
-    for query in np.flatnonzero(queries >= 0).tolist():
-        matched = documents[known.relevant(query)]
-        matched = matched[matched >= 0]
-        if but_relevant:
-            matched = np.setdiff1d(matched, data.relevant(int(queries[query])))
-        rows.append(np.full(matched.size, queries[query]))
-        columns.append(matched)
+    for each in known:
+        queries = places(data.query_ids, each.query_ids)
+        documents = places(data.document_ids, each.document_ids)
+        for query in np.flatnonzero(queries >= 0).tolist():
+            matched = documents[each.relevant(query)]
+            matched = matched[matched >= 0]
+            if but_relevant:
+                matched = np.setdiff1d(matched, data.relevant(int(queries[query])))
+            rows.append(np.full(matched.size, queries[query]))
+            columns.append(matched)
     return pattern(np.concatenate(rows), np.concatenate(columns), data.n_queries)
 
 

@@ -36,6 +36,9 @@ class Factored(MatchingModel):
         The length of a vector.
     biases : bool
         Whether a document feature has a bias, so that a document may be popular by itself.
+    spread : float
+        The first values of the vectors are normal, with standard deviation spread /
+        sqrt(dimensions). 1 is the papers'; less lets training from clicks forget them sooner.
 
     Attributes
     ----------
@@ -51,6 +54,7 @@ class Factored(MatchingModel):
 
     dimensions: int = 32
     biases: bool = True
+    spread: float = 1.0
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=no_ids
@@ -64,11 +68,14 @@ class Factored(MatchingModel):
         given: object = self.dimensions
         if not isinstance(given, numbers.Integral) or not 1 <= int(given) <= MOST_DIMENSIONS:
             raise PartError(
-                f"factored has dimensions={given!r}; it must be a whole number from 1 to "
+                f"{self.name} has dimensions={given!r}; it must be a whole number from 1 to "
                 f"{MOST_DIMENSIONS}."
             )
         if not isinstance(self.biases, bool):
-            raise PartError(f"factored has biases={self.biases!r}; it must be true or false.")
+            raise PartError(f"{self.name} has biases={self.biases!r}; it must be true or false.")
+        spread: object = self.spread
+        if not isinstance(spread, numbers.Real) or not 0.0 < float(spread) < np.inf:
+            raise PartError(f"{self.name} has spread={spread!r}; it must be a number above 0.")
         self.U: Singles = np.zeros((0, self.width), np.float32)
         self.V: Singles = np.zeros((0, self.width), np.float32)
         self.S: Singles = np.zeros((0, self.width), np.float32)
@@ -95,7 +102,7 @@ class Factored(MatchingModel):
         return -(-self.dimensions // WIDE) * WIDE
 
     def start(self, data: Matching, seed: int) -> None:
-        """Draw the vectors: normal, with standard deviation 1 / sqrt(dimensions)."""
+        """Draw the vectors: normal, with standard deviation spread / sqrt(dimensions)."""
         self._seed = seed
         self.query_feature_ids, self.document_feature_ids = no_ids(), no_ids()
         self.U, self.V = self.U[:0], self.V[:0]
@@ -133,7 +140,8 @@ class Factored(MatchingModel):
         first = 2 * matrix.shape[0] * self.dimensions
         uniform = get_kernel("reference").random_uniform(stream, first, 2 * count).reshape(-1, 2)
         radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
-        normal = radius * np.cos(2.0 * np.pi * uniform[:, 1]) / np.sqrt(self.dimensions)
+        normal = radius * np.cos(2.0 * np.pi * uniform[:, 1])
+        normal *= self.spread / np.sqrt(self.dimensions)
         added = np.zeros((n_rows - matrix.shape[0], self.width), np.float32)
         added[:, : self.dimensions] = normal.reshape(-1, self.dimensions)
         return np.concatenate((matrix, added))

@@ -9,7 +9,9 @@ from ranking.kernels.contract import Floats, Ints, Singles
 INFERENCES = ("iterative", "greedy", "beam")
 
 
-def choose_jointly(alone: Singles, fits: Singles, k: int, breadth: int) -> Ints:
+def choose_jointly(
+    alone: Singles, fits: Singles, k: int, breadth: int, itself: Ints | None = None
+) -> Ints:
     """Return the k documents of each query that are best together, best place first.
 
     With a_d the score of a document alone, s_d its vector and w_i = 1/i, place N of a list adds
@@ -21,10 +23,15 @@ def choose_jointly(alone: Singles, fits: Singles, k: int, breadth: int) -> Ints:
     alone : float32 array (queries, documents)
     fits : float32 array (documents, width)
         The vectors s.
+    itself : int64 array (queries), optional
+        The document that is the query, and not chosen for it; -1 if there is none.
     """
-    own, k = np.einsum("dw,dw->d", fits, fits, dtype=np.float64), min(k, fits.shape[0])
+    own = np.einsum("dw,dw->d", fits, fits, dtype=np.float64)
+    k = min(k, fits.shape[0] - (0 if itself is None else 1))
     chosen = np.empty((alone.shape[0], k), np.int64)
     for query, scores in enumerate(alone.astype(np.float64)):
+        if itself is not None and itself[query] >= 0:
+            scores[itself[query]] = -np.inf
         chosen[query] = _search(scores, fits.astype(np.float64), own, k, breadth)
     return chosen
 

@@ -42,6 +42,8 @@ class Structured(Factored):
         The length of a vector.
     biases : bool
         Whether a document feature has a bias.
+    spread : float
+        Of the first values.
     stages : int
         T: how many stages come after stage 0.
     k : int
@@ -64,6 +66,7 @@ class Structured(Factored):
 
     dimensions: int = 50
     biases: bool = False
+    spread: float = 1.0
     stages: int = 1
     k: int = 20
     base: str | MatchingModel | None = None
@@ -89,12 +92,15 @@ class Structured(Factored):
             raise PartError(f"structured has base={self.base!r}; it must be a model or its file.")
         self._earlier: list[MatchingModel] = []
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; a base that was given as an object is among the tensors only."""
-        params = super().get_params(deep)
-        if not isinstance(self.base, str):
-            params["base"] = None
-        return params
+    def spec(self) -> str:
+        """Spell the model; a base that was given as an object is among the tensors only."""
+        if isinstance(self.base, str | None):
+            return super().spec()
+        return dataclasses.replace(self, base=None).spec()
+
+    def __sklearn_clone__(self) -> Structured:
+        """Return a model to train; its base is the trained one, not to be trained again."""
+        return type(self)(**self.get_params())
 
     @property
     def stage(self) -> int:
@@ -127,9 +133,9 @@ class Structured(Factored):
     def _frozen(self) -> MatchingModel:
         """Return the stage in training as a model that does not change any more."""
         if not self._earlier:
-            kept: Factored = Factored(dimensions=self.dimensions, biases=self.biases)
+            kept: Factored = Factored(self.dimensions, self.biases, self.spread)
         else:
-            kept = Structured(self.dimensions, self.biases, self.stages, self.k)
+            kept = Structured(self.dimensions, self.biases, self.spread, self.stages, self.k)
             kept._earlier = list(self._earlier)
         kept._seed = self._seed
         U, V, S, biases = (part.copy() for part in self.factors)
@@ -211,9 +217,9 @@ class Structured(Factored):
             if joint:
                 own, fits = queries[chosen, : self.width], documents[:, self.width :]
                 alone = scores(kernel, own, documents[:, : self.width].copy(), biases, threads)
-                return place_first(
-                    found.astype(np.float64), choose_jointly(alone, fits, self.k, breadth)
-                )
+                itself = None if data.itself is None else data.itself[chosen]
+                best = choose_jointly(alone, fits, self.k, breadth, itself)
+                return place_first(found.astype(np.float64), best)
             return found.astype(np.float64)
 
         return block

@@ -183,7 +183,9 @@ CASES = st.builds(
 # --- tuples -------------------------------------------------------------------------------------
 
 
-def match_lists(seed: int, labels: bool, itself: bool) -> MatchLists:
+def match_lists(
+    seed: int, labels: bool, itself: bool, counts: bool = False, any_other: bool = False
+) -> MatchLists:
     """Lists of documents that have a query's label, or lists of their own."""
     rng = np.random.default_rng(seed)
     n_documents, n_queries = 40, 40 if itself else 15
@@ -200,13 +202,33 @@ def match_lists(seed: int, labels: bool, itself: bool) -> MatchLists:
     own = np.arange(n_queries) if itself else np.full(n_queries, -1)
     size = np.array([one.size for one in lists])
     spare = size[list_of] - itself
+    queries = np.flatnonzero((spare >= 1) & (size[list_of] < n_documents))
+    query_sums = member_sums = np.zeros(0, np.int64)
+    if counts:
+        # Nobody may draw itself; so if lists are shared, none of their queries counts in them.
+        drawn = np.ones(n_documents, bool)
+        drawn[::2] = not labels
+        each = [rng.integers(1, 6, one.size) * drawn[one] for one in lists]
+        if itself:
+            queries = queries[~drawn[queries]] if labels else queries
+            own = np.where(drawn[:n_queries], -1, own) if labels else own
+            if not labels:
+                for query, members in enumerate(lists):
+                    each[query][members == query] = 0
+        totals = np.array([one.sum() for one in each])
+        queries = queries[totals[list_of[queries]] > 0]
+        query_sums = np.cumsum(rng.integers(0, 4, queries.size) + (queries == queries[0]))
+        member_sums = np.concatenate([np.cumsum(one) for one in each])
     return MatchLists(
-        queries=np.flatnonzero((spare >= 1) & (size[list_of] < n_documents)),
+        queries=queries,
         list_of=list_of,
         list_ptr=np.concatenate(([0], np.cumsum(size))),
         members=np.concatenate(lists),
         itself=own,
         n_documents=n_documents,
+        query_sums=query_sums,
+        member_sums=member_sums,
+        any_other=any_other,
     )
 
 
@@ -216,14 +238,27 @@ def match_lists(seed: int, labels: bool, itself: bool) -> MatchLists:
     first=st.integers(0, 2**63),
     labels=st.booleans(),
     itself=st.booleans(),
+    counts=st.booleans(),
+    any_other=st.booleans(),
     trials=st.sampled_from([1, 2, 7]),
+    positives=st.sampled_from([1, 1, 3]),
 )
 def test_draw_tuples(
-    kernel: Kernel, reference: Kernel, seed: int, first: int, labels, itself, trials
+    kernel: Kernel,
+    reference: Kernel,
+    seed: int,
+    first: int,
+    labels,
+    itself,
+    counts,
+    any_other,
+    trials,
+    positives,
 ) -> None:
-    lists = match_lists(seed % 1000, labels, itself)
-    wanted = reference.draw_tuples(lists, seed, first, 50, trials)
-    assert kernel.draw_tuples(lists, seed, first, 50, trials).tobytes() == wanted.tobytes()
+    lists = match_lists(seed % 1000, labels, itself, counts, any_other)
+    wanted = reference.draw_tuples(lists, seed, first, 50, trials, positives)
+    got = kernel.draw_tuples(lists, seed, first, 50, trials, positives)
+    assert got.tobytes() == wanted.tobytes()
 
 
 def test_drawing_can_be_resumed(kernel: Kernel) -> None:

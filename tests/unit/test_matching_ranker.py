@@ -56,8 +56,15 @@ def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
     assert (fitted.model_.name, fitted.solver_.name) == ("linear", "coordinate")
     with pytest.raises(PartError, match="no model and solver fit loss 'hinge'"):
         Ranker(loss="hinge").fit(judged)
-    with pytest.raises(PartError, match="no model and solver fit loss 'domination'"):
-        Ranker(loss="domination").fit(make_matching(1))
+    fitted = Ranker(loss="domination", kernel=matching_kernel, solver="sgd:draws=5").fit(
+        make_matching(1)
+    )
+    assert (fitted.model_.name, fitted.solver_.name) == ("bilinear", "sgd")
+    # What a matrix cannot have, vectors can.
+    fitted = Ranker(
+        loss="hinge", regularizer="max-norm", kernel="reference", solver="sgd:draws=5"
+    ).fit(make_matching(1))
+    assert (fitted.model_.name, fitted.solver_.name) == ("factored", "sgd")
 
 
 def test_parameters_reach_inside(matching_kernel):
@@ -66,7 +73,7 @@ def test_parameters_reach_inside(matching_kernel):
     )
     params = ranker.get_params()
     assert params["features__words"] == 5
-    assert params["solver__rate"] == 200.0
+    assert params["solver__rate"] == "auto"
     assert params["model__dtype"] == "float32"
     assert params["loss__max_trials"] == 10
     copied = clone(ranker)
@@ -76,7 +83,7 @@ def test_parameters_reach_inside(matching_kernel):
     assert (copied.features.words, copied.solver.draws) == (2, 7)
     assert (ranker.features.words, ranker.solver.draws, ranker.regularizer.density) == (
         5,
-        100_000,
+        "auto",
         0,
     )
     with pytest.raises(PartError, match="density"):

@@ -12,12 +12,13 @@ from ranking.data.tuples import match_lists
 from ranking.errors import PartError
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import PairForm
+from ranking.kernels.factored import FactoredObjects, FactoredWeights
 from ranking.kernels.reference_bilinear import pair_slope
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.solvers.sgd import _rank_weights
+from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
+from ranking_plugins.solvers.steps import rank_weights
 
-LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP()]
+LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP(), KosWARP()]
 MARGINS = np.concatenate((np.linspace(-6, 6, 97), [-40.0, 40.0, 0.99, 1.01])) + 1e-3
 
 
@@ -123,7 +124,7 @@ def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
         model.objects(data),
         tuples,
         np.zeros(300),  # nothing moves, so all are taken at one W
-        rank_weights=_rank_weights(WARP(max_trials), data.n_documents),
+        rank_weights=rank_weights(WARP(max_trials), data.n_documents),
     )
     expected = warp_by_hand(dense_scores(model, data), tuples, data.n_documents)
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-12, atol=1e-14)
@@ -146,7 +147,7 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
         Objects(data.query_rows, data.document_rows),
         tuples,
         np.zeros(draws),
-        rank_weights=_rank_weights(WARP(max_trials), n_documents),
+        rank_weights=rank_weights(WARP(max_trials), n_documents),
     )
     share = 9 / 39
     chance = [share * (1 - share) ** (trial - 1) for trial in range(1, max_trials + 1)]
@@ -168,4 +169,70 @@ def test_forms_are_inlined():
         PairForm.LOGISTIC,
         PairForm.LOGISTIC,
         PairForm.HINGE,
+        PairForm.HINGE,
     ]
+
+
+# --- the k-th best of several positives ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (1, 4), (2, 4), (4, 4), (3, 7)])
+def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n):
+    """Scores are whole numbers, so that many are equal: then the first that was drawn is better."""
+    data = make_tastes(5, n_queries=8, n_documents=30, tastes=2, kept=0.9)
+    rng = np.random.default_rng(0)
+    U, V = (
+        np.pad(rng.integers(-1, 3, (size, 3)), ((0, 0), (0, 5))).astype(np.float32)
+        for size in (8, 30)
+    )
+    loss = KosWARP(4, k=k, n=n)
+    assert loss.positives == (n, k - 1)
+    tuples = factored_kernel.draw_tuples(match_lists(data), 7, 0, 200, 4, n)
+    empty = np.zeros((0, 8), np.float32)
+    weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
+    ranks = rank_weights(loss, 30).astype(np.float32)
+    chosen, margins, found = weights.search(
+        FactoredObjects(8, 30), tuples, rank_weights=ranks, positives=n, place=k - 1
+    )
+    scores = U.astype(float) @ V.T.astype(float)
+    for row, (query, *documents) in enumerate(tuples.tolist()):
+        positives, negatives = documents[:n], documents[n:]
+        order = sorted(range(n), key=lambda at: (-scores[query, positives[at]], at))
+        better = positives[order[k - 1]]
+        reduced = np.array([[query, better, *negatives]])
+        margin, weight = warp_by_hand(scores, reduced, 30)
+        assert chosen[row, :2].tolist() == [query, better]
+        assert margins[row] == margin[0]
+        assert found[row] == pytest.approx(weight[0], rel=1e-6)
+        assert margins[row] == scores[query, better] - scores[query, chosen[row, 2]]
+    assert 0 < np.count_nonzero(found) < 200
+
+
+def test_one_positive_is_plain_warp(factored_kernel, make_tastes):
+    data = make_tastes(5)
+    models = [
+        Ranker(
+            "factored:dimensions=4",
+            loss,
+            solver="sgd:draws=60,epoch=30,batch=8",
+            kernel=factored_kernel,
+        ).fit(data)
+        for loss in (WARP(3), KosWARP(3, k=1, n=1), KosWARP(3, k=1, n=2))
+    ]
+    one, same, other = (model.model_.U.tobytes() for model in models)
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("k", "n"),
+    [(0, 3), (4, 3), (-1, 3), (1, 1001), (1.5, 3), (1, 2.5), ("one", 3), (1, None), (1, 0)],
+)
+def test_a_bad_place_is_refused(k, n):
+    with pytest.raises(PartError, match=r"kos-warp has k=.* and n=.*1 <= k <= n <= 1000"):
+        KosWARP(k=k, n=n)
+
+
+def test_kos_warp_has_warps_parameter():
+    with pytest.raises(PartError, match="kos-warp has max_trials=1"):
+        KosWARP(1)
+    assert KosWARP(7, k=2, n=3).spec() == "kos-warp:max_trials=7,k=2,n=3"

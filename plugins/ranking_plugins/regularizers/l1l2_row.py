@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.regularizer import Array, Granularity, Regularizer, RowMaximum
-from ranking.errors import PartError
-from ranking_plugins.regularizers.strength import check_strength
+from ranking_plugins.regularizers.strength import check_limit, check_strength
 
 
 @dataclasses.dataclass
@@ -34,9 +33,7 @@ class L1L2Row(Regularizer):
     def __post_init__(self) -> None:
         """Check the parameters."""
         check_strength(self.name, self.strength)
-        check_strength(self.name, self.limit)
-        if self.limit == 0.0:
-            raise PartError("l1l2-row has limit=0, which leaves nothing; give more, such as 1.")
+        check_limit(self.name, self.limit)
 
     def penalty(self, parameters: Array) -> float:
         """Return strength * sum |w| within the limit, up to rounding, else infinity."""

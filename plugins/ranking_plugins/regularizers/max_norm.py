@@ -14,8 +14,7 @@ from ranking.contracts.regularizer import (
     RowMaximum,
     RowPenalty,
 )
-from ranking.errors import PartError
-from ranking_plugins.regularizers.strength import check_strength
+from ranking_plugins.regularizers.strength import check_limit
 
 
 @dataclasses.dataclass
@@ -37,9 +36,7 @@ class MaxNorm(Regularizer):
 
     def __post_init__(self) -> None:
         """Check the limit."""
-        check_strength(self.name, self.limit)
-        if self.limit == 0.0:
-            raise PartError("max-norm has limit=0, which leaves nothing; give more, such as 1.")
+        check_limit(self.name, self.limit)
 
     def penalty(self, parameters: Array) -> float:
         """Return 0 within the limit, up to rounding, else infinity."""

@@ -37,6 +37,16 @@ class FactoredSteps(Steps):
         super().__init__(solver, task)
         if solver.refit:
             raise CombinationError("refit=true is not for factors; take model bilinear.")
+        if task.regularizer.wanted_density is not None:
+            raise CombinationError(
+                "a wanted density is found for a sparse matrix, not for factors; give a strength, "
+                f"such as {task.regularizer.name}:strength=0.001."
+            )
+        if task.loss.positives[0] > 1 and solver.negatives == "others":
+            raise CombinationError(
+                f"loss {task.loss.name!r} draws several positives, none of which may be a "
+                "negative; take negatives=unmatched."
+            )
         self.model = cast(Factored, task.model)
         self.inlined = task.regularizer.row_penalty()
         self._begin(None)
@@ -205,11 +215,11 @@ class FactoredSteps(Steps):
 
     def _shrunk(self, due: float) -> Iterator[Singles]:
         """With Adagrad, the rates are what they have come to, in the mean of a matrix."""
+        inner = slice(None), slice(0, self.model.dimensions)
         for matrix, squares in zip(self._matrices(), self.weights.squares, strict=False):
-            step = due * float((1.0 / np.sqrt(squares)).mean()) if squares.size else due
-            inner = matrix[:, : self.model.dimensions].astype(np.float64)
+            step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
             shrunk = np.zeros_like(matrix)
-            shrunk[:, : self.model.dimensions] = self.task.regularizer.prox(inner, step)
+            shrunk[inner] = self.task.regularizer.prox(matrix[inner].astype(np.float64), step)
             yield shrunk
 
     def _matrices(self) -> list[Singles]:
@@ -228,7 +238,7 @@ class FactoredSteps(Steps):
         if self.at == self.plan.draws:
             since = 0
         matrices = self._matrices()
-        if since:
+        if since or not self.at:  # before the first step, no constraint has been looked at
             due = rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum()
             matrices = list(self._shrunk(float(due)))
         penalties = (

@@ -10,18 +10,22 @@
 
 #include "lanes.h"
 
+#define DRAW_STRIP 32 /* tuples that are drawn at a time */
+
 /* The fields of `MatchLists`; arrays that are not there are NULL. */
 typedef struct {
     const int64_t *queries, *query_sums, *list_of, *list_ptr, *members, *member_sums, *itself;
     const float *weights;
-    int64_t n_queries, n_documents;
+    int64_t n_queries, n_documents, n_lists;
     int any_other;
+    /* Guides to where a number stands among the members, and among the queries' sums. */
+    uint32_t *member_guide, *query_guide;
 } draw_lists_t;
 
 /* A tuple in the making. It must not be moved in memory once it has been barred. */
 typedef struct {
     uint64_t key;
-    int64_t query, start, size, itself;
+    int64_t query, list, start, size, itself;
     const int64_t *barred; /* documents that are no negatives; they rise */
     int64_t n_barred;
     int64_t few[2];
@@ -55,24 +59,118 @@ LANES_INLINE int64_t draw_count(const int64_t *rising, int64_t n, int64_t bound,
     return base + (rising[base] - less * base <= bound);
 }
 
-LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t step, draw_t *t)
+/* --- guides --------------------------------------------------------------------------------- */
+
+/* A number below a bound is made of 32 bits, and rises with them. So all numbers whose bits fall
+ * into one of some equal parts have their counts between two numbers, which a guide holds: a part
+ * for every four of what is counted. Without it a count would wait for memory at every step. */
+LANES_INLINE int64_t draw_parts(int64_t n)
 {
-    int64_t at, list;
-    t->key = draw_bits(seed, step);
-    if (lists->query_sums) {
-        int64_t n = lists->n_queries;
-        int64_t number = draw_below(t->key, 0, lists->query_sums[n - 1]);
-        at = draw_count(lists->query_sums, n, number, 0);
-    } else {
-        at = draw_below(t->key, 0, lists->n_queries);
+    return n >> 2;
+}
+
+/* The guide of list l, of which there are so many numbers before. */
+LANES_INLINE int64_t draw_guide_start(int64_t before, int64_t l)
+{
+    return draw_parts(before) + l;
+}
+
+/* Fill a guide to counts of numbers below the bound. */
+static inline void draw_fill_guide(
+    const int64_t *rising, int64_t n, int64_t bound, const int less, uint32_t *guide)
+{
+    int64_t parts = draw_parts(n), count = 0;
+    for (int64_t part = 0; part < parts; part++) {
+        uint64_t bits = (((uint64_t)part << 32) + (uint64_t)parts - 1) / (uint64_t)parts;
+        int64_t number = (int64_t)((bits * (uint64_t)bound) >> 32);
+        while (count < n && rising[count] - less * count <= number)
+            count++;
+        guide[part] = (uint32_t)count;
     }
+    guide[parts] = (uint32_t)n;
+}
+
+static inline void draw_fill_guides(draw_lists_t *lists)
+{
+    for (int64_t l = 0; lists->member_guide && l < lists->n_lists; l++) {
+        int64_t start = lists->list_ptr[l], n = lists->list_ptr[l + 1] - start;
+        draw_fill_guide(
+            lists->members + start, n, lists->n_documents - n, 1,
+            lists->member_guide + draw_guide_start(start, l));
+    }
+    if (lists->query_guide)
+        draw_fill_guide(
+            lists->query_sums, lists->n_queries, lists->query_sums[lists->n_queries - 1], 0,
+            lists->query_guide);
+}
+
+/* Counts of several numbers at a time: steps of one may wait for memory, but not for another's. */
+typedef struct {
+    const int64_t *rising[DRAW_STRIP];
+    int64_t numbers[DRAW_STRIP];
+    int64_t counts[DRAW_STRIP]; /* at first, and in the end: how many are not above the number */
+    int64_t left[DRAW_STRIP]; /* so many more may not be */
+} draw_counts_t;
+
+/* Number i, from 32 bits, below a bound, among n numbers that rise. */
+LANES_INLINE void draw_set_count(
+    draw_counts_t *all, int64_t i, uint64_t bits, int64_t bound, const int64_t *rising, int64_t n,
+    const uint32_t *guide)
+{
+    int64_t parts = draw_parts(n);
+    all->rising[i] = rising;
+    all->numbers[i] = (int64_t)((bits * (uint64_t)bound) >> 32);
+    all->counts[i] = 0;
+    all->left[i] = n;
+    if (guide && parts) {
+        int64_t part = (int64_t)((bits * (uint64_t)parts) >> 32);
+        all->counts[i] = guide[part];
+        all->left[i] = guide[part + 1] - guide[part];
+    }
+}
+
+LANES_INLINE void draw_count_all(draw_counts_t *all, int64_t n, const int less)
+{
+    int64_t longest = 0;
+    for (int64_t i = 0; i < n; i++)
+        longest = all->left[i] > longest ? all->left[i] : longest;
+    for (; longest > 1; longest -= longest >> 1)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t half = all->left[i] >> 1, count = all->counts[i];
+            int64_t at = half ? count + half - 1 : 0; /* 0 can be read, and changes nothing */
+            int64_t value = all->rising[i][at] - less * at;
+            all->counts[i] = value <= all->numbers[i] ? count + half : count;
+            all->left[i] -= half;
+        }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t more = all->left[i] > 0, at = more ? all->counts[i] : 0;
+        all->counts[i] += more & (all->rising[i][at] - less * at <= all->numbers[i]);
+    }
+}
+
+/* --- tuples --------------------------------------------------------------------------------- */
+
+/* The query at a place of `queries`. */
+LANES_INLINE void draw_take(const draw_lists_t *lists, draw_t *t, int64_t at)
+{
     t->query = lists->queries[at];
-    list = lists->list_of[t->query];
-    t->start = lists->list_ptr[list];
-    t->size = lists->list_ptr[list + 1] - t->start;
+    t->list = lists->list_of[t->query];
+    t->start = lists->list_ptr[t->list];
+    t->size = lists->list_ptr[t->list + 1] - t->start;
     t->itself = lists->itself[t->query];
     t->barred = lists->members + t->start;
     t->n_barred = t->size;
+}
+
+LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t step, draw_t *t)
+{
+    int64_t n = lists->n_queries;
+    t->key = draw_bits(seed, step);
+    if (lists->query_sums)
+        n = draw_count(lists->query_sums, n, draw_below(t->key, 0, lists->query_sums[n - 1]), 0);
+    else
+        n = draw_below(t->key, 0, n);
+    draw_take(lists, t, n);
 }
 
 /* The place among all members of positive k, from 1. */

@@ -12,7 +12,10 @@ cdef extern from "draw.h" nogil:
         const float *weights
         int64_t n_queries
         int64_t n_documents
+        int64_t n_lists
         bint any_other
+        uint32_t *member_guide
+        uint32_t *query_guide
     void draw_tuple(
         const draw_lists_t *lists, uint64_t seed, uint64_t step, int64_t positives,
         int64_t columns, int64_t *out,
@@ -33,5 +36,7 @@ cdef draw_lists_t lists_of(fields) except *:
     made.members, made.member_sums = ints_of(fields[4]), ints_of(fields[5])
     made.itself = ints_of(fields[6])
     made.weights = &weights[0] if weights.shape[0] else NULL
+    made.n_lists = fields[3].shape[0] - 1
     made.n_documents, made.any_other = fields[8], fields[9]
+    made.member_guide = made.query_guide = NULL
     return made

@@ -11,7 +11,7 @@ This file is built once per instruction set; see meson.build.
 """
 
 from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
 import numpy as np
@@ -52,7 +52,7 @@ cdef extern from "factored_steps.h" nogil:
         const model_t *model
         const int64_t *tuples
         int64_t columns
-        const draw_lists_t *lists
+        draw_lists_t *lists
         uint64_t seed
         uint64_t first
         int64_t positives

@@ -5,13 +5,11 @@
 #include "draw.h"
 #include "factored_model.h"
 
-#define SEARCH_STRIP 32
-
 typedef struct {
     const model_t *model;
     const int64_t *tuples; /* those given, or NULL: then they are drawn */
     int64_t columns;
-    const draw_lists_t *lists;
+    draw_lists_t *lists;
     uint64_t seed, first;
     int64_t positives, place;
     const float *rank_weights;
@@ -22,14 +20,18 @@ typedef struct {
 typedef struct {
     draw_t draw;
     const int64_t *given;
-    int64_t query, better, worse;
+    int64_t query, better, worse, trial;
     int64_t member; /* where the better is among the members of all lists */
+    const float *u;
+    float high, margin, weight;
 } look_t;
 
+/* Tuples that are searched side by side: what one reads is on its way while others are scored. */
 typedef struct {
-    int64_t query, better, worse;
-    float margin, weight;
-} found_t;
+    look_t looks[DRAW_STRIP];
+    look_t *open[DRAW_STRIP]; /* those that have found no violation yet */
+    int64_t n, n_open;
+} strip_t;
 
 LANES_INLINE int64_t look_positive(const search_t *s, look_t *look, int64_t k)
 {
@@ -39,39 +41,97 @@ LANES_INLINE int64_t look_positive(const search_t *s, look_t *look, int64_t k)
     return s->lists->members[look->member];
 }
 
-LANES_INLINE int64_t look_negative(const search_t *s, const look_t *look, int64_t k)
+/* Draw the queries, and ask for what their lists are read for first. */
+static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *strip)
 {
-    if (look->given)
-        return look->given[1 + s->positives + k];
-    return draw_negative(s->lists, &look->draw, (uint64_t)(1 + s->positives + k));
+    const draw_lists_t *lists = s->lists;
+    int64_t n = lists->n_queries;
+    draw_counts_t all;
+    for (int64_t i = 0; i < strip->n; i++) {
+        uint64_t key = draw_bits(s->seed, s->first + (uint64_t)(step + i));
+        strip->looks[i].draw.key = key;
+        if (lists->query_sums)
+            draw_set_count(
+                &all, i, draw_bits(key, 0) >> 32, lists->query_sums[n - 1], lists->query_sums, n,
+                lists->query_guide);
+        else
+            all.counts[i] = draw_below(key, 0, n);
+    }
+    if (lists->query_sums)
+        draw_count_all(&all, strip->n, 0);
+    for (int64_t i = 0; i < strip->n; i++) {
+        draw_t *t = &strip->looks[i].draw;
+        draw_take(lists, t, all.counts[i]);
+        if (!lists->member_sums)
+            __builtin_prefetch(
+                t->barred + draw_below(t->key, 1, t->size - (t->itself >= 0)));
+        strip->looks[i].query = t->query;
+    }
 }
 
-/* The query, the first positive, and the first negative: those will be looked at. */
-LANES_INLINE void look_open(const search_t *s, int64_t step, look_t *look)
+/* The negatives k of all tuples that are open. */
+static inline void strip_draw_negatives(const search_t *s, int64_t k, strip_t *strip)
 {
-    look->given = s->tuples ? s->tuples + step * s->columns : NULL;
-    look->member = -1;
-    if (look->given) {
-        look->query = look->given[0];
-    } else {
-        draw_open(s->lists, s->seed, s->first + (uint64_t)step, &look->draw);
-        look->query = look->draw.query;
+    const draw_lists_t *lists = s->lists;
+    draw_counts_t all;
+    if (s->tuples) {
+        for (int64_t i = 0; i < strip->n_open; i++)
+            strip->open[i]->worse = strip->open[i]->given[1 + s->positives + k];
+        return;
     }
-    look->better = look_positive(s, look, 0);
-    if (!look->given)
-        draw_bar(s->lists, &look->draw, look->better);
-    look->worse = look_negative(s, look, 0);
+    for (int64_t i = 0; i < strip->n_open; i++) {
+        const draw_t *t = &strip->open[i]->draw;
+        const uint32_t *guide = lists->member_guide;
+        if (guide)
+            guide += draw_guide_start(t->start, t->list);
+        draw_set_count(
+            &all, i, draw_bits(t->key, (uint64_t)(1 + s->positives + k)) >> 32,
+            lists->n_documents - t->n_barred, t->barred, t->n_barred, guide);
+    }
+    draw_count_all(&all, strip->n_open, 1);
+    for (int64_t i = 0; i < strip->n_open; i++)
+        strip->open[i]->worse = all.numbers[i] + all.counts[i];
+}
+
+/* Ask for a document that will be scored. */
+LANES_INLINE void search_ask(const search_t *s, int64_t document)
+{
+    const model_t *model = s->model;
+    if (model->plain_documents)
+        wide_ask(model->V.rows + document * model->width, model->width);
+}
+
+/* The queries, and their first positives. */
+static inline void strip_open(const search_t *s, int64_t step, strip_t *strip)
+{
+    const model_t *model = s->model;
+    if (!s->tuples)
+        strip_draw_queries(s, step, strip);
+    for (int64_t i = 0; i < strip->n; i++) {
+        look_t *look = strip->looks + i;
+        look->given = s->tuples ? s->tuples + (step + i) * s->columns : NULL;
+        if (look->given)
+            look->query = look->given[0];
+        if (model->plain_queries)
+            wide_ask(model->U.rows + look->query * model->width, model->width);
+        look->better = look_positive(s, look, 0);
+        if (!look->given)
+            draw_bar(s->lists, &look->draw, look->better);
+        search_ask(s, look->better);
+        strip->open[i] = look;
+    }
+    strip->n_open = strip->n;
 }
 
 /* Choose the positive at the given place: best first, of equal ones the one drawn first. */
 static inline float look_choose(
-    const search_t *s, kept_t *documents, int64_t time, const float *u, look_t *look,
-    float *highs)
+    const search_t *s, kept_t *documents, int64_t time, look_t *look, float *highs)
 {
     int64_t n = s->positives, chosen = 0;
     for (int64_t k = 0; k < n; k++)
         highs[k] = model_score(
-            s->model, u, model_document(s->model, documents, look_positive(s, look, k), time));
+            s->model, look->u,
+            model_document(s->model, documents, look_positive(s, look, k), time));
     for (int64_t k = 0; k < n; k++) {
         int64_t before = 0;
         for (int64_t j = 0; j < n; j++)
@@ -83,52 +143,69 @@ static inline float look_choose(
     return highs[chosen];
 }
 
-LANES_INLINE found_t look_search(
-    const search_t *s, kept_t *queries, kept_t *documents, int64_t time, look_t *look,
+/* Score the queries' positives. */
+static inline void strip_score_positives(
+    const search_t *s, kept_t *queries, kept_t *documents, int64_t time, strip_t *strip,
     float *highs)
 {
-    const model_t *model = s->model;
-    const float *u = model_query(model, queries, look->query, time);
-    int64_t trials = s->columns - 1 - s->positives, trial = 1, rank;
-    document_t worse = model_document(model, documents, look->worse, time);
-    found_t found = {look->query, look->better, look->worse, 0.0f, 0.0f};
-    float high, low;
-    if (s->positives == 1) {
-        document_t better = model_document(model, documents, look->better, time);
-        wide_dot_two(u, better.vector, worse.vector, model->whole, &high, &low);
-        if (model->with_biases) {
-            high = high + better.bias;
-            low = low + worse.bias;
-        }
-    } else {
-        high = look_choose(s, documents, time, u, look, highs);
-        found.better = look->better;
-        low = model_score(model, u, worse);
+    for (int64_t i = 0; i < strip->n; i++) {
+        look_t *look = strip->looks + i;
+        look->u = model_query(s->model, queries, look->query, time);
+        if (s->positives == 1)
+            look->high = model_score(
+                s->model, look->u, model_document(s->model, documents, look->better, time));
+        else
+            look->high = look_choose(s, documents, time, look, highs);
     }
-    found.margin = high - low;
-    while (!(found.margin < 1.0f) && trial < trials) {
-        found.worse = look_negative(s, look, trial++);
-        low = model_score(model, u, model_document(model, documents, found.worse, time));
-        found.margin = high - low;
-    }
-    if (trials == 1 || found.margin < 1.0f) {
-        rank = (s->n_documents - 1) / trial;
-        found.weight = s->rank_weights[rank < s->n_ranks ? rank : s->n_ranks - 1];
-    }
-    if (s->lists && s->lists->weights)
-        found.weight = found.weight * s->lists->weights[look->member];
-    return found;
 }
 
-/* Ask for what the search of a tuple will read first. */
-LANES_INLINE void look_ask(const model_t *model, const look_t *look)
+/* Score the negatives of a trial; those that do not violate stay open. */
+static inline void strip_score_negatives(
+    const search_t *s, kept_t *documents, int64_t time, int64_t trial, strip_t *strip)
 {
-    if (model->plain_queries)
-        wide_ask(model->U.rows + look->query * model->width, model->width);
-    if (model->plain_documents) {
-        wide_ask(model->V.rows + look->better * model->width, model->width);
-        wide_ask(model->V.rows + look->worse * model->width, model->width);
+    int64_t n = strip->n_open;
+    strip->n_open = 0;
+    for (int64_t i = 0; i < n; i++) {
+        look_t *look = strip->open[i];
+        document_t worse = model_document(s->model, documents, look->worse, time);
+        look->margin = look->high - model_score(s->model, look->u, worse);
+        look->trial = trial;
+        strip->open[strip->n_open] = look;
+        strip->n_open += !(look->margin < 1.0f);
     }
+}
+
+static inline void strip_weigh(const search_t *s, strip_t *strip)
+{
+    int64_t trials = s->columns - 1 - s->positives;
+    for (int64_t i = 0; i < strip->n; i++) {
+        look_t *look = strip->looks + i;
+        look->weight = 0.0f;
+        if (trials == 1 || look->margin < 1.0f) {
+            int64_t rank = (s->n_documents - 1) / look->trial;
+            look->weight = s->rank_weights[rank < s->n_ranks ? rank : s->n_ranks - 1];
+        }
+        if (s->lists && s->lists->weights)
+            look->weight = look->weight * s->lists->weights[look->member];
+    }
+}
+
+/* Search the strip's tuples, from `step` on. */
+static inline void strip_search(
+    const search_t *s, kept_t *queries, kept_t *documents, int64_t time, int64_t step,
+    strip_t *strip, float *highs)
+{
+    int64_t trials = s->columns - 1 - s->positives;
+    strip_open(s, step, strip);
+    for (int64_t trial = 1; trial <= trials && strip->n_open; trial++) {
+        strip_draw_negatives(s, trial - 1, strip);
+        for (int64_t i = 0; i < strip->n_open; i++)
+            search_ask(s, strip->open[i]->worse);
+        if (trial == 1)
+            strip_score_positives(s, queries, documents, time, strip, highs);
+        strip_score_negatives(s, documents, time, trial, strip);
+    }
+    strip_weigh(s, strip);
 }
 
 #endif

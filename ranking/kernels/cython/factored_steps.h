@@ -53,45 +53,39 @@ LANES_INLINE int64_t least(int64_t a, int64_t b)
 
 /* Write down what a search has found, and the slopes of the block's pair `at`. */
 LANES_INLINE void job_note(
-    const job_t *job, const block_t *block, int64_t step, int64_t at, found_t found)
+    const job_t *job, const block_t *block, int64_t step, int64_t at, const look_t *look)
 {
-    job->margins[step] = found.margin;
-    job->weights[step] = found.weight;
+    job->margins[step] = look->margin;
+    job->weights[step] = look->weight;
     if (job->chosen) {
-        job->chosen[3 * step] = found.query;
-        job->chosen[3 * step + 1] = found.better;
-        job->chosen[3 * step + 2] = found.worse;
+        job->chosen[3 * step] = look->query;
+        job->chosen[3 * step + 1] = look->better;
+        job->chosen[3 * step + 2] = look->worse;
     } else {
-        float slope = found.weight * steps_slope(job->form, found.margin);
+        float slope = look->weight * steps_slope(job->form, look->margin);
         if (!job->model.adagrad)
             slope = job->rates[step] * slope;
-        block->queries[at] = found.query;
-        block->documents[2 * at] = found.better;
-        block->documents[2 * at + 1] = found.worse;
+        block->queries[at] = look->query;
+        block->documents[2 * at] = look->better;
+        block->documents[2 * at + 1] = look->worse;
         block->slopes[2 * at] = slope;
         block->slopes[2 * at + 1] = -slope;
     }
 }
 
-/* Search the steps start + from to start + to: strip by strip, so that what one will read is on
- * its way while others are searched. */
+/* Search the steps start + from to start + to. */
 static inline void job_search(
     const job_t *job, block_t *block, int64_t start, int64_t from, int64_t to, int64_t time,
     float *highs)
 {
-    look_t strip[SEARCH_STRIP];
-    for (; from < to; from += SEARCH_STRIP) {
-        int64_t n = least(SEARCH_STRIP, to - from);
-        for (int64_t k = 0; k < n; k++) {
-            look_open(&job->search, start + from + k, strip + k);
-            look_ask(&job->model, strip + k);
-        }
-        for (int64_t k = 0; k < n; k++)
-            job_note(
-                job, block, start + from + k, from + k,
-                look_search(
-                    &job->search, &block->team.kept_queries, &block->team.kept_documents, time,
-                    strip + k, highs));
+    strip_t strip;
+    for (; from < to; from += DRAW_STRIP) {
+        strip.n = least(DRAW_STRIP, to - from);
+        strip_search(
+            &job->search, &block->team.kept_queries, &block->team.kept_documents, time,
+            start + from, &strip, highs);
+        for (int64_t i = 0; i < strip.n; i++)
+            job_note(job, block, start + from + i, from + i, strip.looks + i);
     }
 }
 
@@ -150,6 +144,23 @@ static inline void block_open(block_t *block, job_t *job, int crew)
     block->slopes = rooms_take(rooms, 2 * job->block, sizeof(float), 0);
 }
 
+/* Make guides if so many tuples are drawn that it pays. */
+static inline void job_guide(job_t *job)
+{
+    draw_lists_t *lists = job->search.lists;
+    int64_t n_members;
+    if (!lists)
+        return;
+    n_members = lists->list_ptr[lists->n_lists];
+    if (!lists->any_other && job->n >= n_members / 4)
+        lists->member_guide = rooms_take(
+            &job->rooms, draw_guide_start(n_members, lists->n_lists) + 1, sizeof(uint32_t), 0);
+    if (lists->query_sums && job->n >= lists->n_queries / 4)
+        lists->query_guide = rooms_take(
+            &job->rooms, draw_parts(lists->n_queries) + 1, sizeof(uint32_t), 0);
+    draw_fill_guides(lists);
+}
+
 /* 0 if there is no memory. */
 static inline int job_run(job_t *job, crew_work_t *work)
 {
@@ -161,6 +172,7 @@ static inline int job_run(job_t *job, crew_work_t *work)
     for (int64_t i = 0; i <= job->block; i++)
         ptr[i] = 2 * i;
     job->ptr = ptr;
+    job_guide(job);
     for (int i = 0; i < n_blocks; i++)
         block_open(job->blocks + i, job, job->hogwild ? 1 : job->crew);
     ready = !job->rooms.failed;

@@ -313,6 +313,72 @@ def test_matrices_that_are_refused(kernel: Kernel) -> None:
         kernel.bilinear_scores(x, sp.csr_array(np.eye(9, 11)), x)
 
 
+# --- what is drawn ------------------------------------------------------------------------------
+
+
+def frequencies(drawn: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+    return np.bincount(drawn, minlength=n) / drawn.size
+
+
+def assert_drawn(drawn: NDArray[np.int64], chances: NDArray[np.float64]) -> None:
+    """Each is drawn as often as its chance says, up to five standard deviations."""
+    apart = np.abs(frequencies(drawn, chances.size) - chances)
+    assert np.all(apart <= 5.0 * np.sqrt(chances * (1.0 - chances) / drawn.size))
+
+
+def counted_lists(**more: Any) -> MatchLists:
+    """Two queries with lists of their own; the second passes over document 5, which counts 0."""
+    return MatchLists(
+        **(
+            {
+                "queries": np.array([0, 1]),
+                "list_of": np.array([0, 1]),
+                "list_ptr": np.array([0, 3, 6]),
+                "members": np.array([0, 2, 4, 1, 2, 5]),
+                "itself": np.array([-1, 5]),
+                "n_documents": 7,
+            }
+            | more
+        )
+    )
+
+
+def test_queries_and_members_are_drawn_as_often_as_they_count(kernel: Kernel) -> None:
+    lists = counted_lists(query_sums=np.array([1, 4]), member_sums=np.array([2, 2, 5, 1, 8, 8]))
+    drawn = kernel.draw_tuples(lists, 1, 0, 4000)
+    assert_drawn(drawn[:, 0], np.array([1.0, 3.0]) / 4.0)
+    for query, counts in ((0, [2, 0, 0, 0, 3, 0, 0]), (1, [0, 1, 7, 0, 0, 0, 0])):
+        own = drawn[drawn[:, 0] == query]
+        assert_drawn(own[:, 1], np.array(counts) / sum(counts))
+        outside = np.ones(7)
+        outside[[0, 2, 4] if query == 0 else [1, 2, 5]] = 0.0
+        assert_drawn(own[:, 2], outside / outside.sum())
+
+
+def test_any_other_document_may_be_a_negative(kernel: Kernel) -> None:
+    drawn = kernel.draw_tuples(counted_lists(any_other=True), 1, 0, 6000, 2)
+    for query, members in ((0, [0, 2, 4]), (1, [1, 2])):
+        own = drawn[drawn[:, 0] == query]
+        assert_drawn(own[:, 1], np.isin(np.arange(7), members) / len(members))
+        for positive in members:
+            others = np.ones(7)
+            others[positive] = 0.0
+            if query == 1:
+                others[5] = 0.0  # itself
+            assert_drawn(own[own[:, 1] == positive][:, 2:].ravel(), others / others.sum())
+
+
+def test_several_positives_are_drawn_each_for_itself(kernel: Kernel) -> None:
+    drawn = kernel.draw_tuples(counted_lists(), 1, 0, 5000, trials=1, positives=2)
+    assert drawn.shape == (5000, 4)
+    for query, members in ((0, [0, 2, 4]), (1, [1, 2])):
+        own = drawn[drawn[:, 0] == query]
+        pairs = np.searchsorted(members, own[:, 1]) * len(members)
+        pairs += np.searchsorted(members, own[:, 2])
+        assert_drawn(pairs, np.full(len(members) ** 2, 1.0 / len(members) ** 2))
+        assert not np.isin(own[:, 3], members).any()
+
+
 def test_lists_that_are_refused() -> None:
     good = {
         "queries": np.array([0]),
@@ -332,6 +398,17 @@ def test_lists_that_are_refused() -> None:
         ({"list_of": np.array([1])}, "list_of run from 1 to 1"),
         ({"n_documents": 2}, "one that not"),
         ({"list_ptr": np.array([0, 0]), "members": np.zeros(0, np.int64)}, "a document that"),
+        ({"query_sums": np.array([1, 2])}, "query_sums has shape"),
+        ({"query_sums": np.array([0])}, "query_sums are all 0"),
+        ({"query_sums": np.array([2**32])}, "cannot be told apart"),
+        ({"query_sums": np.array([-1])}, "must not fall"),
+        ({"member_sums": np.array([0])}, "member_sums has shape"),
+        ({"member_sums": np.array([1, 2])}, "own place in its list must count 0"),
+        ({"member_sums": np.array([0, 0])}, "are all 0"),
+        ({"member_sums": np.array([0, -1])}, "must not fall"),
+        ({"member_weights": np.ones(1, np.float32)}, "member_weights has shape"),
+        ({"member_weights": np.array([1, np.nan], np.float32)}, "member_weights must be finite"),
+        ({"any_other": True, "n_documents": 2}, "one that not"),
     ):
         with pytest.raises(ValueError, match=message):
             MatchLists(**{**good, **change})

@@ -10,9 +10,18 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import PairForm
-from ranking.kernels.factored import FactoredObjects, FactoredWeights, Rows, scores, vectors
+from ranking.kernels.contract import Factors, PairForm
+from ranking.kernels.factored import (
+    Draws,
+    FactoredObjects,
+    FactoredWeights,
+    Rows,
+    scores,
+    top,
+    vectors,
+)
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.match_lists import MatchLists
 
 WIDTH = 8
 LOSSES: dict[PairForm, Callable[[float], float]] = {
@@ -20,39 +29,44 @@ LOSSES: dict[PairForm, Callable[[float], float]] = {
     PairForm.SQUARED_HINGE: lambda z: max(0.0, 1.0 - z) ** 2,
     PairForm.LOGISTIC: lambda z: float(np.log1p(np.exp(-z))),
 }
-Arrays = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+NAMES = ("U", "V", "S", "biases")
+Dense = NDArray[np.float64]
 
 
-def make_objects(seed: int = 0) -> FactoredObjects:
+def make_objects(seed: int = 0, *, contexts: bool = False) -> FactoredObjects:
     rng = np.random.default_rng(seed)
     made = []
-    for n_objects, n_features in ((5, 6), (7, 9)):
+    for n_objects, n_features in ((5, 6), (7, 9), (5, 9)):
         dense = rng.normal(size=(n_objects, n_features))
         made.append(sp.csr_array(dense * (rng.random(dense.shape) < 0.6)))
-    return FactoredObjects(*made)
+    return FactoredObjects(made[0], made[1], made[2] if contexts else None)
 
 
-def make_arrays(objects: FactoredObjects, seed: int = 1, biases: bool = True) -> Arrays:
+def make_factors(
+    objects: FactoredObjects, seed: int = 1, *, biases: bool = True, scale: float = 0.3
+) -> Factors:
     rng = np.random.default_rng(seed)
-    n_features = objects.n_document_features
-    return (
-        rng.normal(scale=0.3, size=(objects.n_query_features, WIDTH)).astype(np.float32),
-        rng.normal(scale=0.3, size=(n_features, WIDTH)).astype(np.float32),
-        rng.normal(scale=0.3, size=n_features if biases else 0).astype(np.float32),
-    )
+    n_features, contexts = objects.n_document_features, objects.sides[2] is not None
+    made = [
+        rng.normal(scale=scale, size=shape).astype(np.float32)
+        for shape in (
+            (objects.n_query_features, WIDTH),
+            (n_features, WIDTH),
+            (n_features * contexts, WIDTH),
+            (n_features * biases,),
+        )
+    ]
+    return made[0], made[1], made[2], made[3]
 
 
-def no_squares() -> Arrays:
-    return (
-        np.empty((0, 0), np.float32),
-        np.empty((0, 0), np.float32),
-        np.empty(0, np.float32),
-    )
+def no_contexts(U: Any, V: Any, biases: Any = None) -> Factors:
+    empty = np.zeros(0, np.float32) if biases is None else biases
+    return U, V, np.zeros((0, U.shape[1]), np.float32), empty
 
 
-def make_weights(kernel: Kernel, arrays: Arrays, squares: Arrays | None = None) -> FactoredWeights:
-    U, V, biases = (array.copy() for array in arrays)
-    return FactoredWeights(kernel, U, V, biases, squares or no_squares())
+def make_weights(kernel: Kernel, factors: Factors, *, adagrad: bool = False) -> FactoredWeights:
+    U, V, S, biases = (array.copy() for array in factors)
+    return FactoredWeights(kernel, (U, V, S, biases), adagrad=adagrad)
 
 
 def make_tuples(objects: FactoredObjects, n: int, trials: int = 1) -> NDArray[np.int64]:
@@ -66,83 +80,104 @@ def full(n: int, value: float) -> NDArray[np.float32]:
     return np.full(n, value, np.float32)
 
 
-def dense_side(csr: Any, n_objects: int, n_features: int) -> NDArray[np.float64]:
+def dense_side(csr: Any, n_objects: int, n_features: int) -> Dense:
     if csr is None:
         return np.eye(n_objects)
     indptr, indices, data = csr
-    rows: NDArray[np.float64] = sp.csr_array(
-        (data, indices, indptr), shape=(n_objects, n_features)
-    ).toarray()
+    rows: Dense = sp.csr_array((data, indices, indptr), shape=(n_objects, n_features)).toarray()
     return rows
 
 
 class Plain:
     """The model by dense matrices in double precision."""
 
-    def __init__(self, objects: FactoredObjects, arrays: Arrays) -> None:
-        self.q = dense_side(objects.queries, objects.n_queries, objects.n_query_features)
-        self.d = dense_side(objects.documents, objects.n_documents, objects.n_document_features)
-        self.arrays = [array.astype(np.float64) for array in arrays]
+    def __init__(self, objects: FactoredObjects, factors: Factors) -> None:
+        queries, documents, contexts = objects.sides
+        self.q = dense_side(queries, objects.n_queries, objects.n_query_features)
+        self.d = dense_side(documents, objects.n_documents, objects.n_document_features)
+        self.c = np.zeros((objects.n_queries, self.d.shape[1]))
+        if contexts is not None:
+            self.c = dense_side(contexts, *self.c.shape)
+        self.arrays = [array.astype(np.float64) for array in factors]
+
+    def score(self, query: int, document: int) -> float:
+        U, V, S, biases = self.arrays
+        q, c, d = self.q[query], self.c[query], self.d[document]
+        total = (q @ U) @ (d @ V)
+        if S.size:
+            total += (c @ S) @ (d @ S)
+        return float(total + (d @ biases if biases.size else 0.0))
 
     def margin(self, query: int, better: int, worse: int) -> float:
-        U, V, biases = self.arrays
-        apart = self.d[better] - self.d[worse]
-        bias = apart @ biases if biases.size else 0.0
-        return float((self.q[query] @ U) @ (apart @ V) + bias)
-
-    def gradients(self, query: int, better: int, worse: int) -> list[tuple[int, Any]]:
-        """Return the margin's derivatives, by what they change, in the order of the steps."""
-        U, V, _ = self.arrays
-        q, plus, minus = self.q[query], self.d[better], self.d[worse]
-        return [
-            (0, np.outer(q, (plus - minus) @ V)),
-            (1, np.outer(plus, q @ U)),
-            (2, plus),
-            (1, np.outer(-minus, q @ U)),
-            (2, -minus),
-        ]
+        return self.score(query, better) - self.score(query, worse)
 
 
-# --- one step -----------------------------------------------------------------------------------
+def numerical(value: Callable[[], float], at: Dense, h: float = 1e-4) -> Dense:
+    """Return the derivatives of a value by what is in an array, by central differences."""
+    out = np.empty_like(at)
+    for place in np.ndindex(at.shape):
+        own = at[place]
+        at[place] = own + h
+        above = value()
+        at[place] = own - h
+        out[place] = (above - value()) / (2 * h)
+        at[place] = own
+    return out
+
+
+# --- a step -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", PairForm)
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["U", "V", "biases"])
+@pytest.mark.parametrize("which", range(4), ids=NAMES)
 def test_a_step_follows_the_gradient(kernel: Kernel, form: PairForm, which: int) -> None:
-    objects = make_objects()
-    arrays = make_arrays(objects)
+    objects = make_objects(contexts=True)
+    factors = make_factors(objects)
     ranks, moved = np.array([0.5, 1.5], np.float32), 0
     for chosen in make_tuples(objects, 12):
-        made = make_weights(kernel, arrays)
+        made = make_weights(kernel, factors)
         margins, weights = made.steps(
             objects, chosen[None], full(1, 1.0), form=form, rank_weights=ranks, block=1
         )
-        plain = Plain(objects, arrays)
+        plain = Plain(objects, factors)
         assert margins[0] == pytest.approx(plain.margin(*chosen), abs=1e-5)
         assert weights[0] == 1.5
-        found = numerical(lambda plain=plain, chosen=chosen: plain.margin(*chosen), plain, which)
-        h, z = 1e-6, plain.margin(*chosen)
-        slope = (LOSSES[form](z + h) - LOSSES[form](z - h)) / (2 * h)
-        change = arrays[which].astype(float) - made.factors[which]
-        np.testing.assert_allclose(change, 1.5 * slope * found, rtol=1e-3, atol=1e-5)
+
+        def loss(plain: Plain = plain, chosen: Any = chosen) -> float:
+            return 1.5 * LOSSES[form](plain.margin(*chosen))
+
+        if abs(plain.margin(*chosen) - 1.0) < 1e-2:
+            continue  # a kink has no derivative
+        change = factors[which].astype(float) - made.factors[which]
+        wanted = numerical(loss, plain.arrays[which])
+        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-5)
         moved += bool(np.any(change))
     assert moved >= 3
 
 
-def numerical(
-    margin: Callable[[], float], plain: Plain, which: int, h: float = 1e-4
-) -> NDArray[np.float64]:
-    """Return the derivatives of a margin, by central differences."""
-    values = plain.arrays[which]
-    out = np.empty_like(values)
-    for at in np.ndindex(values.shape):
-        own = values[at]
-        values[at] = own + h
-        above = margin()
-        values[at] = own - h
-        out[at] = (above - margin()) / (2 * h)
-        values[at] = own
-    return out
+@pytest.mark.parametrize("contexts", [False, True])
+@pytest.mark.parametrize("which", range(4), ids=NAMES)
+def test_a_list_of_documents_follows_the_gradient(
+    kernel: Kernel, which: int, contexts: bool
+) -> None:
+    # Any loss of a list has slopes: here it is a weighted sum of scores.
+    objects = make_objects(contexts=contexts)
+    factors = make_factors(objects)
+    rng = np.random.default_rng(3)
+    for n_documents in (1, 2, 3, 5):
+        documents = rng.integers(0, objects.n_documents, n_documents)
+        slopes = rng.normal(size=n_documents).astype(np.float32)
+        made = make_weights(kernel, factors)
+        queries = np.array([n_documents % objects.n_queries])
+        made.update(objects, queries, np.array([0, n_documents]), documents, slopes, rate=1.0)
+        plain = Plain(objects, factors)
+
+        def loss(plain: Plain = plain, own: Any = (queries[0], documents, slopes)) -> float:
+            return float(own[2].astype(float) @ [plain.score(own[0], d) for d in own[1]])
+
+        change = factors[which].astype(float) - made.factors[which]
+        wanted = numerical(loss, plain.arrays[which])
+        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) -> None:
@@ -150,21 +185,87 @@ def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) 
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [5.0, 1.0, 2.0, 4.5, 4.25, 0.0]
     ranks = np.arange(10.0, 16.0, dtype=np.float32)
-    made = make_weights(kernel, (U, V, np.empty(0, np.float32)))
+    made = make_weights(kernel, no_contexts(U, V))
     tuples = np.array([[0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 5, 5]])
-    margins, weights = made.steps(objects, tuples, full(2, 0.5), rank_weights=ranks)
+    chosen, margins, weights = made.search(objects, tuples, rank_weights=ranks)
+    assert chosen.tolist() == [[0, 0, 3], [0, 0, 5]]
     assert margins.tolist() == [0.5, 5.0]
     assert weights.tolist() == [10.0 + 5 // 3, 0.0]
+    made.steps(objects, tuples, full(2, 0.5), rank_weights=ranks)
     changed = np.flatnonzero(np.any(made.factors[1] != V, axis=1))
     assert changed.tolist() == [0, 3]
 
 
-# --- many steps ---------------------------------------------------------------------------------
+def test_the_better_is_the_positive_at_its_place(kernel: Kernel) -> None:
+    objects = FactoredObjects(1, 6)
+    U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
+    U[0, 0], V[:, 0] = 1.0, [1.0, 3.0, 2.0, 3.0, 0.5, 0.0]
+    made = make_weights(kernel, no_contexts(U, V))
+    tuples = np.array([[0, 0, 1, 2, 3, 5]])
+    for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was drawn first
+        chosen, margins, _ = made.search(objects, tuples, positives=4, place=place)
+        assert chosen.tolist() == [[0, better, 5]]
+        assert margins.tolist() == [V[better, 0]]
+
+
+# --- what is drawn ------------------------------------------------------------------------------
+
+
+def lists_for(n_queries: int, n_documents: int, **more: Any) -> MatchLists:
+    """Query i has the documents i and i + 1."""
+    own = [np.array([i, i + 1]) for i in range(n_queries)]
+    return MatchLists(
+        queries=np.arange(n_queries),
+        list_of=np.arange(n_queries),
+        list_ptr=2 * np.arange(n_queries + 1),
+        members=np.concatenate(own),
+        itself=np.full(n_queries, -1),
+        n_documents=n_documents,
+        **more,
+    )
+
+
+def test_the_weight_of_a_match_is_that_of_the_better(kernel: Kernel) -> None:
+    objects = FactoredObjects(4, 6)
+    matches = np.arange(1.0, 9.0, dtype=np.float32)
+    lists = lists_for(4, 6, member_weights=matches)
+    made = make_weights(kernel, make_factors(objects))
+    chosen, _, weights = made.search(objects, Draws(lists, 1, 0, 50))
+    # Query i has the documents i and i + 1 at the places 2 i and 2 i + 1.
+    wanted = matches[2 * chosen[:, 0] + (chosen[:, 1] - chosen[:, 0])]
+    assert weights.tolist() == wanted.tolist()
+    assert len(set(weights.tolist())) == 8
+
+
+def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel) -> None:
+    # Of 40 documents, 9 of 39 violate: the trial N is geometric, and the rank is 39 // N.
+    n_documents, max_trials, n = 40, 6, 1500
+    V = np.zeros((n_documents, WIDTH), np.float32)
+    V[0, 0] = 2.0
+    V[1:, 0] = np.random.default_rng(1).permutation(np.where(np.arange(39) < 9, 1.5, 0.0))
+    U = np.eye(1, WIDTH, dtype=np.float32)
+    lists = MatchLists(
+        np.array([0]), np.array([0]), np.array([0, 1]), np.array([0]), np.array([-1]), n_documents
+    )
+    made = make_weights(kernel, no_contexts(U, V))
+    ranks = np.arange(n_documents, dtype=np.float32)
+    objects = FactoredObjects(1, n_documents)
+    _, _, found = made.search(objects, Draws(lists, 3, 0, n, max_trials), rank_weights=ranks)
+    share = 9 / 39
+    chance = [share * (1 - share) ** (trial - 1) for trial in range(1, max_trials + 1)]
+    rank = (n_documents - 1) // np.arange(1, max_trials + 1)
+    mean = float(np.dot(chance, rank))
+    deviation = np.sqrt(np.dot(chance, rank**2) - mean**2)
+    assert abs(found.mean() - mean) < 4 * deviation / np.sqrt(n)
+    assert set(found.tolist()) == {0.0, *rank.astype(float)}
+
+
+# --- a block ------------------------------------------------------------------------------------
 
 
 def test_identity_features_are_no_features(kernel: Kernel) -> None:
     none = FactoredObjects(5, 7)
-    arrays = make_arrays(none)
+    factors = make_factors(none)
     tuples, finished = make_tuples(none, 60, 3), []
     sides: list[tuple[Rows, Rows]] = [
         (5, 7),
@@ -173,7 +274,7 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
         (sp.csr_array(np.eye(5)), sp.csr_array(np.eye(7))),
     ]
     for side in sides:
-        made = make_weights(kernel, arrays, ones_like(arrays))
+        made = make_weights(kernel, factors, adagrad=True)
         parts = made.steps(
             FactoredObjects(*side), tuples, full(60, 0.1), max_norm=0.7, l2=0.1, block=8, threads=2
         )
@@ -181,24 +282,53 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
     assert len(set(finished)) == 1
 
 
-def ones_like(arrays: Arrays) -> Arrays:
-    U, V, biases = (np.ones_like(array) for array in arrays)
-    return U, V, biases
+class PlainBlock:
+    """Sums of gradients, by object and then by feature, in double precision."""
+
+    def __init__(self, plain: Plain) -> None:
+        self.plain = plain
+        self.gradients = [np.zeros_like(array) for array in plain.arrays]
+        self.squares = [np.zeros_like(array) for array in plain.arrays]
+
+    def add(self, which: int, features: Dense, steps: list[Any]) -> None:
+        """Add one object's steps: its gradients, and their squares, times its features."""
+        if steps and self.plain.arrays[which].size:
+            total, squares = np.sum(steps, axis=0), np.sum(np.square(steps), axis=0)
+            self.gradients[which] += np.multiply.outer(features, total)
+            self.squares[which] += np.multiply.outer(features**2, squares)
+
+    def sum_up(self, chosen: NDArray[np.int64], slopes: list[float]) -> None:
+        q, c, d = self.plain.q, self.plain.c, self.plain.d
+        U, V, S, _ = self.plain.arrays
+        steps = list(zip(chosen.tolist(), slopes, strict=True))
+        for query in range(q.shape[0]):
+            apart = [s * (d[b] - d[w]) for (own, b, w), s in steps if own == query]
+            self.add(0, q[query], [each @ V for each in apart])
+            if S.size:
+                self.add(2, c[query], [each @ S for each in apart])
+        for document in range(d.shape[0]):
+            pulls = [(own, s) for (own, b, _), s in steps if b == document]
+            pulls += [(own, -s) for (own, _, w), s in steps if w == document]
+            self.add(1, d[document], [s * (q[own] @ U) for own, s in pulls])
+            if S.size:
+                self.add(2, d[document], [s * (c[own] @ S) for own, s in pulls])
+            self.add(3, d[document], [s for _, s in pulls])
 
 
-@pytest.mark.parametrize("identity", [False, True])
+@pytest.mark.parametrize("sides", ["none", "features", "contexts"])
 @pytest.mark.parametrize("adagrad", [False, True])
 @pytest.mark.parametrize("biases", [False, True])
-@pytest.mark.parametrize("block", [1, 4])
+@pytest.mark.parametrize("block", [1, 4, 64])
 def test_against_a_plain_loop(
-    kernel: Kernel, identity: bool, adagrad: bool, biases: bool, block: int
+    kernel: Kernel, sides: str, adagrad: bool, biases: bool, block: int
 ) -> None:
-    # Double precision, dense, one tuple after the other: the same model to a few digits.
-    objects = FactoredObjects(5, 7) if identity else make_objects()
-    arrays = make_arrays(objects, biases=biases)
-    squares = ones_like(arrays)
+    # Double precision, dense, sums by masks: the same model to a few digits.
+    objects = (
+        FactoredObjects(5, 7) if sides == "none" else make_objects(contexts=sides == "contexts")
+    )
+    factors = make_factors(objects, biases=biases)
     tuples, rate, l2, max_norm = make_tuples(objects, 20), 0.2, 0.05, 0.9
-    made = make_weights(kernel, arrays, squares if adagrad else None)
+    made = make_weights(kernel, factors, adagrad=adagrad)
     made.steps(
         objects,
         tuples,
@@ -207,28 +337,26 @@ def test_against_a_plain_loop(
         max_norm=max_norm,
         l2=l2,
         block=block,
+        threads=2,
     )
-    plain = Plain(objects, arrays)
+    plain = Plain(objects, factors)
     G = [np.ones_like(array) for array in plain.arrays]
     for start in range(0, 20, block):
         chosen = tuples[start : start + block]
-        slopes = [-1.0 / (1.0 + np.exp(plain.margin(*one))) for one in chosen]
-        gradients = [plain.gradients(*one) for one in chosen]
-        touched: list[set[int]] = [set(), set()]
-        for slope, (query, better, worse), parts in zip(slopes, chosen, gradients, strict=True):
-            touched[0] |= set(np.flatnonzero(plain.q[query]))
-            touched[1] |= set(np.flatnonzero(plain.d[better])) | set(np.flatnonzero(plain.d[worse]))
-            for which, part in parts:
-                if which == 2 and not biases:
-                    continue
-                y = slope * part
-                G[which] += y * y
-                plain.arrays[which] -= rate * y / (np.sqrt(G[which]) if adagrad else 1.0)
-        for which, rows in enumerate(touched):
-            for row in rows:
-                vector = plain.arrays[which][row]
-                vector /= 1.0 + l2 * rate
-                vector *= min(1.0, max_norm / np.linalg.norm(vector))
+        sums = PlainBlock(plain)
+        sums.sum_up(chosen, [-1.0 / (1.0 + np.exp(plain.margin(*one))) for one in chosen])
+        for which, array in enumerate(plain.arrays):
+            G[which] += sums.squares[which]
+            array -= rate * sums.gradients[which] / (np.sqrt(G[which]) if adagrad else 1.0)
+        named = np.zeros(plain.d.shape[0], bool)
+        named[chosen[:, 1:]] = True
+        by_documents = np.any(plain.d[named], axis=0)
+        by_contexts = np.any(plain.c[chosen[:, 0]], axis=0)
+        touched = (np.any(plain.q[chosen[:, 0]], axis=0), by_documents, by_documents | by_contexts)
+        for array, rows in zip(plain.arrays, touched, strict=False):
+            for row in np.flatnonzero(rows) if array.size else ():
+                array[row] /= 1.0 + l2 * rate
+                array[row] *= min(1.0, max_norm / np.linalg.norm(array[row]))
     for got, wanted in zip(made.factors, plain.arrays, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
     if adagrad:
@@ -240,7 +368,7 @@ def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
     objects = FactoredObjects(3, 4)
     U, V = full(3 * WIDTH, 2.0).reshape(3, -1), full(4 * WIDTH, 2.0).reshape(4, -1)
     V[3] = -2.0  # far below the others: no violation
-    made = make_weights(kernel, (U, V, np.empty(0, np.float32)))
+    made = make_weights(kernel, no_contexts(U, V))
     tuples = np.array([[0, 0, 1], [1, 2, 3], [0, 1, 0]])
     margins, _ = made.steps(objects, tuples, full(3, 0.25), max_norm=1.0, l2=4.0)
     assert margins.tolist() == [0.0, 64.0, 0.0]
@@ -252,35 +380,100 @@ def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
 
 def test_zeros_on_the_right_stay_and_change_nothing(kernel: Kernel) -> None:
     objects = make_objects()
-    arrays = make_arrays(objects)
-    padded = tuple(np.pad(array, ((0, 0), (0, 16))) for array in arrays[:2])
+    factors = make_factors(objects)
+    padded = [np.pad(array, ((0, 0), (0, 16))) for array in factors[:3]]
     tuples, states = make_tuples(objects, 30, 2), []
-    for own in (arrays, (padded[0], padded[1], arrays[2])):
-        made = make_weights(kernel, own, ones_like(own))
+    for own in (factors, (padded[0], padded[1], padded[2], factors[3])):
+        made = make_weights(kernel, own, adagrad=True)
         made.steps(objects, tuples, full(30, 0.1), max_norm=0.6, block=7)
         states.append(made.factors)
     for narrow, wide in zip(states[0][:2], states[1][:2], strict=True):
         assert np.array_equal(narrow, wide[:, :WIDTH])
         assert not wide[:, WIDTH:].any()
-    assert np.array_equal(states[0][2], states[1][2])
+    assert np.array_equal(states[0][3], states[1][3])
 
 
-# --- vectors and scores -------------------------------------------------------------------------
+# --- hogwild ------------------------------------------------------------------------------------
+
+
+def test_hogwild_learns(kernel: Kernel) -> None:
+    # Four groups of queries, each with its own documents: a matched document should win.
+    n_queries, n_documents, n = 80, 60, 12_000
+    group, kind = np.arange(n_queries) % 4, np.arange(n_documents) % 4
+    own = [np.flatnonzero(kind == one) for one in group]
+    lists = MatchLists(
+        np.arange(n_queries),
+        np.arange(n_queries),
+        np.concatenate(([0], np.cumsum([each.size for each in own]))),
+        np.concatenate(own),
+        np.full(n_queries, -1),
+        n_documents,
+    )
+    objects = FactoredObjects(n_queries, n_documents)
+    made = make_weights(kernel, make_factors(objects, scale=0.05), adagrad=True)
+    start = made.search(objects, Draws(lists, 2, 0, 2000))[1]
+    margins, _ = made.steps(
+        objects, Draws(lists, 1, 0, n, 5), full(n, 0.2), block=64, hogwild=True, threads=3
+    )
+    assert np.isfinite(margins).all()
+    assert all(np.isfinite(array).all() for array in made.state().values())
+    _, margins, _ = made.search(objects, Draws(lists, 2, 0, 2000))
+    assert np.mean(start > 0.0) < 0.7
+    assert np.mean(margins > 0.0) > 0.97
+
+
+# --- vectors, scores and the best ---------------------------------------------------------------
 
 
 def test_vectors_and_scores(kernel: Kernel) -> None:
     objects = make_objects()
-    arrays = make_arrays(objects)
-    plain = Plain(objects, arrays)
+    factors = make_factors(objects)
+    plain = Plain(objects, factors)
     sides = [sp.csr_array(plain.q), sp.csr_array(plain.d)]
-    Q, D = (vectors(kernel, side, arrays[at], 2) for at, side in enumerate(sides))
+    Q, D = (vectors(kernel, side, factors[at], 2) for at, side in enumerate(sides))
     np.testing.assert_allclose(Q, plain.q @ plain.arrays[0], rtol=1e-5, atol=1e-6)
-    found = scores(kernel, Q, D, (plain.d @ plain.arrays[2]).astype(np.float32), 2)
+    found = scores(kernel, Q, D, (plain.d @ plain.arrays[3]).astype(np.float32), 2)
     for query in range(objects.n_queries):
-        for better in range(objects.n_documents):
-            apart = found[query, better] - found[query, 0]
-            assert apart == pytest.approx(plain.margin(query, better, 0), abs=1e-5)
-    assert vectors(kernel, arrays[0].shape[0], arrays[0]) is arrays[0]
+        for document in range(objects.n_documents):
+            wanted = plain.score(query, document)
+            assert found[query, document] == pytest.approx(wanted, abs=1e-5)
+    assert vectors(kernel, factors[0].shape[0], factors[0]) is factors[0]
+
+
+@pytest.mark.parametrize("k", [1, 4, 10, 300, 1000])
+@pytest.mark.parametrize("ties", [False, True])
+def test_top_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) -> None:
+    rng = np.random.default_rng(0)
+    Q, D = (rng.normal(size=(n, WIDTH)).astype(np.float32) for n in (9, 400))
+    biases = rng.normal(size=400).astype(np.float32)
+    if ties:
+        Q, D, biases = (np.round(array) for array in (Q, D, biases))
+    D[7::50] = np.nan
+    barred = [np.sort(rng.permutation(400)[: 100 * (query % 5)]) for query in range(9)]
+    ptr = np.concatenate(([0], np.cumsum([each.size for each in barred])))
+    every = scores(kernel, Q, D, biases)
+    found, best = top(kernel, Q, D, biases, k, (ptr, np.concatenate(barred)), 2)
+    assert found.shape == best.shape == (9, min(k, 400))
+    for query in range(9):
+        left = [
+            (-score, document)
+            for document, score in enumerate(every[query].tolist())
+            if not np.isnan(score) and document not in set(barred[query].tolist())
+        ]
+        wanted = sorted(left)[:k]
+        n = len(wanted)
+        assert found[query, :n].tolist() == [document for _, document in wanted]
+        assert best[query, :n].tolist() == [-score for score, _ in wanted]
+        assert (found[query, n:] == -1).all()
+        assert np.isneginf(best[query, n:]).all()
+
+
+def test_top_has_documents_of_infinite_scores(kernel: Kernel) -> None:
+    Q, D = np.ones((1, WIDTH), np.float32), np.zeros((4, WIDTH), np.float32)
+    biases = np.array([-np.inf, 1.0, np.inf, -np.inf], np.float32)
+    found, best = top(kernel, Q, D, biases, 3)
+    assert found.tolist() == [[2, 1, 0]]
+    assert best.tolist() == [[np.inf, 1.0, -np.inf]]
 
 
 # --- the door -----------------------------------------------------------------------------------
@@ -290,7 +483,7 @@ def step(kernel: Kernel, **changed: Any) -> None:
     """Take a valid step, one argument changed."""
     objects = changed.pop("objects", FactoredObjects(2, 3))
     arguments = {"tuples": np.array([[0, 1, 2], [1, 0, 2]]), "rates": full(2, 0.1)} | changed
-    made = make_weights(kernel, make_arrays(FactoredObjects(2, 3)))
+    made = make_weights(kernel, make_factors(FactoredObjects(2, 3)))
     made.steps(objects, arguments.pop("tuples"), arguments.pop("rates"), **arguments)
 
 
@@ -299,16 +492,30 @@ def step(kernel: Kernel, **changed: Any) -> None:
     [
         ({"objects": FactoredObjects(2, 4)}, ValueError, "documents 4 features"),
         ({"objects": FactoredObjects(3, 3)}, ValueError, "queries 3"),
+        (
+            {"objects": FactoredObjects(2, 3, sp.csr_array(np.ones((2, 3))))},
+            ValueError,
+            "S is there if, and only if",
+        ),
         ({"tuples": np.array([[0, 1]])}, ValueError, "at least one negative"),
+        ({"positives": 2}, ValueError, "at least one negative"),
+        ({"place": 1}, ValueError, "place is 1"),
         ({"tuples": np.zeros((2, 3), np.int32)}, TypeError, "tuples has dtype int32"),
-        ({"tuples": np.array([[2, 0, 1], [0, 0, 1]])}, ValueError, r"queries must lie in 0\.\.1"),
-        ({"tuples": np.array([[0, 0, 3], [0, 0, 1]])}, ValueError, r"documents must lie in 0\.\.2"),
-        ({"tuples": np.array([[0, -1, 1], [0, 0, 1]])}, ValueError, "documents must lie"),
+        ({"tuples": np.array([[2, 0, 1], [0, 0, 1]])}, ValueError, r"queries run from 0 to 2"),
+        ({"tuples": np.array([[0, 0, 3], [0, 0, 1]])}, ValueError, r"must lie in 0\.\.2"),
+        ({"tuples": np.array([[0, -1, 1], [0, 0, 1]])}, ValueError, "documents run from -1"),
+        ({"tuples": Draws(lists_for(2, 4), 1, 0, 2)}, ValueError, "lists are for 2 queries and 4"),
+        ({"tuples": Draws(lists_for(1, 3), 1, 0, 2)}, ValueError, "lists are for 1 queries"),
+        (
+            {"tuples": Draws(lists_for(2, 3), 1, 0, 2, positives=2)},
+            ValueError,
+            "2 positives are drawn, not 1",
+        ),
         ({"rates": full(3, 0.1)}, ValueError, "rates has shape"),
         ({"rates": np.full(2, 0.1)}, TypeError, "rates has dtype float64"),
         ({"rates": full(2, np.nan)}, ValueError, "rates must be finite"),
         ({"rates": full(2, -0.1)}, ValueError, "rates must be finite"),
-        ({"rank_weights": full(0, 0.1)}, ValueError, "0 rank_weights"),
+        ({"rank_weights": full(0, 0.1)}, ValueError, "rank_weights are empty"),
         ({"rank_weights": full(1, np.inf)}, ValueError, "rank_weights must be finite"),
         ({"block": 0}, ValueError, "block is 0"),
         ({"l2": -1.0}, ValueError, "l2 is -1.0"),
@@ -325,10 +532,54 @@ def test_steps_refuse(
         step(kernel, **changed)
 
 
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"queries": np.array([2])}, ValueError, "queries run from 2 to 2"),
+        ({"documents": np.array([0, 3])}, ValueError, "documents run from 0 to 3"),
+        ({"step_ptr": np.array([0, 1])}, ValueError, "step_ptr must rise from 0 to 2"),
+        ({"step_ptr": np.array([0, 1, 2])}, ValueError, "step_ptr has shape"),
+        ({"slopes": full(1, 0.1)}, ValueError, "slopes has shape"),
+        ({"slopes": np.ones(2)}, TypeError, "slopes has dtype float64"),
+        ({"rate": -1.0}, ValueError, "rate is -1.0"),
+        ({"l2": np.inf}, ValueError, "l2 is inf"),
+    ],
+)
+def test_updates_refuse(
+    kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    arguments = {
+        "queries": np.array([0]),
+        "step_ptr": np.array([0, 2]),
+        "documents": np.array([0, 1]),
+        "slopes": full(2, 0.5),
+        "rate": 0.1,
+    }
+    made = make_weights(kernel, make_factors(FactoredObjects(2, 3)))
+    made.update(FactoredObjects(2, 3), **arguments)
+    with pytest.raises(error, match=message):
+        made.update(FactoredObjects(2, 3), **(arguments | changed))
+
+
+def test_draws_refuse() -> None:
+    lists = lists_for(2, 4)
+    Draws(lists, 1, 0, 3, 2, 2)
+    for changed, message in (
+        ({"seed": -1}, "seed is -1"),
+        ({"first": 2**64}, "first is"),
+        ({"count": -1}, "count is -1"),
+        ({"trials": 0}, "trials is 0"),
+        ({"positives": 0}, "positives is 0"),
+        ({"lists": lists_for(2, 4, any_other=True), "positives": 2}, "with several positives"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Draws(**({"lists": lists, "seed": 1, "first": 0, "count": 3} | changed))
+
+
 def weights_with(kernel: Kernel, **changed: Any) -> FactoredWeights:
-    U, V, biases = make_arrays(FactoredObjects(2, 3))
-    arguments = {"U": U, "V": V, "biases": biases, "squares": no_squares()} | changed
-    return FactoredWeights(kernel, **arguments)
+    arguments = dict(zip(NAMES, make_factors(FactoredObjects(2, 3)), strict=True)) | changed
+    factors = tuple(arguments.pop(name) for name in NAMES)
+    return FactoredWeights(kernel, factors, **arguments)
 
 
 def read_only(array: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -336,44 +587,46 @@ def read_only(array: NDArray[np.float32]) -> NDArray[np.float32]:
     return array
 
 
+def ones(*shapes: tuple[int, ...]) -> tuple[NDArray[np.float32], ...]:
+    return tuple(np.ones(shape, np.float32) for shape in shapes)
+
+
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"U": full(14, 0.1).reshape(2, 7)}, ValueError, "V has shape"),
         ({"U": full(16, 0.1)}, ValueError, "U has shape"),
         ({"U": np.zeros((2, 8))}, TypeError, "U has dtype float64"),
         ({"U": np.asfortranarray(np.ones((2, 8), np.float32))}, ValueError, "C-contiguous"),
         ({"U": np.full((2, 8), np.nan, np.float32)}, ValueError, "must be finite"),
         ({"U": read_only(np.ones((2, 8), np.float32))}, ValueError, "U is read-only"),
+        ({"U": np.ones((2, 16), np.float32)}, ValueError, "V has shape"),
         ({"V": np.full((3, 8), np.inf, np.float32)}, ValueError, "must be finite"),
         ({"V": read_only(np.ones((3, 8), np.float32))}, ValueError, "V is read-only"),
+        ({"S": np.ones((2, 8), np.float32)}, ValueError, "S has shape"),
+        ({"S": np.ones((3, 16), np.float32)}, ValueError, "S has shape"),
         ({"biases": full(2, 0.1)}, ValueError, "biases has shape"),
         ({"biases": read_only(full(3, 0.1))}, ValueError, "biases is read-only"),
         (
-            {"squares": (np.ones((2, 8), np.float32), *no_squares()[1:])},
+            {"adagrad": True, "squares": ones((2, 8), (2, 8), (0, 8), (3,))},
             ValueError,
             "squares of V has shape",
         ),
         (
-            {"squares": (np.zeros((2, 8), np.float32), np.ones((3, 8), np.float32), full(3, 1.0))},
+            {
+                "adagrad": True,
+                "squares": (np.zeros((2, 8), np.float32), *ones((3, 8), (0, 8), (3,))),
+            },
             ValueError,
             "squares of U must be positive",
         ),
-        (
-            {"U": np.ones((2, 7), np.float32), "V": np.ones((3, 7), np.float32)},
-            ValueError,
-            "multiple of 8",
-        ),
-        (
-            {"U": np.ones((2, 0), np.float32), "V": np.ones((3, 0), np.float32)},
-            ValueError,
-            "multiple of 8",
-        ),
+        ({"U": np.ones((2, 7), np.float32)}, ValueError, "multiple of 8"),
+        ({"U": np.ones((2, 0), np.float32)}, ValueError, "multiple of 8"),
     ],
 )
 def test_weights_refuse(
     kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
 ) -> None:
+    weights_with(kernel)
     with pytest.raises(error, match=message):
         weights_with(kernel, **changed)
 
@@ -387,22 +640,38 @@ def test_weights_must_not_overlap(kernel: Kernel) -> None:
 def test_objects_refuse() -> None:
     with pytest.raises(ValueError, match="give at least one"):
         FactoredObjects(0, 3)
+    with pytest.raises(TypeError, match="csr_array or their number"):
+        FactoredObjects(2, np.ones((2, 3)))  # type: ignore[arg-type]
     wrong = sp.csr_array(np.ones((2, 3)))
     wrong.indices = wrong.indices[::-1].copy()
     with pytest.raises(ValueError, match="not sorted"):
         FactoredObjects(2, wrong)
+    with pytest.raises(ValueError, match="contexts have shape"):
+        FactoredObjects(2, 3, sp.csr_array(np.ones((2, 4))))
+    with pytest.raises(ValueError, match="must be finite"):
+        FactoredObjects(sp.csr_array(np.array([[np.nan]])), 3)
 
 
 def test_vectors_and_scores_refuse(kernel: Kernel) -> None:
     ones = np.ones((3, 8), np.float32)
+    none = full(0, 0.0)
     with pytest.raises(ValueError, match="have vectors"):
         vectors(kernel, sp.csr_array(np.ones((2, 4))), ones)
     with pytest.raises(ValueError, match="documents has shape"):
-        scores(kernel, ones, np.ones((3, 16), np.float32), full(0, 0.0))
+        scores(kernel, ones, np.ones((3, 16), np.float32), none)
     with pytest.raises(ValueError, match="biases has shape"):
         scores(kernel, ones, ones, full(2, 0.0))
     with pytest.raises(ValueError, match="pad them"):
-        scores(kernel, ones[:, :4].copy(), ones[:, :4].copy(), full(0, 0.0))
+        scores(kernel, ones[:, :4].copy(), ones[:, :4].copy(), none)
+    with pytest.raises(ValueError, match="k is 0"):
+        top(kernel, ones, ones, none, 0)
+    for ptr, barred, message in (
+        ([0, 1, 1], [0], "indptr has shape"),
+        ([0, 1, 1, 1], [3], "indices run from 3"),
+        ([0, 2, 2, 2], [1, 0], "not sorted"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            top(kernel, ones, ones, none, 1, (np.array(ptr), np.array(barred)))
 
 
 def test_inputs_may_be_read_only(kernel: Kernel) -> None:
@@ -411,8 +680,14 @@ def test_inputs_may_be_read_only(kernel: Kernel) -> None:
         array.flags.writeable = False
     tuples, rates = np.array([[0, 1, 2], [1, 0, 2]]), full(2, 0.1)
     tuples.flags.writeable = rates.flags.writeable = False
-    made = make_weights(kernel, make_arrays(FactoredObjects(2, 3)))
-    made.steps(FactoredObjects(2, rows), tuples, rates, rank_weights=read_only(full(1, 1.0)))
-    parts = [read_only(array.copy()) for array in made.factors]
-    assert scores(kernel, *parts).shape == (2, 3)
-    assert vectors(kernel, rows, parts[1]).shape == (3, WIDTH)
+    lists = lists_for(2, 3)
+    for array in lists.fields[:8]:
+        array.flags.writeable = False  # type: ignore[union-attr]
+    made = make_weights(kernel, make_factors(FactoredObjects(2, 3)))
+    for source in (tuples, Draws(lists, 1, 0, 2)):
+        made.steps(FactoredObjects(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
+        made.search(FactoredObjects(2, rows), source)
+    U, V, _, biases = (read_only(array.copy()) for array in made.factors)
+    assert scores(kernel, U, V, biases).shape == (2, 3)
+    assert top(kernel, U, V, biases, 2)[0].shape == (2, 2)
+    assert vectors(kernel, rows, V).shape == (3, WIDTH)

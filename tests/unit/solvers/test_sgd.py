@@ -15,8 +15,9 @@ from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.group_l1 import GroupL1
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.rates import rates
-from ranking_plugins.solvers.sgd import PYTHON_BATCH, SGD
+from ranking_plugins.solvers.sgd import SGD
 
 
 class PythonHinge(Hinge):
@@ -362,7 +363,8 @@ def test_early_stopping_keeps_the_best_epoch(matching_kernel, make_matching):
 def test_divergence_is_refused_with_the_step(matching_kernel, make_matching):
     data = make_matching(1)
     for loss in (SquaredHinge(), PythonSquaredHinge()):
-        with pytest.raises(DivergenceError, match=r"loss \S+ at step \d+;.*rate \(1e\+38\)"):
+        problem = r"loss \S+ at step \d+, in epoch 1;.*rate \(1e\+38\)"
+        with pytest.raises(DivergenceError, match=problem):
             ranker(matching_kernel, loss, rate=1e38, schedule="fixed", batch=2).fit(data)
 
 
@@ -407,9 +409,14 @@ def test_bad_parameters_are_refused(params):
 
 def test_parts_that_do_not_fit(judged, make_matching):
     data = make_matching(1)
-    with pytest.raises(CombinationError, match=r"no pair face.*hinge or warp"):
-        Ranker("bilinear", "domination", solver="sgd").fit(data)
-    with pytest.raises(CombinationError, match=r"vector parameters.*bilinear or diagonal"):
+
+    class Faceless(Hinge):
+        name = "faceless"
+        faces = frozenset({"linear"})
+
+    with pytest.raises(CombinationError, match=r"no pair face, no list face.*hinge, warp or"):
+        Ranker("bilinear", Faceless(), solver="sgd").fit(data)
+    with pytest.raises(CombinationError, match=r"vector parameters.*bilinear, diagonal or fact"):
         Ranker("linear", "hinge", solver="sgd").fit(judged)
     with pytest.raises(DataError, match="scores queries and documents"):
         Ranker("bilinear", "hinge", solver="sgd").fit(judged)
@@ -419,8 +426,15 @@ def test_parts_that_do_not_fit(judged, make_matching):
         granularity = "matrix"
         entry_penalty = GroupL1.entry_penalty
 
-    with pytest.raises(CombinationError, match=r"no form that kernels apply.*group-l1"):
+    with pytest.raises(CombinationError, match=r"'odd' is not of the form.*l1 and l2 are"):
         Ranker("bilinear", "hinge", Odd(), "sgd").fit(data)
+
+    class Unknown(Odd):
+        name = "unknown"
+        inlined = frozenset({"vector"})
+
+    with pytest.raises(CombinationError, match=r"no operator for a sparse matrix.*group-l1"):
+        Ranker("bilinear", "hinge", Unknown(), "sgd").fit(data)
 
 
 def test_nothing_to_draw(matching_kernel):

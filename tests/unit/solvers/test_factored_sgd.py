@@ -1,0 +1,801 @@
+"""SGD on vectors against plain loops in double precision, and what it promises."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+
+from ranking import Matching, Ranker
+from ranking.contracts.observer import Observer
+from ranking.data.tuples import match_lists
+from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.models.factored import Factored
+from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
+from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.regularizers.l1 import L1
+from ranking_plugins.regularizers.l1l2_row import L1L2Row
+from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.regularizers.max_norm import MaxNorm
+from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.solvers.factored_steps import BLOCK, FEATURE_BLOCK
+from ranking_plugins.solvers.plan import lists_of
+from ranking_plugins.solvers.sgd import SGD
+
+SEED = 3
+SIDES = ["none", "queries", "documents", "both"]
+
+
+def ranker(kernel, loss="hinge", regularizer="none", observers=(), model=None, **solver):
+    solver = {"draws": 70, "rate": 0.2, "epoch": 25, "every": 10, "batch": 8, **solver}
+    return Ranker(
+        model or Factored(5),
+        loss,
+        regularizer,
+        SGD(**solver),
+        kernel=kernel,
+        seed=SEED,
+        observers=observers,
+    )
+
+
+def bits(fitted):
+    model = getattr(fitted, "model_", None) or fitted.model
+    return b"".join(tensor.tobytes() for _, tensor in sorted(model.tensors().items()))
+
+
+# --- one training by hand -----------------------------------------------------------------------
+
+
+class ByHand:
+    """U, V and biases as dense matrices of double precision, one block of steps at a time."""
+
+    def __init__(self, data, model, loss, *, adagrad, l2=0.0, max_norm=0.0):
+        self.q = data.query_rows.toarray().astype(np.float64)
+        self.d = data.document_rows.toarray().astype(np.float64)
+        self.parts = [
+            model.U[:, : model.dimensions].astype(np.float64),
+            model.V[:, : model.dimensions].astype(np.float64),
+            model.document_biases.astype(np.float64)[:, None],
+        ]
+        self.squares = [np.ones_like(part) for part in self.parts]
+        self.loss, self.adagrad, self.l2, self.max_norm = loss, adagrad, l2, max_norm
+        self.losses = []
+
+    def score(self, query, document):
+        U, V, biases = self.parts
+        own = float((self.d[document] @ biases).sum()) if biases.size else 0.0
+        return float((self.q[query] @ U) @ (self.d[document] @ V)) + own
+
+    def violation(self, query, *documents):
+        """Return better, worse, margin and L."""
+        n_positives, place = self.loss.positives
+        positives = sorted(documents[:n_positives], key=lambda d: -self.score(query, d))
+        better, negatives = positives[place], documents[n_positives:]
+        for trial, worse in enumerate(negatives, start=1):
+            margin = self.score(query, better) - self.score(query, worse)
+            if len(negatives) == 1:
+                return better, worse, margin, 1.0
+            if margin < 1.0:
+                rank = (self.d.shape[0] - 1) // trial
+                return better, worse, margin, sum(1.0 / i for i in range(1, rank + 1))
+        return better, worse, margin, 0.0
+
+    def block(self, tuples, rates, importance=None):
+        chosen = [self.violation(*each) for each in tuples.tolist()]
+        U, V, _ = self.parts
+        totals = [np.zeros_like(part) for part in self.parts]
+        squared = [np.zeros_like(part) for part in self.parts]
+        touched = [set(), set()]
+        for query, rate, (better, worse, margin, weight) in zip(
+            tuples[:, 0].tolist(), rates, chosen, strict=True
+        ):
+            weight *= 1.0 if importance is None else importance[query, better]
+            margin = np.array([margin])
+            self.losses.append(weight * self.loss.pair_value(margin)[0])
+            slope = weight * self.loss.pair_slope(margin)[0] * (1.0 if self.adagrad else rate)
+            if not slope:
+                continue
+            u = self.q[query] @ U
+            pull = slope * ((self.d[better] - self.d[worse]) @ V)
+            changes = [(0, self.q[query], pull)]
+            for document, sign in ((better, 1.0), (worse, -1.0)):
+                changes.append((1, self.d[document], sign * slope * u))
+                changes.append((2, self.d[document], np.array([sign * slope])))
+            for which, features, y in changes:
+                if self.parts[which].size:
+                    totals[which] += np.outer(features, y)
+                    squared[which] += np.outer(features**2, y**2)
+                if which < 2:
+                    touched[which] |= set(np.flatnonzero(features))
+        for part, squares, y, q in zip(self.parts, self.squares, totals, squared, strict=True):
+            if self.adagrad:
+                squares += q
+                part -= rates[0] * y / np.sqrt(squares)
+            else:
+                part -= y
+        for part, rows in zip(self.parts, touched, strict=False):
+            for row in rows:
+                part[row] /= 1.0 + self.l2 * rates[0]
+                norm = np.linalg.norm(part[row])
+                if 0.0 < self.max_norm < norm:
+                    part[row] *= self.max_norm / norm
+
+    def train(self, tuples, rates, epoch, block, importance=None):
+        """Blocks begin anew with each epoch."""
+        for first in range(0, len(tuples), epoch):
+            last = min(first + epoch, len(tuples))
+            for start in range(first, last, block):
+                part = slice(start, min(start + block, last))
+                self.block(tuples[part], rates[part], importance)
+
+    def assert_like(self, model, tolerance=2e-4):
+        n = model.dimensions
+        found = (model.U[:, :n], model.V[:, :n], model.document_biases[:, None])
+        for got, wanted in zip(found, self.parts, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+def start_of(data, biases=True):
+    model = Factored(5, biases)
+    model.start(data, SEED)
+    return model
+
+
+RATES = {
+    "adagrad": lambda t: 0.2,
+    "fixed": lambda t: 0.2,
+    "sqrt": lambda t: 0.2 / np.sqrt(t),
+    "inverse": lambda t: 0.2 / t,
+}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [Hinge(), SquaredHinge(), Logistic(), WARP(4), KosWARP(3, k=2, n=3)],
+    ids=lambda loss: loss.name,
+)
+@pytest.mark.parametrize("schedule", RATES)
+def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
+    data = make_tastes(1, features="both" if schedule in ("adagrad", "sqrt") else "none")
+    fitted = ranker(factored_kernel, loss, schedule=schedule).fit(data)
+    lists = lists_of(data, SGD(), "pairs")
+    positives, _ = loss.positives
+    tuples = factored_kernel.draw_tuples(lists, SEED, 0, 70, loss.trials, positives)
+    plain = ByHand(data, start_of(data), loss, adagrad=schedule == "adagrad")
+    plain.train(tuples, [RATES[schedule](t) for t in range(1, 71)], 25, 8)
+    plain.assert_like(fitted.model_)
+    epochs = [np.mean(plain.losses[i : i + 25]) for i in (0, 25, 50)]
+    assert [row["loss"] for row in fitted.history_] == pytest.approx(epochs, rel=1e-3)
+    assert [row["objective"] for row in fitted.history_] == pytest.approx(epochs, rel=1e-3)
+    assert [row["draws"] for row in fitted.history_] == [25, 50, 70]
+    assert not fitted.model_.U[:, 5:].any()
+
+
+@pytest.mark.parametrize("features", SIDES)
+@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize("regularizer", [L2(0.3), MaxNorm(0.9)], ids=str)
+def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biases, regularizer):
+    data = make_tastes(1, features=features)
+    model = Factored(5, biases)
+    fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
+    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 70, 4)
+    plain = ByHand(
+        data,
+        start_of(data, biases),
+        WARP(4),
+        adagrad=True,
+        l2=getattr(regularizer, "strength", 0.0),
+        max_norm=getattr(regularizer, "limit", 0.0),
+    )
+    plain.train(tuples, [0.2] * 70, 25, 8)
+    plain.assert_like(fitted.model_)
+    if isinstance(regularizer, L2):
+        penalty = sum(regularizer.penalty(part) for part in plain.parts[:2])
+        loss = fitted.history_[-1]["loss"]
+        assert fitted.objective_ == pytest.approx(loss + penalty, rel=1e-4)
+    else:
+        assert fitted.objective_ == fitted.history_[-1]["loss"]
+
+
+@pytest.mark.parametrize("schedule", ["sqrt", "adagrad"])
+@pytest.mark.parametrize("regularizer", [L1(0.04), L1L2Row(0.05, limit=0.8)], ids=str)
+def test_other_penalties_are_paid_at_boundaries(
+    factored_kernel, make_tastes, schedule, regularizer
+):
+    """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
+    data = make_tastes(1)
+    fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
+    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 70)
+    rates = [RATES[schedule](t) for t in range(1, 71)]
+    plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
+    edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
+    for start, stop in itertools.pairwise(edges):
+        plain.train(tuples[start:stop], rates[start:stop], stop - start, 8)
+        for which in (0, 1):
+            scale = (1.0 / np.sqrt(plain.squares[which])).mean() if plain.adagrad else 1.0
+            due = sum(rates[start:stop]) * scale
+            plain.parts[which] = regularizer.prox(plain.parts[which], due)
+    plain.assert_like(fitted.model_)
+    for found, wanted in zip(
+        (fitted.model_.U[:, :5], fitted.model_.V[:, :5]), plain.parts[:2], strict=False
+    ):
+        assert np.array_equal(found == 0.0, wanted == 0.0)
+    penalty = sum(regularizer.penalty(part) for part in plain.parts[:2])
+    assert penalty > 0.0
+    assert fitted.objective_ - fitted.history_[-1]["loss"] == pytest.approx(penalty, rel=1e-3)
+
+
+# --- what is drawn ------------------------------------------------------------------------------
+
+
+def frequencies(drawn, expected):
+    """Compare how often each was drawn with how often it should be, by chi-square."""
+    counts = Counter(map(tuple, drawn.tolist()))
+    assert set(counts) <= {key for key, share in expected.items() if share > 0.0}
+    keys = [key for key, share in expected.items() if share > 0.0]
+    total = sum(expected[key] for key in keys)
+    wanted = np.array([expected[key] / total * len(drawn) for key in keys])
+    assert stats.chisquare([counts[key] for key in keys], wanted).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("draw", ["queries", "pairs", "relevance"])
+def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
+    data = make_tastes(4, 6, 9, counts=True)
+    tuples = fast_kernel.draw_tuples(lists_of(data, SGD(), draw), 1, 0, 6000)
+    relevance = data.relevance.toarray()
+    share = {
+        "queries": (relevance > 0) / (relevance > 0).sum(axis=1, keepdims=True),
+        "pairs": (relevance > 0).astype(float),
+        "relevance": relevance,
+    }[draw]
+    frequencies(tuples[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
+
+
+@pytest.mark.parametrize("negatives", ["unmatched", "others"])
+def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
+    data = make_tastes(4, 6, 9)
+    solver = SGD(negatives=negatives)
+    tuples = fast_kernel.draw_tuples(lists_of(data, solver, "pairs"), 1, 0, 8000)
+    matched = data.relevance.toarray() > 0
+    query = int(np.argmax(matched.sum(axis=1) > 1))
+    expected = {}
+    for better, worse in np.ndindex(9, 9):
+        barred = matched[query, worse] if negatives == "unmatched" else worse == better
+        expected[better, worse] = float(matched[query, better] and not barred)
+    frequencies(tuples[tuples[:, 0] == query][:, 1:], expected)
+    met = matched[tuples[:, 0], tuples[:, 2]]
+    assert met.any() == (negatives == "others")
+    assert not (tuples[:, 1] == tuples[:, 2]).any()
+
+
+def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
+    data = make_matching(3, same_objects=True, kind="grades")
+    for negatives in ("unmatched", "others"):
+        for draw in ("queries", "pairs"):
+            lists = lists_of(data, SGD(negatives=negatives), draw)
+            tuples = fast_kernel.draw_tuples(lists, 1, 0, 3000, 3)
+            assert not (tuples[:, 1:] == tuples[:, :1]).any()
+
+
+@pytest.mark.parametrize("draw", ["auto", "queries", "pairs", "relevance"])
+@pytest.mark.parametrize("negatives", ["unmatched", "others"])
+def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives):
+    data = make_tastes(4, counts=True)
+    options = {"draw": draw, "negatives": negatives, "epoch": 70}
+    fitted = ranker(factored_kernel, WARP(3), **options).fit(data)
+    lists = lists_of(data, SGD(negatives=negatives), "pairs" if draw == "auto" else draw)
+    tuples = factored_kernel.draw_tuples(lists, SEED, 0, 70, 3)
+    given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, tuples=tuples)
+    assert bits(given) == bits(fitted)
+
+
+@pytest.mark.parametrize("schedule", ["adagrad", "fixed"])
+def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
+    data = make_tastes(4, counts=True)
+    fitted = ranker(factored_kernel, WARP(3), weights="relevance", schedule=schedule).fit(data)
+    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 70, 3)
+    plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
+    plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
+    plain.assert_like(fitted.model_)
+    assert bits(fitted) != bits(ranker(factored_kernel, WARP(3), schedule=schedule).fit(data))
+
+
+def test_classes_have_no_grades(factored_kernel, make_matching):
+    for options in ({"draw": "relevance"}, {"weights": "relevance"}):
+        with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
+            ranker(factored_kernel, **options).fit(make_matching(1))
+
+
+def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
+    data = Matching(None, None, [[0.5, 0, 2], [0, 1, 0]])
+    with pytest.raises(DataError, match=r"0.5 is no whole number; take weights=relevance"):
+        ranker(factored_kernel, draw="relevance").fit(data)
+    ranker(factored_kernel, weights="relevance").fit(data)
+
+
+# --- what is left to the solver -----------------------------------------------------------------
+
+
+def test_what_auto_is(fast_kernel, make_tastes):
+    """Ten passes over the matches at a rate of 0.05, by Adagrad and blocks of 256."""
+    for features, block in (("none", BLOCK), ("both", FEATURE_BLOCK)):
+        data = make_tastes(1, 40, 45, features=features)
+        matches = int(data.n_relevant.sum())
+        left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, seed=SEED).fit(data)
+        told = ranker(
+            fast_kernel,
+            "warp",
+            draws=10 * matches,
+            epoch=matches,
+            rate=0.05,
+            schedule="adagrad",
+            draw="pairs",
+            batch=block,
+        ).fit(data)
+        assert bits(left) == bits(told)
+        assert [row["draws"] for row in left.history_] == [matches * n for n in range(1, 11)]
+
+
+def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
+    data = make_tastes(1, 40, 45)
+    matches = int(data.n_relevant.sum())
+    left = ranker(fast_kernel, "warp", L1(0.05), every="auto", epoch="auto", draws="auto")
+    told = ranker(
+        fast_kernel, "warp", L1(0.05), every=-(-matches // 16), epoch=matches, draws=10 * matches
+    )
+    assert bits(left.fit(data)) == bits(told.fit(data))
+
+
+def test_no_draws_leave_the_model_as_it_begins(factored_kernel, make_tastes):
+    data = make_tastes(1)
+    for regularizer in ("none", L1(0.1), MaxNorm(1.0), L1L2Row(), Orthonormal()):
+        fitted = ranker(factored_kernel, "warp", regularizer, draws=0).fit(data)
+        assert fitted.model_.U.tobytes() == start_of(data).U.tobytes()
+        (row,) = fitted.history_
+        assert (row["epoch"], row["draws"], row["loss"]) == (1, 0, 0.0)
+
+
+@pytest.mark.parametrize("loss", [WARP(), AUC(), BPR(), KosWARP(5, k=1, n=2)], ids=str)
+def test_it_learns_tastes(fast_kernel, make_tastes, loss):
+    data = make_tastes(1, 20, 24, kept=0.7)
+    tastes = np.arange(20)[:, None] % 3 == np.arange(24)[None, :] % 3
+    fitted = ranker(fast_kernel, loss, draws=1500, epoch=500, model=Factored(8)).fit(data)
+    scores = fitted.predict(data)
+    # What was held back is found too: nearly all of one's taste is above all that is not.
+    inside, outside = scores[tastes].reshape(20, 8), scores[~tastes].reshape(20, 16)
+    assert (inside[:, :, None] > outside[:, None, :]).mean() > 0.97
+
+
+# --- losses in Python, threads ------------------------------------------------------------------
+
+
+class PythonHinge(Hinge):
+    name = "python-hinge"
+    form = None
+
+
+class PythonSquaredHinge(SquaredHinge):
+    name = "python-squared-hinge"
+    form = None
+
+
+class PythonWARP(WARP):
+    name = "python-warp"
+    form = None
+
+
+class PythonKos(KosWARP):
+    name = "python-kos"
+    form = None
+
+
+PYTHON = [
+    (Hinge(), PythonHinge()),
+    (SquaredHinge(), PythonSquaredHinge()),
+    (WARP(4), PythonWARP(4)),
+    (KosWARP(3, k=2, n=3), PythonKos(3, k=2, n=3)),
+]
+
+
+@pytest.mark.parametrize(("inlined", "python"), PYTHON, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("schedule", ["adagrad", "sqrt"])
+@pytest.mark.parametrize("regularizer", [MaxNorm(0.9), L1(0.1)], ids=str)
+def test_a_python_loss_is_the_inlined_one(
+    factored_kernel, make_tastes, inlined, python, schedule, regularizer
+):
+    data = make_tastes(1, features="both")
+    one = ranker(factored_kernel, inlined, regularizer, schedule=schedule).fit(data)
+    other = ranker(factored_kernel, python, regularizer, schedule=schedule).fit(data)
+    assert bits(one) == bits(other)
+    assert one.history_ == other.history_
+
+
+@pytest.mark.parametrize("features", SIDES)
+@pytest.mark.parametrize("loss", [WARP(4), PythonWARP(4), KosWARP(3, k=2, n=3)], ids=str)
+def test_threads_change_nothing(factored_kernel, make_tastes, features, loss):
+    if factored_kernel.describe()["threads"] == "none":
+        pytest.skip("one thread only")
+    data = make_tastes(1, 30, 33, features=features)
+    found = set()
+    for threads in (1, 2, 3):
+        fitted = ranker(factored_kernel, loss, MaxNorm(1.0), draws=600, epoch=200, batch=64)
+        found.add(bits(fitted.set_params(threads=threads).fit(data)))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("features", ["none", "both"])
+def test_hogwild_learns(factored_kernel, make_tastes, features, threads):
+    if factored_kernel.describe()["threads"] == "none" and threads > 1:
+        pytest.skip("one thread only")
+    data = make_tastes(1, features=features)
+    fitted = ranker(factored_kernel, "warp", draws=400, epoch=200, mode="hogwild")
+    fitted.set_params(threads=threads).fit(data)
+    before = ranker(factored_kernel, "warp", draws=0).fit(data)
+    assert fitted.score(data, metric="map") > before.score(data, metric="map") + 0.2
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+class Snapshots(Observer):
+    """Keeps a snapshot of every epoch."""
+
+    name = "snapshots"
+
+    def __init__(self):
+        self.kept = []
+
+    def turn(self, run, turn):
+        self.kept.append(run.snapshot())
+        return False
+
+
+RESUMED = [
+    {"loss": WARP(3)},
+    {"loss": WARP(3), "schedule": "sqrt", "regularizer": L2(0.1)},
+    {"loss": BPR(), "regularizer": MaxNorm(1.0), "negatives": "others"},
+    {"loss": AUC(), "regularizer": L1(0.1), "every": 7},
+    {"loss": AUC(), "regularizer": L1L2Row(0.1), "every": 7, "schedule": "inverse"},
+    {"loss": KosWARP(3, k=1, n=2), "regularizer": Orthonormal()},
+    {"loss": PythonWARP(3), "weights": "relevance", "draw": "queries"},
+    {"draws": 0},
+]
+
+
+@pytest.mark.parametrize("parts", RESUMED, ids=lambda parts: str(sorted(map(str, parts.values()))))
+@pytest.mark.parametrize("features", ["none", "both"])
+def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, features):
+    data, valid = (make_tastes(seed, features=features, counts=True) for seed in (1, 2))
+    kept = Snapshots()
+    stopping = EarlyStopping(metric="map", patience=50)
+    whole = ranker(factored_kernel, observers=[stopping, kept], **parts).prepare(data, valid)
+    whole.go()
+    assert len(kept.kept) == len(whole.history) == (1 if "draws" in parts else 3)
+    for snapshot in kept.kept:
+        again = ranker(
+            factored_kernel, observers=[EarlyStopping(metric="map", patience=50)], **parts
+        ).prepare(data, valid)
+        again.go(snapshot)
+        assert again.history == whole.history
+        assert bits(again) == bits(whole)
+        assert again.stopped == whole.stopped
+
+
+def test_early_stopping_keeps_the_best_epoch(factored_kernel, make_tastes):
+    data, valid = make_tastes(1), make_tastes(2)
+    stopping = EarlyStopping(metric="map", patience=2)
+    options = {"rate": 2.0, "epoch": 16, "schedule": "fixed"}
+    fitted = ranker(factored_kernel, observers=[stopping], draws=640, **options)
+    fitted.fit(data, valid=valid)
+    (name,) = [key for key in fitted.history_[0] if key.startswith("map")]
+    values = [row[name] for row in fitted.history_]
+    assert fitted.stopped_ == "early-stopping"
+    assert stopping.best_value == max(values) == fitted.score(valid, metric="map")
+    assert stopping.best_epoch == 1 + int(np.argmax(values)) == len(values) - 2
+    shorter = ranker(factored_kernel, draws=16 * stopping.best_epoch, **options).fit(data)
+    assert bits(shorter) == bits(fitted)
+
+
+# --- part by part -------------------------------------------------------------------------------
+
+STREAMED = [
+    {"loss": WARP(3)},
+    {"loss": BPR(), "schedule": "sqrt", "regularizer": L2(0.1)},
+    {"loss": AUC(), "regularizer": L1(0.1), "every": 7, "batch": 1},
+    {"loss": AUC(), "regularizer": Orthonormal(), "every": 16},
+    {"loss": KosWARP(3, k=1, n=2), "regularizer": MaxNorm(1.0)},
+]
+
+
+@pytest.mark.parametrize("parts", STREAMED, ids=lambda parts: str(sorted(map(str, parts.values()))))
+@pytest.mark.parametrize("features", ["none", "both"])
+def test_parts_are_the_whole(factored_kernel, make_tastes, parts, features):
+    data = make_tastes(1, features=features)
+    options = {**parts, "draws": 96, "epoch": 96}
+    whole = ranker(factored_kernel, **options).fit(data)
+    assert bits(ranker(factored_kernel, **options).partial_fit(data)) == bits(whole)
+    cut = ranker(factored_kernel, **options)
+    for draws in (16, 32, 0, 48):  # whole blocks of 8
+        cut.partial_fit(data, draws=draws)
+        cut.predict(data)
+    assert bits(cut) == bits(whole)
+    assert [row["draws"] for row in cut.history_] == [16, 48, 48, 96]
+    assert [row["epoch"] for row in cut.history_] == [1, 2, 3, 4]
+
+
+def test_steps_one_by_one_can_be_cut_anywhere(factored_kernel, make_tastes):
+    data = make_tastes(1)
+    options = {"loss": WARP(3), "batch": 1, "draws": 50, "epoch": 50}
+    whole = ranker(factored_kernel, **options).fit(data)
+    cut = ranker(factored_kernel, **options)
+    for draws in (1, 30, 19):
+        cut.partial_fit(data, draws=draws)
+    assert bits(cut) == bits(whole)
+
+
+@pytest.mark.parametrize("schedule", ["adagrad", "sqrt"])
+def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
+    """New ones come with the vectors that they would have begun with."""
+    every = make_tastes(1, 12, 15)
+    old = Matching(
+        None,
+        None,
+        every.relevance[:8, :10],
+        query_ids=every.query_ids[:8],
+        document_ids=every.document_ids[:10],
+    )
+    options = {"loss": WARP(3), "schedule": schedule}
+    grown = ranker(factored_kernel, **options).partial_fit(old, draws=40)
+    U, V, biases = (array.copy() for array in grown.model_.factors[:2] + grown.model_.factors[3:])
+    grown.partial_fit(every, draws=0)
+    begun = start_of(every)
+    for now, before, first in (
+        (grown.model_.U, U, begun.U),
+        (grown.model_.V, V, begun.V),
+        (grown.model_.document_biases, biases, begun.document_biases),
+    ):
+        assert now[: len(before)].tobytes() == before.tobytes()
+        assert now[len(before) :].tobytes() == first[len(before) :].tobytes()
+    grown.partial_fit(every, draws=80)
+    assert not np.array_equal(grown.model_.U[8:], begun.U[8:])
+    assert grown.predict(every).shape == (12, 15)
+    # By hand: the second part takes the steps 40, 41, ... of all.
+    plain = ByHand(every, begun, WARP(3), adagrad=schedule == "adagrad")
+    rates = [RATES[schedule](t) for t in range(1, 121)]
+    first = factored_kernel.draw_tuples(lists_of(old, SGD(), "pairs"), SEED, 0, 40, 3)
+    second = factored_kernel.draw_tuples(lists_of(every, SGD(), "pairs"), SEED, 40, 80, 3)
+    plain.d, wide = plain.d[:10], plain.d
+    plain.train(first, rates[:40], 40, 8)
+    plain.d = wide
+    plain.train(second, rates[40:], 80, 8)
+    plain.assert_like(grown.model_)
+
+
+def test_features_grow(factored_kernel):
+    def described(names, seed):
+        rng = np.random.default_rng(seed)
+        rows = sp.csr_array(rng.random((6, len(names))).astype(np.float32))
+        labels = np.arange(6) % 2
+        return Matching(
+            rows,
+            rows,
+            labels=(labels, labels),
+            query_feature_ids=names,
+            document_feature_ids=names,
+        )
+
+    old, new = described(["a", "b"], 0), described(["b", "c", "d"], 1)
+    grown = ranker(factored_kernel, WARP(3)).partial_fit(old, draws=24)
+    scores = grown.predict(old)
+    grown.partial_fit(new, draws=0)
+    assert grown.model_.document_feature_ids.tolist() == ["a", "b", "c", "d"]
+    np.testing.assert_allclose(grown.predict(old), scores, rtol=1e-6)
+    before = grown.model_.U.copy()
+    grown.partial_fit(new, draws=24)
+    assert grown.model_.U[0].tobytes() == before[0].tobytes()  # "a" is not in the new data
+    assert not np.array_equal(grown.model_.U[1:], before[1:])
+
+
+@pytest.mark.parametrize("how", ["fit", "load", "pickle"])
+def test_it_goes_on_after_a_fit_and_a_file(factored_kernel, make_tastes, tmp_path, how):
+    """Draws and rates go on; without Adagrad, whose sums are not kept, so do the bits."""
+    data = make_tastes(1)
+    options = {"loss": WARP(3), "schedule": "sqrt", "epoch": 40}
+    other = ranker(factored_kernel, draws=40, **options).fit(data)
+    if how == "load":
+        other.save(tmp_path / "model")
+        other = Ranker.load(tmp_path / "model", kernel=factored_kernel)
+    elif how == "pickle":
+        other.set_params(kernel=factored_kernel.name)
+        del other.kernel_
+        other = pickle.loads(pickle.dumps(other))
+        other.kernel_ = factored_kernel
+    other.partial_fit(data, draws=40)
+    assert bits(other) == bits(ranker(factored_kernel, draws=80, **options).fit(data))
+    assert [row["draws"] for row in other.history_] == [40, 80]
+
+
+def test_bad_parts_are_refused(factored_kernel, make_tastes):
+    data = make_tastes(1)
+    loss = KosWARP(3, k=1, n=2)
+    going = ranker(factored_kernel, loss).partial_fit(data, draws=16)
+    twin = ranker(factored_kernel, loss).partial_fit(data, draws=16)
+    for tuples in ([[0, 1, 2]], [[0, 1, 2, 3, 4, 15]], [[12, 1, 2, 3, 4, 5]], [[0.5] * 6]):
+        with pytest.raises(DataError, match="tuples"):
+            going.partial_fit(data, tuples=tuples)
+    assert bits(going.partial_fit(data, draws=16)) == bits(twin.partial_fit(data, draws=16))
+
+
+# --- constraints hold ---------------------------------------------------------------------------
+
+
+def norms(matrix):
+    return np.linalg.norm(matrix.astype(np.float64), axis=1)
+
+
+def test_rows_stay_within_the_largest_norm(fast_kernel, make_tastes):
+    data = make_tastes(1)
+    free = ranker(fast_kernel, "warp", draws=500, epoch=250).fit(data)
+    held = ranker(fast_kernel, "warp", MaxNorm(0.8), draws=500, epoch=250).fit(data)
+    for matrix in (held.model_.U, held.model_.V):
+        assert norms(matrix).max() <= 0.8 * (1 + 1e-5)
+        assert norms(matrix).max() >= 0.8 * (1 - 1e-5)
+    assert norms(free.model_.U).max() > 0.9
+
+
+def test_l2_shrinks(fast_kernel, make_tastes):
+    data = make_tastes(1)
+    sizes = [
+        norms(ranker(fast_kernel, "warp", L2(strength), draws=500).fit(data).model_.U).sum()
+        for strength in (0.0, 0.05, 0.5)
+    ]
+    assert sizes[0] > sizes[1] > sizes[2] > 0.0
+
+
+def test_l1_makes_zeros(fast_kernel, make_tastes):
+    data = make_tastes(1)
+    densities = []
+    for strength in (0.0, 0.02, 100.0):
+        fitted = ranker(fast_kernel, "warp", L1(strength), draws=200).fit(data)
+        assert fitted.history_[-1]["density"] == fitted.model_.density
+        densities.append(fitted.model_.density)
+    assert densities[0] == 1.0 > densities[1] > densities[2]
+    assert not fitted.model_.U.any()
+
+
+def test_rows_are_sparse_and_bounded(fast_kernel, make_tastes):
+    data = make_tastes(1)
+    fitted = ranker(fast_kernel, "warp", L1L2Row(0.02, limit=0.7), draws=400).fit(data)
+    for matrix in (fitted.model_.U[:, :5], fitted.model_.V[:, :5]):
+        assert 0.0 < (matrix == 0.0).mean() < 1.0
+        assert norms(matrix).max() <= 0.7 * (1 + 1e-5)
+    assert np.isfinite([row["objective"] for row in fitted.history_]).all()
+
+
+@pytest.mark.parametrize("scale", ["auto", 1.0, 2.5])
+@pytest.mark.parametrize("features", ["none", "both"])
+def test_columns_are_orthogonal(factored_kernel, make_tastes, scale, features):
+    data = make_tastes(1, features=features)
+    fitted = ranker(factored_kernel, "bpr", Orthonormal(scale)).fit(data)
+    for matrix in (fitted.model_.U[:, :5], fitted.model_.V[:, :5]):
+        square = matrix.shape[0] / 5 if scale == "auto" else scale**2
+        gram = matrix.T.astype(np.float64) @ matrix
+        np.testing.assert_allclose(gram, square * np.eye(5), atol=1e-5 * square)
+    assert all(row["objective"] == row["loss"] for row in fitted.history_)
+
+
+def test_too_many_dimensions_for_orthogonal_columns(factored_kernel, make_tastes):
+    with pytest.raises(PartError, match=r"12 features for 13 dimensions; take fewer"):
+        ranker(factored_kernel, "bpr", Orthonormal(), model=Factored(13)).fit(make_tastes(1))
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("loss", [SquaredHinge(), PythonSquaredHinge()], ids=str)
+def test_divergence_is_told_with_its_step(factored_kernel, make_tastes, loss):
+    options = {"schedule": "fixed", "rate": 1e15, "batch": 2}
+    with pytest.raises(
+        DivergenceError,
+        match=r"margin is \S+ and its loss \S+ at step \d+, in epoch 1; lower.*1e\+15",
+    ):
+        ranker(factored_kernel, loss, **options).fit(make_tastes(1))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_epoch_of_a_divergence(factored_kernel, make_tastes):
+    """Vectors that are made infinite after the second epoch are noticed in the third."""
+
+    class Spoiler(Observer):
+        name = "spoiler"
+
+        def turn(self, run, turn):
+            if turn.epoch == 2:
+                run.model.U[...] = np.nan
+            return False
+
+    with pytest.raises(DivergenceError, match=r"margin is nan .* at step 51, in epoch 3;"):
+        ranker(factored_kernel, observers=[Spoiler()]).fit(make_tastes(1))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_last_step_may_diverge_too(factored_kernel, make_tastes):
+    with pytest.raises(DivergenceError, match="infinite after step 1"):
+        ranker(factored_kernel, draws=1, schedule="fixed", rate=1e38, loss=Heavy()).fit(
+            make_tastes(1)
+        )
+
+
+class Heavy(PythonHinge):
+    """One that counts so much that a single step is too long."""
+
+    name = "heavy"
+
+    def rank_weight(self, rank):
+        return np.full(rank.shape, 1e30)
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        (("factored", "hinge", "none", "sgd:refit=true"), "refit=true is not for factors"),
+        (
+            ("bilinear", "kos-warp", "none", "sgd"),
+            r"orders several positives.*'bilinear' does not.*model factored, or loss warp",
+        ),
+        (
+            ("factored", "warp", "group-l1", "sgd"),
+            r"'group-l1' has no operator for factors.*l2, max-norm, l1l2-row or orthonormal",
+        ),
+        (
+            ("bilinear", "warp", "max-norm", "sgd"),
+            r"'max-norm' has no operator for a sparse matrix.*l1, l2 or group-l1",
+        ),
+        (("bilinear", "warp", "orthonormal", "sgd"), "'orthonormal' has no operator for a sparse"),
+        (
+            ("bilinear", "warp", "none", "sgd:schedule=adagrad"),
+            r"adagrad is for factors, and model 'bilinear' has a matrix; take sqrt",
+        ),
+        (
+            ("bilinear", "warp", "none", "sgd:weights=relevance"),
+            r"weights=relevance is for factors; take draw=relevance",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit(make_tastes, parts, problem):
+    with pytest.raises(CombinationError, match=problem):
+        Ranker(*parts, kernel="reference").fit(make_tastes(1))
+
+
+def test_a_wanted_density_is_for_a_matrix(make_tastes):
+    with pytest.raises((CombinationError, PartError), match="density"):
+        Ranker("factored", "warp", "l1:density=0.1", "sgd", kernel="reference").fit(make_tastes(1))
+
+
+def test_several_positives_and_any_other_negative(make_tastes):
+    with pytest.raises((CombinationError, PartError), match="negatives"):
+        Ranker(
+            "factored", "kos-warp:n=3,k=1", solver="sgd:negatives=others", kernel="reference"
+        ).fit(make_tastes(1))
+
+
+@pytest.mark.parametrize("params", [{"draw": "all"}, {"negatives": "any"}, {"weights": "counts"}])
+def test_bad_words_are_refused(params):
+    (name,) = params
+    with pytest.raises(PartError, match=f"sgd has {name}=.*it must be one of"):
+        SGD(**params)
+
+
+def test_a_list_of_all_documents_is_never_drawn(factored_kernel):
+    data = Matching(None, None, [[1, 1, 1], [1, 0, 0]])
+    lists = lists_of(data, SGD(), "pairs")
+    assert match_lists(data).queries.tolist() == [1]
+    assert set(factored_kernel.draw_tuples(lists, 0, 0, 50)[:, 0].tolist()) == {1}

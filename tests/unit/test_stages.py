@@ -1,0 +1,298 @@
+"""Runs of several stages: who is told what, how they end, and how they go on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ranking import Matching, Ranker
+from ranking.contracts.observer import Observer
+from ranking.data.pairs import known_pairs
+from ranking.errors import DataError
+from ranking.evaluation.measure import measure
+from ranking.metrics.evaluate import mean
+from ranking.metrics.parse import parse_metric
+from ranking.models.structured import Structured
+from ranking_plugins.observers.checkpoint import Checkpoint
+from ranking_plugins.observers.curve import Curve
+from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.regularizers.l1 import L1
+from ranking_plugins.solvers.coordinate import Coordinate
+
+MAP = "map(ties=docid,empty=zero,scores=float32)"
+
+
+class Log(Observer):
+    """Writes down what it is told."""
+
+    name = "log"
+
+    def __init__(self):
+        self.told = []
+
+    def start(self, run):
+        self.told.append(("start", run.model.stage))
+
+    def turn(self, run, turn):
+        self.told.append((turn.epoch, run.model.stage))
+        return False
+
+    def finish(self, run):
+        self.told.append((run.stopped, run.model.stage))
+
+
+class StopAt(Observer):
+    """Asks for the end after some epochs, by the numbers of all stages."""
+
+    name = "stop-at"
+
+    def __init__(self, *epochs):
+        self.epochs = epochs
+
+    def turn(self, run, turn):
+        return turn.epoch in self.epochs
+
+
+class Broken(Observer):
+    """Breaks off at an epoch, with Ctrl-C or as if killed."""
+
+    name = "broken"
+
+    def __init__(self, epoch, error=KeyboardInterrupt):
+        self.epoch, self.error = epoch, error
+
+    def turn(self, run, turn):
+        if turn.epoch == self.epoch:
+            raise self.error
+        return False
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
+
+def cascade(kernel, *observers, stages=2, **solver):
+    solver = {"draws": 48, "epoch": 16, "rate": 0.3, "batch": 8, **solver}
+    spec = "sgd:" + ",".join(f"{key}={value}" for key, value in solver.items())
+    return Ranker(
+        Structured(5, stages=stages, k=3),
+        "warp:max_trials=3",
+        solver=spec,
+        kernel=kernel,
+        seed=3,
+        observers=observers,
+    )
+
+
+def bits(model):
+    return b"".join(tensor.tobytes() for _, tensor in sorted(model.tensors().items()))
+
+
+def test_observers_begin_and_end_with_each_stage(factored_kernel, make_tastes):
+    log = Log()
+    fitted = cascade(factored_kernel, log).fit(make_tastes(1))
+    assert log.told == [
+        *[("start", 0), (1, 0), (2, 0), (3, 0), ("max_epochs", 0)],
+        *[("start", 1), (4, 1), (5, 1), (6, 1), ("max_epochs", 1)],
+        *[("start", 2), (7, 2), (8, 2), (9, 2), ("max_epochs", 2)],
+    ]
+    assert fitted.stopped_ == "max_epochs"
+    assert [row["epoch"] for row in fitted.history_] == list(range(1, 10))
+
+
+def test_a_stage_may_be_stopped_by_itself(factored_kernel, make_tastes):
+    log = Log()
+    fitted = cascade(factored_kernel, StopAt(2, 3, 99), log).fit(make_tastes(1))
+    assert [told for told in log.told if isinstance(told[0], str)] == [
+        *[("start", 0), ("stop-at", 0)],
+        *[("start", 1), ("stop-at", 1)],
+        *[("start", 2), ("max_epochs", 2)],
+    ]
+    assert [row["epoch"] for row in fitted.history_] == [1, 2, 3, 4, 5, 6]
+    assert fitted.stopped_ == "max_epochs"
+
+
+def test_the_best_of_each_stage_is_kept(factored_kernel, make_tastes):
+    data, valid = make_tastes(1), make_tastes(2)
+    options = {"rate": 2.0, "schedule": "fixed", "draws": 160, "stages": 1}
+    stopping = EarlyStopping(metric="map", patience=2)
+    fitted = cascade(factored_kernel, stopping, **options).fit(data, valid=valid)
+    values = [row[MAP] for row in fitted.history_]
+    draws = [row["draws"] for row in fitted.history_]
+    border = draws.index(16.0, 1)
+    assert 1 < border < len(values) - 1
+    first, second = np.array(values[:border]), np.array(values[border:])
+    assert border == min(int(first.argmax()) + 3, 10)
+    # Stage 1 stands upon the best of stage 0, and the model is the best of stage 1.
+    kernel, asked = fitted.kernel_, [parse_metric("map")]
+    at_first = measure(fitted.model_.at_stage(0), asked, valid, kernel)
+    assert mean(at_first[MAP]) == first.max()
+    assert fitted.score(valid, metric="map") == second.max()
+    assert stopping.best_epoch == border + 1 + int(second.argmax())
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 4, 5, 9])
+def test_an_interrupt_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
+    data = make_tastes(1)
+    whole = cascade(factored_kernel).fit(data)
+    path = tmp_path / "checkpoint"
+    struck = cascade(factored_kernel, Checkpoint(path, every=0.0), Broken(epoch))
+    with pytest.raises(KeyboardInterrupt):
+        struck.fit(data)
+    assert struck.stopped_ == "interrupted"
+    assert struck.n_iter_ == epoch
+    assert struck.model_.stage == (epoch - 1) // 3
+    assert struck.predict(data).shape == (12, 15)
+
+    checkpoint = Checkpoint(path, every=0.0)
+    log = Log()
+    again = cascade(factored_kernel, checkpoint, log).prepare(data)
+    again.go(checkpoint.read())
+    assert bits(again.model) == bits(whole.model_)
+    assert again.history == whole.history_
+    assert again.stopped == "max_epochs"
+    told = [epoch for epoch, _ in log.told if not isinstance(epoch, str)]
+    assert told == list(range(epoch + 1, 10))
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3, 4, 6, 7])
+def test_a_kill_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
+    """Early stopping, and a kill in the very epoch in which it asks for the end."""
+    data, valid = make_tastes(1), make_tastes(2)
+
+    def observers(*others):
+        return EarlyStopping(metric="map", patience=1), *others
+
+    options = {"rate": 1.0, "schedule": "fixed"}
+    whole = cascade(factored_kernel, *observers(), **options).prepare(data, valid)
+    whole.go()
+    if epoch > len(whole.history):
+        pytest.skip(f"stopped after {len(whole.history)} epochs")
+    path = tmp_path / "checkpoint"
+    struck = cascade(
+        factored_kernel, *observers(Checkpoint(path, every=0.0), Broken(epoch, Killed)), **options
+    ).prepare(data, valid)
+    with pytest.raises(Killed):
+        struck.go()
+    checkpoint = Checkpoint(path, every=0.0)
+    again = cascade(factored_kernel, *observers(checkpoint), **options).prepare(data, valid)
+    again.go(checkpoint.read())
+    assert bits(again.model) == bits(whole.model)
+    assert again.history == whole.history
+    assert again.stopped == whole.stopped
+
+
+def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, tmp_path):
+    """Killed after the end of stage 0 was written, before stage 1 had an epoch."""
+    data = make_tastes(1)
+    whole = cascade(factored_kernel).fit(data)
+
+    class KilledBetween(Observer):
+        name = "killed-between"
+
+        def start(self, run):
+            if run.model.stage == 1:
+                raise Killed
+
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Killed):
+        cascade(factored_kernel, Checkpoint(path), KilledBetween()).fit(data)
+    checkpoint = Checkpoint(path)
+    snapshot = checkpoint.read()
+    assert snapshot.facts["stopped"] == "max_epochs"
+    again = cascade(factored_kernel, checkpoint).prepare(data)
+    again.go(snapshot)
+    assert bits(again.model) == bits(whole.model_)
+    assert again.history == whole.history_
+
+
+def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path):
+    data, valid = make_tastes(1), make_tastes(2)
+
+    def observers():
+        return EarlyStopping(metric="map"), Checkpoint(tmp_path / "checkpoint")
+
+    run = cascade(factored_kernel, *observers()).prepare(data, valid)
+    run.go()
+    log = Log()
+    again = cascade(factored_kernel, *observers(), log).prepare(data, valid)
+    again.go(Checkpoint(tmp_path / "checkpoint").read())
+    assert log.told == [("start", 0)]
+    assert bits(again.model) == bits(run.model)
+    assert (again.history, again.stopped) == (run.history, "max_epochs")
+
+
+@pytest.mark.parametrize("why", ["converged", "asked"])
+def test_an_end_that_was_asked_for_survives_a_kill(judged, tmp_path, why):
+    """The checkpoint of the last epoch is written before the run has ended."""
+    tolerance = 0.5 if why == "converged" else 0.0
+
+    def ranker(*others):
+        return Ranker(
+            loss="domination",
+            regularizer=L1(0.003),
+            solver=Coordinate(max_epochs=8, tolerance=tolerance),
+            observers=[StopAt(3), *others],
+        )
+
+    whole = ranker().fit(judged)
+    assert whole.stopped_ == ("converged" if why == "converged" else "stop-at")
+    assert whole.n_iter_ < 8
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Killed):
+        ranker(Checkpoint(path, every=0.0), Broken(whole.n_iter_, Killed)).fit(judged)
+    checkpoint = Checkpoint(path, every=0.0)
+    again = ranker(checkpoint).prepare(judged)
+    again.go(checkpoint.read())
+    assert again.history == whole.history_
+    assert again.stopped == whole.stopped_
+    assert again.model.weights.tobytes() == whole.model_.weights.tobytes()
+
+
+# --- validation without what is known -----------------------------------------------------------
+
+
+def held_out(data, seed=0):
+    """Matches in two halves, and a pair that is in both."""
+    rng = np.random.default_rng(seed)
+    matrix = data.relevance.toarray()
+    chosen = rng.random(matrix.shape) < 0.4
+    halves = matrix * ~chosen, matrix * chosen
+    for half in halves:
+        half[np.arange(12), np.arange(12) % 3] = 1.0
+    names = {"query_ids": data.query_ids, "document_ids": data.document_ids}
+    return [Matching(None, None, half, **names) for half in halves]
+
+
+def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
+    train, valid = held_out(make_tastes(1, kept=0.9))
+    fitted = {}
+    for exclude in (True, False):
+        run = cascade(factored_kernel, Curve(metrics="map+p@3"), stages=1)
+        fitted[exclude] = run.fit(train, valid=valid, exclude_known=exclude)
+    barred = known_pairs(valid, train, but_relevant=True)
+    last = fitted[True]
+    model, asked = last.model_, [parse_metric("map"), parse_metric("p@3")]
+    for exclude, pairs in ((True, barred), (False, None)):
+        values = measure(model, asked, valid, factored_kernel, barred=pairs)
+        row = fitted[exclude].history_[-1]
+        assert {name: mean(column) for name, column in values.items()}.items() <= row.items()
+    assert last.history_[-1][MAP] > fitted[False].history_[-1][MAP]
+    assert bits(fitted[True].model_) == bits(fitted[False].model_)
+    # By hand: the average precision of what is left, what is relevant staying in.
+    scores, relevance = last.predict(valid), valid.relevance.toarray() > 0
+    known = train.relevance.toarray() > 0
+    precisions = []
+    for query in range(12):
+        pool = [d for d in range(15) if relevance[query, d] or not known[query, d]]
+        pool.sort(key=lambda d, q=query: -scores[q, d])
+        hits = [relevance[query, d] for d in pool]
+        found = [sum(hits[: i + 1]) / (i + 1) for i, hit in enumerate(hits) if hit]
+        precisions.append(sum(found) / max(relevance[query].sum(), 1))
+    assert last.history_[-1][MAP] == pytest.approx(np.mean(precisions), rel=1e-6)
+
+
+def test_judged_rows_know_nothing(judged, valid):
+    ranker = Ranker(loss="domination", observers=[EarlyStopping()])
+    with pytest.raises(DataError, match="exclude_known is for queries and documents"):
+        ranker.fit(judged, valid=valid, exclude_known=True)

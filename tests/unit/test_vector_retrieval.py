@@ -1,0 +1,400 @@
+"""Rankings by vectors: exclusions, candidates, ties, blocks, similar ones, new queries."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ranking import Matching, Ranker, retrieval
+from ranking.contracts.model import Embedding
+from ranking.data.pairs import known_pairs
+from ranking.errors import CombinationError, DataError
+from ranking.models.factored import Factored
+from ranking.models.structured import Structured
+from ranking.retrieval import best_lists, by_vectors, similar, top
+from ranking_plugins.losses.pairs import AUC, BPR, WARP, KosWARP
+
+
+def started(data, seed=0, whole=False):
+    """A model; with whole numbers there are many equal scores, and none is rounded."""
+    model = Factored(5)
+    model.start(data, seed)
+    if whole:
+        rng = np.random.default_rng(seed)
+        for matrix in (model.U, model.V):
+            matrix[:, :2] = rng.integers(-1, 2, (matrix.shape[0], 2))
+            matrix[:, 2:] = 0.0
+        model.document_biases[...] = rng.integers(0, 2, data.n_documents)
+    return model
+
+
+def by_sorting(scores, data, k, barred=None, candidates=None):
+    for query in range(data.n_queries):
+        out = set() if barred is None else set(barred[query])
+        if data.itself is not None:
+            out.add(int(data.itself[query]))
+        pool = range(data.n_documents) if candidates is None else candidates
+        left = [d for d in pool if d not in out]
+        yield sorted(left, key=lambda d, q=query: (-scores[q, d], data.document_ids[d]))[:k]
+
+
+def as_pairs(barred):
+    pointers = np.concatenate(([0], np.cumsum([len(each) for each in barred])))
+    return pointers, np.array([d for each in barred for d in sorted(each)], np.int64)
+
+
+SHUFFLED = [f"{i:02d}" for i in np.random.default_rng(5).permutation(15)]
+
+
+def named(data):
+    """The same with ids that are not in order, so that ties show."""
+    return Matching(data.queries, data.documents, data.relevance, document_ids=SHUFFLED)
+
+
+@pytest.mark.parametrize("k", [1, 4, 15, 99, None])
+@pytest.mark.parametrize("whole", [False, True], ids=["real", "ties"])
+@pytest.mark.parametrize("limits", ["none", "barred", "candidates", "both"])
+def test_the_best_against_a_full_sort(factored_kernel, make_tastes, k, whole, limits):
+    data = named(make_tastes(4))
+    model = started(data, whole=whole)
+    scores = model.scores(data, factored_kernel)
+    rng = np.random.default_rng(0)
+    barred = candidates = None
+    if limits in ("barred", "both"):
+        barred = [rng.choice(15, size, replace=False).tolist() for size in range(12)]
+        barred[3] = list(range(15))  # who may have nothing gets nothing
+    if limits in ("candidates", "both"):
+        candidates = np.array([14, 3, 8, 9, 0])
+    found = list(
+        top(
+            model,
+            data,
+            k,
+            factored_kernel,
+            barred=None if barred is None else as_pairs(barred),
+            candidates=candidates,
+        )
+    )
+    assert [one.query for one in found] == list(range(12))
+    expected = by_sorting(scores, data, k, barred, candidates)
+    for one, wanted in zip(found, expected, strict=True):
+        assert one.documents.tolist() == wanted
+        assert one.documents.dtype == np.int64
+        assert one.scores.dtype == np.float64
+        assert np.array_equal(one.scores, scores[one.query, wanted])
+
+
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_vectors_and_scores_give_the_same(factored_kernel, make_tastes, monkeypatch, k):
+    data = named(make_tastes(4, features="both"))
+    for whole in (False, True):
+        model = started(data) if not whole else started(named(make_tastes(4)), whole=True)
+        data = data if not whole else named(make_tastes(4))
+        barred = as_pairs([[q, (q + 1) % 12] if q < 11 else [0] for q in range(12)])
+        by_vector = list(top(model, data, k, factored_kernel, barred=barred))
+        with monkeypatch.context() as patch:
+            patch.setattr(Factored, "embedding", lambda *args: None)
+            by_score = list(top(model, data, k, factored_kernel, barred=barred))
+        for one, other in zip(by_vector, by_score, strict=True):
+            assert one.documents.tolist() == other.documents.tolist()
+            assert np.array_equal(one.scores, other.scores)
+
+
+@pytest.mark.parametrize("block", [1, 5, 12])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_and_threads_change_nothing(
+    factored_kernel, make_tastes, monkeypatch, block, threads
+):
+    data = make_tastes(4)
+    model = started(data)
+    barred = as_pairs([[q] for q in range(12)])
+    whole = list(top(model, data, 4, factored_kernel, barred=barred))
+    monkeypatch.setattr(retrieval, "BLOCK", block)
+    held = []
+    inner = retrieval.factored.top
+
+    def watched(kernel, queries, *rest):
+        held.append(queries.shape[0])
+        return inner(kernel, queries, *rest)
+
+    monkeypatch.setattr(retrieval.factored, "top", watched)
+    ranking = top(model, data, 4, factored_kernel, threads, barred=barred)
+    assert not held  # nothing is done before it is asked for
+    cut = list(ranking)
+    assert max(held) == block
+    assert sum(held) == 12
+    for one, other in zip(cut, whole, strict=True):
+        assert one.query == other.query
+        assert one.documents.tolist() == other.documents.tolist()
+        assert np.array_equal(one.scores, other.scores)
+
+
+def test_a_query_is_not_among_its_own(factored_kernel, make_matching):
+    data = make_matching(3, same_objects=True, kind="grades")
+    model = started(data)
+    scores = model.scores(data, factored_kernel)
+    barred = [[(q + 1) % 14] for q in range(14)]
+    for given in (None, barred):
+        pairs = None if given is None else as_pairs(given)
+        found = [
+            one.documents.tolist() for one in top(model, data, 5, factored_kernel, barred=pairs)
+        ]
+        assert found == list(by_sorting(scores, data, 5, given))
+
+
+def test_best_lists_are_filled_up(factored_kernel, make_matching, make_tastes):
+    data = make_tastes(4)
+    model = started(data)
+    expected = list(by_sorting(model.scores(data, factored_kernel), data, 3))
+    assert best_lists(model, data, 3, factored_kernel).tolist() == expected
+    same = make_matching(3, 4, 4, same_objects=True)
+    lists = best_lists(started(same), same, 9, factored_kernel)
+    assert lists.shape == (4, 4)
+    assert (lists[:, 3] == -1).all()
+    assert (lists[:, :3] >= 0).all()
+
+
+# --- through the ranker -------------------------------------------------------------------------
+
+
+def fitted(kernel, data, loss="warp", **options):
+    options = {"draws": 400, "epoch": 200, "rate": 0.2, "batch": 16, **options}
+    solver = "sgd:" + ",".join(f"{key}={value}" for key, value in options.items())
+    return Ranker("factored:dimensions=8", loss, solver=solver, kernel=kernel, seed=1).fit(data)
+
+
+def test_what_is_known_is_left_out(factored_kernel, make_tastes):
+    data = make_tastes(4)
+    ranker = fitted(factored_kernel, data, draws=60)
+    scores = ranker.predict(data)
+    known = [data.relevant(query).tolist() for query in range(12)]
+    for k in (3, None):
+        found = [one.documents.tolist() for one in ranker.rank(data, k, exclude=data)]
+        assert found == list(by_sorting(scores, data, k, known))
+        assert not any(set(a) & set(b) for a, b in zip(found, known, strict=True))
+    # The same by the candidates' ids, in any order.
+    names = [data.document_ids[i] for i in (9, 2, 4)]
+    found = [one.documents.tolist() for one in ranker.rank(data, 3, candidates=names)]
+    assert found == list(by_sorting(scores, data, 3, None, [2, 4, 9]))
+    both = [one.documents.tolist() for one in ranker.rank(data, 3, exclude=data, candidates=names)]
+    assert both == list(by_sorting(scores, data, 3, known, [2, 4, 9]))
+
+
+def test_what_is_known_is_found_by_id(factored_kernel, make_tastes):
+    data = make_tastes(4)
+    ranker = fitted(factored_kernel, data, draws=60)
+    known = Matching(
+        None,
+        None,
+        [[1, 1, 0], [0, 1, 1]],
+        query_ids=["u7", "nobody"],
+        document_ids=["i3", "gone", "i5"],
+    )
+    with pytest.raises(DataError, match="share no"):
+        list(ranker.rank(data, exclude=Matching(None, None, np.eye(3))))
+    scores = ranker.predict(data)
+    barred = [[3] if query == 7 else [] for query in range(12)]
+    found = [one.documents.tolist() for one in ranker.rank(data, 15, exclude=known)]
+    assert found == list(by_sorting(scores, data, 15, barred))
+
+
+def test_no_candidate_is_refused(factored_kernel, make_tastes, judged):
+    data = make_tastes(4)
+    ranker = fitted(factored_kernel, data, draws=10)
+    for nobody in ([], ["stranger"], [3]):
+        with pytest.raises(DataError, match="no candidate among the documents"):
+            list(ranker.rank(data, 3, candidates=nobody))
+    with pytest.raises(DataError, match="scores queries and documents"):
+        ranker.rank(data, 3, exclude=judged)
+    for k in (0, -1, 2.5):
+        with pytest.raises(DataError, match="k is"):
+            ranker.rank(data, k)
+
+
+# --- what is alike ------------------------------------------------------------------------------
+
+
+def test_similar_is_the_cosine(factored_kernel, make_tastes):
+    data = named(make_tastes(4))
+    ranker = fitted(factored_kernel, data)
+    for side, ids, matrix in (
+        ("documents", data.document_ids, ranker.model_.V),
+        ("queries", data.query_ids, ranker.model_.U),
+    ):
+        vectors = matrix[:, :8].astype(np.float64)
+        units = vectors / np.linalg.norm(vectors, axis=1)[:, None]
+        cosine = units @ units.T
+        found = list(ranker.similar(data, 4, side=side))
+        assert [one.query for one in found] == list(range(len(vectors)))
+        for one in found:
+            others = [i for i in range(len(vectors)) if i != one.query]
+            others.sort(key=lambda i, row=cosine[one.query]: (-row[i], ids[i]))
+            assert one.documents.tolist() == others[:4]
+            np.testing.assert_allclose(one.scores, cosine[one.query, others[:4]], atol=1e-6)
+    # Items of one taste are alike.
+    for one in ranker.similar(data, 2):
+        assert (one.documents % 3 == one.query % 3).mean() >= 0.5
+
+
+def test_odd_similars(factored_kernel, make_tastes, make_matching):
+    vectors = np.zeros((3, 8), np.float32)
+    vectors[:2, 0] = [2.0, -5.0]
+    found = list(similar(vectors, np.array(["b", "c", "a"]), 9, factored_kernel))
+    assert [one.documents.tolist() for one in found] == [[2, 1], [2, 0], [0, 1]]
+    assert [one.scores.tolist() for one in found] == [[0.0, -1.0], [0.0, -1.0], [0.0, 0.0]]
+    (alone,) = similar(vectors[:1], np.array([1]), 3, factored_kernel)
+    assert alone.documents.size == 0
+    ranker = fitted(factored_kernel, make_tastes(4), draws=10)
+    with pytest.raises(DataError, match="documents or queries"):
+        ranker.similar(make_tastes(4), side="items")
+    with pytest.raises(DataError, match="k is 0"):
+        ranker.similar(make_tastes(4), 0)
+    matrix = Ranker(loss="hinge", solver="sgd:draws=0", kernel=factored_kernel)
+    matrix.fit(make_matching(1))
+    with pytest.raises(CombinationError, match=r"similar needs vectors.*'bilinear' has none"):
+        matrix.similar(make_matching(1))
+
+
+# --- new queries --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [WARP(), BPR(), AUC(), KosWARP(5, k=1, n=2)], ids=str)
+def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss):
+    data = make_tastes(1, 30, 36, kept=0.6)
+    ranker = fitted(fast_kernel, data, loss, draws=4000, epoch=1000)
+    tensors = {name: tensor.copy() for name, tensor in ranker.model_.tensors().items()}
+    known = [data.document_ids[data.relevant(query)].tolist() for query in range(30)]
+    folded = ranker.fold_in(data, known, 6)
+    trained = ranker.rank(data, 6, exclude=data)
+    hits = [[], []]
+    for query, (new, old) in enumerate(zip(folded, trained, strict=True)):
+        taste = {f"i{i}" for i in range(36) if i % 3 == query % 3} - set(known[query])
+        for at, names in enumerate(([name for name, _ in new], data.document_ids[old.documents])):
+            assert not set(names) & set(known[query])
+            best = min(6, len(taste))
+            hits[at].append(len(taste & set(list(names)[:best])) / best)
+        scores = [score for _, score in new]
+        assert scores == sorted(scores, reverse=True)
+    # A sixth would be by chance; those held back were drawn as negatives, so all is not found.
+    assert np.mean(hits[0]) > 0.5
+    assert np.mean(hits[0]) > np.mean(hits[1]) - 0.1
+    # The model is as it was, and the same asked again is the same answer.
+    for name, tensor in ranker.model_.tensors().items():
+        assert tensor.tobytes() == tensors[name].tobytes()
+    assert ranker.fold_in(data, known, 6) == folded
+
+
+def test_folding_in_does_not_depend_on_who_else_is_folded_in_much(fast_kernel, make_tastes):
+    data = make_tastes(1, 30, 36)
+    ranker = fitted(fast_kernel, data, draws=4000, epoch=1000)
+    (alone,) = ranker.fold_in(data, [["i0", "i3"]], 3)
+    first, _ = ranker.fold_in(data, [["i0", "i3", "i3"], ["i1"]], 3)
+    for found in (alone, first):
+        assert all(int(name[1:]) % 3 == 0 for name, _ in found)
+
+
+def test_new_queries_that_are_refused(factored_kernel, make_tastes, make_matching):
+    data = make_tastes(4)
+    ranker = fitted(factored_kernel, data, draws=10)
+    with pytest.raises(DataError, match=r"new query 1 matches 'film', which is no document"):
+        ranker.fold_in(data, [["i1"], ["i2", "film"]])
+    everything = data.document_ids.tolist()
+    for matches in ([], [["i1"], []], [everything]):
+        with pytest.raises(DataError, match="each new query must match a document, and not all"):
+            ranker.fold_in(data, matches)
+    with pytest.raises(DataError, match="k is 0"):
+        ranker.fold_in(data, [["i1"]], 0)
+    matrix = Ranker(loss="hinge", solver="sgd:draws=0", kernel=factored_kernel)
+    matrix.fit(make_matching(1))
+    with pytest.raises(CombinationError, match=r"fold_in needs vectors.*'bilinear' has none"):
+        matrix.fold_in(make_matching(1), [[1]])
+
+
+def test_folding_in_after_a_file(factored_kernel, make_tastes, tmp_path):
+    data = make_tastes(4)
+    ranker = fitted(factored_kernel, data, draws=60)
+    ranker.save(tmp_path / "model")
+    loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
+    asked = [["i1", "i4"], ["i2"]]
+    assert loaded.fold_in(data, asked, 4) == ranker.fold_in(data, asked, 4)
+
+
+def test_a_structured_model_folds_in(fast_kernel, make_tastes):
+    data = make_tastes(1, 30, 36)
+    ranker = Ranker(
+        Structured(8, stages=1, k=5),
+        "warp",
+        solver="sgd:draws=3000,epoch=1000,rate=0.2,batch=16",
+        kernel=fast_kernel,
+    ).fit(data)
+    known = [[f"i{taste}", f"i{taste + 3}", f"i{taste + 6}"] for taste in range(3)]
+    found = ranker.fold_in(data, known, 6)
+    right = [int(name[1:]) % 3 == taste for taste in range(3) for name, _ in found[taste]]
+    assert np.mean(right) > 0.5  # 9 of 33 by chance
+
+
+# --- pairs that are known -----------------------------------------------------------------------
+
+
+def sets(pairs):
+    pointers, documents = pairs
+    assert pointers.dtype == documents.dtype == np.int64
+    rows = [documents[a:b].tolist() for a, b in itertools.pairwise(pointers)]
+    assert all(row == sorted(set(row)) for row in rows)
+    return rows
+
+
+def test_known_pairs_are_positions_in_the_data():
+    data = Matching(
+        None,
+        None,
+        [[0, 1, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]],
+        query_ids=["a", "b", "c"],
+        document_ids=["w", "x", "y", "z"],
+    )
+    known = Matching(
+        None,
+        None,
+        [[5, 0, 1, 0], [1, 1, 1, -1], [0, 1, 0, 1]],
+        query_ids=["c", "stranger", "a"],
+        document_ids=["z", "x", "gone", "w"],
+    )
+    assert sets(known_pairs(data, known)) == [[0, 1], [], [3]]
+    assert sets(known_pairs(data, known, but_relevant=True)) == [[0], [], []]
+    assert sets(known_pairs(data, data, but_relevant=True)) == [[], [], []]
+
+
+def test_known_pairs_of_classes_and_numbers(make_matching):
+    data = make_matching(1)
+    wanted = [data.relevant(query).tolist() for query in range(data.n_queries)]
+    assert sets(known_pairs(data, data)) == wanted
+    # Numbers in the one and texts in the other are the same if they are spelled alike.
+    spelled = Matching(
+        data.queries,
+        data.documents,
+        labels=data.labels,
+        query_ids=data.query_ids.astype(np.str_),
+        document_ids=data.document_ids.astype(np.str_),
+    )
+    assert sets(known_pairs(spelled, data)) == wanted
+    assert sets(known_pairs(data, spelled)) == wanted
+    same = make_matching(1, same_objects=True)
+    assert all(query not in row for query, row in enumerate(sets(known_pairs(same, same))))
+
+
+def test_nothing_is_known():
+    data = Matching(None, None, np.eye(3))
+    other = Matching(None, None, np.eye(3), query_ids=[7, 8, 9])
+    assert sets(known_pairs(data, other)) == [[], [], []]
+
+
+def test_vectors_by_themselves(factored_kernel):
+    """Without a model: what somebody else has trained is ranked too."""
+    rng = np.random.default_rng(0)
+    queries, documents = (rng.normal(size=(n, 8)).astype(np.float32) for n in (5, 9))
+    given = Embedding(queries, documents, np.zeros(0, np.float32))
+    products = queries.astype(float) @ documents.T.astype(float)
+    for one in by_vectors(given, np.arange(9), 4, factored_kernel):
+        assert one.documents.tolist() == np.argsort(-products[one.query])[:4].tolist()
