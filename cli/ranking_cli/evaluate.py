@@ -17,6 +17,7 @@ from ranking.data.pairs import known_pairs
 from ranking.data.readers.read import read_trainable
 from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import judged_from
+from ranking.evaluation.bins import by_bins, total_clicks
 from ranking.evaluation.bootstrap import bootstrap_interval
 from ranking.evaluation.measure import measure
 from ranking.inputs import as_trainable
@@ -41,6 +42,16 @@ from ranking_cli.tables import format_option, render
 @metrics_option
 @exclude_option
 @click.option("-q", "--per-query", is_flag=True, help="A row per query before the mean.")
+@click.option(
+    "--bins",
+    metavar="LIST",
+    help="Means by bins of the clicks that a query has in all: 10,100,1000 makes four.",
+)
+@click.option(
+    "--clicks",
+    type=existing,
+    help="Queries and documents whose relevance is counted for --bins; by default DATA.",
+)
 @format_option
 @reader_option
 @kernel_option
@@ -53,6 +64,8 @@ def evaluate(
     metrics: str,
     exclude: tuple[Path, ...],
     per_query: bool,
+    bins: str | None,
+    clicks: Path | None,
     form: str,
     reader: str,
     kernel: str,
@@ -69,7 +82,9 @@ def evaluate(
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
     ranking eval films.safetensors held-out.csv --exclude train.csv --metrics p@10
     ranking eval --run system.run --qrels judged.qrels --metrics ndcg@10,map,mrr
+    ranking eval rmls.safetensors judged --bins 10,100,1000 --clicks log.tsv
     """
+    edges = _edges(bins, clicks)
     asked = {word: parse_metric(word) for word in split_metrics(metrics)}
     chosen = list({metric.spelled(): metric for metric in asked.values()}.values())
     if run is not None and qrels is not None and model is None:
@@ -79,6 +94,11 @@ def evaluate(
     else:
         raise click.UsageError("give MODEL and DATA, or --run and --qrels.")
 
+    if edges:
+        sources = data if clicks is None else (clicks,)
+        log = read_trainable(sources, reader) if sources else None
+        click.echo(render(_binned(log, queries, values, edges), form), nl=False)
+        return
     means = {name: mean(value) for name, value in values.items()}
     intervals = {name: bootstrap_interval(value, kernel) for name, value in values.items()}
     if form == "jsonl":
@@ -110,6 +130,30 @@ def evaluate(
             for name in values
         ]
     click.echo(render(rows, form), nl=False)
+
+
+def _edges(bins: str | None, clicks: Path | None) -> list[float]:
+    if bins is None:
+        if clicks is not None:
+            raise click.UsageError("--clicks is what --bins counts; say which bins: --bins 10,100.")
+        return []
+    try:
+        return [float(word) for word in bins.split(",")]
+    except ValueError as error:
+        raise click.UsageError(f"--bins is {bins!r}; give numbers, such as 10,100,1000.") from error
+
+
+def _binned(
+    log: Any, queries: list[str], values: Values, edges: list[float]
+) -> list[dict[str, Any]]:
+    """Return a row a bin."""
+    if not isinstance(log, Matches):
+        raise click.UsageError("--bins counts clicks on documents; give --clicks such data.")
+    totals = total_clicks(log, np.array(queries))
+    return [
+        {"clicks": one.label, "queries": one.queries, **one.means}
+        for one in by_bins(values, totals, edges)
+    ]
 
 
 def measure_model(

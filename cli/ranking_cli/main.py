@@ -15,6 +15,8 @@ COMMANDS = {
     "explain": "ranking_cli.explain:explain",
     "path": "ranking_cli.path:path",
     "compare": "ranking_cli.compare:compare",
+    "features": "ranking_cli.features:features",
+    "bound": "ranking_cli.bound:bound",
     "report": "ranking_cli.report:report",
     "reproduce": "ranking_cli.reproduce:reproduce",
     "data": "ranking_cli.data:data",

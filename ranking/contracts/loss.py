@@ -69,6 +69,9 @@ class PairLoss(Protocol):
 class LinearLoss(Protocol):
     """The *linear* face: the loss is -sum weight * score, so a half-step has a closed form."""
 
+    per_query: bool
+    """Whether a query counts as the mean of its pairs, and all queries alike; else pairs do."""
+
     @abstractmethod
     def pair_weights(self, relevance: Array) -> Array:
         """Return the weight of each related pair from its relevance."""

@@ -30,6 +30,13 @@ class RowPenalty(NamedTuple):
     max_norm: float
 
 
+class RowMaximum(NamedTuple):
+    """A maximum by rows: the soft threshold of the gain, scaled to a norm; see `half_step`."""
+
+    threshold: float
+    limit: float
+
+
 class GroupPenalty(NamedTuple):
     """``strength * sum over groups of weight * norm``, for groups of rows or columns of a matrix.
 
@@ -64,11 +71,15 @@ class Regularizer(Part, ABC):
     proximal : frozenset of the same
         The forms of which a solver may take `prox` between calls of a kernel, where it is not
         inlined. Vectors of a factored model have a row a feature.
+    bounded : bool
+        Whether `maximize` exists and keeps the parameters bounded, however large the gain: what
+        the alternating solver needs.
     """
 
     granularity: ClassVar[Granularity] = "entry"
     inlined: ClassVar[frozenset[str]] = frozenset()
     proximal: ClassVar[frozenset[str]] = frozenset({"factors"})
+    bounded: ClassVar[bool] = False
 
     @abstractmethod
     def penalty(self, parameters: Array) -> float:
@@ -90,6 +101,10 @@ class Regularizer(Part, ABC):
             f"regularizer {self.name!r} has no closed maximum, so the alternating solver cannot "
             "use it in a closed half-step."
         )
+
+    def maximize_vectors(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
+        """Return `maximize` of many rows, in their precision, for those that can do it faster."""
+        return self.maximize(gain.astype(np.float64)).astype(np.float32)
 
     def entry_penalty(self) -> EntryPenalty | None:
         """Return the penalty in the form that kernels inline, or None if it has another form."""
@@ -116,4 +131,8 @@ class Regularizer(Part, ABC):
 
     def row_penalty(self) -> RowPenalty | None:
         """Return the penalty of vectors in the form that kernels inline, or None."""
+        return None
+
+    def row_maximum(self) -> RowMaximum | None:
+        """Return what `maximize` does to a row in the form that kernels inline, or None."""
         return None

@@ -36,8 +36,8 @@ def known_pairs(data: Matches, *known: Matches, but_relevant: bool = False) -> P
     none = np.zeros(0, np.int64)
     rows, columns = [none], [none]
     for each in known:
-        queries = _places(data.query_ids, each.query_ids)
-        documents = _places(data.document_ids, each.document_ids)
+        queries = places(data.query_ids, each.query_ids)
+        documents = places(data.document_ids, each.document_ids)
         for query in np.flatnonzero(queries >= 0).tolist():
             matched = documents[each.relevant(query)]
             matched = matched[matched >= 0]
@@ -48,7 +48,7 @@ def known_pairs(data: Matches, *known: Matches, but_relevant: bool = False) -> P
     return pattern(np.concatenate(rows), np.concatenate(columns), data.n_queries)
 
 
-def _places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
+def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
     """Return where each of `want` is in `have`; -1 if it is not."""
     if have.dtype.kind != want.dtype.kind:
         have, want = have.astype(np.str_), want.astype(np.str_)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from ranking.kernels import (
     reference,
+    reference_alternating,
     reference_bilinear,
     reference_factored,
     reference_letor,
@@ -22,6 +23,8 @@ def reference_kernel() -> Kernel:
     loops.parse_letor = reference_letor.parse_letor
     for name in ("draw_tuples", "bilinear", "bilinear_scores"):
         setattr(loops, name, getattr(reference_bilinear, name))
+    for name in ("half_step", "half_step_sparse"):
+        setattr(loops, name, getattr(reference_alternating, name))
     for name in ("vectors", "scores", "top", "search", "update", "steps"):
         setattr(loops, f"factored_{name}", getattr(reference_factored, f"factored_{name}"))
     return Kernel("reference", loops, metadata.version("ranking"))

@@ -161,9 +161,21 @@ its norm exceeds `max_norm` > 0, to that. So negatives can be searched by tuple,
 by slices of the vectors or by rows: the result does not depend on the number of threads. `hogwild`
 lets threads take blocks of their own, all at once, in no order.
 
+Alternating
+-----------
+M is sparse, with a row a query feature and a column a document feature. A half-step is for one
+side: with the vectors P of the other, ``omega_i = sum_j M_ij P[j]``, in stored order, from 0, in
+float32, one rounding per written operation. Then ``s = soft(omega_i, threshold)`` and, if there is
+a `limit` > 0, the row is ``s * (limit / ||s||)``, zero if s is; the norm is the root of the dot
+product of "Factored". The *gain* of a row is its dot product with omega_i less the threshold times
+the sum of its absolute values, both with 8 partial sums as there, rounded to float32 and then
+computed in float64. Sparse vectors are CSR rows over the dimensions: zeros are left out, and the
+numbers are the same as for dense ones. Rows are independent: threads change nothing.
+
 `reference.py` and its sisters `reference_metrics.py`, `reference_letor.py`,
-`reference_bilinear.py` and `reference_factored.py` are the normative text for the order of these
-operations, and for what of a text is accepted: read them beside this one.
+`reference_bilinear.py`, `reference_factored.py` and `reference_alternating.py` are the normative
+text for the order of these operations, and for what of a text is accepted: read them beside this
+one.
 """
 
 from __future__ import annotations
@@ -825,3 +837,34 @@ class Loops(Protocol):
         threads: int,
     ) -> None:
         """Search and update by blocks, with the slope of an inlined loss."""
+
+    # --- alternating ---
+
+    def half_step(
+        self,
+        matrix: Csr,
+        vectors: Singles,
+        threshold: float,
+        limit: float,
+        out: Singles,
+        gains: Floats,
+        threads: int,
+    ) -> None:
+        """Fill `out` (rows, width) and `gains` (rows) with one half-step.
+
+        matrix : CSR (rows, columns)
+        vectors : float32 (columns, width)
+            Padded to a multiple of `WIDE`, as `out` is.
+        """
+
+    def half_step_sparse(
+        self,
+        matrix: Csr,
+        vectors: tuple[Ints, NDArray[np.int32], Singles],
+        width: int,
+        threshold: float,
+        limit: float,
+        gains: Floats,
+        threads: int,
+    ) -> tuple[Ints, NDArray[np.int32], Singles]:
+        """Return the same from sparse vectors, sparse: indptr, indices that rise, values."""

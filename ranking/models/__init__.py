@@ -20,6 +20,10 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.factored:Factored",
             help="Vectors for queries and documents, made of those of their features: (Uq).(Vd).",
         ),
+        "sparse-factored": Lazy(
+            "ranking.models.sparse_factored:SparseFactored",
+            help="The same with vectors that may be sparse, in memory and in the file.",
+        ),
         "structured": Lazy(
             "ranking.models.structured:Structured",
             help="A cascade of factored models, each given the best of the one before (LaSR).",

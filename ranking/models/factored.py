@@ -191,6 +191,12 @@ class Factored(MatchingModel):
         return {
             "U": np.ascontiguousarray(self.U[:, : self.dimensions]),
             "V": np.ascontiguousarray(self.V[:, : self.dimensions]),
+            **self._beside_vectors(),
+        }
+
+    def _beside_vectors(self) -> Tensors:
+        """Return all tensors but U and V."""
+        return {
             "biases": self.document_biases,
             "seed": np.array([self._seed], dtype=np.uint64),
             **pack_ids("query_feature_ids", self.query_feature_ids),
@@ -201,15 +207,18 @@ class Factored(MatchingModel):
         """Take back what `tensors` returned."""
         rows = unpack_ids("query_feature_ids", tensors)
         columns = unpack_ids("document_feature_ids", tensors)
-        shape = (columns.size if self.biases else 0,)
-        biases = self._checked("biases", tensors, shape)
         U = self._checked("U", tensors, (rows.size, self.dimensions))
         V = self._checked("V", tensors, (columns.size, self.dimensions))
+        self._restore_beside(tensors, rows, columns)
+        self.U, self.V = self._padded(U), self._padded(V)
+
+    def _restore_beside(self, tensors: Tensors, rows: Ids, columns: Ids) -> None:
+        """Take back what `_beside_vectors` returned."""
+        biases = self._checked("biases", tensors, (columns.size if self.biases else 0,))
         seed = tensors.get("seed")
         if seed is None or seed.dtype != np.uint64 or seed.shape != (1,):
             raise ModelFileError("a factored model needs `seed`, one uint64.")
         self._seed = int(seed[0])
-        self.U, self.V = self._padded(U), self._padded(V)
         self.document_biases = np.array(biases)
         self.query_feature_ids, self.document_feature_ids = rows, columns
 

@@ -35,4 +35,8 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.pairs:KosWARP",
             help="WARP for the k-th best of n positives.",
         ),
+        "alignment": Lazy(
+            "ranking_plugins.losses.alignment:Alignment",
+            help="-sum clicks * score: needs a regularizer that bounds the vectors.",
+        ),
     }

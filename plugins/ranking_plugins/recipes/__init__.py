@@ -77,4 +77,16 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.factored:lasr",
             help="Latent structured ranking: WARP, then a stage that looks at what WARP found.",
         ),
+        "rmls": Lazy(
+            "ranking_plugins.recipes.matching:rmls",
+            help="Matching from clicks: sparse vectors of one length, by alternating half-steps.",
+        ),
+        "pls": Lazy(
+            "ranking_plugins.recipes.matching:pls",
+            help="Matching from clicks: partial least squares, by the same half-steps.",
+        ),
+        "lsi": Lazy(
+            "ranking_plugins.recipes.matching:lsi",
+            help="The singular value decomposition of the clicks.",
+        ),
     }

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ranking.contracts.regularizer import Array, Granularity, Regularizer
+from ranking.contracts.regularizer import Array, Granularity, Regularizer, RowMaximum
 from ranking_plugins.regularizers.strength import check_limit, check_strength
 
 
@@ -25,6 +25,7 @@ class L1L2Row(Regularizer):
 
     name: ClassVar[str] = "l1l2-row"
     granularity: ClassVar[Granularity] = "row"
+    bounded: ClassVar[bool] = True
 
     strength: float = 0.001
     limit: float = 1.0
@@ -58,6 +59,10 @@ class L1L2Row(Regularizer):
         norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
         scaled: Array = shrunk * (self.limit / np.where(norms > 0.0, norms, 1.0))
         return scaled
+
+    def row_maximum(self) -> RowMaximum:
+        """Return the threshold and the largest norm."""
+        return RowMaximum(self.strength, self.limit)
 
 
 def _soft(values: Array, threshold: float) -> Array:

@@ -7,7 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ranking.contracts.regularizer import Array, Granularity, Regularizer, RowPenalty
+from ranking.contracts.regularizer import (
+    Array,
+    Granularity,
+    Regularizer,
+    RowMaximum,
+    RowPenalty,
+)
 from ranking_plugins.regularizers.strength import check_limit
 
 
@@ -23,6 +29,7 @@ class MaxNorm(Regularizer):
 
     name: ClassVar[str] = "max-norm"
     granularity: ClassVar[Granularity] = "row"
+    bounded: ClassVar[bool] = True
     inlined: ClassVar[frozenset[str]] = frozenset({"factors"})
 
     limit: float = 1.0
@@ -52,3 +59,7 @@ class MaxNorm(Regularizer):
     def row_penalty(self) -> RowPenalty:
         """Return the largest norm."""
         return RowPenalty(0.0, self.limit)
+
+    def row_maximum(self) -> RowMaximum:
+        """Return the largest norm."""
+        return RowMaximum(0.0, self.limit)

@@ -7,9 +7,11 @@ import numbers
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import Array, Granularity, Regularizer
 from ranking.errors import PartError
+from ranking_plugins.regularizers.polar import polar_factor
 
 
 @dataclasses.dataclass
@@ -25,6 +27,7 @@ class Orthonormal(Regularizer):
 
     name: ClassVar[str] = "orthonormal"
     granularity: ClassVar[Granularity] = "matrix"
+    bounded: ClassVar[bool] = True
 
     scale: float | str = "auto"
 
@@ -37,12 +40,13 @@ class Orthonormal(Regularizer):
                 f"orthonormal has scale={scale!r}; it must be a number above 0, or auto."
             )
 
-    def _length(self, shape: tuple[int, ...]) -> float:
+    def length(self, shape: tuple[int, ...]) -> float:
+        """Return the length of the columns of a matrix of this shape."""
         return float(np.sqrt(shape[0] / shape[1])) if self.scale == "auto" else float(self.scale)
 
     def penalty(self, parameters: Array) -> float:
         """Return 0 if the columns are orthogonal and long enough, up to rounding; else infinity."""
-        square = self._length(parameters.shape) ** 2
+        square = self.length(parameters.shape) ** 2
         gram = parameters.T @ parameters
         off = np.abs(gram - square * np.eye(gram.shape[0])).max(initial=0.0)
         return 0.0 if off <= 1e-4 * square else float("inf")
@@ -53,11 +57,17 @@ class Orthonormal(Regularizer):
 
     def maximize(self, gain: Array) -> Array:
         """Return scale times the polar factor of the gain, where <gain, P> is largest."""
-        if gain.shape[0] < gain.shape[1]:
+        self._refuse_wide(gain.shape)
+        return self.length(gain.shape) * polar_factor(gain)
+
+    def maximize_vectors(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
+        """Return the same in single precision."""
+        self._refuse_wide(gain.shape)
+        return np.float32(self.length(gain.shape)) * polar_factor(gain, threads)
+
+    def _refuse_wide(self, shape: tuple[int, ...]) -> None:
+        if shape[0] < shape[1]:
             raise PartError(
-                f"orthonormal needs at least as many rows as columns, and there are "
-                f"{gain.shape[0]} features for {gain.shape[1]} dimensions; take fewer dimensions."
+                f"orthonormal needs at least as many rows as columns, and there are {shape[0]} "
+                f"features for {shape[1]} dimensions; take fewer dimensions."
             )
-        left, _, right = np.linalg.svd(gain, full_matrices=False)
-        polar: Array = self._length(gain.shape) * (left @ right)
-        return polar

@@ -31,4 +31,8 @@ def ranking_solvers() -> dict[str, Lazy]:
             "ranking_plugins.solvers.one_vs_rest:OneVsRest",
             help="One logistic regression a document, from the features of the queries.",
         ),
+        "alternating": Lazy(
+            "ranking_plugins.solvers.alternating:Alternating",
+            help="The best vectors of one side for those of the other, in turn: RMLS, PLS, LSI.",
+        ),
     }

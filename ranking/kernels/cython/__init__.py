@@ -18,7 +18,7 @@ SHARED = ("_metrics", "_letor")
 """Modules that are built once, as they would gain nothing from wider instructions."""
 
 
-BUILT = ("_loops", "_bilinear", "_factored")
+BUILT = ("_loops", "_bilinear", "_factored", "_alternating")
 """Modules that are built once per instruction set."""
 
 

@@ -39,6 +39,8 @@ __all__ = [
     "factored_top",
     "factored_update",
     "factored_vectors",
+    "half_step",
+    "half_step_sparse",
     "parse_letor",
     "random_below",
     "random_bits",
@@ -250,6 +252,24 @@ def factored_steps(
     weights: Singles,
     threads: int,
 ) -> None: ...
+def half_step(
+    matrix: Csr,
+    vectors: Singles,
+    threshold: float,
+    limit: float,
+    out: Singles,
+    gains: Floats,
+    threads: int,
+) -> None: ...
+def half_step_sparse(
+    matrix: Csr,
+    vectors: tuple[Ints, NDArray[np.int32], Singles],
+    width: int,
+    threshold: float,
+    limit: float,
+    gains: Floats,
+    threads: int,
+) -> tuple[Ints, NDArray[np.int32], Singles]: ...
 
 @final
 class BilinearStore:

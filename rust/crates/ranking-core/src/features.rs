@@ -87,6 +87,18 @@ impl<'a, I: Index, F: Feature> Compressed<'a, I, F> {
         self.length
     }
 
+    /// Where a line's entries start; as the line after the last, how many there are.
+    #[inline(always)]
+    pub(crate) fn start(&self, line: usize) -> usize {
+        self.indptr[line].position()
+    }
+
+    /// The index of an entry, counted through all lines; of the last one, if there are not so many.
+    #[inline(always)]
+    pub(crate) fn index_at_most(&self, entry: usize) -> usize {
+        self.indices[entry.min(self.indices.len() - 1)].position()
+    }
+
     /// The indices and values of one line.
     #[inline(always)]
     pub(crate) fn line(&self, line: usize) -> (&'a [I], &'a [F]) {

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alternating;
 pub mod bilinear;
 pub mod contract;
 mod dispatch;

@@ -31,6 +31,13 @@ pub trait Singles: Copy + Send + Sync {
     fn sqrt_wide(self, a: Self::Wide) -> Self::Wide;
     /// A bit for each that is not below a limit, the first one lowest.
     fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32;
+    /// |a|
+    fn abs_wide(self, a: Self::Wide) -> Self::Wide;
+    /// |a| - cut with the sign of a where that is above 0, else 0.
+    fn soft_wide(self, a: Self::Wide, cut: Self::Wide) -> Self::Wide;
+
+    /// Ask for the line of memory that has an item, if there is such an item.
+    fn ask<T>(self, items: &[T], at: usize);
 }
 
 #[inline(always)]
@@ -86,10 +93,32 @@ impl Singles for Portable {
         let numbered = a.iter().zip(0..);
         numbered.fold(0, |bits, (&a, at)| bits | u32::from(a >= limit) << at)
     }
+
+    #[inline(always)]
+    fn abs_wide(self, a: Self::Wide) -> Self::Wide {
+        a.map(f32::abs)
+    }
+
+    #[inline(always)]
+    fn soft_wide(self, a: Self::Wide, cut: Self::Wide) -> Self::Wide {
+        zip(a, cut, |a, cut| {
+            let shrunk = a.abs() - cut;
+            if shrunk > 0.0 {
+                shrunk.copysign(a)
+            } else {
+                0.0
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn ask<T>(self, _items: &[T], _at: usize) {}
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
+    use std::arch::x86_64::_MM_HINT_T0;
+
     use pulp::x86::V3;
     use pulp::{cast, f32x8};
 
@@ -144,6 +173,28 @@ mod avx2 {
             let holds = self.cmp_le_f32x8(self.splat_f32x8(limit), a);
             self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
         }
+
+        #[inline(always)]
+        fn abs_wide(self, a: f32x8) -> f32x8 {
+            self.abs_f32x8(a)
+        }
+
+        #[inline(always)]
+        fn soft_wide(self, a: f32x8, cut: f32x8) -> f32x8 {
+            let zero = self.splat_f32x8(0.0);
+            let shrunk = self.sub_f32x8(self.abs_f32x8(a), cut);
+            let sign = self.and_f32x8(a, self.splat_f32x8(-0.0));
+            let above = self.cmp_gt_f32x8(shrunk, zero);
+            self.select_f32x8(above, self.or_f32x8(shrunk, sign), zero)
+        }
+
+        #[inline(always)]
+        fn ask<T>(self, items: &[T], at: usize) {
+            if at < items.len() {
+                let place = items.as_ptr().wrapping_add(at);
+                self.sse._mm_prefetch::<_MM_HINT_T0>(place.cast());
+            }
+        }
     }
 }
 
@@ -181,6 +232,17 @@ impl<M: Machine> Wide<M> {
     #[inline(always)]
     pub(crate) fn at_least(self, limit: f32) -> u32 {
         self.machine.at_least_wide(self.register, limit)
+    }
+
+    #[inline(always)]
+    pub(crate) fn abs(self) -> Self {
+        self.with(self.machine.abs_wide(self.register))
+    }
+
+    /// The soft threshold of each.
+    #[inline(always)]
+    pub(crate) fn soft(self, cut: Self) -> Self {
+        self.with(self.machine.soft_wide(self.register, cut.register))
     }
 
     /// Add the partial sums, in the contract's order.

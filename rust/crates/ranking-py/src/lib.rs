@@ -8,6 +8,7 @@
     reason = "PyO3 hands arguments over by value"
 )]
 
+mod alternating;
 mod arguments;
 mod bilinear;
 mod factored;
@@ -29,6 +30,8 @@ mod _core {
         slice_mut, with_compressed, with_precision,
     };
 
+    #[pymodule_export]
+    use crate::alternating::{half_step, half_step_sparse};
     #[pymodule_export]
     use crate::bilinear::{BilinearStore, bilinear, bilinear_scores, draw_tuples};
     #[pymodule_export]

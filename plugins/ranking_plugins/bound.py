@@ -1,0 +1,206 @@
+"""How far the alignment of a matching model can be from what unseen queries would give.
+
+Theorems 3, 4 and 5 of Wu, Lu and Li (2013). Let D be the largest gap, over all maps of a space,
+between the alignment on n_x queries with n_i documents each and its expectation. With probability
+at least 1 - 2 delta,
+
+    D <= (2 C R + B R sqrt(2 log(1 / delta))) (1 / sqrt(n_x n_y) + 1 / sqrt(n_x)),
+
+where n_y is the harmonic mean of the n_i, R bounds the response, B the product of the norms of two
+images, and C the norm of U V'. The theorems have features of norm 1 at most. Other features are
+divided by their largest norm, and R multiplied by it, which leaves every term the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from ranking.contracts.loss import LinearLoss
+from ranking.contracts.regularizer import Regularizer
+from ranking.data.click_matrix import click_matrix
+from ranking.data.matching import Matching
+from ranking.errors import CombinationError, DataError
+from ranking.models.factored import Factored
+from ranking_plugins.regularizers.orthonormal import Orthonormal
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """What is known of the maps before the data are seen: B and C, and how they came about.
+
+    Attributes
+    ----------
+    theorem : int
+        4 for orthonormal columns, 5 for rows of bounded norm.
+    quantities : dict
+        What B and C were computed from.
+    """
+
+    theorem: int
+    B: float
+    C: float
+    quantities: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """The bound and all that goes into it.
+
+    Attributes
+    ----------
+    n_x, n_y : float
+        Queries with documents, and the harmonic mean of the numbers of their documents.
+    R : float
+        The largest response, times the largest norms of the features of both sides.
+    quantities : dict
+        Everything else, by name.
+    alignment : float
+        That of the model on the data.
+    gap : float
+        The bound on D.
+    """
+
+    n_x: int
+    n_y: float
+    R: float
+    delta: float
+    space: Space
+    quantities: dict[str, float]
+    alignment: float
+    gap: float
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row a quantity."""
+        found: dict[str, tuple[float, str]] = {
+            "n_x": (self.n_x, "queries with documents"),
+            "n_y": (self.n_y, "harmonic mean of the documents of a query"),
+            **{name: (value, MEANINGS[name]) for name, value in self.quantities.items()},
+            "R": (self.R, "largest response x the largest norms of features"),
+            **{name: (value, MEANINGS[name]) for name, value in self.space.quantities.items()},
+            "B": (self.space.B, f"bounds the product of two images' norms, theorem {self.number}"),
+            "C": (self.space.C, f"bounds the norm of U V', theorem {self.number}"),
+            "delta": (self.delta, f"the bound holds with probability {1 - 2 * self.delta:g}"),
+            "alignment": (self.alignment, "of the model on these data"),
+            "gap": (self.gap, "at most this far from the expected alignment"),
+        }
+        return [
+            {"quantity": name, "value": value, "meaning": meaning}
+            for name, (value, meaning) in found.items()
+        ]
+
+    @property
+    def number(self) -> int:
+        """The theorem that gives B and C."""
+        return self.space.theorem
+
+
+MEANINGS = {
+    "response": "largest response",
+    "norm_x": "largest norm of a query's features",
+    "norm_y": "largest norm of a document's features",
+    "m_x": "most non-zero features of a query",
+    "m_y": "most non-zero features of a document",
+    "d_x": "query features",
+    "d_y": "document features",
+    "d": "dimensions",
+    "theta": "largest norm of a feature's vector",
+    "scale_x": "length of the columns of U",
+    "scale_y": "length of the columns of V",
+}
+
+
+def bound(
+    model: Factored,
+    loss: LinearLoss,
+    regularizer: Regularizer,
+    data: Matching,
+    delta: float = 0.05,
+) -> Bound:
+    """Return the bound for a model that was trained with these parts.
+
+    Parameters
+    ----------
+    data : Matching
+        The training data: queries sampled alike, and documents sampled for each of them.
+    delta : float
+        The bound may fail with probability 2 delta.
+    """
+    if not 0.0 < delta < 0.5:
+        raise DataError(f"delta is {delta!r}; it must lie between 0 and 0.5.")
+    counts, largest = _responses(data, loss)
+    if not counts.size:
+        raise DataError("no query of the data has documents, so there is nothing to bound.")
+    norms, sizes = zip(*map(_extremes, (data.query_rows, data.document_rows)), strict=True)
+    space = _space(model, regularizer, sizes)
+    n_x, n_y = counts.size, counts.size / float((1.0 / counts).sum())
+    R = largest * norms[0] * norms[1]
+    spread = 2.0 * space.C * R + space.B * R * math.sqrt(2.0 * math.log(1.0 / delta))
+    gap = spread * (1.0 / math.sqrt(n_x * n_y) + 1.0 / math.sqrt(n_x))
+    quantities = {"response": largest, "norm_x": norms[0], "norm_y": norms[1]}
+    return Bound(n_x, n_y, R, delta, space, quantities, _alignment(model, loss, data), gap)
+
+
+def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
+    d, shape = model.dimensions, (model.U.shape[0], model.V.shape[0])
+    if isinstance(regularizer, Orthonormal):
+        lengths = [regularizer.length((rows, d)) for rows in shape]
+        B = lengths[0] * lengths[1]
+        told = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
+        return Space(4, B, math.sqrt(d) * B, told)
+    rows = regularizer.row_maximum()
+    if rows is None or not rows.limit:
+        raise CombinationError(
+            f"there is no bound for regularizer {regularizer.name!r}; there is one for l1l2-row, "
+            "max-norm and orthonormal."
+        )
+    # A row that is not zero has norm theta, so its sum of absolute values, lambda in the theorem,
+    # is at least theta: min(d lambda^2, theta^2) and min(lambda^2, theta^2) are both theta^2.
+    square = rows.limit**2
+    told = {"m_x": sizes[0], "m_y": sizes[1], "d_x": shape[0], "d_y": shape[1], "d": d}
+    return Space(
+        5,
+        math.sqrt(sizes[0] * sizes[1]) * square,
+        math.sqrt(shape[0] * shape[1]) * square,
+        {**told, "theta": rows.limit},
+    )
+
+
+def _responses(data: Matching, loss: LinearLoss) -> tuple[Any, float]:
+    """Return the number of documents of each query that has some, and the largest response."""
+    if data.labels is not None:
+        counts = data.n_relevant
+        return counts[counts > 0].astype(np.float64), float(loss.pair_weights(np.ones(1))[0])
+    relevance = data.relevance
+    owner = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr))
+    kept = np.ones(relevance.nnz, np.bool_)
+    if data.itself is not None:
+        kept = relevance.indices != data.itself[owner]
+    counts = np.bincount(owner[kept], minlength=data.n_queries)
+    responses = loss.pair_weights(relevance.data[kept].astype(np.float64))
+    return counts[counts > 0].astype(np.float64), float(responses.max(initial=0.0))
+
+
+def _extremes(rows: Any) -> tuple[float, int]:
+    """Return the largest norm of a row, and the most non-zeros of one."""
+    squares = rows.astype(np.float64).power(2).sum(axis=1)
+    filled = np.add.reduceat(np.append(rows.data != 0, False), rows.indptr[:-1])
+    filled = np.where(np.diff(rows.indptr) > 0, filled, 0)
+    return math.sqrt(float(np.max(squares))), int(filled.max())
+
+
+def _alignment(model: Factored, loss: LinearLoss, data: Matching) -> float:
+    matrix = click_matrix(data, loss.pair_weights).rows.astype(np.float64)
+    for side in ("query", "document"):
+        name = f"{side}_feature_ids"
+        if not np.array_equal(getattr(model, name), getattr(data, name)):
+            raise DataError(
+                f"the model has other {side} features than these data; give the data that it was "
+                "trained on."
+            )
+    d = model.dimensions
+    pulled = matrix @ model.V[:, :d].astype(np.float64)
+    return float((pulled * model.U[:, :d]).sum())

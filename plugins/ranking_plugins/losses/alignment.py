@@ -1,0 +1,47 @@
+"""Alignment: scores should be large where the clicks are."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from ranking.contracts.loss import Array, Face, Loss
+from ranking.errors import PartError
+
+
+@dataclasses.dataclass
+class Alignment(Loss):
+    """``-sum r * score``: minus how well scores and responses go together (Wu, Lu and Li, 2013).
+
+    Scores could grow without end, so the regularizer has to bound the parameters. A relevance
+    below 0 counts as 0.
+
+    Parameters
+    ----------
+    per_query : bool
+        Whether the sum is a mean over queries of the mean over their documents; else every pair
+        counts by itself.
+    log : bool
+        Whether the response is log(1 + r), so that popular queries count less.
+    """
+
+    name: ClassVar[str] = "alignment"
+    faces: ClassVar[frozenset[Face]] = frozenset({"linear"})
+
+    per_query: bool = True
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        for name in ("per_query", "log"):
+            if not isinstance(getattr(self, name), bool):
+                raise PartError(
+                    f"alignment has {name}={getattr(self, name)!r}; it must be true or false."
+                )
+
+    def pair_weights(self, relevance: Array) -> Array:
+        """Return the responses."""
+        responses: Array = np.maximum(relevance, 0.0)
+        return np.log1p(responses) if self.log else responses

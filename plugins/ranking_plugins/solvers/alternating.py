@@ -1,0 +1,310 @@
+"""Alternating maximization over M: the best vectors of one side for those of the other, in turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, ClassVar, TypeAlias, cast
+
+import numpy as np
+from scipy import sparse
+
+from ranking.contracts.loss import LinearLoss, Loss
+from ranking.contracts.model import Model
+from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
+from ranking.data.click_matrix import ClickMatrix, click_matrix
+from ranking.data.matching import Matching
+from ranking.errors import DataError, PartError
+from ranking.kernels.alternating import Matched, half_step
+from ranking.kernels.contract import Singles
+from ranking.models.factored import Factored
+from ranking.models.sparse_factored import (
+    SparseFactored,
+    as_sparse,
+    nonzero_share,
+    stored_bytes,
+)
+
+Vectors: TypeAlias = Any
+"""A row a feature: a dense float32 array, padded, or a csr_array."""
+
+BLOCK = 65536
+"""Rows whose penalty or gain is summed at a time."""
+
+
+@dataclasses.dataclass
+class Alternating(Solver):
+    """Half-steps in closed form, queries first, until the objective stands still.
+
+    With the vectors V of the document features, those of the query features are the maximum of
+    ``<M V, U> - penalty(U)``; then the same for V. No half-step makes the objective worse. With
+    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013).
+
+    Parameters
+    ----------
+    max_epochs : int
+        Rounds of two half-steps at most. Few are best for RMLS: all vectors that are connected by
+        clicks draw nearer with each.
+    tolerance : float
+        Stops when a round decreases the objective by less than this share of it.
+    scale : float or "auto"
+        What M is multiplied by, so that a strength means the same for few clicks and for many.
+        With "auto" it counts in standard deviations: what random vectors of norm 1 on the other
+        side pull at a coordinate of a feature's vector has a mean square of 1. 1 is the paper's.
+    center : bool
+        Whether M is taken less what popularity alone explains: the product of its row sums and
+        column sums, over the sum of all. Else vectors that clicks connect, however weakly, all
+        come to point in one direction, since M is not negative.
+    sparse_below : float
+        Vectors with a smaller share of non-zeros are kept as a sparse matrix.
+    """
+
+    name: ClassVar[str] = "alternating"
+
+    max_epochs: int = 10
+    tolerance: float = 1e-4
+    scale: float | str = "auto"
+    center: bool = False
+    sparse_below: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        epochs: object = self.max_epochs
+        if not isinstance(epochs, numbers.Integral) or epochs < 1:
+            raise PartError(
+                f"alternating has max_epochs={self.max_epochs!r}; it must be at least 1."
+            )
+        for name in ("tolerance", "sparse_below"):
+            value: object = getattr(self, name)
+            if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
+                raise PartError(f"alternating has {name}={value!r}; it must lie in [0, 1].")
+        if not isinstance(self.center, bool):
+            raise PartError(f"alternating has center={self.center!r}; it must be true or false.")
+        scale: object = self.scale
+        fits = isinstance(scale, numbers.Real) and 0.0 < float(scale) < np.inf
+        if scale != "auto" and not fits:
+            raise PartError(
+                f"alternating has scale={scale!r}; it must be a number above 0, or auto."
+            )
+
+    @classmethod
+    def accepts(
+        cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
+    ) -> Verdict:
+        """Take factors of one stage, a linear face and a penalty that bounds them."""
+        if not issubclass(model, Factored) or model.advance is not Model.advance:
+            return Verdict(
+                False,
+                f"alternating finds two matrices of vectors, and model {model.name!r} is not "
+                "those alone",
+                "model factored",
+            )
+        if "linear" not in loss.faces:
+            return Verdict(
+                False,
+                f"loss {loss.name!r} has no closed half-step (no linear face)",
+                "loss alignment, or solver sgd",
+            )
+        if not regularizer.bounded:
+            return Verdict(
+                False,
+                f"regularizer {regularizer.name!r} does not bound the vectors, and alignment "
+                "grows with them",
+                "regularizer l1l2-row, max-norm or orthonormal",
+            )
+        return YES
+
+    def turns(self, task: Task) -> Iterator[Turn]:
+        """Take two half-steps, once a turn."""
+        sides = Sides(self, task)
+        model = sides.model
+        vectors = sides.form(sides.held(1))
+        done, before = 0, np.inf
+        if task.state is not None:
+            done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
+        for epoch in range(done + 1, self.max_epochs + 1):
+            others = vectors
+            queries, gain = sides.half_step(0, others)
+            half = sides.penalty(others) - gain
+            vectors, gain = sides.half_step(1, queries)
+            objective = sides.penalty(queries) - gain
+            sides.put(queries, vectors)
+            converged = before - objective <= self.tolerance * abs(objective)
+            if not model.density:
+                warnings.warn(
+                    f"{task.regularizer.spec()} cuts every vector to 0; give a smaller strength.",
+                    stacklevel=2,
+                )
+                converged = True
+            measures = {
+                "half objective": half,
+                "megabytes": (stored_bytes(queries) + stored_bytes(vectors)) / 1e6,
+            }
+            yield Turn(epoch, objective, converged, partial(_state, epoch, objective), measures)
+            if converged:
+                return
+            before = objective
+
+
+class Sides:
+    """M of a task by rows and by columns, and its half-steps."""
+
+    def __init__(self, solver: Alternating, task: Task) -> None:
+        self.task, self.regularizer = task, task.regularizer
+        self.sparse_below = solver.sparse_below
+        self.model = cast(Factored, task.model)
+        matrix = _matrix(task)
+        self.center = Center(matrix.rows) if solver.center else None
+        factor = (
+            _unit(matrix.rows, self.center, self.model.dimensions)
+            if solver.scale == "auto"
+            else float(solver.scale)
+        )
+        self.matched = tuple(
+            Matched(_scaled(part, factor, self.center, side))
+            for side, part in enumerate((matrix.rows, matrix.columns))
+        )
+        self.inlined = task.regularizer.row_maximum()
+
+    def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
+        """Return the best vectors of a side, and what they gain, less their penalty."""
+        kernel, threads = self.task.kernel, self.task.threads
+        if self.center is not None:
+            others = self.center.beside(others, 1 - side)
+        if self.inlined is not None:
+            threshold, limit = self.inlined
+            made, gains = half_step(
+                kernel,
+                self.matched[side],
+                others,
+                threshold=threshold,
+                limit=limit,
+                threads=threads,
+            )
+            return self.form(made), float(gains.sum())
+        pull, _ = half_step(kernel, self.matched[side], _dense(others), threads=threads)
+        width = self.model.dimensions
+        best = self.regularizer.maximize_vectors(pull[:, :width], threads)
+        gain = sum(
+            float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
+            for at in range(0, best.shape[0], BLOCK)
+        )
+        pull[:, :width] = best
+        return self.form(pull), gain - self.penalty(pull)
+
+    def form(self, vectors: Vectors) -> Vectors:
+        """Return the same vectors, sparse if that is smaller and dense if not."""
+        if nonzero_share(vectors, self.model.dimensions) >= self.sparse_below:
+            return _dense(vectors)
+        return as_sparse(vectors)
+
+    def penalty(self, vectors: Vectors) -> float:
+        """Return the penalty of some vectors; what is not tied together is summed by blocks."""
+        width = self.model.dimensions
+        if self.regularizer.granularity == "matrix":
+            return self.regularizer.penalty(_dense(vectors)[:, :width].astype(np.float64))
+        return sum(
+            self.regularizer.penalty(_dense(vectors[at : at + BLOCK])[:, :width].astype(np.float64))
+            for at in range(0, vectors.shape[0], BLOCK)
+        )
+
+    def held(self, side: int) -> Vectors:
+        """Return the vectors that the model has."""
+        if isinstance(self.model, SparseFactored):
+            return self.model.kept(side)
+        return (self.model.U, self.model.V)[side]
+
+    def put(self, queries: Vectors, documents: Vectors) -> None:
+        """Let the model have the vectors."""
+        if isinstance(self.model, SparseFactored):
+            self.model.put(queries, documents)
+        else:
+            self.model.U, self.model.V = _dense(queries), _dense(documents)
+
+
+class Center:
+    """What popularity alone explains of M: a c' / t, of row sums a, column sums c and their sum t.
+
+    It has rank 1, so M stays sparse: ``(M - a c'/t) V`` is M with one more column, -a, times V
+    with one more row, c'V / t.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        wide = matrix.astype(np.float64)
+        self.sums = (np.asarray(wide.sum(axis=1)).ravel(), np.asarray(wide.sum(axis=0)).ravel())
+        self.total = float(self.sums[0].sum())
+        if not self.total > 0.0:
+            raise DataError(
+                f"M sums to {self.total:g}, and center=true needs a sum above 0; leave it out."
+            )
+
+    def explained(self, matrix: Any) -> float:
+        """Return by how much the sum of squares of M is larger than that of the rest."""
+        rows, columns = self.sums
+        both = float(rows @ (matrix @ columns)) / self.total
+        return 2.0 * both - float(rows @ rows) * float(columns @ columns) / self.total**2
+
+    def beside(self, vectors: Vectors, side: int) -> Vectors:
+        """Return the vectors of a side with one more row: their mean by popularity."""
+        sums, row = self.sums[side] / self.total, np.zeros(vectors.shape[1])
+        for at in range(0, sums.size, BLOCK):
+            part = vectors[at : at + BLOCK]
+            weights = sums[at : at + BLOCK, None]
+            row += np.asarray((part * weights).sum(axis=0, dtype=np.float64)).ravel()
+        last = row.astype(np.float32)[None]
+        if sparse.issparse(vectors):
+            return as_sparse(sparse.vstack([vectors, sparse.csr_array(last)], format="csr"))
+        return np.concatenate((vectors, last))
+
+
+def _matrix(task: Task) -> ClickMatrix:
+    data, loss = cast(Matching, task.data), cast(LinearLoss, task.loss)
+    model = cast(Factored, task.model)
+    made = click_matrix(data, loss.pair_weights, per_query=loss.per_query, threads=task.threads)
+    for side in ("query", "document"):
+        name = f"{side}_feature_ids"
+        if not np.array_equal(getattr(made, name), getattr(model, name)):
+            raise DataError(
+                f"the model was begun with other {side} features than these data have; start "
+                "anew, since alternating needs all data at once."
+            )
+    if not made.rows.nnz:
+        raise DataError("no query has a document with relevance above 0: nothing to learn from.")
+    return made
+
+
+def _unit(matrix: Any, center: Center | None, dimensions: int) -> float:
+    """Return the factor for "auto"; a pull has the mean square ||row||^2 / dimensions."""
+    square = float(np.square(matrix.data, dtype=np.float64).sum())
+    if center is not None:
+        square -= center.explained(matrix)
+    features = np.sqrt(float(matrix.shape[0]) * matrix.shape[1])  # their mean over both sides
+    if square <= 0.0:
+        raise DataError(
+            "popularity explains all clicks, so center=true leaves nothing to learn from; leave "
+            "it out."
+        )
+    return float(np.sqrt(dimensions * features / square))
+
+
+def _scaled(matrix: Any, factor: float, center: Center | None, side: int) -> Any:
+    """Return M times a factor, and with a center one more column."""
+    values = (matrix.data * factor).astype(np.float32)
+    scaled = sparse.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)
+    if center is None:
+        return scaled
+    column = (-factor * center.sums[side]).astype(np.float32)[:, None]
+    return sparse.csr_array(sparse.hstack([scaled, sparse.csr_array(column)]))
+
+
+def _dense(vectors: Vectors) -> Singles:
+    dense: Singles = vectors.toarray() if sparse.issparse(vectors) else vectors
+    return dense
+
+
+def _state(epoch: int, objective: float) -> State:
+    return {"epoch": np.array([float(epoch)]), "objective": np.array([objective])}

@@ -1,0 +1,52 @@
+//! Rows of M by chunks of about as many non-zeros.
+
+use std::ops::Range;
+
+use crate::features::Compressed;
+use crate::lanes::{Feature, Index};
+use crate::threads::Crew;
+
+/// Chunks of rows, a thread: the last ones to end should be short.
+const CHUNKS: usize = 32;
+
+/// Share out rows by non-zeros, as a few rows may have most of them. A row counts for one more, so
+/// that those without any are shared out, too.
+pub(super) fn chunks<I: Index, F: Feature>(
+    matrix: &Compressed<'_, I, F>,
+    crew: &Crew,
+) -> Vec<Range<usize>> {
+    let rows = matrix.lines();
+    let count = rows.min(CHUNKS * crew.threads());
+    let weight = |row: usize| matrix.start(row) + row;
+    let mut made = Vec::with_capacity(count);
+    let mut first = 0;
+    for chunk in 1..=count {
+        let goal = weight(rows) / count * chunk;
+        let last = if chunk == count {
+            rows
+        } else {
+            first_at_least(first, rows, goal, weight)
+        };
+        made.push(first..last);
+        first = last;
+    }
+    made
+}
+
+/// The first row from `low` on whose weight is not below `goal`, or `high`.
+fn first_at_least(
+    mut low: usize,
+    mut high: usize,
+    goal: usize,
+    weight: impl Fn(usize) -> usize,
+) -> usize {
+    while low < high {
+        let middle = low.midpoint(high);
+        if weight(middle) < goal {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

@@ -1,0 +1,206 @@
+//! The half-step with dense vectors.
+
+use std::ops::Range;
+
+use crate::alternating::chunks::chunks;
+use crate::alternating::rule::{Gain, Rule};
+use crate::alternating::{AHEAD, LINE};
+use crate::bilinear::{Failure, Stored, filled};
+use crate::contract::WIDE;
+use crate::dispatch::{Job, dispatch};
+use crate::features::Compressed;
+use crate::invalid::{Invalid, check_length};
+use crate::lanes::{Feature, Index, Machine};
+use crate::threads::Crew;
+use crate::wide::{Eight, Wide};
+
+/// Eights of a vector that are summed in registers: 16, less the value and the product.
+const TILE: usize = 14;
+
+/// M and the vectors of the other side.
+#[derive(Clone, Copy)]
+struct Product<'a, I, F> {
+    matrix: Compressed<'a, I, F>,
+    vectors: &'a [Eight],
+    eights: usize,
+}
+
+/// Eights that are summed, and what is asked for meanwhile: the eights from `next` on of the
+/// non-zeros `ahead`.
+struct Tile {
+    first: usize,
+    next: usize,
+    ahead: usize,
+}
+
+impl<I: Index, F: Feature> Product<'_, I, F> {
+    /// Fill `omega` with the product of a row. A wide one is summed by tiles of nearly one size; a
+    /// tile asks for the next of the same row, and the last for the first of the next row.
+    #[inline(always)]
+    fn row<M: Machine>(&self, machine: M, row: usize, omega: &mut [Eight]) {
+        let tiles = self.eights.div_ceil(TILE);
+        let length = self.matrix.start(row + 1) - self.matrix.start(row);
+        let mut first = 0;
+        for tile in 1..=tiles {
+            let until = self.eights * tile / tiles;
+            let (next, ahead) = match tile {
+                _ if tiles == 1 => (0, AHEAD),
+                _ if tile == tiles => (0, length),
+                _ => (until, 0),
+            };
+            let part = Tile { first, next, ahead };
+            self.part(machine, row, &part, &mut omega[first..until]);
+            first = until;
+        }
+    }
+
+    /// How many eights there are must be known to the compiler, lest sums leave their registers.
+    #[inline(always)]
+    fn part<M: Machine>(&self, machine: M, row: usize, tile: &Tile, out: &mut [Eight]) {
+        macro_rules! by_length {
+            ($($length:literal)*) => {
+                match out.len() {
+                    $($length => self.sums::<M, $length>(machine, row, tile, out),)*
+                    _ => {}
+                }
+            };
+        }
+        by_length!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+    }
+
+    #[inline(always)]
+    fn sums<M: Machine, const N: usize>(
+        &self,
+        machine: M,
+        row: usize,
+        tile: &Tile,
+        out: &mut [Eight],
+    ) {
+        let mut sums = [Wide::splat(machine, 0.0); N];
+        let (indices, data) = self.matrix.line(row);
+        let entries = self.matrix.start(row)..;
+        for ((index, value), entry) in indices.iter().zip(data).zip(entries) {
+            self.ask::<M, N>(machine, entry, tile);
+            let value = Wide::splat(machine, f32::narrow(value.widen()));
+            let from = index.position() * self.eights + tile.first;
+            for (sum, eight) in sums.iter_mut().zip(&self.vectors[from..from + N]) {
+                *sum += value * Wide::new(machine, *eight);
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = sum.array();
+        }
+    }
+
+    /// Ask for what is to be added later.
+    #[inline(always)]
+    fn ask<M: Machine, const N: usize>(&self, machine: M, entry: usize, tile: &Tile) {
+        let later = self.matrix.index_at_most(entry + tile.ahead);
+        let from = later * self.eights + tile.next;
+        for line in (0..N).step_by(LINE / WIDE) {
+            machine.ask(self.vectors, from + line);
+        }
+        machine.ask(self.vectors, from + N);
+    }
+}
+
+/// Rows that are made together.
+struct Share<'a> {
+    rows: Range<usize>,
+    out: &'a mut [Eight],
+    gains: &'a mut [f64],
+    result: Result<(), Failure>,
+}
+
+struct HalfStep<'a, 's, I, F> {
+    product: Product<'a, I, F>,
+    rule: Rule,
+    share: &'s mut Share<'a>,
+    omega: &'s mut [Eight],
+}
+
+impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
+    type Output = ();
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) {
+        let Share {
+            rows, out, gains, ..
+        } = self.share;
+        let lines = out.chunks_exact_mut(self.product.eights).zip(&mut **gains);
+        for (row, (out, gain)) in rows.clone().zip(lines) {
+            self.product.row(machine, row, self.omega);
+            let scale = Wide::splat(machine, self.rule.shrink(machine, self.omega, out));
+            let mut sums = Gain::new(machine);
+            for (out, omega) in out.iter_mut().zip(&*self.omega) {
+                let made = Wide::new(machine, *out) * scale;
+                *out = made.array();
+                sums.add(made, Wide::new(machine, *omega));
+            }
+            *gain = sums.total(self.rule);
+        }
+    }
+}
+
+/// Fill `out` and `gains` with the half-step over M from `vectors` of `width` numbers.
+///
+/// # Errors
+/// When sizes do not fit, or there is no memory for a row.
+pub fn half_step<I: Index, F: Feature>(
+    matrix: Compressed<'_, I, F>,
+    vectors: &[f32],
+    width: usize,
+    rule: Rule,
+    out: &mut [f32],
+    gains: &mut [f64],
+    crew: &Crew,
+) -> Result<(), Failure> {
+    if width == 0 || !width.is_multiple_of(WIDE) {
+        return Err(
+            Invalid::new(format!("width is {width}; wanted is a multiple of {WIDE}.")).into(),
+        );
+    }
+    let sizes = (matrix.length(), matrix.lines());
+    check_length("vectors", vectors.len(), sizes.0.saturating_mul(width))?;
+    check_length("out", out.len(), sizes.1.saturating_mul(width))?;
+    check_length("gains", gains.len(), sizes.1)?;
+    let product = Product {
+        matrix,
+        vectors: vectors.as_chunks().0,
+        eights: width / WIDE,
+    };
+    let mut shares = shares(&product, out.as_chunks_mut().0, gains, crew);
+    crew.enter(|| {
+        crew.for_each(&mut shares, |share| {
+            share.result = (|| {
+                let omega = &mut filled(product.eights, [0.0; WIDE])?;
+                dispatch(HalfStep {
+                    product,
+                    rule,
+                    share: &mut *share,
+                    omega,
+                });
+                Ok(())
+            })();
+        });
+    });
+    shares.into_iter().try_for_each(|share| share.result)
+}
+
+fn shares<'a, I: Index, F: Feature>(
+    product: &Product<'_, I, F>,
+    mut out: &'a mut [Eight],
+    mut gains: &'a mut [f64],
+    crew: &Crew,
+) -> Vec<Share<'a>> {
+    let chunks = chunks(&product.matrix, crew).into_iter();
+    chunks
+        .map(|rows| Share {
+            out: out
+                .split_off_mut(..rows.len() * product.eights)
+                .unwrap_or_default(),
+            gains: gains.split_off_mut(..rows.len()).unwrap_or_default(),
+            rows,
+            result: Ok(()),
+        })
+        .collect()
+}

@@ -1,0 +1,92 @@
+"""Matching from clicks on the command line: train, evaluate by bins, features, bound."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from ranking_cli.main import cli
+
+TOPICS = {
+    "cats": ["kitten sleeps", "cat food", "tom cat", "cat toys for kittens"],
+    "cars": ["used car", "car engine", "motor oil", "engine of a car"],
+    "music": ["guitar song", "piano lesson", "song book", "lesson for guitar"],
+}
+
+
+def call(*words):
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A click log in which words of one topic go together."""
+    lines = []
+    for texts in TOPICS.values():
+        for at, query in enumerate(texts):
+            for shift, document in enumerate(texts):
+                lines.append(f"{query}\tabout {document}\t{(at + shift) ** 3 + 1}\n")
+    path = tmp_path / "log.tsv"
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.fixture(params=["rmls", "pls", "lsi"])
+def model(request, tmp_path, log):
+    path = tmp_path / "model.safetensors"
+    small = {"rmls": "sparse-factored:dimensions=8", "pls": "factored:dimensions=3,biases=false"}
+    words = ("--recipe", request.param, "--model", small.get(request.param, small["pls"]))
+    done = call("train", log, *words, "--kernel", "reference", "-o", path)
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def test_a_recipe_learns_topics(model, log):
+    shown = call("eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--format", "tsv")
+    assert shown.exit_code == 0, shown.output
+    assert float(shown.stdout.splitlines()[1].split("\t")[1]) > 0.9
+    found = call("rank", model, "guitar", "-k", "2", "--kernel", "reference")
+    assert found.exit_code == 0, found.output
+    assert all("son" in line for line in found.stdout.splitlines())
+
+
+def test_means_by_bins_of_clicks(model, log):
+    words = ("eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--bins", "60,150")
+    shown = call(*words, "--format", "jsonl")
+    assert shown.exit_code == 0, shown.output
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [row["clicks"] for row in rows] == ["<= 60", "> 60, <= 150", "> 150"]
+    # A topic's queries have 40, 104, 228 and 436 clicks.
+    assert [row["queries"] for row in rows] == [3, 3, 6]
+    assert call(*words, "--clicks", log).stdout == call(*words).stdout
+    assert call("eval", model, log, "--clicks", log).exit_code == 2
+    assert call("eval", model, log, "--bins", "some").exit_code == 2
+
+
+def test_scores_become_features(model, log, tmp_path):
+    pairs, more = tmp_path / "pairs.txt", tmp_path / "more.txt"
+    words = ("features", model, log, "--kernel", "reference")
+    done = call(*words, "--model", model, "-o", pairs)
+    assert done.exit_code == 0, done.output
+    first = pairs.read_text().splitlines()[0].split()
+    assert first[:2] == ["9", "qid:car-engine"]
+    assert first[2].removeprefix("1:") == first[3].removeprefix("2:")
+    assert first[4:] == ["#docid", "=", "about-car-engine"]
+    rows = tmp_path / "rows.txt"
+    rows.write_text("1 qid:x 1:0.5 #docid = y\n")
+    refused = call(*words, "--append", rows, "-o", more)
+    assert refused.exit_code == 1
+    assert "query 'x' of the judged rows is not in the data" in refused.output
+    assert call("features", model, rows, "-o", more).exit_code == 2
+
+
+def test_the_bound_is_told_with_what_goes_in(model, log):
+    shown = call("bound", model, log, "--delta", "0.1", "--format", "jsonl")
+    assert shown.exit_code == 0, shown.output
+    rows = {row["quantity"]: row["value"] for row in map(json.loads, shown.stdout.splitlines())}
+    assert rows["n_x"] == 12
+    assert rows["n_y"] == 4.0
+    assert rows["response"] == 217.0
+    assert rows["gap"] > rows["alignment"] > 0.0

@@ -1,0 +1,186 @@
+"""The half-steps against SciPy's product and against solvers, and what their door refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from ranking.kernels.alternating import Matched, half_step
+from ranking.kernels.kernel import Kernel
+
+WIDTH = 16
+
+
+def make_matrix(seed: int, rows: int = 40, columns: int = 30, density: float = 0.2) -> sp.csr_array:
+    rng = np.random.default_rng(seed)
+    dense = rng.normal(size=(rows, columns)) * (rng.random((rows, columns)) < density)
+    dense[3] = 0.0
+    return sp.csr_array(dense)
+
+
+def make_vectors(seed: int, columns: int = 30, width: int = WIDTH) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(columns, width)).astype(np.float32)
+
+
+def rows_of(
+    kernel: Kernel, matrix: sp.csr_array, vectors: Any, **given: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    out, gains = half_step(kernel, Matched(matrix), vectors, **given)
+    if isinstance(out, sp.csr_array):
+        out = out.toarray()
+    return out.astype(np.float64), gains
+
+
+def objective(row: NDArray[Any], omega: NDArray[Any], threshold: float) -> float:
+    return float(row @ omega - threshold * np.abs(row).sum())
+
+
+# --- what a half-step is ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("limit", [0.0, 0.7])
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 50.0])
+def test_product_threshold_and_norm(
+    kernel: Kernel, seed: int, threshold: float, limit: float, sparse: bool
+) -> None:
+    matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
+    omega = matrix @ vectors.astype(np.float64)
+    wanted = np.sign(omega) * np.maximum(np.abs(omega) - threshold, 0.0)
+    if limit:
+        norms = np.linalg.norm(wanted, axis=1, keepdims=True)
+        wanted = np.divide(limit * wanted, norms, out=np.zeros_like(wanted), where=norms > 0.0)
+    given = sp.csr_array(vectors) if sparse else vectors
+    rows, gains = rows_of(kernel, matrix, given, threshold=threshold, limit=limit)
+    np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
+    worth = [objective(*pair, threshold) for pair in zip(rows, omega, strict=True)]
+    np.testing.assert_allclose(gains, worth, rtol=1e-4, atol=1e-4)
+
+
+def best_row(omega: NDArray[np.float64], threshold: float, limit: float) -> NDArray[np.float64]:
+    """Maximise <omega, p - n> - threshold (p + n) over p, n >= 0 in the ball, by SLSQP."""
+    size = omega.size
+    slope = np.concatenate([omega - threshold, -omega - threshold])
+
+    def apart(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return x[:size] - x[size:]
+
+    def inside(x: NDArray[np.float64]) -> float:
+        return float(limit**2 - apart(x) @ apart(x))
+
+    def inside_slope(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return -2.0 * np.concatenate([apart(x), -apart(x)])
+
+    found = minimize(
+        lambda x: -slope @ x,
+        np.full(2 * size, 1e-2),
+        jac=lambda x: -slope,
+        bounds=[(0.0, limit)] * (2 * size),
+        constraints={"type": "ineq", "fun": inside, "jac": inside_slope},
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-9},
+    )
+    assert found.success
+    return apart(found.x)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.4, 1.5])
+def test_a_row_is_the_maximiser(kernel: Kernel, seed: int, threshold: float) -> None:
+    matrix, vectors = make_matrix(seed, rows=10), make_vectors(seed + 1, width=8)
+    limit = 0.8
+    omega = matrix @ vectors.astype(np.float64)
+    rows, gains = rows_of(kernel, matrix, vectors, threshold=threshold, limit=limit)
+    for row, gain, one in zip(rows, gains, omega, strict=True):
+        best = best_row(one, threshold, limit)
+        assert np.linalg.norm(row) <= limit * (1.0 + 1e-5)
+        assert gain == pytest.approx(objective(best, one, threshold), rel=1e-4, abs=1e-5)
+        np.testing.assert_allclose(row, best, atol=5e-3)
+
+
+def test_nothing_in_the_ball_is_better(kernel: Kernel, seed: int) -> None:
+    matrix, vectors = make_matrix(seed, rows=10), make_vectors(seed + 1, width=8)
+    threshold, limit = 0.6, 1.3
+    omega = matrix @ vectors.astype(np.float64)
+    _, gains = rows_of(kernel, matrix, vectors, threshold=threshold, limit=limit)
+    rng = np.random.default_rng(seed + 2)
+    tried = rng.normal(size=(20_000, 8)) * (rng.random((20_000, 8)) < 0.6)
+    norms = np.linalg.norm(tried, axis=1, keepdims=True)
+    tried *= limit * rng.random((20_000, 1)) ** 0.1 / np.maximum(norms, 1e-9)
+    for gain, one in zip(gains, omega, strict=True):
+        worth = tried @ one - threshold * np.abs(tried).sum(axis=1)
+        assert worth.max() <= gain + 1e-5
+
+
+def test_half_steps_by_turns_do_not_lose(kernel: Kernel, seed: int) -> None:
+    matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
+    sides = (Matched(matrix), Matched(sp.csr_array(matrix.T)))
+    threshold, limit, before = 0.05, 1.0, -np.inf
+    for turn in range(12):
+        # The penalty of the side that stands still is part of the objective.
+        still = threshold * float(np.abs(vectors).sum(dtype=np.float64)) if turn else np.inf
+        vectors, gains = half_step(
+            kernel, sides[turn % 2], vectors, threshold=threshold, limit=limit
+        )
+        assert float(gains.sum()) - still >= before - 1e-3
+        before = float(gains.sum()) - still
+    assert before > 0.0
+
+
+def test_a_row_that_the_threshold_empties_is_zero(kernel: Kernel, seed: int) -> None:
+    matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
+    rows, gains = rows_of(kernel, matrix, vectors, threshold=1e3, limit=1.0)
+    assert not rows.any()
+    assert not gains.any()
+
+
+# --- what the door refuses ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["threshold", "limit"])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_numbers_are_checked(kernel: Kernel, name: str, value: float) -> None:
+    matched, vectors = Matched(make_matrix(0)), make_vectors(1)
+    with pytest.raises(ValueError, match=name):
+        half_step(kernel, matched, vectors, **{name: value})
+
+
+def test_the_matrix_is_checked() -> None:
+    with pytest.raises(TypeError, match="csr_array, not ndarray"):
+        Matched(np.eye(3))  # type: ignore[arg-type]
+    for value in (np.nan, np.inf):
+        matrix = make_matrix(0)
+        matrix.data[4] = value
+        with pytest.raises(ValueError, match="finite"):
+            Matched(matrix)
+    matrix = make_matrix(0)
+    matrix.indices[2] = 30
+    with pytest.raises(ValueError, match="indices"):
+        Matched(matrix)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "error", "words"),
+    [
+        (make_vectors(1, columns=29), ValueError, "29 features, and M has 30"),
+        (make_vectors(1, width=12), ValueError, "pad them to 8"),
+        (np.empty((30, 0), np.float32), ValueError, "pad them to 8"),
+        (make_vectors(1).astype(np.float64), TypeError, "float32"),
+        (np.asfortranarray(make_vectors(1)), ValueError, "contiguous"),
+        (sp.csr_array(make_vectors(1, columns=31)), ValueError, "31 features, and M has 30"),
+    ],
+)
+def test_vectors_are_checked(
+    kernel: Kernel, vectors: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        half_step(kernel, Matched(make_matrix(0)), vectors)
+
+
+def test_threads_are_checked(kernel: Kernel) -> None:
+    with pytest.raises(ValueError, match="threads"):
+        half_step(kernel, Matched(make_matrix(0)), make_vectors(1), threads=0)

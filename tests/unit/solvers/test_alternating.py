@@ -1,0 +1,245 @@
+"""The alternating solver: every half-step is a maximum, and the methods are what they say."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import svds
+
+from ranking import Matching, Ranker
+from ranking.data.click_matrix import click_matrix
+from ranking.errors import CombinationError, DataError, PartError
+from ranking_plugins.regularizers.l1l2_row import L1L2Row
+from ranking_plugins.solvers.alternating import Alternating
+
+MODELS = ("factored:dimensions=5,biases=false", "sparse-factored:dimensions=5")
+
+
+def clicks(seed, n_queries=60, n_documents=40, widths=(30, 25)):
+    """Clicks with features on both sides."""
+    rng = np.random.default_rng(seed)
+    sides = [
+        sp.csr_array(rng.random((n, w)) * (rng.random((n, w)) < 0.15)).astype(np.float32)
+        for n, w in zip((n_queries, n_documents), widths, strict=True)
+    ]
+    counts = rng.poisson(0.2, (n_queries, n_documents)) * rng.integers(1, 9, (1, n_documents))
+    return Matching(*sides, sp.csr_array(counts.astype(float)))
+
+
+def ranker(regularizer, model=MODELS[0], solver="alternating", **settings):
+    return Ranker(model, "alignment", regularizer, solver, kernel="reference", **settings)
+
+
+def scaled(data, d=5):
+    """M as the solver has it."""
+    M = click_matrix(data).rows.toarray().astype(float)
+    return M * np.sqrt(d) * M.size**0.25 / np.linalg.norm(M)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_rmls_never_gets_worse(seed, model):
+    data = clicks(seed)
+    fitted = ranker("l1l2-row:strength=0.2", model, "alternating:max_epochs=30,tolerance=0").fit(
+        data
+    )
+    steps = [row[name] for row in fitted.history_ for name in ("half objective", "objective")]
+    assert all(after <= before + 1e-6 * abs(before) for before, after in itertools.pairwise(steps))
+    U, V = (side[:, :5].astype(float) for side in (fitted.model_.U, fitted.model_.V))
+    value = -np.sum(U * (scaled(data) @ V)) + 0.2 * (np.abs(U).sum() + np.abs(V).sum())
+    assert value == pytest.approx(fitted.objective_, rel=1e-5)
+    norms = np.linalg.norm(np.vstack((U, V)), axis=1)
+    assert ((np.abs(norms - 1.0) < 1e-5) | (norms == 0.0)).all()
+
+
+def test_a_half_step_is_the_maximum(seed):
+    """No row of many tried does better than that of equation (5), for a strength and a limit."""
+    rng = np.random.default_rng(seed)
+    part = L1L2Row(strength=0.3, limit=2.0)
+    gain = rng.normal(size=(20, 4)) * rng.random((20, 1))
+    best = part.maximize(gain)
+    value = (gain * best).sum(axis=1) - 0.3 * np.abs(best).sum(axis=1)
+    tried = rng.normal(size=(20000, 4)) * (rng.random((20000, 4)) < 0.7)
+    lengths = np.linalg.norm(tried, axis=1, keepdims=True)
+    tried *= 2.0 * rng.random((20000, 1)) ** 0.1 / np.where(lengths > 0, lengths, 1.0)
+    others = gain @ tried.T - 0.3 * np.abs(tried).sum(axis=1)
+    assert (value >= others.max(axis=1) - 1e-12).all()
+    assert (value - others.max(axis=1) < 0.1).all()
+
+
+@pytest.mark.parametrize("d", [3, 8])
+def test_pls_has_the_energy_of_the_singular_vectors(seed, d):
+    data = clicks(seed)
+    M = scaled(data, d)
+    wanted = svds(M, k=d, return_singular_vectors=False).sum()
+    fitted = ranker(
+        "orthonormal:scale=1",
+        f"factored:dimensions={d},biases=false",
+        "alternating:max_epochs=300,tolerance=1e-8",
+    ).fit(data)
+    assert -fitted.objective_ == pytest.approx(wanted, rel=1e-4)
+    U, V = fitted.model_.U[:, :d].astype(float), fitted.model_.V[:, :d].astype(float)
+    for side in (U, V):
+        np.testing.assert_allclose(side.T @ side, np.eye(d), atol=1e-5)
+    energy = np.linalg.norm(U.T @ M @ V) ** 2
+    exact = (svds(M, k=d, return_singular_vectors=False) ** 2).sum()
+    assert energy == pytest.approx(exact, rel=1e-4)
+
+
+def test_lsi_is_pls_of_indicators(seed):
+    """Scores of the rank-d approximation's directions, from the counts alone."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(0.3, (30, 20)).astype(float)
+    data = Matching(None, None, sp.csr_array(counts))
+    fitted = Ranker(
+        "factored:dimensions=4,biases=false",
+        "alignment:per_query=false",
+        "orthonormal:scale=1",
+        "alternating:max_epochs=500,tolerance=1e-9,scale=1",
+        kernel="reference",
+    ).fit(data)
+    left, values, right = svds(counts, k=4)
+    assert -fitted.objective_ == pytest.approx(values.sum(), rel=1e-4)
+    np.testing.assert_allclose(fitted.predict(data), left @ right, atol=2e-2)
+
+
+@pytest.mark.parametrize("regularizer", ["l1l2-row:strength=0.5", "orthonormal", "max-norm"])
+def test_a_resumed_run_has_the_same_bits(seed, regularizer):
+    data = clicks(seed)
+    solver = "alternating:max_epochs=6,tolerance=0"
+    for model in MODELS:
+        whole = ranker(regularizer, model, solver).prepare(data)
+        whole.go()
+        begun = ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").prepare(data)
+        begun.go()
+        snapshot = begun.snapshot()
+        snapshot.facts["stopped"] = ""
+        rest = ranker(regularizer, model, solver).prepare(data)
+        rest.go(snapshot)
+        assert rest.history == whole.history
+        for name, tensor in whole.model.tensors().items():
+            assert rest.model.tensors()[name].tobytes() == tensor.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:kernel 'reference' was built without threads")
+@pytest.mark.parametrize("regularizer", ["l1l2-row:strength=0.5", "orthonormal", "max-norm"])
+def test_kernels_and_threads_change_nothing(seed, regularizer, load_kernel):
+    data = clicks(seed)
+    wanted = ranker(regularizer).fit(data).model_
+    for name in ("reference", "cython", "rust"):
+        kernel = load_kernel(name)
+        if not hasattr(kernel.loops, "half_step"):
+            continue
+        for threads in (1, 2, 3):
+            again = ranker(regularizer, threads=threads).set_params(kernel=kernel).fit(data).model_
+            assert again.U.tobytes() == wanted.U.tobytes()
+            assert again.V.tobytes() == wanted.V.tobytes()
+
+
+def test_sparse_vectors_are_the_same_and_smaller(seed, tmp_path):
+    data = clicks(seed, 200, 150, (150, 120))
+    settings = ("l1l2-row:strength=1", "sparse-factored:dimensions=40")
+    dense = ranker(*settings, "alternating:sparse_below=0").fit(data)
+    light = ranker(*settings, "alternating:sparse_below=1").fit(data)
+    assert dense.model_.U.tobytes() == light.model_.U.tobytes()
+    assert dense.model_.density == light.model_.density < 0.3
+    assert light.history_[-1]["megabytes"] < dense.history_[-1]["megabytes"]
+    np.testing.assert_array_equal(dense.predict(data), light.predict(data))
+    images = light.model_.images(data, 0)
+    assert sp.issparse(images)
+    np.testing.assert_allclose(
+        images.toarray(), data.query_rows @ light.model_.U, rtol=1e-5, atol=1e-6
+    )
+    for fitted in (dense, light):
+        fitted.save(tmp_path / "model.safetensors")
+        again = Ranker.load(tmp_path / "model.safetensors", kernel="reference")
+        np.testing.assert_array_equal(again.predict(data), fitted.predict(data))
+        assert sp.issparse(again.model_.kept(0)) == sp.issparse(fitted.model_.kept(0))
+
+
+def test_it_trains_on_the_matrix_alone(seed):
+    data = clicks(seed)
+    settings = {"solver": "alternating:max_epochs=4"}
+    wanted = ranker("l1l2-row:strength=0.5", **settings).fit(data)
+    alone = Ranker(
+        MODELS[0],
+        "alignment:per_query=false",
+        "l1l2-row:strength=0.5",
+        settings["solver"],
+        kernel="reference",
+    ).fit(click_matrix(data).as_matching())
+    assert alone.model_.U.tobytes() == wanted.model_.U.tobytes()
+    np.testing.assert_array_equal(alone.predict(data), wanted.predict(data))
+
+
+def test_what_does_not_fit_is_refused(seed):
+    data = clicks(seed)
+    for parts, reason in (
+        (("factored", "warp", "max-norm"), "no closed half-step"),
+        (("factored", "alignment", "l2"), "does not bound the vectors"),
+        (("bilinear", "alignment", "max-norm"), "two matrices of vectors"),
+        (("structured", "alignment", "max-norm"), "two matrices of vectors"),
+    ):
+        with pytest.raises(CombinationError, match=reason):
+            Ranker(*parts, "alternating", kernel="reference").fit(data)
+    with pytest.raises(PartError, match="scale='much'"):
+        Alternating(scale="much")
+    with pytest.raises(PartError, match="max_epochs=0"):
+        Alternating(max_epochs=0)
+    with pytest.raises(PartError, match="tolerance=2"):
+        Alternating(tolerance=2)
+    with pytest.raises(PartError, match="25 features for 26 dimensions"):
+        ranker("orthonormal", "factored:dimensions=26").fit(data)
+    nothing = Matching(None, None, sp.csr_array((3, 4)))
+    with pytest.raises(DataError, match="nothing to learn from"):
+        ranker("max-norm").fit(nothing)
+
+
+def test_a_strength_that_leaves_nothing_is_told(seed):
+    with pytest.warns(UserWarning, match="cuts every vector to 0"):
+        fitted = ranker("l1l2-row:strength=100").fit(clicks(seed))
+    assert fitted.model_.density == 0.0
+    assert fitted.stopped_ == "converged"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("regularizer", ["l1l2-row:strength=0.5", "max-norm", "orthonormal"])
+def test_the_center_is_what_popularity_explains(seed, model, regularizer):
+    """The objective is that of M less the product of its sums, made dense."""
+    data = clicks(seed)
+    M = click_matrix(data).rows.toarray().astype(float)
+    M -= np.outer(M.sum(axis=1), M.sum(axis=0)) / M.sum()
+    M *= np.sqrt(5) * M.size**0.25 / np.linalg.norm(M)
+    solver = "alternating:center=true,tolerance=0,sparse_below=0.9"
+    fitted = ranker(regularizer, model, solver).fit(data)
+    U, V = (side[:, :5].astype(float) for side in (fitted.model_.U, fitted.model_.V))
+    penalty = fitted.regularizer_.penalty
+    wanted = penalty(U) + penalty(V) - np.sum(U * (M @ V))
+    assert fitted.objective_ == pytest.approx(wanted, rel=1e-4)
+    steps = [row[name] for row in fitted.history_ for name in ("half objective", "objective")]
+    assert all(after <= before + 1e-5 * abs(before) for before, after in itertools.pairwise(steps))
+
+
+def test_without_a_center_all_vectors_become_one(seed):
+    """M is not negative and connected, so the objective is largest if all point one way."""
+    data = clicks(seed)
+    fitted = ranker("max-norm", MODELS[0], "alternating:max_epochs=200,tolerance=0").fit(data)
+    assert (fitted.model_.U @ fitted.model_.V.T).min() > 0.999
+    fitted = ranker(
+        "max-norm", MODELS[0], "alternating:max_epochs=200,tolerance=0,center=true"
+    ).fit(data)
+    assert (fitted.model_.U @ fitted.model_.V.T).min() < 0.0
+
+
+def test_what_cannot_be_centered_is_refused():
+    one = Matching(None, None, [[2.0, 4.0], [1.0, 2.0]])
+    with pytest.raises(DataError, match="popularity explains all clicks"):
+        Ranker(
+            MODELS[0], "alignment:per_query=false", "max-norm", "alternating:center=true",
+            kernel="reference",
+        ).fit(one)  # fmt: skip
+    minus = Matching([[-1.0, 0.0], [0.0, 1.0]], None, [[2.0, 4.0], [2.0, 4.0]])
+    with pytest.raises(DataError, match="M sums to 0"):
+        ranker("max-norm", MODELS[0], "alternating:center=true").fit(minus)

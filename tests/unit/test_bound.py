@@ -1,0 +1,74 @@
+"""The generalisation bounds against numbers computed by hand."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from ranking import Matching, Ranker
+from ranking.errors import CombinationError, DataError
+from ranking.kernels.select import get_kernel
+from ranking_plugins.bound import bound
+from ranking_plugins.losses.alignment import Alignment
+from ranking_plugins.regularizers.l1l2_row import L1L2Row
+from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.regularizers.orthonormal import Orthonormal
+
+# Two queries with documents, one and three of them: n_y = 2 / (1/1 + 1/3) = 1.5. Norms are 5 and
+# 2, the largest response 6, so R = 60. At most 2 features of a query are not zero, 1 of a document.
+DATA = Matching(
+    [[3.0, 4.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+    [[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]],
+    [[0.0, 6.0, 0.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]],
+)
+RATES = 1 / sqrt(2 * 1.5) + 1 / sqrt(2)
+
+
+def model(regularizer):
+    parts = ("factored:dimensions=2,biases=false", "alignment", regularizer, "alternating")
+    return Ranker(*parts, kernel="reference").fit(DATA).model_
+
+
+def test_theorem_5_by_hand():
+    found = bound(model("l1l2-row:limit=3"), Alignment(), L1L2Row(limit=3.0), DATA, delta=0.1)
+    assert (found.n_x, found.n_y, found.R) == (2, pytest.approx(1.5), pytest.approx(60.0))
+    assert pytest.approx(sqrt(2 * 1) * 9) == found.space.B
+    assert pytest.approx(sqrt(3 * 2) * 9) == found.space.C
+    wanted = (2 * sqrt(6) * 9 * 60 + sqrt(2) * 9 * 60 * sqrt(2 * log(10))) * RATES
+    assert found.gap == pytest.approx(wanted)
+
+
+def test_theorem_4_by_hand():
+    found = bound(model("orthonormal:scale=1"), Alignment(), Orthonormal(1.0), DATA, delta=0.1)
+    assert (found.space.theorem, found.space.B, found.space.C) == (4, 1.0, sqrt(2))
+    wanted = (2 * sqrt(2) * 60 + 60 * sqrt(2 * log(10))) * RATES
+    assert found.gap == pytest.approx(wanted)
+
+
+def test_the_alignment_is_that_of_the_pairs():
+    trained = model("l1l2-row:limit=3")
+    scores = trained.scores(DATA, get_kernel("reference"))
+    wanted = 0.5 * (6 * scores[0, 1] + (scores[1] @ [1.0, 2.0, 3.0]) / 3)
+    assert bound(trained, Alignment(), L1L2Row(limit=3.0), DATA).alignment == pytest.approx(
+        wanted, rel=1e-5
+    )
+
+
+def test_what_has_no_bound_is_refused():
+    trained = model("max-norm")
+    with pytest.raises(CombinationError, match="no bound for regularizer 'l2'"):
+        bound(trained, Alignment(), L2(), DATA)
+    with pytest.raises(DataError, match="delta is 1"):
+        bound(trained, Alignment(), L1L2Row(), DATA, delta=1)
+    with pytest.raises(DataError, match="nothing to bound"):
+        bound(trained, Alignment(), L1L2Row(), Matching(None, None, np.zeros((2, 2))))
+
+
+def test_all_that_goes_in_is_told():
+    found = bound(model("max-norm"), Alignment(), L1L2Row(), DATA)
+    rows = {row["quantity"]: row["value"] for row in found.rows()}
+    names = "n_x n_y response norm_x norm_y R m_x m_y d_x d_y d theta B C delta alignment gap"
+    assert set(rows) == set(names.split())
+    assert (rows["m_x"], rows["m_y"], rows["d_x"], rows["d_y"]) == (2, 1, 3, 2)

@@ -1,0 +1,94 @@
+"""Scores of one model as the features of another, and clicks as features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ranking import Judged, Matching, Ranker
+from ranking.data.click_features import with_clicks
+from ranking.errors import DataError
+from ranking.evaluation import measure
+from ranking.matching_features import judged_pairs, pair_scores, with_scores
+
+
+@pytest.fixture
+def fitted(make_matching, seed):
+    data = make_matching(seed, kind="relevance")
+    parts = ("factored:dimensions=3,biases=false", "alignment", "max-norm", "alternating")
+    return Ranker(*parts, kernel="reference").fit(data), data
+
+
+def test_the_scores_of_pairs_are_those_of_all(fitted, seed, monkeypatch):
+    ranker, data = fitted
+    rng = np.random.default_rng(seed)
+    queries = rng.integers(0, data.n_queries, 50)
+    documents = rng.integers(0, data.n_documents, 50)
+    wanted = ranker.predict(data)[queries, documents]
+    monkeypatch.setattr(measure, "BLOCK", 3 * data.n_documents)
+    np.testing.assert_array_equal(pair_scores(ranker, data, queries, documents), wanted)
+
+
+def test_judged_pairs_become_rows(fitted):
+    ranker, data = fitted
+    made = judged_pairs([ranker, ranker], data)
+    assert made.features.shape == (data.relevance.nnz, 2)
+    scores = ranker.predict(data)
+    for row in range(made.n_rows):
+        query, document = made.query_ids[made.row_groups[row]], int(made.doc_ids[row])
+        assert made.features[row].tolist() == [scores[query, document]] * 2
+        assert made.grades[row] == data.relevance[query, document]
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array])
+def test_columns_are_added_to_judged_rows(fitted, kind):
+    ranker, data = fitted
+    rows = Judged(
+        kind([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        [0, 1, 2],
+        ["3", "1", "3"],
+        doc_ids=["4", "0", "2"],
+        feature_ids=[7, 9],
+    )
+    made = with_scores(rows, [ranker], data)
+    scores = ranker.predict(data)
+    dense = made.features.toarray() if sp.issparse(made.features) else made.features
+    wanted = [[1.0, 2.0, scores[3, 4]], [5.0, 6.0, scores[3, 2]], [3.0, 4.0, scores[1, 0]]]
+    np.testing.assert_array_equal(dense, wanted)
+    assert made.feature_ids.tolist() == [7, 9, 10]
+    assert made.grades.tolist() == [0, 2, 1]
+
+
+def test_what_is_not_there_is_named(fitted, make_matching):
+    ranker, data = fitted
+    rows = Judged([[1.0]], [0], ["99"], doc_ids=["4"])
+    with pytest.raises(DataError, match="query '99' of the judged rows is not in the data"):
+        with_scores(rows, [ranker], data)
+    with pytest.raises(DataError, match="no judged pairs, only classes"):
+        judged_pairs([ranker], make_matching(1))
+
+
+def test_clicks_describe_both_sides():
+    log = Matching(
+        [[1.0], [2.0]],
+        [[3.0], [4.0], [5.0]],
+        [[3.0, 4.0, 0.0], [0.0, 2.0, 0.0]],
+        query_ids=["a", "b"],
+        document_ids=["x", "y", "z"],
+        query_feature_ids=["q"],
+        document_feature_ids=["d"],
+    )
+    made = with_clicks(log)
+    assert made.query_feature_ids.tolist() == ["q", "click:x", "click:y", "click:z"]
+    np.testing.assert_allclose(made.query_rows.toarray(), [[1, 0.6, 0.8, 0], [2, 0, 1, 0]])
+    root = np.sqrt(20.0)
+    np.testing.assert_allclose(
+        made.document_rows.toarray(), [[3, 1, 0], [4, 4 / root, 2 / root], [5, 0, 0]]
+    )
+    other = Matching(
+        [[7.0], [8.0]], [[1.0]], [[1.0], [0.0]], query_ids=["new", "b"], document_ids=["y"]
+    )
+    made = with_clicks(other, log, weight=2.0)
+    np.testing.assert_allclose(made.query_rows.toarray(), [[7, 0, 0, 0], [8, 0, 2, 0]])
+    np.testing.assert_allclose(made.document_rows.toarray(), [[1, 8 / root, 4 / root]])
