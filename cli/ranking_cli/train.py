@@ -147,7 +147,7 @@ class _Training:
     def _watcher(self) -> Observer:
         """Return who looks at the validation data after each epoch.
 
-Vectors can be trained too long, so they are stopped early, by the first of the metrics.
+        Vectors can be trained too long, so they are stopped early, by the first of the metrics.
         SGD on a matrix decays its rate and has an end of its own: it is watched, and not stopped.
         So is a search: its regularizer does what stopping early would do, and one choice is enough.
         """
