@@ -104,7 +104,7 @@ def rotations(size):
 
 
 @pytest.mark.parametrize("scale", ["auto", 1.0, 0.3])
-@pytest.mark.parametrize("shape", [(5, 3), (3, 3), (6, 1)])
+@pytest.mark.parametrize("shape", [(4, 2), (3, 3), (4, 1)])
 def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
     """Against all P = scale Q by a search over rotations of the full space."""
     rows, columns = shape
@@ -126,7 +126,7 @@ def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
 
     best = min(
         minimize(lambda a, q=q: ((turned(a, q) - p) ** 2).sum(), np.zeros(corner[0].size)).fun
-        for q in list(rotations(rows))[:6]
+        for q in list(rotations(rows))[:2]
     )
     assert ((found - p) ** 2).sum() <= best + 1e-6
     # All have one norm, so the nearest has the largest inner product too.
