@@ -259,12 +259,18 @@ static inline int half_reserve(half_made_t *made, int64_t more)
     return 1;
 }
 
-/* Pointers are asked for first, as what they point to cannot be asked for without them. */
+/* Pointers are asked for first, as what they point to cannot be asked for without them. Both ends
+ * of a vector are asked for without a look at its length: a short one should cost no branch. */
 LANES_INLINE void half_ask(const half_sparse_t *job, int64_t at)
 {
-    int64_t later = half_index_ahead(&job->matrix, at + HALF_AHEAD), from = job->pointers[later];
+    int64_t later = half_index_ahead(&job->matrix, at + HALF_AHEAD);
+    int64_t first = job->pointers[later], last = job->pointers[later + 1];
     __builtin_prefetch(job->pointers + half_index_ahead(&job->matrix, at + 2 * HALF_AHEAD));
-    for (int64_t line = from; line < job->pointers[later + 1]; line += HALF_LINE) {
+    __builtin_prefetch(job->dimensions + first);
+    __builtin_prefetch(job->values + first);
+    __builtin_prefetch(job->dimensions + last);
+    __builtin_prefetch(job->values + last);
+    for (int64_t line = first + HALF_LINE; line < last; line += HALF_LINE) {
         __builtin_prefetch(job->dimensions + line);
         __builtin_prefetch(job->values + line);
     }
