@@ -146,7 +146,7 @@ def report_week(kernels: list[Kernel]) -> None:
     for kernel in kernels:
         for threads in THREADS:
             way = partial(sides.iterate, kernel, vectors, threads)
-            clock, processor = measure({"": way}, 1)[""]
+            clock, processor = measure({"": way}, 2)[""]
             say(
                 f"  {kernel.name} {threads}: {clock:.2f} s ({processor:.2f}) an iteration, "
                 f"{moved / clock / 1e9:.1f} GB/s, ten {10 * clock:.0f} s"
