@@ -37,9 +37,9 @@ notes = (
     "users and artists without times: one match in five tests, and lists are without what the user "
     "is known to have heard. r@k is the share of the test pairs whose item is among the first k. "
     "Values are means over the seeds, each of which draws who is held out, and the training; ± is "
-    "Student's 95 % interval of the mean, and a gain is the difference to the stage before, seed by "
-    "seed. Seconds are of training, for later stages of all of them together. Settings were chosen "
-    "at n = 50 by the recall of validation pairs of seed 0. Corel 5K and Delicious stand for "
+    "Student's 95 % interval of the mean, and a gain is the difference to the stage before, seed "
+    "by seed. Seconds are of training, for later stages of all of them together. Settings were "
+    "chosen at n = 50 by the recall of validation pairs of seed 0. Corel 5K and Delicious stand for "
     "ImageNet, so only the order of their rows can be compared with the paper's; their examples "
     "have several labels, and r@k is the share of an example's labels among the first k."
 )
