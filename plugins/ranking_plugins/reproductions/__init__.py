@@ -10,6 +10,7 @@ from typing import Any
 
 REPRODUCTIONS = {
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
+    "matching": "ranking_plugins.reproductions.matching",
 }
 """Names and modules, each with a `title`, some `notes` and a function `rows`."""
 
