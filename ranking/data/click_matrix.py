@@ -216,7 +216,7 @@ def _by_classes(
     values = np.full(counts.size, float(responses(np.ones(1))[0])) * (counts > 0)
     if per_query:
         values /= np.maximum(counts, 1)
-    queries = sparse.csr_array(data.query_rows[first:stop], dtype=np.float64)
+    queries = sparse.csr_array(data.query_rows[first:stop], dtype=np.float64, copy=True)
     queries.data *= np.repeat(values, np.diff(queries.indptr))
     classes = data.classes.size
     documents = _members(data.labels[1], classes).T.tocsr() @ data.document_rows
@@ -224,7 +224,7 @@ def _by_classes(
     part = sums.T.tocsr() @ documents
     if data.itself is not None:
         places = data.itself[first:stop]
-        own = sparse.csr_array(data.document_rows[places], dtype=np.float64)
+        own = sparse.csr_array(data.document_rows[places], dtype=np.float64, copy=True)
         same = data.labels[1][places] == data.labels[0][first:stop]
         own.data *= np.repeat(same.astype(np.float64), np.diff(own.indptr))
         part = part - queries.T.tocsr() @ own

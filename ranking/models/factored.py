@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_DIMENSIONS = 4096
 SIDES = ("query", "document")
+DRAWN_ROWS = 4096
+"""Vectors that are drawn at a time; how many does not change them."""
 
 
 @dataclasses.dataclass
@@ -132,19 +134,23 @@ class Factored(MatchingModel):
         """Return the matrix with as many rows; row i is drawn the same, whenever it comes."""
         from ranking.kernels.select import get_kernel
 
-        count = (n_rows - matrix.shape[0]) * self.dimensions
-        if not count:
+        start = matrix.shape[0]
+        if start == n_rows:
             return matrix
+        kernel = get_kernel("reference")
         # Two uniforms make a normal number; the sides have streams of their own.
-        stream = int(get_kernel("reference").random_bits(self._seed, self._stream_of(side), 1)[0])
-        first = 2 * matrix.shape[0] * self.dimensions
-        uniform = get_kernel("reference").random_uniform(stream, first, 2 * count).reshape(-1, 2)
-        radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
-        normal = radius * np.cos(2.0 * np.pi * uniform[:, 1])
-        normal *= self.spread / np.sqrt(self.dimensions)
-        added = np.zeros((n_rows - matrix.shape[0], self.width), np.float32)
-        added[:, : self.dimensions] = normal.reshape(-1, self.dimensions)
-        return np.concatenate((matrix, added))
+        stream = int(kernel.random_bits(self._seed, self._stream_of(side), 1)[0])
+        grown = np.zeros((n_rows, self.width), np.float32)
+        grown[:start] = matrix
+        for at in range(start, n_rows, DRAWN_ROWS):
+            rows = grown[at : at + DRAWN_ROWS, : self.dimensions]
+            first = 2 * at * self.dimensions
+            uniform = kernel.random_uniform(stream, first, 2 * rows.size).reshape(-1, 2)
+            radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
+            normal = radius * np.cos(2.0 * np.pi * uniform[:, 1])
+            normal *= self.spread / np.sqrt(self.dimensions)
+            rows[:] = normal.reshape(rows.shape)
+        return grown
 
     def objects(self, data: Matching, kernel: Kernel, threads: int = 1) -> FactoredObjects:
         """Return queries and documents with the features of this model."""

@@ -22,6 +22,10 @@ def ranking_regularizers() -> dict[str, Lazy]:
             "ranking_plugins.regularizers.l1l2_row:L1L2Row",
             help="strength * |row| within norm <= limit: sparse rows, as RMLS has them.",
         ),
+        "l1-row": Lazy(
+            "ranking_plugins.regularizers.l1_row:L1Row",
+            help="sum |row| <= limit: degenerates for alignment; l1l2-row does not.",
+        ),
         "orthonormal": Lazy(
             "ranking_plugins.regularizers.orthonormal:Orthonormal",
             help="orthogonal columns of one length: by retraction to the polar factor.",

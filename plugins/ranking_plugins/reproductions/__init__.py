@@ -14,6 +14,7 @@ REPRODUCTIONS = {
     "lasr": "ranking_plugins.reproductions.lasr",
     "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
+    "matching": "ranking_plugins.reproductions.matching",
 }
 """Names and modules, each with a `title`, some `notes` and a function `rows`."""
 

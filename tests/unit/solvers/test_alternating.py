@@ -12,6 +12,7 @@ from scipy.sparse.linalg import svds
 from ranking import Matching, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking.errors import CombinationError, DataError, PartError
+from ranking_plugins.regularizers.l1_row import L1Row
 from ranking_plugins.regularizers.l1l2_row import L1L2Row
 from ranking_plugins.solvers.alternating import Alternating
 
@@ -243,3 +244,24 @@ def test_what_cannot_be_centered_is_refused():
     minus = Matching([[-1.0, 0.0], [0.0, 1.0]], None, [[2.0, 4.0], [2.0, 4.0]])
     with pytest.raises(DataError, match="M sums to 0"):
         ranker("max-norm", MODELS[0], "alternating:center=true").fit(minus)
+
+
+def test_l1_alone_degenerates_and_says_so(seed):
+    with pytest.warns(UserWarning, match="l1-row alone degenerates"):
+        fitted = ranker("l1-row:limit=2", solver="alternating:max_epochs=50").fit(clicks(seed))
+    U = fitted.model_.U
+    assert (np.count_nonzero(U, axis=1) == 1).all()
+    assert (np.abs(U).sum(axis=1) == 2.0).all()
+
+
+def test_the_projection_of_l1_row_is_the_nearest(seed):
+    rng = np.random.default_rng(seed)
+    part, rows = L1Row(limit=1.0), rng.normal(size=(30, 4))
+    near = part.prox(rows, 0.1)
+    assert part.penalty(near) == 0.0
+    tried = rng.normal(size=(5000, 4))
+    tried /= np.maximum(np.abs(tried).sum(axis=1, keepdims=True), 1.0)
+    distances = np.linalg.norm(rows[:, None] - tried[None], axis=2).min(axis=1)
+    assert (np.linalg.norm(rows - near, axis=1) <= distances + 1e-12).all()
+    inside = 0.1 * rows / np.abs(rows).sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(part.prox(inside, 0.1), inside)
