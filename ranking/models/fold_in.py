@@ -11,7 +11,7 @@ from ranking.contracts.loss import Loss, PairLoss
 from ranking.contracts.model import Embedding
 from ranking.data.matching import Matching
 from ranking.data.pairs import Pairs, pattern
-from ranking.errors import DataError
+from ranking.errors import CombinationError, DataError
 from ranking.kernels.contract import Ints, Singles
 from ranking.kernels.factored import Draws, FactoredObjects, FactoredWeights
 from ranking.kernels.match_lists import MatchLists
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PASSES = 30
 """Draws for each match of a new query."""
 
-RATE = 0.3
-"""Of Adagrad: a new vector is far from where it belongs, and nothing else moves."""
+RATE = 0.05
+"""Of Adagrad, as in training: more has overshot."""
 
 BLOCK = 64
 
@@ -46,6 +46,11 @@ def fold_in(
     lists : MatchLists
         Which documents the new queries match.
     """
+    if "pair" not in loss.faces:
+        raise CombinationError(
+            f"loss {loss.name!r} is no function of a margin, so nothing can be folded in by it; "
+            "train with hinge, warp or bpr."
+        )
     pair = cast(PairLoss, loss)
     documents, n_queries = embedding.documents, lists.list_of.size
     width = documents.shape[1]

@@ -29,6 +29,9 @@ BLOCK = 256
 FEATURE_BLOCK = 16384
 """The same if vectors are sums: those of a block are made once for all of its tuples."""
 
+BLOCKS = 48
+"""At least so many blocks has an epoch: with few matches, a block is small."""
+
 
 class FactoredSteps(Steps):
     """Steps on U, V, S and the biases, which the model holds and a kernel changes in place."""
@@ -46,6 +49,11 @@ class FactoredSteps(Steps):
             raise CombinationError(
                 f"loss {task.loss.name!r} draws several positives, none of which may be a "
                 "negative; take negatives=unmatched."
+            )
+        if self.lists_loss is not None and solver.weights != "alike":
+            raise CombinationError(
+                f"weights={solver.weights} is for a loss of margins, and {task.loss.name!r} is one "
+                "of lists; take draw=relevance."
             )
         self.model = cast(Factored, task.model)
         self.inlined = task.regularizer.row_penalty()
@@ -67,7 +75,9 @@ class FactoredSteps(Steps):
         """The tuples of a block."""
         if self.solver.batch != "auto":
             return int(self.solver.batch)
-        return BLOCK if all(side is None for side in self.objects.sides) else FEATURE_BLOCK
+        plain = all(side is None for side in self.objects.sides)
+        most = BLOCK if plain else FEATURE_BLOCK
+        return max(1, min(most, self.plan.epoch // BLOCKS))
 
     def skip(self, done: int) -> None:
         """Go on as after so many steps; Adagrad's sums begin anew."""

@@ -24,7 +24,7 @@ from ranking_plugins.regularizers.l1l2_row import L1L2Row
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.max_norm import MaxNorm
 from ranking_plugins.regularizers.orthonormal import Orthonormal
-from ranking_plugins.solvers.factored_steps import BLOCK, FEATURE_BLOCK
+from ranking_plugins.solvers.factored_steps import BLOCK, BLOCKS, FEATURE_BLOCK
 from ranking_plugins.solvers.plan import lists_of
 from ranking_plugins.solvers.sgd import SGD
 
@@ -431,10 +431,11 @@ def test_more_pairs_than_can_be_told_apart():
 
 
 def test_what_auto_is(fast_kernel, make_tastes):
-    """Ten passes over the matches at a rate of 0.05, by Adagrad and blocks of 256."""
-    for features, block in (("none", BLOCK), ("both", FEATURE_BLOCK)):
+    """Ten passes over the matches at a rate of 0.05, by Adagrad and blocks of 48ths."""
+    for features, most in (("none", BLOCK), ("both", FEATURE_BLOCK)):
         data = make_tastes(1, 40, 45, features=features)
         matches = int(data.n_relevant.sum())
+        block = max(1, min(most, matches // BLOCKS))
         left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, seed=SEED).fit(data)
         told = ranker(
             fast_kernel,
