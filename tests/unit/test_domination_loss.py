@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 
 from ranking import Judged, Ranker, get_kernel
 from ranking.errors import DataError, PartError
+from ranking.registry import get_registry
 from ranking_plugins.losses.domination import Domination
 from ranking_plugins.losses.emphasis import parse_boundaries
 from ranking_plugins.regularizers.l1 import L1
@@ -162,6 +163,15 @@ def test_slopes_are_those_of_the_list_face(judged, loss):
     slopes, curvature = problem.slopes(np.arange(judged.n_features))
     np.testing.assert_allclose(slopes, gradient, rtol=1e-10, atol=1e-12)
     assert np.all(curvature > 0)
+
+
+def test_the_spec_makes_the_same_loss(loss):
+    made = get_registry().create("loss", loss.spec())
+    assert made.spec() == loss.spec()
+    scores, grades = np.arange(5.0), np.array([3.0, 0.0, 2.0, 1.0, 0.0])
+    assert made.list_value(scores, grades) == loss.list_value(scores, grades)
+    sampled = Domination(negatives=0.5, seed=3)
+    assert get_registry().create("loss", sampled.spec()) == sampled
 
 
 def test_given_weights_and_margins_follow_the_rows(judged):

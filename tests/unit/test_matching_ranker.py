@@ -55,8 +55,10 @@ def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
     assert (fitted.model_.name, fitted.solver_.name) == ("bilinear", "sgd")
     fitted = Ranker(loss="domination").fit(judged)
     assert (fitted.model_.name, fitted.solver_.name) == ("linear", "coordinate")
-    with pytest.raises(PartError, match="no model and solver fit loss 'hinge'"):
-        Ranker(loss="hinge").fit(judged)
+    fitted = Ranker(loss="hinge").fit(judged)
+    assert (fitted.model_.name, fitted.solver_.name) == ("linear", "passive-aggressive")
+    with pytest.raises(PartError, match="no model and solver fit loss 'logistic'"):
+        Ranker(loss="logistic").fit(judged)
     fitted = Ranker(loss="domination", kernel=matching_kernel, solver="sgd:draws=5").fit(
         make_matching(1)
     )

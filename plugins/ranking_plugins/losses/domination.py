@@ -92,7 +92,7 @@ class Domination(Loss):
 
     queries: Literal["apart", "pooled"] = "apart"
     weights: str | Array = "one"
-    margin: str | Array = "none"
+    margin: str | Array | None = "none"
     slope: float = 1.0
     offset: float = 0.0
     boundaries: str | Sequence[float] = ""
@@ -103,6 +103,8 @@ class Domination(Loss):
         """Check the parameters."""
         if self.queries not in ("apart", "pooled"):
             raise PartError(f"domination has queries={self.queries!r}; say apart or pooled.")
+        if self.margin is None:  # as a spec reads the word none
+            self.margin = "none"
         for name, words in (("weights", WEIGHTS), ("margin", MARGINS)):
             value = getattr(self, name)
             if not isinstance(value, str):
