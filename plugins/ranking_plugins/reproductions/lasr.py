@@ -39,8 +39,8 @@ notes = (
     "Values are means over the seeds, each of which draws who is held out, and the training; ± is "
     "Student's 95 % interval of the mean, and a gain is the difference to the stage before, seed "
     "by seed. Seconds are of training, for later stages of all of them together. Settings were "
-    "chosen at n = 50 by the recall of validation pairs of seed 0. Corel 5K and Delicious stand for "
-    "ImageNet, so only the order of their rows can be compared with the paper's; their examples "
+    "chosen at n = 50 by the recall of validation pairs of seed 0. Corel 5K and Delicious stand "
+    "for ImageNet, so only the order of their rows can be compared with the paper's; their examples "
     "have several labels, and r@k is the share of an example's labels among the first k."
 )
 
