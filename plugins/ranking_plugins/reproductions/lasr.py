@@ -31,17 +31,18 @@ from ranking_plugins.reproductions.held_out import (
 
 title = "Latent structured ranking: rank once more, having seen the list"
 notes = (
-    "MovieLens 1M stands for the paper's Last.fm 1K, which has times and is not at hand: a pair is "
-    "two films that a user rated in succession (both files joined, by time, those of one moment in "
-    "the order of the files). One user in five tests, one in ten validates. Last.fm here is of "
-    "users and artists without times: one match in five tests, and lists are without what the user "
-    "is known to have heard. r@k is the share of the test pairs whose item is among the first k. "
-    "Values are means over the seeds, each of which draws who is held out, and the training; ± is "
-    "Student's 95 % interval of the mean, and a gain is the difference to the stage before, seed "
-    "by seed. Seconds are of training, for later stages of all of them together. Settings were "
-    "chosen at n = 50 by the recall of validation pairs of seed 0. Corel 5K and Delicious stand "
-    "for ImageNet, so only the order of their rows can be compared with the paper's; their examples "
-    "have several labels, and r@k is the share of an example's labels among the first k."
+    "MovieLens 1M stands for the paper's Last.fm 1K, which has times and is not at hand: a pair "
+    "is two films that a user rated in succession (both files joined, by time, those of one "
+    "moment in the order of the files). One user in five tests, one in ten validates. Last.fm "
+    "here is of users and artists without times: one match in five tests, and lists are without "
+    "what the user is known to have heard. r@k is the share of the test pairs whose item is "
+    "among the first k. Values are means over the seeds, each of which draws who is held out, "
+    "and the training; ± is Student's 95 % interval of the mean, and a gain is the difference "
+    "to the stage before, seed by seed. Seconds are of training, for later stages of all of "
+    "them together. Settings were chosen at n = 50 by the recall of validation pairs of seed 0. "
+    "Corel 5K and Delicious stand for ImageNet, so only the order of their rows can be compared "
+    "with the paper's; their examples have several labels, and r@k is the share of an example's "
+    "labels among the first k."
 )
 
 SEEDS = 5
