@@ -115,28 +115,29 @@ def _successions(options: Options) -> Iterator[Row]:
         first = dimensions == 50
         seeds = _seeds(options, SEEDS if first else FEWER_SEEDS)
         splits = [split_users(pairs, seed) for seed in seeds]
-        methods = _methods(dimensions, SUCCESSIONS, 2 if first else 1, options)
+        trained = methods(dimensions, SUCCESSIONS, 2 if first else 1, options)
         if not first:
-            del methods["auc"]
+            del trained["auc"]
         name = f"MovieLens 1M, n = {dimensions}"
-        yield from _table(name, splits, seeds, methods, PAPER[dimensions], options)
+        yield from _table(name, splits, seeds, trained, PAPER[dimensions], options)
 
 
 def _listeners(options: Options) -> Iterator[Row]:
     data = read_listeners(options.data / "interactions", 100 if options.quick else None)
     seeds = _seeds(options, SEEDS)
     splits = [split_matches(data, seed) for seed in seeds]
-    methods = _methods(50, LISTENERS, 2, options)
-    yield from _table("Last.fm, n = 50", splits, seeds, methods, {}, options)
+    trained = methods(50, LISTENERS, 2, options)
+    yield from _table("Last.fm, n = 50", splits, seeds, trained, {}, options)
 
 
 def _seeds(options: Options, count: int) -> list[int]:
     return [options.seed + k for k in range(2 if options.quick else count)]
 
 
-def _methods(
+def methods(
     dimensions: int, settings: Settings, stages: int, options: Options
 ) -> dict[str, Method]:
+    """Return what trains the rows of a table, by method."""
     return {
         "nmf": partial(_factorised, "nmf", dimensions, options),
         "svd": partial(_factorised, "svd", dimensions, options),
@@ -149,13 +150,13 @@ def _table(
     dataset: str,
     splits: Sequence[Split],
     seeds: Sequence[int],
-    methods: dict[str, Method],
+    trained: dict[str, Method],
     paper: dict[str, tuple[float, ...]],
     options: Options,
 ) -> Iterator[Row]:
     """Measure each method with each seed; for the stages of LaSR also what each gains."""
     kernel = get_kernel(options.kernel)
-    for name, method in methods.items():
+    for name, method in trained.items():
         options.tell(f"{dataset}: {name}")
         runs = [method(split, seed) for split, seed in zip(splits, seeds, strict=True)]
         before: list[dict[str, float]] = []
