@@ -37,6 +37,8 @@ pub(crate) struct Begun {
     pub(crate) query: usize,
     start: usize,
     stop: usize,
+    /// What was dealt for the first positive, if it is not to be drawn.
+    rest: Option<u32>,
 }
 
 impl Begun {
@@ -126,14 +128,22 @@ impl<'a> MatchLists<'a> {
         self.0.queries.is_empty()
     }
 
-    /// Draw the query of a step.
+    /// Draw the query of a step, or deal it.
     #[inline(always)]
     pub(crate) fn begin(&self, seed: u64, step: u64) -> Begun {
         let key = draw(seed, step);
-        let at = if self.0.query_sums.is_empty() {
-            below(draw(key, 0), count(self.0.queries.len())) as usize
+        let sums = self.0.query_sums;
+        let (at, rest) = if sums.is_empty() {
+            (
+                below(draw(key, 0), count(self.0.queries.len())) as usize,
+                None,
+            )
         } else {
-            counted(draw(key, 0), self.0.query_sums)
+            let number = shuffled(seed, step, last_of(sums));
+            let at = counted(number, sums);
+            let before = at.checked_sub(1).map_or(0, |before| sums[before]);
+            let rest = i64::from(number).saturating_sub(before);
+            (at, Some(u32::try_from(rest).unwrap_or(0)))
         };
         let query = self.0.queries[at].position();
         let list = self.0.list_of[query].position();
@@ -142,20 +152,24 @@ impl<'a> MatchLists<'a> {
             query,
             start: self.0.list_ptr[list].position(),
             stop: self.0.list_ptr[list + 1].position(),
+            rest,
         }
     }
 
     /// Draw the k-th number of a tuple, a positive; return its place among all members.
     #[inline(always)]
     pub(crate) fn positive(&self, begun: &Begun, k: u64) -> usize {
-        let bits = draw(begun.key, k);
+        let dealt = begun.rest.filter(|_| k == 1);
+        let number = |bound: u32| dealt.unwrap_or_else(|| below(draw(begun.key, k), bound));
         if !self.0.member_sums.is_empty() {
             let sums = &self.0.member_sums[begun.start..begun.stop];
-            return begun.start + counted(bits, sums);
+            return begun.start + counted(number(last_of(sums)), sums);
         }
         let itself = self.0.itself[begun.query];
-        let taken = u32::from(itself >= 0);
-        let mut at = below(bits, count(begun.stop - begun.start) - taken) as usize;
+        let size = count(begun.stop - begun.start);
+        let bound = size - u32::from(itself >= 0);
+        // Smaller than what is there, whatever was trusted.
+        let mut at = number(bound).min(bound - 1) as usize;
         if itself >= 0 {
             let own = &self.0.members[begun.start..begun.stop];
             at += usize::from(at >= own.partition_point(|&member| member < itself));
@@ -239,15 +253,40 @@ fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(0)
 }
 
-/// The first place whose running sum exceeds a number drawn below the last.
+/// The last of running sums.
 #[inline(always)]
-fn counted(bits: u64, sums: &[i64]) -> usize {
-    let last = sums
-        .last()
-        .map_or(0, |&last| u32::try_from(last).unwrap_or(0));
-    let drawn = i64::from(below(bits, last));
-    let at = sums.partition_point(|&sum| sum <= drawn);
+fn last_of(sums: &[i64]) -> u32 {
+    sums.last()
+        .map_or(0, |&last| u32::try_from(last).unwrap_or(0))
+}
+
+/// The first place whose running sum exceeds a number.
+#[inline(always)]
+fn counted(number: u32, sums: &[i64]) -> usize {
+    let at = sums.partition_point(|&sum| sum <= i64::from(number));
     at.min(sums.len() - 1)
+}
+
+/// The number that a step is dealt: every pass over 0..size is a permutation of its own.
+///
+/// A Feistel network of four rounds permutes the numbers of 2 h bits, h the smallest with
+/// 2^(2 h) >= size; a number that is too large is sent through again.
+#[inline(always)]
+fn shuffled(seed: u64, step: u64, size: u32) -> u32 {
+    let size = u64::from(size.max(1));
+    let (key, mut number) = (draw(seed, step / size), step % size);
+    let half = (64 - (size - 1).leading_zeros()).div_ceil(2).max(1);
+    let mask = (1_u64 << half) - 1;
+    loop {
+        let (mut high, mut low) = (number >> half, number & mask);
+        for turn in 0..4_u64 {
+            (high, low) = (low, high ^ (draw(key, turn << 32 | low) >> 32 & mask));
+        }
+        number = high << half | low;
+        if number < size {
+            return u32::try_from(number).unwrap_or(0);
+        }
+    }
 }
 
 /// How many members come before the u-th document that is none, for several lists.
