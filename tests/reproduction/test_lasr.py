@@ -11,7 +11,7 @@ from scipy import sparse, stats
 from ranking import Matching, get_kernel
 from ranking.models.factored import Factored
 from ranking_plugins.reproductions import Options, held_out
-from ranking_plugins.reproductions.lasr import half_width, rows
+from ranking_plugins.reproductions.lasr import SUCCESSIONS, half_width, methods, rows
 
 
 def test_recall_counts_pairs_as_often_as_they_are():
@@ -56,6 +56,19 @@ def test_successions_are_in_the_order_of_time(real_data: Path):
     mine = pairs.users == 0
     # What came next is what is asked with next.
     np.testing.assert_array_equal(pairs.items[mine][:-1], pairs.queries[mine][1:])
+
+
+def test_the_order_is_the_papers(real_data: Path):
+    split = held_out.split_users(held_out.read_successions(real_data / "interactions"), 0)
+    options = Options(real_data, False, "auto", 2, 0, lambda text: None)
+    trained = methods(50, SUCCESSIONS._replace(epochs=3), 1, options)
+    found = {
+        fitted.name: held_out.recall(fitted.model, split.test, None, get_kernel(), 2)
+        for name in ("svd", "lasr")
+        for fitted in trained[name](split, 0)
+    }
+    for cut in ("r@5", "r@10", "r@30", "r@50"):
+        assert found["svd"][cut] < found["lasr t=0"][cut] < found["lasr t=1"][cut]
 
 
 def test_the_quick_reproduction_has_every_row(real_data: Path):
