@@ -46,7 +46,7 @@ def rank_svm() -> Recipe:
         parts={
             "model": "bilinear:initial=zero",
             "loss": "hinge",
-            "regularizer": "l2:strength=0.00001",
-            "solver": "sgd:draws=1000000,rate=1,draw=pairs",
+            "regularizer": "l2:strength=1e-7",
+            "solver": "sgd:draws=1000000,rate=0.1,schedule=fixed,draw=pairs",
         }
     )
