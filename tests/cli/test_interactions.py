@@ -67,8 +67,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
 @pytest.mark.parametrize(
     ("recipe", "model", "loss"),
     [
-        ("warp", "factored:dimensions=32,biases=True,", "warp:max_trials=10"),
-        ("wsabie", "factored:dimensions=32,biases=True,", "warp:max_trials=10"),
+        ("warp", "factored:dimensions=32,biases=True,", "warp:max_trials=30"),
+        ("wsabie", "factored:dimensions=32,biases=True,", "warp:max_trials=30"),
         ("auc", "factored:dimensions=32,biases=True,", "auc"),
         ("bpr", "factored:dimensions=32,biases=True,", "bpr"),
         ("lasr", "structured:dimensions=32", "warp:max_trials=10"),
@@ -96,7 +96,7 @@ def test_a_dry_run_shows_the_parts(folder):
             "train", folder / "train.csv", "--recipe", "lasr", "--dry-run"
         ).stdout.splitlines()
     }
-    assert shown["model"] == ["structured:dimensions=32,stages=1", "recipe"]
+    assert shown["model"] == ["structured:dimensions=32,spread=0.1,stages=1", "recipe"]
     assert shown["loss"] == ["warp", "recipe"]
     assert shown["regularizer"] == ["max-norm:limit=3", "recipe"]
     assert shown["solver"] == ["sgd", "recipe"]

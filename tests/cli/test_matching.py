@@ -413,6 +413,7 @@ def test_a_quick_reproduction(real_data, tmp_path):
             "model_bytes",
             "density",
             "history",
+            "by_seed",
         }
         assert set(row["metrics"]) == {"map", "error"}
         assert set(row["paper"]) == {"map", "error", "megabytes"}

@@ -18,9 +18,7 @@ TRAIN_PRECISION, TEST_PRECISION, TRAIN_AUC, TEST_AUC = 0.45, 0.07, 0.94, 0.90
 @pytest.mark.parametrize("seed", [0, 1])
 def test_warp_reaches_lightfms_floors(real_data: Path, seed: int):
     train, test = read_likes(real_data / "interactions", seed)
-    parts = get_registry().create("recipe", "warp").parts
-    model = "factored:dimensions=32,spread=0.1"
-    ranker = Ranker(**{**parts, "model": model, "loss": "warp:max_trials=30"}, seed=seed).fit(train)
+    ranker = Ranker(**get_registry().create("recipe", "warp").parts, seed=seed).fit(train)
     assert ranker.score(train, metric="p@10(empty=skip)") > TRAIN_PRECISION
     assert ranker.score(test, metric="p@10(empty=skip)") > TEST_PRECISION
     assert ranker.score(train, metric="auc") > TRAIN_AUC

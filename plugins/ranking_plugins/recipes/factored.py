@@ -14,7 +14,7 @@ def warp() -> Recipe:
 
     Ten passes over the matches, by Adagrad; with validation data, as many as help.
     """
-    return _recipe("factored:dimensions=32,spread=0.1", "warp")
+    return _recipe("factored:dimensions=32,spread=0.1", "warp:max_trials=30")
 
 
 def auc() -> Recipe:
@@ -23,8 +23,11 @@ def auc() -> Recipe:
 
 
 def bpr() -> Recipe:
-    """Bayesian personalised ranking."""
-    return _recipe("factored:dimensions=32,spread=0.1", "bpr")
+    """Bayesian personalised ranking.
+
+    Its slopes are small where vectors are, so these begin as large as in the papers.
+    """
+    return _recipe("factored:dimensions=32", "bpr")
 
 
 def lasr() -> Recipe:
