@@ -1,7 +1,7 @@
 """Print what an iteration of the alternating half-steps costs, in every kernel and in SciPy.
 
     [RANKING_BENCH_PROFILE=full] python -P asv_benchmarks/alternating_report.py [--kernel NAME]
-        [--repeats N] [--part iteration|density|week]
+        [--repeats N] [--part iteration|density|week] [--width D ...]
 
 Three parts. `iteration`: both half-steps with dense vectors of d = 100, beside SciPy's product,
 NumPy's threshold and norm; bytes moved (as if no cache kept any), and their rate as a share of that
@@ -146,7 +146,7 @@ def report_week(kernels: list[Kernel]) -> None:
     for kernel in kernels:
         for threads in THREADS:
             way = partial(sides.iterate, kernel, vectors, threads)
-            clock, processor = measure({"": way}, 1)[""]
+            clock, processor = measure({"": way}, 2)[""]
             say(
                 f"  {kernel.name} {threads}: {clock:.2f} s ({processor:.2f}) an iteration, "
                 f"{moved / clock / 1e9:.1f} GB/s, ten {10 * clock:.0f} s"
@@ -161,12 +161,13 @@ def main() -> None:
     parser.add_argument("--kernel", choices=KERNELS, help="only this kernel")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--part", choices=["iteration", "density", "week"])
+    parser.add_argument("--width", type=int, nargs="*", help="d of the part `density`")
     options = parser.parse_args()
     kernels = [kernel_or_skip(name) for name in KERNELS if options.kernel in (None, name)]
     if options.part in (None, "iteration"):
         report_iteration(kernels, options.repeats)
     if options.part in (None, "density"):
-        for width in (WIDTH, WEEK_WIDTH):
+        for width in options.width or (WIDTH, WEEK_WIDTH):
             report_density(kernels, options.repeats, width)
     if options.part in (None, "week"):
         report_week(kernels)

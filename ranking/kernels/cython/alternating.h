@@ -14,9 +14,12 @@
 
 typedef int32_t wide_mask_t __attribute__((vector_size(32)));
 
-/* Non-zeros of M by which a vector is asked for ahead, and eights of a vector that are summed in
- * registers: 16, less the value and the product. */
-enum { HALF_AHEAD = 8, HALF_TILE = 14, HALF_LINE = 16 };
+enum {
+    HALF_AHEAD = 8,   /* non-zeros of M by which a vector is asked for ahead */
+    HALF_TILE = 14,   /* eights that are summed in registers: 16, less the value and the product */
+    HALF_STREAMS = 8, /* wide vectors that are added at a time */
+    HALF_LINE = 16    /* floats of a line of memory */
+};
 
 /* M, by rows, of any dtypes. */
 typedef struct {
@@ -128,19 +131,22 @@ typedef struct {
     double *gains;
 } half_dense_t;
 
-/* A part of the product of a row, in registers: `parts` eights, from `first` on. Meanwhile the
- * eights from `next` on of the non-zeros `ahead` are asked for. */
-LANES_INLINE void half_tile(
-    const half_dense_t *job, int64_t start, int64_t stop, ptrdiff_t first, ptrdiff_t next,
-    int64_t ahead, float *omega, const int parts)
+#define HALF_CASE(n, call) \
+    case n: \
+        call(n); \
+        break
+
+/* The product of a row, in registers: vectors have `parts` eights. */
+LANES_INLINE void half_narrow(
+    const half_dense_t *job, int64_t start, int64_t stop, float *omega, const int parts)
 {
     wide_t sums[HALF_TILE];
     for (int k = 0; k < parts; k++)
         sums[k] = wide_splat(0.0f);
     for (int64_t at = start; at < stop; at++) {
-        const float *row = job->vectors + half_index(&job->matrix, at) * job->width + first;
+        const float *row = job->vectors + half_index(&job->matrix, at) * job->width;
         const float *later
-            = job->vectors + half_index_ahead(&job->matrix, at + ahead) * job->width + next;
+            = job->vectors + half_index_ahead(&job->matrix, at + HALF_AHEAD) * job->width;
         wide_t value = wide_splat(half_value(&job->matrix, at));
         for (int line = 0; line < 8 * parts; line += HALF_LINE)
             __builtin_prefetch(later + line);
@@ -150,50 +156,81 @@ LANES_INLINE void half_tile(
             sums[k] += value * wide_load(row + 8 * k);
     }
     for (int k = 0; k < parts; k++)
-        wide_store(omega + first + 8 * k, sums[k]);
+        wide_store(omega + 8 * k, sums[k]);
 }
 
-static inline void half_tile_of(
-    const half_dense_t *job, int64_t start, int64_t stop, ptrdiff_t first, ptrdiff_t next,
-    int64_t ahead, float *omega, int parts)
+static inline void half_narrow_product(
+    const half_dense_t *job, int64_t start, int64_t stop, float *omega)
 {
-#define HALF_CASE(n)                                                    \
-    case n:                                                             \
-        half_tile(job, start, stop, first, next, ahead, omega, n);      \
-        break
-    switch (parts) {
-        HALF_CASE(1);
-        HALF_CASE(2);
-        HALF_CASE(3);
-        HALF_CASE(4);
-        HALF_CASE(5);
-        HALF_CASE(6);
-        HALF_CASE(7);
-        HALF_CASE(8);
-        HALF_CASE(9);
-        HALF_CASE(10);
-        HALF_CASE(11);
-        HALF_CASE(12);
-        HALF_CASE(13);
-        HALF_CASE(14);
+#define HALF_NARROW(n) half_narrow(job, start, stop, omega, n)
+    switch (job->width / 8) {
+        HALF_CASE(1, HALF_NARROW);
+        HALF_CASE(2, HALF_NARROW);
+        HALF_CASE(3, HALF_NARROW);
+        HALF_CASE(4, HALF_NARROW);
+        HALF_CASE(5, HALF_NARROW);
+        HALF_CASE(6, HALF_NARROW);
+        HALF_CASE(7, HALF_NARROW);
+        HALF_CASE(8, HALF_NARROW);
+        HALF_CASE(9, HALF_NARROW);
+        HALF_CASE(10, HALF_NARROW);
+        HALF_CASE(11, HALF_NARROW);
+        HALF_CASE(12, HALF_NARROW);
+        HALF_CASE(13, HALF_NARROW);
+        HALF_CASE(14, HALF_NARROW);
     }
-#undef HALF_CASE
+#undef HALF_NARROW
 }
 
-/* The product of a row of M and the vectors. A wide one is summed by tiles of nearly one size;
- * a tile asks for the next of the same row, and the last for the first of the next row. */
+/* Add some vectors to omega, side by side, so that the processor sees as many streams, and fetches
+ * each of them ahead. */
+LANES_INLINE void half_streams(
+    const half_dense_t *job, int64_t at, float *omega, const int streams)
+{
+    const float *rows[HALF_STREAMS];
+    wide_t values[HALF_STREAMS];
+    for (int k = 0; k < streams; k++) {
+        rows[k] = job->vectors + half_index(&job->matrix, at + k) * job->width;
+        values[k] = wide_splat(half_value(&job->matrix, at + k));
+    }
+    for (ptrdiff_t i = 0; i < job->width; i += 8) {
+        wide_t sum = wide_load(omega + i);
+#pragma GCC unroll 8
+        for (int k = 0; k < streams; k++)
+            sum += values[k] * wide_load(rows[k] + i);
+        wide_store(omega + i, sum);
+    }
+}
+
+/* The product of a row with vectors that are too wide for registers. */
+static inline void half_wide_product(
+    const half_dense_t *job, int64_t start, int64_t stop, float *omega)
+{
+    memset(omega, 0, (size_t)job->width * sizeof(float));
+    for (; stop - start >= HALF_STREAMS; start += HALF_STREAMS)
+        half_streams(job, start, omega, HALF_STREAMS);
+#define HALF_WIDE(n) half_streams(job, start, omega, n)
+    switch (stop - start) {
+        HALF_CASE(1, HALF_WIDE);
+        HALF_CASE(2, HALF_WIDE);
+        HALF_CASE(3, HALF_WIDE);
+        HALF_CASE(4, HALF_WIDE);
+        HALF_CASE(5, HALF_WIDE);
+        HALF_CASE(6, HALF_WIDE);
+        HALF_CASE(7, HALF_WIDE);
+    }
+#undef HALF_WIDE
+}
+
+#undef HALF_CASE
+
 LANES_INLINE void half_product(const half_dense_t *job, int64_t row, float *omega)
 {
     int64_t start = half_start(&job->matrix, row), stop = half_start(&job->matrix, row + 1);
-    ptrdiff_t eights = job->width / 8, tiles = (eights + HALF_TILE - 1) / HALF_TILE, done = 0;
-    for (ptrdiff_t tile = 1; tile <= tiles; tile++) {
-        ptrdiff_t until = eights * tile / tiles;
-        int64_t ahead = tiles == 1 ? HALF_AHEAD : tile < tiles ? 0 : stop - start;
-        half_tile_of(
-            job, start, stop, 8 * done, tile < tiles ? 8 * until : 0, ahead, omega,
-            (int)(until - done));
-        done = until;
-    }
+    if (job->width <= 8 * HALF_TILE)
+        half_narrow_product(job, start, stop, omega);
+    else
+        half_wide_product(job, start, stop, omega);
 }
 
 /* Rows first to last; `omega` has room for one. */
@@ -259,12 +296,18 @@ static inline int half_reserve(half_made_t *made, int64_t more)
     return 1;
 }
 
-/* Pointers are asked for first, as what they point to cannot be asked for without them. */
+/* Pointers are asked for first, as what they point to cannot be asked for without them. Both ends
+ * of a vector are asked for without a look at its length: a short one should cost no branch. */
 LANES_INLINE void half_ask(const half_sparse_t *job, int64_t at)
 {
-    int64_t later = half_index_ahead(&job->matrix, at + HALF_AHEAD), from = job->pointers[later];
+    int64_t later = half_index_ahead(&job->matrix, at + HALF_AHEAD);
+    int64_t first = job->pointers[later], last = job->pointers[later + 1];
     __builtin_prefetch(job->pointers + half_index_ahead(&job->matrix, at + 2 * HALF_AHEAD));
-    for (int64_t line = from; line < job->pointers[later + 1]; line += HALF_LINE) {
+    __builtin_prefetch(job->dimensions + first);
+    __builtin_prefetch(job->values + first);
+    __builtin_prefetch(job->dimensions + last);
+    __builtin_prefetch(job->values + last);
+    for (int64_t line = first + HALF_LINE; line < last; line += HALF_LINE) {
         __builtin_prefetch(job->dimensions + line);
         __builtin_prefetch(job->values + line);
     }

@@ -34,7 +34,7 @@ pub trait Singles: Copy + Send + Sync {
     /// |a| - cut with the sign of a where that is above 0, else 0.
     fn soft_wide(self, a: Self::Wide, cut: Self::Wide) -> Self::Wide;
 
-    /// Ask for the line of memory that has an item, if there is such an item.
+    /// Ask for the line of memory that has an item; if there is no such item, nothing happens.
     fn ask<T>(self, items: &[T], at: usize);
 }
 
@@ -176,10 +176,8 @@ mod avx2 {
 
         #[inline(always)]
         fn ask<T>(self, items: &[T], at: usize) {
-            if at < items.len() {
-                let place = items.as_ptr().wrapping_add(at);
-                self.sse._mm_prefetch::<_MM_HINT_T0>(place.cast());
-            }
+            let place = items.as_ptr().wrapping_add(at);
+            self.sse._mm_prefetch::<_MM_HINT_T0>(place.cast());
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::wide::{Eight, Wide};
 
 /// Eights of a vector that are summed in registers: 16, less the value and the product.
 const TILE: usize = 14;
+/// Wide vectors that are added at a time.
+const STREAMS: usize = 8;
 
 /// M and the vectors of the other side.
 #[derive(Clone, Copy)]
@@ -25,82 +27,101 @@ struct Product<'a, I, F> {
     eights: usize,
 }
 
-/// Eights that are summed, and what is asked for meanwhile: the eights from `next` on of the
-/// non-zeros `ahead`.
-struct Tile {
-    first: usize,
-    next: usize,
-    ahead: usize,
+/// Call a method whose constant is a length, so that the compiler knows it.
+macro_rules! by_length {
+    ($length:expr, $self:ident.$method:ident $arguments:tt, $($known:literal)*) => {
+        match $length {
+            $($known => $self.$method::<M, $known> $arguments,)*
+            _ => {}
+        }
+    };
 }
 
 impl<I: Index, F: Feature> Product<'_, I, F> {
-    /// Fill `omega` with the product of a row. A wide one is summed by tiles of nearly one size; a
-    /// tile asks for the next of the same row, and the last for the first of the next row.
+    /// Fill `omega` with the product of a row.
     #[inline(always)]
     fn row<M: Machine>(&self, machine: M, row: usize, omega: &mut [Eight]) {
-        let tiles = self.eights.div_ceil(TILE);
-        let length = self.matrix.start(row + 1) - self.matrix.start(row);
-        let mut first = 0;
-        for tile in 1..=tiles {
-            let until = self.eights * tile / tiles;
-            let (next, ahead) = match tile {
-                _ if tiles == 1 => (0, AHEAD),
-                _ if tile == tiles => (0, length),
-                _ => (until, 0),
-            };
-            let part = Tile { first, next, ahead };
-            self.part(machine, row, &part, &mut omega[first..until]);
-            first = until;
+        if self.eights <= TILE {
+            by_length!(
+                omega.len(),
+                self.narrow(machine, row, omega),
+                1 2 3 4 5 6 7 8 9 10 11 12 13 14
+            );
+        } else {
+            self.wide(machine, row, omega);
         }
     }
 
-    /// How many eights there are must be known to the compiler, lest sums leave their registers.
+    /// The product in registers: vectors have N eights.
     #[inline(always)]
-    fn part<M: Machine>(&self, machine: M, row: usize, tile: &Tile, out: &mut [Eight]) {
-        macro_rules! by_length {
-            ($($length:literal)*) => {
-                match out.len() {
-                    $($length => self.sums::<M, $length>(machine, row, tile, out),)*
-                    _ => {}
-                }
-            };
-        }
-        by_length!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-    }
-
-    #[inline(always)]
-    fn sums<M: Machine, const N: usize>(
-        &self,
-        machine: M,
-        row: usize,
-        tile: &Tile,
-        out: &mut [Eight],
-    ) {
+    fn narrow<M: Machine, const N: usize>(&self, machine: M, row: usize, omega: &mut [Eight]) {
         let mut sums = [Wide::splat(machine, 0.0); N];
         let (indices, data) = self.matrix.line(row);
         let entries = self.matrix.start(row)..;
         for ((index, value), entry) in indices.iter().zip(data).zip(entries) {
-            self.ask::<M, N>(machine, entry, tile);
+            self.ask::<M, N>(machine, entry + AHEAD);
             let value = Wide::splat(machine, f32::narrow(value.widen()));
-            let from = index.position() * self.eights + tile.first;
+            let from = index.position() * N;
             for (sum, eight) in sums.iter_mut().zip(&self.vectors[from..from + N]) {
                 *sum += value * Wide::new(machine, *eight);
             }
         }
-        for (out, sum) in out.iter_mut().zip(sums) {
-            *out = sum.array();
+        for (omega, sum) in omega.iter_mut().zip(sums) {
+            *omega = sum.array();
         }
     }
 
-    /// Ask for what is to be added later.
+    /// Ask for the vector of an entry to come.
     #[inline(always)]
-    fn ask<M: Machine, const N: usize>(&self, machine: M, entry: usize, tile: &Tile) {
-        let later = self.matrix.index_at_most(entry + tile.ahead);
-        let from = later * self.eights + tile.next;
+    fn ask<M: Machine, const N: usize>(&self, machine: M, entry: usize) {
+        let from = self.matrix.index_at_most(entry) * N;
         for line in (0..N).step_by(LINE / WIDE) {
             machine.ask(self.vectors, from + line);
         }
         machine.ask(self.vectors, from + N);
+    }
+
+    /// The product with vectors that are too wide for registers.
+    #[inline(always)]
+    fn wide<M: Machine>(&self, machine: M, row: usize, omega: &mut [Eight]) {
+        omega.fill([0.0; WIDE]);
+        let (indices, data) = self.matrix.line(row);
+        for (indices, data) in indices.chunks(STREAMS).zip(data.chunks(STREAMS)) {
+            by_length!(
+                indices.len(),
+                self.streams(machine, indices, data, omega),
+                1 2 3 4 5 6 7 8
+            );
+        }
+    }
+
+    /// Add N vectors to omega, side by side, so that the processor sees as many streams, and
+    /// fetches each of them ahead.
+    #[inline(always)]
+    fn streams<M: Machine, const N: usize>(
+        &self,
+        machine: M,
+        indices: &[I],
+        data: &[F],
+        omega: &mut [Eight],
+    ) {
+        let mut rows = [self.vectors; N];
+        let mut values = [Wide::splat(machine, 0.0); N];
+        for ((row, value), (index, x)) in rows
+            .iter_mut()
+            .zip(&mut values)
+            .zip(indices.iter().zip(data))
+        {
+            *row = &self.vectors[index.position() * self.eights..][..omega.len()];
+            *value = Wide::splat(machine, f32::narrow(x.widen()));
+        }
+        for (at, omega) in omega.iter_mut().enumerate() {
+            let mut sum = Wide::new(machine, *omega);
+            for (value, row) in values.iter().zip(&rows) {
+                sum += *value * Wide::new(machine, row[at]);
+            }
+            *omega = sum.array();
+        }
     }
 }
 

@@ -61,6 +61,12 @@ impl<'a> Sparse<'a> {
     }
 
     #[inline(always)]
+    fn ask<M: Machine>(&self, machine: M, entry: usize) {
+        machine.ask(self.dimensions, entry);
+        machine.ask(self.values, entry);
+    }
+
+    #[inline(always)]
     fn entries(&self, vector: usize) -> Range<usize> {
         self.pointers[vector].position()..self.pointers[vector + 1].position()
     }
@@ -196,7 +202,8 @@ impl<I: Index, F: Feature> HalfStep<'_, '_, I, F> {
 }
 
 /// Ask for the vector of an entry to come. Pointers are asked for first, as what they point to
-/// cannot be asked for without them.
+/// cannot be asked for without them. Both ends of a vector are asked for without a look at its
+/// length: a short one should cost no branch.
 #[inline(always)]
 fn ask<M: Machine, I: Index, F: Feature>(
     machine: M,
@@ -205,12 +212,13 @@ fn ask<M: Machine, I: Index, F: Feature>(
     entry: usize,
 ) {
     machine.ask(vectors.pointers, matrix.index_at_most(entry + 2 * AHEAD));
-    for line in vectors
-        .entries(matrix.index_at_most(entry + AHEAD))
-        .step_by(LINE)
-    {
-        machine.ask(vectors.dimensions, line);
-        machine.ask(vectors.values, line);
+    let Range { start, end } = vectors.entries(matrix.index_at_most(entry + AHEAD));
+    vectors.ask(machine, start);
+    vectors.ask(machine, end);
+    let mut line = start + LINE;
+    while line < end {
+        vectors.ask(machine, line);
+        line += LINE;
     }
 }
 
