@@ -122,8 +122,12 @@ weight that underflows to 0 is exported as the zero that it is, even if its v wo
 
 Tuples are drawn by counter: step t of a seed has the key ``draw t``, and its own draws 0, 1, ...
 are those of the seed ``key``: the query, the positives (one, unless more are asked for), then the
-negatives. Where there are running sums, of queries or of the members of a list, the one drawn is
-the first whose sum exceeds a number drawn below the last: each as often as it counts.
+negatives. If members of a list have running sums, the one drawn is the first whose sum exceeds a
+number drawn below the last: each as often as it counts. If queries have running sums, they are not
+drawn but dealt: every pass over the numbers below the last sum is a permutation of its own, by a
+Feistel network (see `shuffled` in `reference_bilinear.py`). The query is the first whose sum
+exceeds the step's number, and what exceeds the sum before it takes the place of the number drawn
+for the first positive. So each match is dealt once a pass, or as often as it counts.
 
 Factored
 --------

@@ -35,7 +35,8 @@ class MatchLists:
         List l is members[list_ptr[l]:list_ptr[l + 1]], and rises.
     n_documents : int
     query_sums : int64 array, or empty
-        Running sums of how often each of `queries` is drawn; empty is all alike.
+        Running sums of how often each of `queries` is dealt in a pass: as often as it has
+        documents to draw, or as the sums of its list come to. Empty is to draw all alike.
     member_sums : int64 array, or empty
         For each list, running sums of how often each member is drawn.
     member_weights : float32 array, or empty
@@ -133,12 +134,18 @@ class MatchLists:
         falls = np.any(np.diff(self.query_sums, prepend=0) < 0)
         if falls or (self.member_sums.size and np.any(self._counts() < 0)):
             raise ValueError("query_sums, and member_sums within a list, must not fall.")
-        if self.query_sums.size and self.query_sums[-1] < 1:
-            raise ValueError("query_sums are all 0; there is nothing to draw.")
+        last = self.list_ptr[self.list_of[self.queries] + 1]
+        sizes = last - self.list_ptr[self.list_of[self.queries]]
+        spare = sizes - (self.itself[self.queries] >= 0)
         if self.member_sums.size:
-            last = self.list_ptr[self.list_of[self.queries] + 1] - 1
-            if np.any(self.member_sums[last] < 1):
+            spare = self.member_sums[last - 1]
+            if np.any(spare < 1):
                 raise ValueError("the counts of a list that is drawn from are all 0.")
+        if self.query_sums.size and np.any(np.diff(self.query_sums, prepend=0) != spare):
+            raise ValueError(
+                "query_sums must rise by what each query has to be drawn: its documents, or what "
+                "they count."
+            )
         weights = self.member_weights
         check_array(
             "member_weights", weights, ("float32",), (self.members.size * (weights.size > 0),)

@@ -54,9 +54,28 @@ def _below(key: int, draw: int, bound: int) -> int:
     return ((int(bits[0]) >> 32) * bound) >> 32
 
 
-def _counted(key: int, k: int, sums: Ints) -> int:
-    """Return a position, each as often as it adds to the running sums."""
-    return int(np.searchsorted(sums, _below(key, k, int(sums[-1])), side="right"))
+def _mixed(seed: int, number: int) -> int:
+    bits = np.empty(1, dtype=np.uint64)
+    random_bits(seed, number, bits)
+    return int(bits[0])
+
+
+def shuffled(seed: int, step: int, size: int) -> int:
+    """Return the number that a step has: every pass over 0..size - 1 is an order of its own.
+
+    A Feistel network of four rounds permutes the numbers of 2 h bits, h the smallest with
+    2**(2 h) >= size; a number that is too large is sent through again.
+    """
+    key, number = _mixed(seed, step // size), step % size
+    half = max(1, -(-(size - 1).bit_length() // 2))
+    mask = (1 << half) - 1
+    while True:
+        high, low = number >> half, number & mask
+        for turn in range(4):
+            high, low = low, high ^ (_mixed(key, turn << 32 | low) >> 32 & mask)
+        number = high << half | low
+        if number < size:
+            return number
 
 
 def draw_tuples(seed: int, first: int, lists: MatchFields, positives: int, out: Ints) -> None:
@@ -66,18 +85,24 @@ def draw_tuples(seed: int, first: int, lists: MatchFields, positives: int, out: 
     keys = np.empty(out.shape[0], dtype=np.uint64)
     random_bits(seed, first, keys)
     for step, key in enumerate(keys.tolist()):
-        at = _counted(key, 0, query_sums) if query_sums.size else _below(key, 0, queries.size)
+        rest = -1
+        if query_sums.size:
+            number = shuffled(seed, first + step, int(query_sums[-1]))
+            at = int(np.searchsorted(query_sums, number, side="right"))
+            rest = number - (int(query_sums[at - 1]) if at else 0)
+        else:
+            at = _below(key, 0, queries.size)
         query = int(queries[at])
         part = slice(list_ptr[list_of[query]], list_ptr[list_of[query] + 1])
         own, me = members[part], int(itself[query])
         out[step, 0] = query
         for k in range(1, 1 + positives):
+            bound = int(member_sums[part][-1]) if member_sums.size else own.size - (me >= 0)
+            positive = rest if k == 1 and rest >= 0 else _below(key, k, bound)
             if member_sums.size:
-                positive = _counted(key, k, member_sums[part])
-            else:
-                positive = _below(key, k, own.size - (1 if me >= 0 else 0))
-                if me >= 0 and positive >= int(np.searchsorted(own, me)):
-                    positive += 1
+                positive = int(np.searchsorted(member_sums[part], positive, side="right"))
+            elif me >= 0 and positive >= int(np.searchsorted(own, me)):
+                positive += 1
             out[step, k] = own[positive]
         # Never drawn: all that match, or, if any other document will do, the one that was drawn.
         barred = own if not any_other else np.unique([d for d in (me, out[step, 1]) if d >= 0])

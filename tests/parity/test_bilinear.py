@@ -217,7 +217,7 @@ def match_lists(
                     each[query][members == query] = 0
         totals = np.array([one.sum() for one in each])
         queries = queries[totals[list_of[queries]] > 0]
-        query_sums = np.cumsum(rng.integers(0, 4, queries.size) + (queries == queries[0]))
+        query_sums = np.cumsum(totals[list_of[queries]])
         member_sums = np.concatenate([np.cumsum(one) for one in each])
     return MatchLists(
         queries=queries,

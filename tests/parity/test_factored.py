@@ -77,7 +77,7 @@ def make_lists(
         members=np.concatenate(own),
         itself=np.array(passed),
         n_documents=n_documents,
-        query_sums=np.cumsum(rng.integers(0, 5, n_queries) + 1) if sums else np.zeros(0, np.int64),
+        query_sums=np.cumsum([each.sum() for each in counts]) if sums else np.zeros(0, np.int64),
         member_sums=np.concatenate([np.cumsum(each) for each in counts])
         if sums
         else np.zeros(0, np.int64),

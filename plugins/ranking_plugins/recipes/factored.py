@@ -14,19 +14,19 @@ def warp() -> Recipe:
 
     Ten passes over the matches, by Adagrad; with validation data, as many as help.
     """
-    return _recipe("factored:dimensions=32", "warp")
+    return _recipe("factored:dimensions=32,spread=0.1", "warp")
 
 
 def auc() -> Recipe:
     """Count pairs in the wrong order, wherever in the list they are."""
-    return _recipe("factored:dimensions=32", "auc")
+    return _recipe("factored:dimensions=32,spread=0.1", "auc")
 
 
 def bpr() -> Recipe:
     """Bayesian personalised ranking."""
-    return _recipe("factored:dimensions=32", "bpr")
+    return _recipe("factored:dimensions=32,spread=0.1", "bpr")
 
 
 def lasr() -> Recipe:
     """Latent structured ranking: WARP, then a stage that looks at the 20 best of it."""
-    return _recipe("structured:dimensions=32,stages=1", "warp", "max-norm:limit=3")
+    return _recipe("structured:dimensions=32,spread=0.1,stages=1", "warp", "max-norm:limit=3")

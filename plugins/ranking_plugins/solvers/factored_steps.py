@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BLOCK = 256
 """Tuples whose negatives are searched at the same vectors, if nobody says how many."""
 
-FEATURE_BLOCK = 2048
+FEATURE_BLOCK = 16384
 """The same if vectors are sums: those of a block are made once for all of its tuples."""
 
 

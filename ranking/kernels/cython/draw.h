@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     uint64_t key;
     int64_t query, list, start, size, itself;
+    int64_t rest; /* what was dealt for the first positive, or -1 if it is to be drawn */
     const int64_t *barred; /* documents that are no negatives; they rise */
     int64_t n_barred;
     int64_t few[2];
@@ -150,6 +151,38 @@ LANES_INLINE void draw_count_all(draw_counts_t *all, int64_t n, const int less)
 
 /* --- tuples --------------------------------------------------------------------------------- */
 
+/* The number that a step is dealt: every pass over 0 .. size - 1 is a permutation of its own. */
+LANES_INLINE int64_t draw_shuffled(uint64_t seed, uint64_t step, int64_t size)
+{
+    uint64_t key = draw_bits(seed, step / (uint64_t)size), number = step % (uint64_t)size;
+    uint64_t half = 1, mask;
+    while (((uint64_t)(size - 1) >> half) >> half)
+        half++;
+    mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t high = number >> half, low = number & mask;
+        for (uint64_t turn = 0; turn < 4; turn++) {
+            uint64_t next = high ^ (draw_bits(key, turn << 32 | low) >> 32 & mask);
+            high = low;
+            low = next;
+        }
+        number = high << half | low;
+    } while (number >= (uint64_t)size);
+    return (int64_t)number;
+}
+
+/* 32 bits that would have been drawn for a number below a bound: what a guide is asked by. */
+LANES_INLINE uint64_t draw_bits_of(int64_t number, int64_t bound)
+{
+    return (((uint64_t)number << 32) + (uint64_t)bound - 1) / (uint64_t)bound;
+}
+
+/* What is left of a dealt number for the positive of the query at a place. */
+LANES_INLINE int64_t draw_rest(const draw_lists_t *lists, int64_t number, int64_t at)
+{
+    return number - (at ? lists->query_sums[at - 1] : 0);
+}
+
 /* The query at a place of `queries`. */
 LANES_INLINE void draw_take(const draw_lists_t *lists, draw_t *t, int64_t at)
 {
@@ -166,9 +199,12 @@ LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t s
 {
     int64_t n = lists->n_queries;
     t->key = draw_bits(seed, step);
-    if (lists->query_sums)
-        n = draw_count(lists->query_sums, n, draw_below(t->key, 0, lists->query_sums[n - 1]), 0);
-    else
+    t->rest = -1;
+    if (lists->query_sums) {
+        int64_t number = draw_shuffled(seed, step, lists->query_sums[n - 1]);
+        n = draw_count(lists->query_sums, n, number, 0);
+        t->rest = draw_rest(lists, number, n);
+    } else
         n = draw_below(t->key, 0, n);
     draw_take(lists, t, n);
 }
@@ -176,12 +212,12 @@ LANES_INLINE void draw_open(const draw_lists_t *lists, uint64_t seed, uint64_t s
 /* The place among all members of positive k, from 1. */
 LANES_INLINE int64_t draw_positive(const draw_lists_t *lists, const draw_t *t, uint64_t k)
 {
-    int64_t at;
-    if (lists->member_sums) {
-        const int64_t *sums = lists->member_sums + t->start;
-        at = draw_count(sums, t->size, draw_below(t->key, k, sums[t->size - 1]), 0);
+    const int64_t *sums = lists->member_sums ? lists->member_sums + t->start : NULL;
+    int64_t bound = sums ? sums[t->size - 1] : t->size - (t->itself >= 0);
+    int64_t at = k == 1 && t->rest >= 0 ? t->rest : draw_below(t->key, k, bound);
+    if (sums) {
+        at = draw_count(sums, t->size, at, 0);
     } else {
-        at = draw_below(t->key, k, t->size - (t->itself >= 0));
         if (t->itself >= 0) {
             const int64_t *own = lists->members + t->start;
             at += at >= draw_count(own, t->size, t->itself - 1, 0);

@@ -46,15 +46,15 @@ static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *
 {
     const draw_lists_t *lists = s->lists;
     int64_t n = lists->n_queries;
+    int64_t total = lists->query_sums ? lists->query_sums[n - 1] : 0;
     draw_counts_t all;
     for (int64_t i = 0; i < strip->n; i++) {
-        uint64_t key = draw_bits(s->seed, s->first + (uint64_t)(step + i));
+        uint64_t at = s->first + (uint64_t)(step + i), key = draw_bits(s->seed, at);
         strip->looks[i].draw.key = key;
-        if (lists->query_sums)
-            draw_set_count(
-                &all, i, draw_bits(key, 0) >> 32, lists->query_sums[n - 1], lists->query_sums, n,
-                lists->query_guide);
-        else
+        if (lists->query_sums) {
+            uint64_t bits = draw_bits_of(draw_shuffled(s->seed, at, total), total);
+            draw_set_count(&all, i, bits, total, lists->query_sums, n, lists->query_guide);
+        } else
             all.counts[i] = draw_below(key, 0, n);
     }
     if (lists->query_sums)
@@ -62,9 +62,12 @@ static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *
     for (int64_t i = 0; i < strip->n; i++) {
         draw_t *t = &strip->looks[i].draw;
         draw_take(lists, t, all.counts[i]);
-        if (!lists->member_sums)
-            __builtin_prefetch(
-                t->barred + draw_below(t->key, 1, t->size - (t->itself >= 0)));
+        t->rest = lists->query_sums ? draw_rest(lists, all.numbers[i], all.counts[i]) : -1;
+        if (!lists->member_sums) {
+            int64_t spare = t->size - (t->itself >= 0);
+            int64_t positive = t->rest >= 0 ? t->rest : draw_below(t->key, 1, spare);
+            __builtin_prefetch(t->barred + positive);
+        }
         strip->looks[i].query = t->query;
     }
 }

@@ -5,7 +5,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import Csr, Factors, Features, Floats, Indices, Ints, Singles
+from ranking.kernels.contract import (
+    Csr,
+    Factors,
+    Features,
+    Floats,
+    Indices,
+    Ints,
+    MatchFields,
+    Sides,
+    Singles,
+)
 
 __all__ = [
     "BilinearStore",
@@ -24,7 +34,10 @@ __all__ = [
     "draw_tuples",
     "exp",
     "factored_scores",
+    "factored_search",
     "factored_steps",
+    "factored_top",
+    "factored_update",
     "factored_vectors",
     "half_step",
     "half_step_sparse",
@@ -164,17 +177,7 @@ def ranked_metrics(
     out: Floats,
     threads: int,
 ) -> None: ...
-def draw_tuples(
-    seed: int,
-    first: int,
-    queries: Ints,
-    list_of: Ints,
-    list_ptr: Ints,
-    members: Ints,
-    itself: Ints,
-    n_documents: int,
-    out: Ints,
-) -> None: ...
+def draw_tuples(seed: int, first: int, lists: MatchFields, positives: int, out: Ints) -> None: ...
 def bilinear(
     n_columns: int,
     indptr: Ints,
@@ -192,19 +195,59 @@ def factored_vectors(features: Csr, matrix: Singles, out: Singles, threads: int)
 def factored_scores(
     queries: Singles, documents: Singles, biases: Singles, out: Singles, threads: int
 ) -> None: ...
-def factored_steps(
-    queries: Csr | None,
-    documents: Csr | None,
+def factored_top(
+    queries: Singles,
+    documents: Singles,
+    biases: Singles,
+    barred_ptr: Ints,
+    barred: Ints,
+    found: Ints,
+    scores: Singles,
+    threads: int,
+) -> None: ...
+def factored_search(
+    sides: Sides,
+    factors: Factors,
     tuples: Ints,
+    draws: tuple[int, int, MatchFields] | None,
+    positives: int,
+    place: int,
+    rank_weights: Singles,
+    n_documents: int,
+    chosen: Ints,
+    margins: Singles,
+    weights: Singles,
+    threads: int,
+) -> None: ...
+def factored_update(
+    sides: Sides,
+    factors: Factors,
+    squares: Factors,
+    queries: Ints,
+    step_ptr: Ints,
+    documents: Ints,
+    slopes: Singles,
+    rate: float,
+    max_norm: float,
+    l2: float,
+    threads: int,
+) -> None: ...
+def factored_steps(
+    sides: Sides,
+    factors: Factors,
+    squares: Factors,
+    tuples: Ints,
+    draws: tuple[int, int, MatchFields] | None,
+    positives: int,
+    place: int,
     rates: Singles,
     form: int,
     rank_weights: Singles,
     n_documents: int,
-    factors: Factors,
-    squares: Factors,
     max_norm: float,
     l2: float,
     block: int,
+    hogwild: bool,
     margins: Singles,
     weights: Singles,
     threads: int,

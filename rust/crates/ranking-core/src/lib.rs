@@ -13,6 +13,7 @@ pub mod bilinear;
 pub mod contract;
 mod dispatch;
 pub mod domination;
+pub mod draws;
 mod exp;
 pub mod factored;
 mod features;

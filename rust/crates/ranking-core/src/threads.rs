@@ -1,20 +1,35 @@
 //! Threads: a pool per number of threads, built on first use and kept.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, Yield};
 
-type Pools = HashMap<(u32, usize), Arc<ThreadPool>>;
+type Pools = HashMap<(u32, usize), Arc<Pool>>;
 
 /// Pools by process and number of threads. A forked child inherits the entries but not the
 /// threads; with the process in the key it never meets, or drops, its parent's pools.
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
+/// Looks for work that are made at once, and then after giving way to other threads.
+const SPINS: usize = 100;
+const YIELDS: usize = 2_000;
+/// How long a thread then rests between two looks.
+const REST: Duration = Duration::from_micros(50);
+
+#[derive(Debug)]
+struct Pool {
+    threads: ThreadPool,
+    /// Are its threads kept awake for someone?
+    is_awake: AtomicBool,
+}
+
 /// The threads that share a loop's work; one thread means the caller's own.
 #[derive(Clone, Debug)]
-pub struct Crew(Option<Arc<ThreadPool>>);
+pub struct Crew(Option<Arc<Pool>>);
 
 impl Crew {
     /// Find or build the crew with this many threads.
@@ -35,7 +50,10 @@ impl Crew {
             return Ok(Self(Some(Arc::clone(pool))));
         }
         let builder = ThreadPoolBuilder::new().num_threads(threads);
-        let pool = Arc::new(builder.thread_name(|i| format!("ranking-{i}")).build()?);
+        let pool = Arc::new(Pool {
+            threads: builder.thread_name(|i| format!("ranking-{i}")).build()?,
+            is_awake: AtomicBool::new(false),
+        });
         pools.insert(key, Arc::clone(&pool));
         Ok(Self(Some(pool)))
     }
@@ -47,22 +65,79 @@ impl Crew {
 
     /// How many there are.
     pub(crate) fn threads(&self) -> usize {
-        self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
+        let pool = self.0.as_ref();
+        pool.map_or(1, |pool| pool.threads.current_num_threads())
     }
 
     /// Run `work` as one of the crew, so that each `for_each` in it starts without a hand-over.
     pub(crate) fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0 {
             None => work(),
-            Some(pool) => pool.install(work),
+            Some(pool) => pool.threads.install(work),
         }
+    }
+
+    /// As `enter`, for work that has many short `for_each`: the others look for its items all the
+    /// time, for it takes longer to wake a thread than to do some of them.
+    pub(crate) fn enter_awake<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let Some(pool) = &self.0 else {
+            return work();
+        };
+        // Two that keep threads awake would wait for each other: each could come upon the other's
+        // endless looking while it waits for its own items.
+        if pool.is_awake.swap(true, Ordering::Acquire) {
+            return pool.threads.install(work);
+        }
+        let awake = Awake(&pool.is_awake);
+        pool.threads.install(|| {
+            let caller = rayon::current_thread_index();
+            rayon::scope(|scope| {
+                let is_awake = awake.0;
+                scope.spawn_broadcast(move |_, context| {
+                    if caller != Some(context.index()) {
+                        look_for_work(is_awake);
+                    }
+                });
+                // Also if the work panics, the others are let go.
+                let _awake = awake;
+                work()
+            })
+        })
     }
 
     /// Do something with every item, in any order; call it within `enter`.
     pub(crate) fn for_each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
         match &self.0 {
             None => items.iter_mut().for_each(work),
-            Some(_) => items.par_iter_mut().for_each(work),
+            Some(_) => items.par_iter_mut().with_max_len(1).for_each(work),
+        }
+    }
+}
+
+/// Threads are kept awake while this lives.
+struct Awake<'a>(&'a AtomicBool);
+
+impl Drop for Awake<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Do what the pool has to do, until nobody wants the thread to be awake.
+fn look_for_work(is_awake: &AtomicBool) {
+    let mut looks: usize = 0;
+    while is_awake.load(Ordering::Acquire) {
+        if rayon::yield_now() == Some(Yield::Executed) {
+            looks = 0;
+            continue;
+        }
+        looks += 1;
+        if looks < SPINS {
+            std::hint::spin_loop();
+        } else if looks < YIELDS {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(REST);
         }
     }
 }

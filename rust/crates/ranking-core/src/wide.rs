@@ -36,6 +36,8 @@ pub trait Singles: Copy + Send + Sync {
 
     /// Ask for the line of memory that has an item; if there is no such item, nothing happens.
     fn ask<T>(self, items: &[T], at: usize);
+    /// A bit for each that is not below a limit, the first one lowest.
+    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32;
 }
 
 #[inline(always)]
@@ -105,6 +107,12 @@ impl Singles for Portable {
 
     #[inline(always)]
     fn ask<T>(self, _items: &[T], _at: usize) {}
+
+    #[inline(always)]
+    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32 {
+        let numbered = a.iter().zip(0..);
+        numbered.fold(0, |bits, (&a, at)| bits | u32::from(a >= limit) << at)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -179,6 +187,12 @@ mod avx2 {
             let place = items.as_ptr().wrapping_add(at);
             self.sse._mm_prefetch::<_MM_HINT_T0>(place.cast());
         }
+
+        #[inline(always)]
+        fn at_least_wide(self, a: f32x8, limit: f32) -> u32 {
+            let holds = self.cmp_le_f32x8(self.splat_f32x8(limit), a);
+            self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
+        }
     }
 }
 
@@ -221,6 +235,13 @@ impl<M: Machine> Wide<M> {
     #[inline(always)]
     pub(crate) fn soft(self, cut: Self) -> Self {
         self.with(self.machine.soft_wide(self.register, cut.register))
+    }
+
+    #[inline(always)]
+    /// A bit for each that is not below a limit, the first one lowest.
+    #[inline(always)]
+    pub(crate) fn at_least(self, limit: f32) -> u32 {
+        self.machine.at_least_wide(self.register, limit)
     }
 
     /// Add the partial sums, in the contract's order.

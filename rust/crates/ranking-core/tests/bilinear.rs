@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use ranking_core::bilinear::{
-    Clock, Form, MatchLists, Penalty, Plan, Ranks, Rows, Store, Stored, Tuples, bilinear_scores,
-    draw_tuples,
+    Clock, Form, Penalty, Plan, Ranks, Rows, Store, Stored, Tuples, bilinear_scores,
 };
+use ranking_core::draws::{MatchFields, MatchLists, draw_tuples};
 use ranking_core::{Compressed, Crew, rng};
 
 /// A few steps before a window ends, at a boundary of every 7 steps.
@@ -389,50 +389,111 @@ fn scores_equal_their_definition() {
     }
 }
 
+const LISTS: MatchFields<'static> = MatchFields {
+    queries: &[0, 2, 3],
+    query_sums: &[],
+    list_of: &[0, 1, 1, 2],
+    list_ptr: &[0, 4, 7, 8],
+    members: &[0, 4, 5, 9, 1, 2, 3, 7],
+    member_sums: &[],
+    itself: &[4, -1, 1, -1],
+    member_weights: &[],
+    n_documents: 11,
+    any_other: false,
+};
+
 #[test]
 fn draws_equal_those_of_the_reference() {
-    let members = [0, 4, 5, 9, 1, 2, 3, 7];
-    let (list_ptr, list_of, itself) = ([0, 4, 7, 8], [0, 1, 1, 2], [4, -1, 1, -1]);
-    let lists = MatchLists::new(&[0, 2, 3], &list_of, &list_ptr, &members, &itself, 11).unwrap();
+    let counted = MatchFields {
+        query_sums: &[9, 15, 17],
+        member_sums: &[3, 3, 4, 9, 0, 5, 6, 2],
+        ..LISTS
+    };
+    let any_other = MatchFields {
+        any_other: true,
+        ..LISTS
+    };
     // Printed by `reference_bilinear.draw_tuples`.
-    let cases: [(u64, u64, [i64; 24]); 3] = [
+    let cases: [(MatchFields<'_>, usize, u64, u64, &[i64]); 6] = [
         (
+            LISTS,
+            1,
             0,
             0,
-            [
+            &[
                 2, 3, 6, 8, 0, 0, 10, 2, 3, 7, 5, 4, 0, 5, 6, 10, 0, 9, 7, 1, 0, 5, 1, 3,
             ],
         ),
         (
+            LISTS,
+            1,
             7,
             u64::MAX - 2,
-            [
+            &[
                 0, 0, 8, 2, 2, 2, 0, 10, 2, 2, 10, 10, 3, 7, 5, 6, 2, 3, 10, 9, 2, 3, 5, 5,
             ],
         ),
         (
+            LISTS,
+            1,
             (1 << 63) + 11,
             1_000_000_000_000,
-            [
+            &[
                 3, 7, 4, 10, 2, 3, 6, 5, 0, 9, 1, 1, 0, 0, 6, 10, 0, 0, 1, 6, 2, 2, 0, 7,
             ],
         ),
+        (
+            counted,
+            2,
+            3,
+            5,
+            &[
+                0, 0, 0, 3, 8, 2, 3, 2, 6, 0, 2, 2, 2, 4, 0, 0, 9, 0, 3, 10, 2, 2, 2, 0, 8, 2, 2,
+                2, 0, 7,
+            ],
+        ),
+        (
+            any_other,
+            1,
+            4,
+            0,
+            &[
+                2, 3, 9, 8, 3, 7, 3, 1, 0, 0, 9, 2, 2, 3, 4, 4, 0, 9, 1, 3, 3, 7, 2, 9,
+            ],
+        ),
+        (
+            LISTS,
+            3,
+            5,
+            2,
+            &[
+                2, 3, 2, 2, 9, 3, 7, 7, 7, 8, 2, 3, 2, 3, 8, 0, 0, 5, 0, 2, 2, 2, 3, 3, 0, 3, 7, 7,
+                7, 1,
+            ],
+        ),
     ];
-    for (seed, first, wanted) in cases {
-        let mut out = [0; 24];
-        draw_tuples(seed, first, &lists, 4, &mut out).unwrap();
+    for (fields, positives, seed, first, wanted) in cases {
+        let lists = MatchLists::new(fields).unwrap();
+        let mut out = vec![0; wanted.len()];
+        draw_tuples(seed, first, &lists, positives, wanted.len() / 6, &mut out).unwrap();
         assert_eq!(out, wanted);
     }
-    assert!(
-        MatchLists::new(
-            &[3],
-            &[0, 0, 0, 2],
-            &list_ptr,
-            &members,
-            &[-1, -1, -1, 7],
-            11
-        )
-        .is_err()
-    );
-    assert!(draw_tuples(0, 0, &lists, 2, &mut [0; 2]).is_err());
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused() {
+    let only_itself = MatchFields {
+        queries: &[3],
+        itself: &[-1, -1, -1, 7],
+        ..LISTS
+    };
+    assert!(MatchLists::new(only_itself).is_err());
+    let short = MatchFields {
+        member_weights: &[1.0],
+        ..LISTS
+    };
+    assert!(MatchLists::new(short).is_err());
+    let lists = MatchLists::new(LISTS).unwrap();
+    assert!(draw_tuples(0, 0, &lists, 1, 2, &mut [0; 2]).is_err());
+    assert!(draw_tuples(0, 0, &lists, 2, 3, &mut [0; 3]).is_err());
 }

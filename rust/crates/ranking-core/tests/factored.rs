@@ -1,10 +1,13 @@
-//! Steps against a literal loop, with and without features, and with any threads; scores.
+//! Steps against a literal loop, with and without features, drawn or given, and with any threads;
+//! scores and the best of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ranking_core::bilinear::{Failure, Form};
+use ranking_core::draws::{MatchFields, MatchLists, draw_tuples};
 use ranking_core::factored::{
-    Factors, Objects, Plan, factored_scores, factored_steps, factored_vectors,
+    Barred, Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials, factored_scores,
+    factored_search, factored_steps, factored_top, factored_update, factored_vectors,
 };
 use ranking_core::{Compressed, Crew, rng};
 
@@ -113,11 +116,11 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-/// U, V and biases, their squares, margins and weights.
+/// U, V, S and biases, their squares, margins and weights.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
-    factors: [Vec<f32>; 3],
-    squares: [Vec<f32>; 3],
+    factors: [Vec<f32>; 4],
+    squares: [Vec<f32>; 4],
     margins: Vec<f32>,
     weights: Vec<f32>,
 }
@@ -129,29 +132,96 @@ impl State {
         all.flatten().map(|x| x.to_bits()).collect()
     }
 
-    fn change(&mut self, which: usize, row: usize, y: &[f32], rate: f32) {
-        let places = row * y.len()..(row + 1) * y.len();
+    fn change(&mut self, which: usize, row: usize, total: &Total, rate: f32) {
+        let places = row * total.0.len()..(row + 1) * total.0.len();
         let parameters = &mut self.factors[which][places.clone()];
         if self.squares[0].is_empty() {
-            parameters.iter_mut().zip(y).for_each(|(p, y)| *p -= y);
+            let both = parameters.iter_mut().zip(&total.0);
+            both.for_each(|(p, y)| *p -= y);
             return;
         }
         let squares = &mut self.squares[which][places];
-        for ((p, square), y) in parameters.iter_mut().zip(squares).zip(y) {
-            *square += y * y;
+        for ((p, square), (y, q)) in parameters
+            .iter_mut()
+            .zip(squares)
+            .zip(total.0.iter().zip(&total.1))
+        {
+            *square += q;
             *p -= (rate * y) / square.sqrt();
         }
     }
 }
 
-struct Problem {
-    queries: Side,
-    documents: Side,
-    tuples: Vec<i64>,
-    numbers: usize,
-    rates: Vec<f32>,
+/// A sum of gradients, and of their squares.
+type Total = (Vec<f32>, Vec<f32>);
+
+fn times(factor: f32, x: &[f32]) -> Vec<f32> {
+    x.iter().map(|x| factor * x).collect()
+}
+
+/// Sums by object or row, in the order in which these come.
+#[derive(Default)]
+struct Sums(Vec<(usize, Total)>, BTreeMap<usize, usize>);
+
+impl Sums {
+    fn add(&mut self, key: usize, gradient: Vec<f32>, squares: Vec<f32>) {
+        if let Some(&at) = self.1.get(&key) {
+            let total = &mut self.0[at].1;
+            total.0.iter_mut().zip(gradient).for_each(|(a, b)| *a += b);
+            total.1.iter_mut().zip(squares).for_each(|(a, b)| *a += b);
+        } else {
+            self.1.insert(key, self.0.len());
+            self.0.push((key, (gradient, squares)));
+        }
+    }
+
+    fn add_step(&mut self, key: usize, gradient: Vec<f32>) {
+        let squares = gradient.iter().map(|y| y * y).collect();
+        self.add(key, gradient, squares);
+    }
+
+    /// Share a half of the sums out among the rows of features.
+    fn by_row(&self, side: &Side, half: std::ops::Range<usize>, rows: &mut Sums) {
+        for (object, total) in &self.0 {
+            let (gradient, squares) = (&total.0[half.clone()], &total.1[half.clone()]);
+            for (feature, value) in side.entries(*object) {
+                rows.add(
+                    feature,
+                    times(value, gradient),
+                    times(value * value, squares),
+                );
+            }
+        }
+    }
+}
+
+/// Query i has the documents of list i.
+struct Lists {
+    ptr: Vec<i64>,
+    members: Vec<i64>,
+    weights: Vec<f32>,
+}
+
+#[derive(Clone, Copy)]
+struct Kind {
+    sparse: [bool; 2],
+    contexts: bool,
+    adagrad: bool,
+    drawn: bool,
+    positives: usize,
+    trials: usize,
     form: Form,
     block: usize,
+}
+
+struct Problem {
+    kind: Kind,
+    queries: Side,
+    documents: Side,
+    contexts: Option<Side>,
+    lists: Lists,
+    tuples: Vec<i64>,
+    rates: Vec<f32>,
     start: State,
 }
 
@@ -159,34 +229,113 @@ const RANKS: [f32; 3] = [0.0, 0.5, 1.5];
 const STEPS: usize = 150;
 const MAX_NORM: f32 = 1.25;
 const L2: f32 = 0.5;
+const SEED: u64 = 77;
+const FIRST: u64 = 5;
+const QUERIES: [i64; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+const NOTHING: [i64; 12] = [-1; 12];
 
 impl Problem {
-    fn new(sparse: [bool; 2], adagrad: bool, trials: usize, form: Form, block: usize) -> Self {
-        let queries = Side::new(1, sparse[0], 12);
-        let documents = Side::new(2, sparse[1], 14);
-        let mut tuples = vec![0; STEPS * (trials + 2)];
-        rng::fill(3, 0, &mut tuples, |bits| i64::from(rng::below(bits, 12)));
+    fn new(kind: Kind) -> Self {
+        let queries = Side::new(1, kind.sparse[0], 12);
+        let documents = Side::new(2, kind.sparse[1], 14);
+        let v_rows = documents.rows();
+        let contexts = kind.contexts.then(|| Side {
+            features: Some(Matrix::random(20, 12, u32::try_from(v_rows).unwrap())),
+            n_objects: 12,
+        });
+        let members: Vec<_> = (0..12).flat_map(|q| [q % 7, 7 + q % 5]).collect();
+        let lists = Lists {
+            ptr: (0..13).map(|q| 2 * q).collect(),
+            weights: singles(21, members.len()).iter().map(|x| x.abs()).collect(),
+            members,
+        };
+        let s_rows = if kind.contexts { v_rows } else { 0 };
         let factors = [
             singles(4, queries.rows() * WIDTH),
-            singles(5, documents.rows() * WIDTH),
-            singles(6, documents.rows()),
+            singles(5, v_rows * WIDTH),
+            singles(22, s_rows * WIDTH),
+            singles(6, v_rows),
         ];
         let squares = factors.clone().map(|p| vec![0.1; p.len()]);
         let start = State {
             factors,
-            squares: if adagrad { squares } else { Default::default() },
+            squares: if kind.adagrad {
+                squares
+            } else {
+                Default::default()
+            },
             margins: vec![0.0; STEPS],
             weights: vec![0.0; STEPS],
         };
-        Self {
+        let mut made = Self {
+            kind,
             queries,
             documents,
-            tuples,
-            numbers: trials + 2,
+            contexts,
+            lists,
+            tuples: Vec::new(),
             rates: singles(7, STEPS).iter().map(|x| 0.1 * x.abs()).collect(),
-            form,
-            block,
             start,
+        };
+        let mut tuples = vec![0; STEPS * made.numbers()];
+        let lists = made.lists();
+        draw_tuples(
+            SEED,
+            FIRST,
+            &lists,
+            kind.positives,
+            made.numbers(),
+            &mut tuples,
+        )
+        .unwrap();
+        made.tuples = tuples;
+        made
+    }
+
+    fn numbers(&self) -> usize {
+        1 + self.kind.positives + self.kind.trials
+    }
+
+    fn lists(&self) -> MatchLists<'_> {
+        MatchLists::new(MatchFields {
+            queries: &QUERIES,
+            query_sums: &[],
+            list_of: &QUERIES,
+            list_ptr: &self.lists.ptr,
+            members: &self.lists.members,
+            member_sums: &[],
+            itself: &NOTHING,
+            member_weights: &self.lists.weights,
+            n_documents: 14,
+            any_other: false,
+        })
+        .unwrap()
+    }
+
+    fn sides(&self) -> Sides<'_> {
+        Sides {
+            queries: self.queries.objects(),
+            documents: self.documents.objects(),
+            contexts: self.contexts.as_ref().map(Side::objects),
+        }
+    }
+
+    fn trials(&self) -> Trials<'_> {
+        Trials {
+            source: if self.kind.drawn {
+                Source::Drawn {
+                    seed: SEED,
+                    first: FIRST,
+                    lists: self.lists(),
+                }
+            } else {
+                Source::Given(&self.tuples)
+            },
+            numbers: self.numbers(),
+            positives: self.kind.positives,
+            place: self.kind.positives / 2,
+            rank_weights: &RANKS,
+            n_documents: 14,
         }
     }
 
@@ -196,27 +345,19 @@ impl Problem {
 
     fn try_run(&self, threads: usize) -> Result<State, Failure> {
         let mut state = self.start.clone();
-        let [u, v, biases] = &mut state.factors;
-        let mut factors = Factors::new(u, v, biases, WIDTH).unwrap();
-        let [u, v, biases] = &mut state.squares;
-        let mut squares = Factors::new(u, v, biases, WIDTH).unwrap();
         let plan = Plan {
-            tuples: &self.tuples,
-            numbers: self.numbers,
             rates: &self.rates,
-            form: self.form,
-            rank_weights: &RANKS,
-            n_documents: 14,
-            max_norm: MAX_NORM,
-            l2: L2,
-            block: self.block,
+            form: self.kind.form,
+            shrinking: SHRINKING,
+            block: self.kind.block,
         };
+        let (mut factors, mut squares) = (made(&mut state.factors), made(&mut state.squares));
         factored_steps(
-            &self.queries.objects(),
-            &self.documents.objects(),
-            &plan,
+            &self.sides(),
             &mut factors,
             &mut squares,
+            &self.trials(),
+            &plan,
             &mut state.margins,
             &mut state.weights,
             &Crew::new(threads).unwrap(),
@@ -224,89 +365,240 @@ impl Problem {
         Ok(state)
     }
 
-    fn score(&self, frozen: &State, u: &[f32], document: usize) -> (f32, Vec<f32>) {
-        let v = self.documents.sum(document, &frozen.factors[1], WIDTH);
-        let bias = self.documents.sum(document, &frozen.factors[2], 1);
-        (dot(u, &v) + bias[0], v)
+    /// The same by a search and an update for each block.
+    fn run_apart(&self, threads: usize) -> State {
+        let mut state = self.start.clone();
+        let crew = Crew::new(threads).unwrap();
+        let steps: Vec<_> = (0..STEPS).collect();
+        for block in steps.chunks(self.kind.block) {
+            let (first, count) = (block[0], block.len());
+            let numbers = self.numbers();
+            let trials = Trials {
+                source: match self.trials().source {
+                    Source::Given(tuples) => {
+                        Source::Given(&tuples[first * numbers..][..count * numbers])
+                    }
+                    Source::Drawn { seed, lists, .. } => Source::Drawn {
+                        seed,
+                        first: FIRST + first as u64,
+                        lists,
+                    },
+                },
+                ..self.trials()
+            };
+            let (mut chosen, mut margins) = (vec![0; 3 * count], vec![0.0; count]);
+            let mut weights = margins.clone();
+            let mut factors = made(&mut state.factors);
+            let sides = self.sides();
+            factored_search(
+                &sides,
+                &factors,
+                &trials,
+                &mut chosen,
+                &mut margins,
+                &mut weights,
+                &crew,
+            )
+            .unwrap();
+            let slopes = margins.iter().zip(&weights).zip(&self.rates[first..]);
+            let slopes = slopes.flat_map(|((&margin, &weight), &rate)| {
+                let slope = self.slope(margin, weight, rate);
+                [slope, -slope]
+            });
+            let pair = |x: &[i64]| [x[1], x[2]];
+            factored_update(
+                &sides,
+                &mut factors,
+                &mut made(&mut state.squares),
+                &Steps {
+                    queries: &chosen.iter().copied().step_by(3).collect::<Vec<_>>(),
+                    pointers: &(0..=i64::try_from(count).unwrap())
+                        .map(|step| 2 * step)
+                        .collect::<Vec<_>>(),
+                    documents: &chosen.chunks(3).flat_map(pair).collect::<Vec<_>>(),
+                    slopes: &slopes.collect::<Vec<_>>(),
+                },
+                self.rates[first],
+                SHRINKING,
+                &crew,
+            )
+            .unwrap();
+            state.margins[first..first + count].copy_from_slice(&margins);
+            state.weights[first..first + count].copy_from_slice(&weights);
+        }
+        state
+    }
+
+    /// The slope of a hinge.
+    fn slope(&self, margin: f32, weight: f32, rate: f32) -> f32 {
+        let slope = weight * if margin < 1.0 { -1.0 } else { 0.0 };
+        if self.kind.adagrad {
+            slope
+        } else {
+            rate * slope
+        }
+    }
+
+    fn query(&self, state: &State, query: usize) -> Vec<f32> {
+        let mut u = self.queries.sum(query, &state.factors[0], WIDTH);
+        if let Some(contexts) = &self.contexts {
+            u.extend(contexts.sum(query, &state.factors[2], WIDTH));
+        }
+        u
+    }
+
+    fn document(&self, state: &State, document: usize) -> Vec<f32> {
+        let mut v = self.documents.sum(document, &state.factors[1], WIDTH);
+        if self.contexts.is_some() {
+            v.extend(self.documents.sum(document, &state.factors[2], WIDTH));
+        }
+        v
+    }
+
+    fn score(&self, state: &State, u: &[f32], document: usize) -> f32 {
+        let bias = self.documents.sum(document, &state.factors[3], 1);
+        dot(u, &self.document(state, document)) + bias[0]
+    }
+
+    fn weight(&self, query: usize, document: usize) -> f32 {
+        let of_query = 2 * query..2 * query + 2;
+        let mut places =
+            of_query.filter(|&at| self.lists.members[at] == i64::try_from(document).unwrap());
+        places.next().map_or(1.0, |at| self.lists.weights[at])
     }
 
     /// A hinge, literally.
     fn literal(&self) -> State {
-        assert_eq!(self.form, Form::Hinge);
+        assert_eq!(self.kind.form, Form::Hinge);
         let mut state = self.start.clone();
         let steps: Vec<_> = (0..STEPS).collect();
-        for block in steps.chunks(self.block) {
+        for block in steps.chunks(self.kind.block) {
             let frozen = state.clone();
-            let mut touched = BTreeSet::new();
+            let mut sums = [Sums::default(), Sums::default(), Sums::default()];
             for &step in block {
-                let tuple = &self.tuples[step * self.numbers..][..self.numbers];
-                let at = |i: usize| usize::try_from(tuple[i]).unwrap();
-                let u = self.queries.sum(at(0), &frozen.factors[0], WIDTH);
-                let (high, better) = self.score(&frozen, &u, at(1));
-                let mut last = (0.0, Vec::new(), 0);
-                for trial in 1..=self.numbers - 2 {
-                    let (low, worse) = self.score(&frozen, &u, at(1 + trial));
-                    last = (high - low, worse, 1 + trial);
-                    if self.numbers == 3 || last.0 < 1.0 {
-                        state.weights[step] = RANKS[(13 / trial).min(RANKS.len() - 1)];
-                        break;
-                    }
-                }
-                let (margin, worse, negative) = last;
-                state.margins[step] = margin;
-                let rate = self.rates[step];
-                let slope = if margin < 1.0 { -1.0 } else { 0.0 };
-                let mut g = state.weights[step] * slope;
-                if self.start.squares[0].is_empty() {
-                    g *= rate;
-                }
-                if g == 0.0 {
+                let (query, pair, slope) = self.search(&frozen, step, &mut state);
+                if slope == 0.0 {
                     continue;
                 }
-                let times = |factor: f32, x: &[f32]| x.iter().map(|x| factor * x).collect();
-                let apart: Vec<f32> = better.iter().zip(&worse).map(|(a, b)| a - b).collect();
-                for (feature, value) in self.queries.entries(at(0)) {
-                    let y: Vec<f32> = times(g * value, &apart);
-                    state.change(0, feature, &y, rate);
-                    touched.insert((0, feature));
-                }
-                for (document, g) in [(at(1), g), (at(negative), -g)] {
-                    for (feature, value) in self.documents.entries(document) {
-                        let y: Vec<f32> = times(g * value, &u);
-                        state.change(1, feature, &y, rate);
-                        state.change(2, feature, &[g * value], rate);
-                        touched.insert((1, feature));
-                    }
+                let u = self.query(&frozen, query);
+                let [plus, minus] = pair.map(|d| times(slope, &self.document(&frozen, d)));
+                let apart = plus.iter().zip(&minus).map(|(a, b)| a - b).collect();
+                sums[0].add_step(query, apart);
+                for (document, slope) in pair.into_iter().zip([slope, -slope]) {
+                    sums[1].add_step(document, times(slope, &u));
+                    sums[2].add_step(document, vec![slope]);
                 }
             }
-            let shrink = 1.0 / (1.0 + L2 * self.rates[block[0]]);
-            for (which, row) in touched {
-                let row = &mut state.factors[which][row * WIDTH..][..WIDTH];
-                for x in row.iter_mut() {
-                    *x *= shrink;
-                }
-                let square = dot(row, row);
-                if square > MAX_NORM * MAX_NORM {
-                    let factor = MAX_NORM / square.sqrt();
-                    for x in row {
-                        *x *= factor;
+            self.change(&sums, &mut state, self.rates[block[0]]);
+        }
+        state
+    }
+
+    fn search(&self, frozen: &State, step: usize, state: &mut State) -> (usize, [usize; 2], f32) {
+        let tuple = &self.tuples[step * self.numbers()..][..self.numbers()];
+        let numbers: Vec<_> = tuple.iter().map(|&x| usize::try_from(x).unwrap()).collect();
+        let (positives, negatives) = numbers[1..].split_at(self.kind.positives);
+        let u = self.query(frozen, numbers[0]);
+        let mut highs: Vec<_> = positives
+            .iter()
+            .map(|&d| (self.score(frozen, &u, d), d))
+            .collect();
+        highs.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap());
+        let (high, better) = highs[self.kind.positives / 2];
+        let (mut margin, mut worse, mut weight) = (0.0, 0, 0.0);
+        for (trial, &negative) in (1..).zip(negatives) {
+            worse = negative;
+            margin = high - self.score(frozen, &u, worse);
+            if negatives.len() == 1 || margin < 1.0 {
+                weight = RANKS[(13 / trial).min(RANKS.len() - 1)];
+                break;
+            }
+        }
+        if self.kind.drawn {
+            weight *= self.weight(numbers[0], better);
+        }
+        (state.margins[step], state.weights[step]) = (margin, weight);
+        let slope = self.slope(margin, weight, self.rates[step]);
+        (numbers[0], [better, worse], slope)
+    }
+
+    fn change(&self, sums: &[Sums; 3], state: &mut State, rate: f32) {
+        let mut rows = [const { Sums(Vec::new(), BTreeMap::new()) }; 4];
+        let [u, v, s, biases] = &mut rows;
+        sums[0].by_row(&self.queries, 0..WIDTH, u);
+        sums[1].by_row(&self.documents, 0..WIDTH, v);
+        sums[2].by_row(&self.documents, 0..1, biases);
+        if let Some(contexts) = &self.contexts {
+            sums[0].by_row(contexts, WIDTH..2 * WIDTH, s);
+            sums[1].by_row(&self.documents, WIDTH..2 * WIDTH, s);
+        }
+        let shrink = 1.0 / (1.0 + L2 * rate);
+        for (which, rows) in rows.iter().enumerate() {
+            for (row, total) in &rows.0 {
+                state.change(which, *row, total, rate);
+                if which < 3 {
+                    let row = &mut state.factors[which][row * WIDTH..][..WIDTH];
+                    for x in row.iter_mut() {
+                        *x *= shrink;
+                    }
+                    let square = dot(row, row);
+                    if square > MAX_NORM * MAX_NORM {
+                        let factor = MAX_NORM / square.sqrt();
+                        for x in row {
+                            *x *= factor;
+                        }
                     }
                 }
             }
         }
-        state
     }
 }
+
+const SHRINKING: Shrinking = Shrinking {
+    max_norm: MAX_NORM,
+    l2: L2,
+};
+
+fn made(arrays: &mut [Vec<f32>; 4]) -> Factors<'_> {
+    let [u, v, s, biases] = arrays;
+    Factors::new(u, v, s, biases, WIDTH).unwrap()
+}
+
+const PLAIN: Kind = Kind {
+    sparse: [false, false],
+    contexts: false,
+    adagrad: true,
+    drawn: false,
+    positives: 1,
+    trials: 3,
+    form: Form::Hinge,
+    block: 16,
+};
 
 #[test]
 fn steps_are_those_of_a_literal_loop() {
     for sparse in [[false, false], [true, false], [false, true], [true, true]] {
-        for (adagrad, trials, block) in [(false, 1, 1), (true, 1, 32), (false, 6, 7), (true, 6, 64)]
-        {
-            let problem = Problem::new(sparse, adagrad, trials, Form::Hinge, block);
-            let literal = problem.literal();
-            assert_ne!(literal.factors, problem.start.factors);
-            assert_eq!(problem.run(1).bits(), literal.bits());
+        for contexts in [false, true] {
+            for (adagrad, trials, block) in
+                [(false, 1, 1), (true, 1, 32), (false, 6, 7), (true, 6, 64)]
+            {
+                for (drawn, positives) in [(true, 1), (false, 1), (true, 3)] {
+                    let problem = Problem::new(Kind {
+                        sparse,
+                        contexts,
+                        adagrad,
+                        drawn,
+                        positives,
+                        trials,
+                        block,
+                        ..PLAIN
+                    });
+                    let literal = problem.literal();
+                    assert_ne!(literal.factors, problem.start.factors);
+                    assert_eq!(problem.run(1).bits(), literal.bits());
+                    assert_eq!(problem.run_apart(1).bits(), literal.bits());
+                }
+            }
         }
     }
 }
@@ -315,11 +607,21 @@ fn steps_are_those_of_a_literal_loop() {
 fn threads_change_nothing() {
     for sparse in [[false, false], [true, true]] {
         for form in [Form::Hinge, Form::SquaredHinge, Form::Logistic] {
-            for block in [16, 50, 1000] {
-                let problem = Problem::new(sparse, true, 3, form, block);
+            for (contexts, block) in [(false, 16), (true, 50), (false, 1000)] {
+                let problem = Problem::new(Kind {
+                    sparse,
+                    contexts,
+                    form,
+                    block,
+                    drawn: block == 50,
+                    ..PLAIN
+                });
                 let alone = problem.run(1).bits();
                 for threads in [2, 3, 20] {
                     assert_eq!(problem.run(threads).bits(), alone);
+                    if form == Form::Hinge {
+                        assert_eq!(problem.run_apart(threads).bits(), alone);
+                    }
                 }
             }
         }
@@ -328,12 +630,15 @@ fn threads_change_nothing() {
 
 #[test]
 fn what_does_not_exist_is_refused() {
-    let mut problem = Problem::new([false, true], false, 1, Form::Hinge, 16);
+    let mut problem = Problem::new(Kind {
+        sparse: [false, true],
+        ..PLAIN
+    });
     for bad in [-1, 14] {
         problem.tuples[7] = bad;
         assert!(problem.try_run(1).is_err());
     }
-    assert!(Factors::new(&mut [], &mut [], &mut [], 12).is_err());
+    assert!(Factors::new(&mut [], &mut [], &mut [], &mut [], 12).is_err());
 }
 
 #[test]
@@ -404,4 +709,71 @@ fn scores_are_dot_products() {
     }
     let crew = Crew::new(1).unwrap();
     assert!(factored_scores(&[0.0; 8], &[0.0; 16], 8, &[0.0], 2, &mut [0.0; 2], &crew).is_err());
+}
+
+#[test]
+fn the_best_are_those_of_a_sort() {
+    let width = 8;
+    for (n_queries, n_documents) in [(1, 40), (7, 1), (13, 300), (300, 90)] {
+        let queries = singles(13, n_queries * width);
+        let mut documents = singles(14, n_documents * width);
+        let mut biases = singles(15, n_documents);
+        if n_documents > 30 {
+            documents.copy_within(0..5 * width, 20 * width);
+            biases.copy_within(0..5, 20);
+            biases[7] = f32::NAN;
+            (biases[8], biases[9]) = (f32::NEG_INFINITY, f32::INFINITY);
+        }
+        let (mut pointers, mut barred) = (vec![0], Vec::new());
+        for query in 0..n_queries {
+            let some = (0..n_documents).filter(|d| (d * 7 + query) % 5 == 0 || query == 6);
+            barred.extend(some.map(|d| i64::try_from(d).unwrap()));
+            pointers.push(i64::try_from(barred.len()).unwrap());
+        }
+        let mut scores = vec![0.0; n_queries * n_documents];
+        let crew = Crew::new(1).unwrap();
+        factored_scores(
+            &queries,
+            &documents,
+            width,
+            &biases,
+            n_documents,
+            &mut scores,
+            &crew,
+        )
+        .unwrap();
+        for k in [1, 10, n_documents] {
+            let (mut wanted, mut best) = (Vec::new(), Vec::new());
+            for (query, row) in scores.chunks(n_documents).enumerate() {
+                let at = |query: usize| usize::try_from(pointers[query]).unwrap();
+                let without = &barred[at(query)..at(query + 1)];
+                let mut free: Vec<_> = (0..)
+                    .zip(row)
+                    .filter(|(d, x)| !x.is_nan() && !without.contains(d))
+                    .collect();
+                free.sort_by(|a, b| b.1.partial_cmp(a.1).unwrap());
+                let missing = (-1, &f32::NEG_INFINITY);
+                for (document, score) in free.into_iter().chain(std::iter::repeat(missing)).take(k)
+                {
+                    wanted.push(document);
+                    best.push(score.to_bits());
+                }
+            }
+            for threads in [1, 2] {
+                let (mut found, mut out) = (vec![7; n_queries * k], vec![7.0; n_queries * k]);
+                let barred = Barred {
+                    pointers: &pointers,
+                    documents: &barred,
+                };
+                let crew = Crew::new(threads).unwrap();
+                factored_top(
+                    &queries, &documents, width, &biases, barred, k, &mut found, &mut out, &crew,
+                )
+                .unwrap();
+                assert_eq!(found, wanted);
+                let out: Vec<_> = out.into_iter().map(f32::to_bits).collect();
+                assert_eq!(out, best);
+            }
+        }
+    }
 }

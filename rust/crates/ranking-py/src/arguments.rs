@@ -7,6 +7,7 @@ use numpy::{
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ranking_core::bilinear::{Failure, Lines, Rows};
+use ranking_core::draws::{MatchFields, MatchLists};
 use ranking_core::{Compressed, Crew, Dense, Feature, Index, Invalid};
 
 /// Run `$body` with `$x` bound to the array of whichever precision came.
@@ -163,6 +164,37 @@ pub(crate) enum Indices<'py> {
 
 /// indptr, indices and data of a CSR matrix.
 pub(crate) type Csr<'py> = (Indices<'py>, Indices<'py>, Values<'py>);
+
+/// The fields of `MatchLists`, in their order.
+pub(crate) type Lists<'py> = (
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, i64>,
+    PyReadonlyArray1<'py, f32>,
+    u32,
+    bool,
+);
+
+/// Lists that can be drawn from.
+pub(crate) fn match_lists<'a>(lists: &'a Lists<'_>) -> PyResult<MatchLists<'a>> {
+    let fields = MatchFields {
+        queries: slice("queries", &lists.0)?,
+        query_sums: slice("query_sums", &lists.1)?,
+        list_of: slice("list_of", &lists.2)?,
+        list_ptr: slice("list_ptr", &lists.3)?,
+        members: slice("members", &lists.4)?,
+        member_sums: slice("member_sums", &lists.5)?,
+        itself: slice("itself", &lists.6)?,
+        member_weights: slice("member_weights", &lists.7)?,
+        n_documents: lists.8,
+        any_other: lists.9,
+    };
+    MatchLists::new(fields).map_err(invalid)
+}
 
 /// A CSR matrix whose rows are checked when they are loaded.
 pub(crate) fn lines<'a>(csr: &'a Csr<'_>) -> PyResult<Box<dyn Lines + 'a>> {

@@ -6,11 +6,12 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ranking_core::bilinear as loops;
-use ranking_core::bilinear::{Clock, Form, MatchLists, Penalty, Plan, Ranks, Store, Tuples};
+use ranking_core::bilinear::{Clock, Form, Penalty, Plan, Ranks, Store, Tuples};
+use ranking_core::draws;
 
 use crate::arguments::{
-    Csr, Indices, NewValues, Values, compressed, crew, failure, invalid, lines, n_rows, slice,
-    slice_mut, with_compressed, with_precision,
+    Csr, Indices, Lists, NewValues, Values, compressed, crew, failure, invalid, lines, match_lists,
+    n_rows, slice, slice_mut, with_compressed, with_precision,
 };
 
 /// W in either precision.
@@ -260,26 +261,14 @@ pub(crate) fn draw_tuples(
     py: Python<'_>,
     seed: u64,
     first: u64,
-    queries: PyReadonlyArray1<'_, i64>,
-    list_of: PyReadonlyArray1<'_, i64>,
-    list_ptr: PyReadonlyArray1<'_, i64>,
-    members: PyReadonlyArray1<'_, i64>,
-    itself: PyReadonlyArray1<'_, i64>,
-    n_documents: u32,
+    lists: Lists<'_>,
+    positives: usize,
     mut out: PyReadwriteArray2<'_, i64>,
 ) -> PyResult<()> {
-    let lists = MatchLists::new(
-        slice("queries", &queries)?,
-        slice("list_of", &list_of)?,
-        slice("list_ptr", &list_ptr)?,
-        slice("members", &members)?,
-        slice("itself", &itself)?,
-        n_documents,
-    )
-    .map_err(invalid)?;
+    let lists = match_lists(&lists)?;
     let width = out.shape()[1];
     let out = slice_mut("out", &mut out)?;
-    py.detach(|| loops::draw_tuples(seed, first, &lists, width, out))
+    py.detach(|| draws::draw_tuples(seed, first, &lists, positives, width, out))
         .map_err(invalid)
 }
 

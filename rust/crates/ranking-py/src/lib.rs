@@ -35,7 +35,10 @@ mod _core {
     #[pymodule_export]
     use crate::bilinear::{BilinearStore, bilinear, bilinear_scores, draw_tuples};
     #[pymodule_export]
-    use crate::factored::{factored_scores, factored_steps, factored_vectors};
+    use crate::factored::{
+        factored_scores, factored_search, factored_steps, factored_top, factored_update,
+        factored_vectors,
+    };
 
     #[pyfunction]
     fn contract(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {

@@ -7,7 +7,6 @@
 //! room for another.
 
 mod buckets;
-mod draw;
 mod groups;
 mod hogwild;
 mod lens;
@@ -23,7 +22,6 @@ mod stored;
 use std::collections::TryReserveError;
 use std::fmt;
 
-pub use draw::{MatchLists, draw_tuples};
 pub use lens::{Clock, Penalty};
 pub use objects::{Lines, Rows, Tuples};
 pub use scores::bilinear_scores;
@@ -67,7 +65,11 @@ impl From<TryReserveError> for Failure {
 }
 
 /// Make a vector that has `length` elements at least.
-fn lengthen<T: Copy>(vector: &mut Vec<T>, length: usize, value: T) -> Result<(), TryReserveError> {
+pub(crate) fn lengthen<T: Copy>(
+    vector: &mut Vec<T>,
+    length: usize,
+    value: T,
+) -> Result<(), TryReserveError> {
     if let Some(missing) = length.checked_sub(vector.len()) {
         vector.try_reserve(missing)?;
         vector.resize(length, value);

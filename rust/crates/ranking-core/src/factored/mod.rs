@@ -1,19 +1,42 @@
-//! U, V and biases in training: negatives are searched, steps taken and rows projected by blocks.
+//! U, V, S and biases in training: negatives are searched and steps taken by blocks; scores.
 //!
 //! `ranking/kernels/contract.py` ("Factored") says what is computed, and
-//! `ranking/kernels/reference_factored.py` in which order. At the start of a block every thread
-//! searches some of its tuples and writes down what is to be subtracted, from which row
-//! ([`search`]); then every thread takes some of the rows of U and V, subtracts all that falls to
-//! them, in the order of the tuples, and projects them ([`table`]).
+//! `ranking/kernels/reference_factored.py` in which order. A block goes through four phases, in
+//! each of which threads share the work and write to slices of their own:
+//!
+//! 1. the search, by tuple ([`search`]), at vectors that are composed when they are first looked
+//!    at ([`cache`]);
+//! 2. the steps are listed by query and by document ([`registry`]);
+//! 3. gradients are added up by object ([`sums`]), and features are listed by row
+//!    ([`transposed`]);
+//! 4. rows are changed ([`rows`]).
+//!
+//! An object that has no features has a row of its own, which is changed as soon as its gradients
+//! are added up: they never leave the registers.
 
+mod block;
+mod cache;
+mod nearby;
 mod objects;
+mod parameters;
+mod registry;
+mod rows;
 mod scores;
 mod search;
+mod source;
 mod steps;
-mod table;
+mod sums;
+mod tables;
+mod tiles;
+mod top;
+mod transposed;
 mod vectors;
 
 pub use objects::Objects;
+pub use parameters::{Factors, Sides};
 pub use scores::factored_scores;
-pub use steps::{Factors, Plan, factored_steps};
+pub use search::Chosen;
+pub use source::{Source, Trials};
+pub use steps::{Plan, Shrinking, Steps, factored_search, factored_steps, factored_update};
+pub use top::{Barred, factored_top};
 pub use vectors::factored_vectors;

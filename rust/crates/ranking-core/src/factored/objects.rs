@@ -81,6 +81,14 @@ impl Objects<'_> {
         });
     }
 
+    /// The sum of value * number over an object's features; without features, its own number.
+    #[inline(always)]
+    pub(super) fn sum(&self, object: usize, numbers: &[f32]) -> f32 {
+        with_features!(self, _n => numbers[object], |x| {
+            entries(x, object).fold(0.0, |total, (at, value)| total + value * numbers[at])
+        })
+    }
+
     /// Fill `out` with the sum of the rows of an object's features; without features do nothing.
     #[inline(always)]
     pub(super) fn compose<M: Machine>(

@@ -1,84 +1,162 @@
-//! Steps, block after block: the search by tuple, then the changes by row.
+//! Search and update, apart or block after block.
 
-use crate::bilinear::{Failure, Form, filled};
-use crate::contract::WIDE;
-use crate::dispatch::dispatch;
-use crate::factored::objects::Objects;
-use crate::factored::search::{Cuts, Found, Room, Rules, Search, Side};
-use crate::factored::table::{Projection, Table, Take, Taking};
-use crate::invalid::{Invalid, check_length};
+use crate::bilinear::{Failure, Form, Stored, filled};
+use crate::factored::block::Blocks;
+use crate::factored::parameters::{Factors, Sides};
+use crate::factored::rows::Change;
+use crate::factored::search::Chosen;
+use crate::factored::source::{Source, Trials};
+use crate::invalid::{Invalid, check_length, check_pointer};
+use crate::lanes::Index;
 use crate::threads::Crew;
-use crate::wide::Eight;
 
 /// A block of fewer tuples is not worth the meetings of several threads.
 const LEAST: usize = 16;
-/// Blocks after which the rows are shared out anew.
-const RECUT: usize = 64;
-/// The vectors of documents are kept within a block if a thread may draw one of this many.
-const KEPT: usize = 4;
 
-/// How steps are taken.
+/// What is done to rows beside their steps.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// Queries, positives and negatives, tuple after tuple.
-    pub tuples: &'a [i64],
-    /// Numbers of a tuple.
-    pub numbers: usize,
-    /// One a tuple.
-    pub rates: &'a [f32],
-    /// The loss.
-    pub form: Form,
-    /// L(rank); ranks beyond the end have the last one.
-    pub rank_weights: &'a [f32],
-    /// Documents that can be ranked.
-    pub n_documents: usize,
+pub struct Shrinking {
     /// The largest norm of a row, or 0.
     pub max_norm: f32,
     /// The penalty.
     pub l2: f32,
+}
+
+/// How steps are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// One a tuple.
+    pub rates: &'a [f32],
+    /// The loss.
+    pub form: Form,
+    /// What is done beside.
+    pub shrinking: Shrinking,
     /// Tuples that are searched at the same parameters.
     pub block: usize,
 }
 
-/// U, V and the biases, or Adagrad's sums of squares.
-#[derive(Debug)]
-pub struct Factors<'a> {
-    u: &'a mut [Eight],
-    v: &'a mut [Eight],
-    biases: &'a mut [f32],
-    /// Registers of a row.
-    chunks: usize,
+/// Steps of one block.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps<'a> {
+    /// The query of each.
+    pub queries: &'a [i64],
+    /// Step i has the documents, and slopes, pointers[i]..pointers[i + 1].
+    pub pointers: &'a [i64],
+    /// The documents of all steps.
+    pub documents: &'a [i64],
+    /// One a document.
+    pub slopes: &'a [f32],
 }
 
-impl<'a> Factors<'a> {
-    /// Take matrices whose rows have `width` numbers, and biases, which may be empty.
-    ///
-    /// # Errors
-    /// When the width is no multiple of 8.
-    pub fn new(
-        u: &'a mut [f32],
-        v: &'a mut [f32],
-        biases: &'a mut [f32],
-        width: usize,
-    ) -> Result<Self, Invalid> {
-        if !width.is_multiple_of(WIDE) {
-            return Err(Invalid::new(format!(
-                "vectors have {width} numbers; pad them to a multiple of {WIDE}."
-            )));
+impl Steps<'_> {
+    fn check(&self, sides: &Sides<'_>) -> Result<(), Invalid> {
+        let pointers = self.pointers.iter().map(|at| at.position());
+        check_pointer(
+            "step_ptr",
+            pointers,
+            self.queries.len(),
+            self.documents.len(),
+        )?;
+        check_length("slopes", self.slopes.len(), self.documents.len())?;
+        let last = |numbers: &[i64]| numbers.iter().map(|number| number.position()).max();
+        let fits = |numbers: &[i64], count: usize| last(numbers).is_none_or(|last| last < count);
+        if fits(self.queries, sides.queries.len()) && fits(self.documents, sides.documents.len()) {
+            return Ok(());
         }
-        Ok(Self {
-            u: u.as_chunks_mut().0,
-            v: v.as_chunks_mut().0,
-            biases,
-            chunks: width / WIDE,
-        })
+        Err(Invalid::new(
+            "steps must have numbers of queries and documents.",
+        ))
     }
 
-    fn check(&self, rows: (usize, usize), biases: usize, chunks: usize) -> Result<(), Invalid> {
-        check_length("U", self.u.len(), rows.0.saturating_mul(chunks))?;
-        check_length("V", self.v.len(), rows.1.saturating_mul(chunks))?;
-        check_length("biases", self.biases.len(), biases)
+    /// The steps that are not zero.
+    fn iter(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (u32, f32)>)> {
+        let short = |number: &i64| u32::try_from(*number).unwrap_or(u32::MAX);
+        let steps = self.queries.iter().zip(self.pointers.windows(2));
+        steps.filter_map(move |(query, ends)| {
+            let places = ends[0].position()..ends[1].position();
+            let slopes = &self.slopes[places.clone()];
+            let documents = self.documents[places].iter().map(short);
+            let is_step = slopes.iter().any(|&slope| slope != 0.0);
+            is_step.then(|| (short(query), documents.zip(slopes.iter().copied())))
+        })
     }
+}
+
+/// The crew, unless there is too little to do for it.
+fn enough(tuples: usize, crew: &Crew) -> Crew {
+    if tuples < LEAST {
+        Crew::alone()
+    } else {
+        crew.clone()
+    }
+}
+
+fn check_size(block: usize) -> Result<(), Invalid> {
+    // Two documents of a tuple are numbered.
+    let most = u32::MAX as usize / 2;
+    if block <= most {
+        return Ok(());
+    }
+    Err(Invalid::new(format!("blocks are limited to {most}.")))
+}
+
+/// Fill query, better and worse of tuples, margins and violation weights.
+///
+/// # Errors
+/// When sizes do not fit, or there is no memory.
+pub fn factored_search(
+    sides: &Sides<'_>,
+    factors: &Factors<'_>,
+    trials: &Trials<'_>,
+    chosen: &mut [i64],
+    margins: &mut [f32],
+    weights: &mut [f32],
+    crew: &Crew,
+) -> Result<(), Failure> {
+    let count = margins.len();
+    factors.check(sides)?;
+    trials.check(sides, count)?;
+    check_size(count)?;
+    check_length("chosen", chosen.len(), count.saturating_mul(3))?;
+    check_length("weights", weights.len(), count)?;
+    let crew = &enough(count, crew);
+    crew.enter(|| {
+        let mut found = filled(count, Chosen::default())?;
+        let mut blocks = Blocks::new(sides, factors, count, crew)?;
+        let by_trial = trials.weights();
+        blocks.search(factors, trials, &by_trial, 0, &mut found, margins, weights)?;
+        for (chosen, found) in chosen.iter_mut().zip(found.as_flattened()) {
+            *chosen = i64::from(*found);
+        }
+        Ok(())
+    })
+}
+
+/// Take the steps of one block.
+///
+/// # Errors
+/// When sizes do not fit, or there is no memory.
+pub fn factored_update(
+    sides: &Sides<'_>,
+    factors: &mut Factors<'_>,
+    squares: &mut Factors<'_>,
+    steps: &Steps<'_>,
+    rate: f32,
+    shrinking: Shrinking,
+    crew: &Crew,
+) -> Result<(), Failure> {
+    factors.check(sides)?;
+    factors.check_squares(squares)?;
+    steps.check(sides)?;
+    check_size(steps.queries.len().max(steps.documents.len()))?;
+    let crew = &enough(steps.queries.len(), crew);
+    crew.enter(|| {
+        let mut blocks = Blocks::new(sides, factors, steps.queries.len(), crew)?;
+        let count = (steps.queries.len(), steps.documents.len());
+        blocks.list_steps(factors, count, steps.iter())?;
+        let change = Change::new(rate, shrinking.max_norm, shrinking.l2);
+        blocks.take(factors, squares, change)
+    })
 }
 
 /// Take a step for each tuple, by blocks; margins and violation weights are filled.
@@ -86,278 +164,65 @@ impl<'a> Factors<'a> {
 /// # Errors
 /// When sizes do not fit, or there is no memory; some steps may then have been taken.
 pub fn factored_steps(
-    queries: &Objects<'_>,
-    documents: &Objects<'_>,
-    plan: &Plan<'_>,
+    sides: &Sides<'_>,
     factors: &mut Factors<'_>,
     squares: &mut Factors<'_>,
+    trials: &Trials<'_>,
+    plan: &Plan<'_>,
     margins: &mut [f32],
     weights: &mut [f32],
     crew: &Crew,
 ) -> Result<(), Failure> {
-    if plan.numbers < 3 || !plan.tuples.len().is_multiple_of(plan.numbers) {
-        return Err(
-            Invalid::new("a tuple is a query, a positive and at least one negative.").into(),
-        );
+    let count = plan.rates.len();
+    factors.check(sides)?;
+    factors.check_squares(squares)?;
+    trials.check(sides, count)?;
+    check_length("margins", margins.len(), count)?;
+    check_length("weights", weights.len(), count)?;
+    let size = plan.block.min(count);
+    check_size(size)?;
+    if plan.block == 0 {
+        return Err(Invalid::new("block is 0; it must be at least 1.").into());
     }
-    let n_tuples = plan.tuples.len() / plan.numbers;
-    check_length("rates", plan.rates.len(), n_tuples)?;
-    check_length("margins", margins.len(), n_tuples)?;
-    check_length("weights", weights.len(), n_tuples)?;
-    let rows = (queries.features(), documents.features());
-    let n_biases = if factors.biases.is_empty() { 0 } else { rows.1 };
-    factors.check(rows, n_biases, factors.chunks)?;
-    if squares.u.is_empty() {
-        squares.check(rows, 0, 0)?;
-    } else {
-        squares.check(rows, n_biases, factors.chunks)?;
-    }
-    if plan.block == 0 || plan.rank_weights.is_empty() || factors.chunks == 0 {
-        return Err(Invalid::new("block, rank_weights and width must be at least 1.").into());
-    }
-    let most = u32::MAX as usize;
-    if rows.0 > most || rows.1 > most || plan.block.min(n_tuples) > most {
-        return Err(Invalid::new(format!("rows and blocks are limited to {most}.")).into());
-    }
-    let alone = Crew::alone();
-    let few = plan.block.min(n_tuples) < LEAST;
-    let crew = if few { &alone } else { crew };
-    let blocks = Blocks {
-        queries,
-        documents,
-        plan,
-        adagrad: !squares.u.is_empty(),
-        crew,
-    };
-    crew.enter(|| blocks.run(factors, squares, margins, weights))
-}
-
-/// The loop over blocks.
-struct Blocks<'a> {
-    queries: &'a Objects<'a>,
-    documents: &'a Objects<'a>,
-    plan: &'a Plan<'a>,
-    adagrad: bool,
-    crew: &'a Crew,
-}
-
-/// What is kept from block to block.
-struct Kept {
-    rooms: Vec<Room>,
-    found: Vec<Found>,
-    changed: Vec<Vec<usize>>,
-    u_is_changed: Vec<bool>,
-    v_is_changed: Vec<bool>,
-    query_cuts: Vec<usize>,
-    document_cuts: Vec<usize>,
-}
-
-impl Blocks<'_> {
-    fn run(
-        &self,
-        factors: &mut Factors<'_>,
-        squares: &mut Factors<'_>,
-        margins: &mut [f32],
-        weights: &mut [f32],
-    ) -> Result<(), Failure> {
-        let plan = self.plan;
-        let by_trial: Vec<_> = (1..=plan.numbers - 2)
-            .map(|trial| {
-                let rank = plan.n_documents.saturating_sub(1) / trial;
-                plan.rank_weights[rank.min(plan.rank_weights.len() - 1)]
-            })
-            .collect();
-        let rules = Rules {
-            form: plan.form,
-            by_trial: &by_trial,
-            adagrad: self.adagrad,
-        };
-        let mut kept = self.kept(factors)?;
-        let margins = margins.chunks_mut(plan.block);
-        let weights = weights.chunks_mut(plan.block);
-        let tuples = plan.tuples.chunks(plan.block.saturating_mul(plan.numbers));
-        let rates = plan.rates.chunks(plan.block);
-        let blocks = tuples.zip(rates).zip(margins.zip(weights)).enumerate();
-        for (block, ((tuples, rates), (margins, weights))) in blocks {
-            self.search(factors, rules, tuples, rates, margins, weights, &mut kept)?;
-            self.take(factors, squares, rates[0], &mut kept);
-            if block % RECUT == 0 && self.crew.threads() > 1 {
-                kept.recut(self.crew.threads());
+    let crew = &enough(size, crew);
+    crew.enter_awake(|| {
+        let mut blocks = Blocks::new(sides, factors, size, crew)?;
+        let (mut trials, free) = (*trials, trials.free(count)?);
+        if let Source::Drawn { lists, .. } = &mut trials.source {
+            *lists = lists.with_free(&free);
+        }
+        let trials = &trials;
+        let mut chosen = filled(size, Chosen::default())?;
+        let mut slopes = filled(size, 0.0)?;
+        let by_trial = trials.weights();
+        let adagrad = !squares.u.is_empty();
+        let outputs = margins.chunks_mut(plan.block);
+        let outputs = outputs.zip(weights.chunks_mut(plan.block));
+        let parts = plan.rates.chunks(plan.block).zip(outputs);
+        for (number, (rates, (margins, weights))) in parts.enumerate() {
+            let (first, chosen) = (number * plan.block, &mut chosen[..rates.len()]);
+            blocks.search(factors, trials, &by_trial, first, chosen, margins, weights)?;
+            let found = margins.iter().zip(&*weights).zip(rates);
+            for (slope, ((&margin, &weight), &rate)) in slopes.iter_mut().zip(found) {
+                *slope = weight * single_slope(plan.form, margin);
+                if !adagrad {
+                    *slope *= rate;
+                }
             }
+            blocks.list_pairs(chosen, &slopes[..rates.len()])?;
+            let Shrinking { max_norm, l2 } = plan.shrinking;
+            blocks.take(factors, squares, Change::new(rates[0], max_norm, l2))?;
         }
         Ok(())
-    }
-
-    fn sides<'s>(&'s self, factors: &'s Factors<'_>) -> (Side<'s>, Side<'s>) {
-        let chunks = factors.chunks;
-        let queries = Side {
-            objects: self.queries,
-            matrix: factors.u,
-            biases: &[],
-            chunks,
-        };
-        let documents = Side {
-            objects: self.documents,
-            matrix: factors.v,
-            biases: factors.biases,
-            chunks,
-        };
-        (queries, documents)
-    }
-
-    fn kept(&self, factors: &Factors<'_>) -> Result<Kept, Failure> {
-        let threads = self.crew.threads();
-        let block = self.plan.block.min(self.plan.rates.len());
-        let draws = block.saturating_mul(self.plan.numbers - 1) / threads;
-        let keeps = self.documents.len() <= draws.saturating_mul(KEPT);
-        // A thread that keeps vectors has one share; otherwise some, as a search may take long.
-        let composed = self.documents.are_composed();
-        let shares = if threads == 1 || (composed && keeps) {
-            threads
-        } else {
-            4 * threads
-        };
-        let (queries, documents) = self.sides(factors);
-        let rooms = (0..shares).map(|_| Room::new(&queries, &documents, keeps));
-        let (u_rows, v_rows) = (self.queries.features(), self.documents.features());
-        let even = |rows: usize| (1..threads).map(|part| rows / threads * part).collect();
-        Ok(Kept {
-            rooms: rooms.collect::<Result<_, _>>()?,
-            found: (0..shares).map(|_| Found::new(threads)).collect(),
-            changed: vec![Vec::new(); 2 * threads],
-            u_is_changed: filled(u_rows, false)?,
-            v_is_changed: filled(v_rows, false)?,
-            query_cuts: even(u_rows),
-            document_cuts: even(v_rows),
-        })
-    }
-
-    /// Search a block's tuples, some by each thread.
-    fn search(
-        &self,
-        factors: &Factors<'_>,
-        rules: Rules<'_>,
-        tuples: &[i64],
-        rates: &[f32],
-        margins: &mut [f32],
-        weights: &mut [f32],
-        kept: &mut Kept,
-    ) -> Result<(), Failure> {
-        let (queries, documents) = self.sides(factors);
-        let size = rates.len().div_ceil(kept.rooms.len());
-        let cuts = Cuts {
-            queries: &kept.query_cuts,
-            documents: &kept.document_cuts,
-        };
-        // The last block may have fewer tuples than there are shares.
-        kept.found.iter_mut().for_each(Found::clear);
-        let inputs = tuples
-            .chunks(size * self.plan.numbers)
-            .zip(rates.chunks(size));
-        let outputs = margins.chunks_mut(size).zip(weights.chunks_mut(size));
-        let rooms = kept.rooms.iter_mut().zip(&mut kept.found);
-        let mut shares: Vec<_> = inputs
-            .zip(outputs)
-            .zip(rooms)
-            .map(|(((tuples, rates), (margins, weights)), (room, found))| {
-                let share = Search {
-                    queries,
-                    documents,
-                    rules,
-                    cuts,
-                    tuples,
-                    rates,
-                    margins,
-                    weights,
-                    room,
-                    found,
-                };
-                (Some(share), Ok(()))
-            })
-            .collect();
-        self.crew.for_each(&mut shares, |(share, result)| {
-            if let Some(share) = share.take() {
-                *result = dispatch(share);
-            }
-        });
-        shares.into_iter().try_for_each(|(_, result)| result)
-    }
-
-    /// Subtract what was found and project, some rows by each thread.
-    fn take(
-        &self,
-        factors: &mut Factors<'_>,
-        squares: &mut Factors<'_>,
-        rate: f32,
-        kept: &mut Kept,
-    ) {
-        let (l2, max_norm) = (self.plan.l2, self.plan.max_norm);
-        let projection = Projection {
-            shrink: (l2 > 0.0).then(|| 1.0 / (1.0 + l2 * rate)),
-            max_norm: (max_norm > 0.0).then_some(max_norm),
-        };
-        let chunks = factors.chunks;
-        let u = Table {
-            rows: factors.u,
-            squares: squares.u,
-            biases: &mut [],
-            bias_squares: &mut [],
-            is_changed: &mut kept.u_is_changed,
-            first: 0,
-            chunks,
-        };
-        let v = Table {
-            rows: factors.v,
-            squares: squares.v,
-            biases: factors.biases,
-            bias_squares: squares.biases,
-            is_changed: &mut kept.v_is_changed,
-            first: 0,
-            chunks,
-        };
-        let (u, v) = (u.cut_all(&kept.query_cuts), v.cut_all(&kept.document_cuts));
-        let pairs = u.into_iter().zip(v).enumerate();
-        let tables = pairs.flat_map(|(taker, (u, v))| [(taker, false, u), (taker, true, v)]);
-        let mut takes: Vec<_> = tables
-            .zip(&mut kept.changed)
-            .map(|((taker, documents, table), changed)| Take {
-                table,
-                changed,
-                documents,
-                taker,
-                adagrad: self.adagrad,
-                projection,
-            })
-            .collect();
-        let found = &kept.found;
-        self.crew
-            .for_each(&mut takes, |take| dispatch(Taking(take, found)));
-    }
+    })
 }
 
-impl Kept {
-    /// Share the rows out so that each thread has about as many changes as in the last block.
-    fn recut(&mut self, threads: usize) {
-        let of_queries = self.found.iter().flat_map(|found| &found.of_queries);
-        let of_queries = of_queries.flatten().map(|change| change.row as usize);
-        quantiles(of_queries.collect(), threads, &mut self.query_cuts);
-        let of_documents = self.found.iter().flat_map(|found| &found.of_documents);
-        let of_documents = of_documents.flatten().map(|change| change.row as usize);
-        quantiles(of_documents.collect(), threads, &mut self.document_cuts);
-    }
-}
-
-/// Set the cuts so that about as many rows lie between any two.
-fn quantiles(mut rows: Vec<usize>, parts: usize, cuts: &mut [usize]) {
-    rows.sort_unstable();
-    for (part, cut) in (1..).zip(cuts) {
-        let wanted = rows.len() * part / parts;
-        let Some(&row) = rows.get(wanted) else {
-            return;
-        };
-        // Before or behind a row that is changed often, whichever is nearer.
-        let before = rows.partition_point(|&other| other < row);
-        let behind = rows.partition_point(|&other| other <= row);
-        *cut = row + usize::from(behind - wanted < wanted - before);
+/// The derivative of the loss; the logistic one in double precision.
+fn single_slope(form: Form, margin: f32) -> f32 {
+    match form {
+        Form::Logistic => f32::narrow(Form::Logistic.slope(f64::from(margin))),
+        Form::Hinge if margin < 1.0 => -1.0,
+        Form::SquaredHinge if margin < 1.0 => -2.0 * (1.0 - margin),
+        _ => 0.0,
     }
 }

@@ -1,0 +1,354 @@
+//! Tuples by counter: the draws of a step are those of a seed that is the step's own draw.
+
+use std::collections::TryReserveError;
+use std::hint::select_unpredictable;
+
+use crate::invalid::{Invalid, check_length, check_pointer};
+use crate::lanes::Index;
+use crate::rng::{below, draw};
+
+/// Which documents match which query; `ranking/kernels/match_lists.py` says what each field is.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "they are described there")]
+pub struct MatchFields<'a> {
+    pub queries: &'a [i64],
+    pub query_sums: &'a [i64],
+    pub list_of: &'a [i64],
+    pub list_ptr: &'a [i64],
+    pub members: &'a [i64],
+    pub member_sums: &'a [i64],
+    pub itself: &'a [i64],
+    pub member_weights: &'a [f32],
+    pub n_documents: u32,
+    pub any_other: bool,
+}
+
+/// Lists that can be drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct MatchLists<'a>(MatchFields<'a>, Free<'a>);
+
+/// For each member how many documents before it are none, or nothing.
+type Free<'a> = &'a [u32];
+
+/// A step's key and query, and where the query's list is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Begun {
+    key: u64,
+    pub(crate) query: usize,
+    start: usize,
+    stop: usize,
+    /// What was dealt for the first positive, if it is not to be drawn.
+    rest: Option<u32>,
+}
+
+impl Begun {
+    /// A tuple that is not drawn.
+    #[inline(always)]
+    pub(crate) fn given(query: usize) -> Self {
+        Self {
+            query,
+            ..Self::default()
+        }
+    }
+}
+
+impl<'a> MatchLists<'a> {
+    /// Check what drawing could not bear; that values rise is trusted.
+    ///
+    /// # Errors
+    /// When sizes or positions do not fit, or a query to draw has nothing to be drawn.
+    pub fn new(fields: MatchFields<'a>) -> Result<Self, Invalid> {
+        let (lists, members) = (fields.list_ptr.len().max(1) - 1, fields.members.len());
+        let all_or_none = |length: usize, wanted: usize| if length == 0 { 0 } else { wanted };
+        check_length("itself", fields.itself.len(), fields.list_of.len())?;
+        let sums = fields.query_sums.len();
+        check_length("query_sums", sums, all_or_none(sums, fields.queries.len()))?;
+        let sums = fields.member_sums.len();
+        check_length("member_sums", sums, all_or_none(sums, members))?;
+        let weights = fields.member_weights.len();
+        check_length("member_weights", weights, all_or_none(weights, members))?;
+        let pointers = fields.list_ptr.iter().map(|at| at.position());
+        check_pointer("list_ptr", pointers, lists, members)?;
+        let made = Self(fields, &[]);
+        let all_fit = || fields.queries.iter().all(|&query| made.can_draw(query));
+        if u32::try_from(fields.queries.len()).is_ok() && all_fit() {
+            return Ok(made);
+        }
+        Err(Invalid::new(
+            "every query to draw needs a document that matches and one that not.",
+        ))
+    }
+
+    fn can_draw(&self, query: i64) -> bool {
+        let fits = || {
+            let list = self.0.list_of.get(query.position())?.position();
+            let start = self.0.list_ptr.get(list)?.position();
+            let stop = self.0.list_ptr.get(list.checked_add(1)?)?.position();
+            let taken = u32::from(*self.0.itself.get(query.position())? >= 0);
+            let size = u32::try_from(stop - start).ok()?;
+            let barred = if self.0.any_other { 1 + taken } else { size };
+            Some(size > taken && barred < self.0.n_documents)
+        };
+        fits() == Some(true)
+    }
+
+    /// For each member how many documents before it are none. Draws that have it at hand search
+    /// half as much memory.
+    pub(crate) fn free(&self) -> Result<Vec<u32>, TryReserveError> {
+        let mut free = Vec::new();
+        free.try_reserve_exact(self.0.members.len())?;
+        for ends in self.0.list_ptr.windows(2) {
+            let own = &self.0.members[ends[0].position()..ends[1].position()];
+            let before = (0..).zip(own).map(|(k, member)| member - k);
+            free.extend(before.map(|before| u32::try_from(before).unwrap_or(u32::MAX)));
+        }
+        Ok(free)
+    }
+
+    /// The same with `free` at hand.
+    pub(crate) fn with_free(&self, free: &'a [u32]) -> Self {
+        Self(self.0, free)
+    }
+
+    /// How many members all lists have.
+    pub(crate) fn n_members(&self) -> usize {
+        self.0.members.len()
+    }
+
+    pub(crate) fn n_documents(&self) -> usize {
+        self.0.n_documents as usize
+    }
+
+    /// How many queries have lists, drawn from or not.
+    pub(crate) fn n_queries(&self) -> usize {
+        self.0.list_of.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.queries.is_empty()
+    }
+
+    /// Draw the query of a step, or deal it.
+    #[inline(always)]
+    pub(crate) fn begin(&self, seed: u64, step: u64) -> Begun {
+        let key = draw(seed, step);
+        let sums = self.0.query_sums;
+        let (at, rest) = if sums.is_empty() {
+            (
+                below(draw(key, 0), count(self.0.queries.len())) as usize,
+                None,
+            )
+        } else {
+            let number = shuffled(seed, step, last_of(sums));
+            let at = counted(number, sums);
+            let before = at.checked_sub(1).map_or(0, |before| sums[before]);
+            let rest = i64::from(number).saturating_sub(before);
+            (at, Some(u32::try_from(rest).unwrap_or(0)))
+        };
+        let query = self.0.queries[at].position();
+        let list = self.0.list_of[query].position();
+        Begun {
+            key,
+            query,
+            start: self.0.list_ptr[list].position(),
+            stop: self.0.list_ptr[list + 1].position(),
+            rest,
+        }
+    }
+
+    /// Draw the k-th number of a tuple, a positive; return its place among all members.
+    #[inline(always)]
+    pub(crate) fn positive(&self, begun: &Begun, k: u64) -> usize {
+        let dealt = begun.rest.filter(|_| k == 1);
+        let number = |bound: u32| dealt.unwrap_or_else(|| below(draw(begun.key, k), bound));
+        if !self.0.member_sums.is_empty() {
+            let sums = &self.0.member_sums[begun.start..begun.stop];
+            return begun.start + counted(number(last_of(sums)), sums);
+        }
+        let itself = self.0.itself[begun.query];
+        let size = count(begun.stop - begun.start);
+        let bound = size - u32::from(itself >= 0);
+        // Smaller than what is there, whatever was trusted.
+        let mut at = number(bound).min(bound - 1) as usize;
+        if itself >= 0 {
+            let own = &self.0.members[begun.start..begun.stop];
+            at += usize::from(at >= own.partition_point(|&member| member < itself));
+        }
+        begun.start + at
+    }
+
+    /// The document at a place among all members.
+    #[inline(always)]
+    pub(crate) fn member(&self, place: usize) -> usize {
+        // Smaller than what is counted, whatever was trusted.
+        self.0.members[place]
+            .position()
+            .min(self.0.n_documents as usize - 1)
+    }
+
+    /// How much the member at a place counts.
+    #[inline(always)]
+    pub(crate) fn weight(&self, place: usize) -> f32 {
+        self.0.member_weights.get(place).copied().unwrap_or(1.0)
+    }
+
+    /// Draw the k-th number of tuples, negatives; `positives` are the tuples' first documents.
+    ///
+    /// The searches of several tuples go side by side, so that they wait for memory together.
+    #[inline(always)]
+    pub(crate) fn negatives<const N: usize>(
+        &self,
+        begun: [&Begun; N],
+        positives: [usize; N],
+        k: u64,
+    ) -> [usize; N] {
+        let mut drawn = [0; N];
+        if self.0.any_other {
+            for at in 0..N {
+                let bits = draw(begun[at].key, k);
+                drawn[at] = self.other(bits, self.0.itself[begun[at].query], positives[at]);
+            }
+            return drawn;
+        }
+        for at in 0..N {
+            let members = count(begun[at].stop - begun[at].start);
+            let bound = self.0.n_documents - members;
+            drawn[at] = below(draw(begun[at].key, k), bound) as usize;
+        }
+        let places = begun.map(|begun| (begun.start, begun.stop - begun.start));
+        let passed = if self.1.len() == self.0.members.len() {
+            passed(places, drawn, |place, _| i64::from(self.1[place]))
+        } else {
+            let members = self.0.members;
+            passed(places, drawn, |place, k| {
+                members[place].wrapping_sub_unsigned(k as u64)
+            })
+        };
+        for at in 0..N {
+            drawn[at] += passed[at];
+        }
+        drawn
+    }
+
+    /// A document that is neither the positive nor the query itself.
+    #[inline(always)]
+    fn other(&self, bits: u64, itself: i64, positive: usize) -> usize {
+        let Ok(itself) = usize::try_from(itself) else {
+            let u = below(bits, self.0.n_documents - 1) as usize;
+            return u + usize::from(positive <= u);
+        };
+        let (low, high) = (itself.min(positive), itself.max(positive));
+        if low == high {
+            let u = below(bits, self.0.n_documents - 1) as usize;
+            return u + usize::from(low <= u);
+        }
+        let u = below(bits, self.0.n_documents - 2) as usize;
+        u + usize::from(low <= u) + usize::from(high - 1 <= u)
+    }
+}
+
+/// A length that fits, or nothing to draw from.
+#[inline(always)]
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(0)
+}
+
+/// The last of running sums.
+#[inline(always)]
+fn last_of(sums: &[i64]) -> u32 {
+    sums.last()
+        .map_or(0, |&last| u32::try_from(last).unwrap_or(0))
+}
+
+/// The first place whose running sum exceeds a number.
+#[inline(always)]
+fn counted(number: u32, sums: &[i64]) -> usize {
+    let at = sums.partition_point(|&sum| sum <= i64::from(number));
+    at.min(sums.len() - 1)
+}
+
+/// The number that a step is dealt: every pass over 0..size is a permutation of its own.
+///
+/// A Feistel network of four rounds permutes the numbers of 2 h bits, h the smallest with
+/// 2^(2 h) >= size; a number that is too large is sent through again.
+#[inline(always)]
+fn shuffled(seed: u64, step: u64, size: u32) -> u32 {
+    let size = u64::from(size.max(1));
+    let (key, mut number) = (draw(seed, step / size), step % size);
+    let half = (64 - (size - 1).leading_zeros()).div_ceil(2).max(1);
+    let mask = (1_u64 << half) - 1;
+    loop {
+        let (mut high, mut low) = (number >> half, number & mask);
+        for turn in 0..4_u64 {
+            (high, low) = (low, high ^ (draw(key, turn << 32 | low) >> 32 & mask));
+        }
+        number = high << half | low;
+        if number < size {
+            return u32::try_from(number).unwrap_or(0);
+        }
+    }
+}
+
+/// How many members come before the u-th document that is none, for several lists.
+///
+/// Lists have a start and a size; `free` says, for a place and its number k in the list, how many
+/// documents before own[k] are not members: own[k] - k. So the u-th that is not is u + k.
+#[inline(always)]
+fn passed<const N: usize>(
+    lists: [(usize, usize); N],
+    u: [usize; N],
+    free: impl Fn(usize, usize) -> i64,
+) -> [usize; N] {
+    let u = u.map(|u| i64::try_from(u).unwrap_or(i64::MAX));
+    let passes = |at: usize, k: usize| free(lists[at].0 + k, k) <= u[at];
+    let (mut first, mut size) = ([0; N], lists.map(|list| list.1));
+    let mut longest = size.into_iter().max().unwrap_or(0);
+    while longest > 1 {
+        for at in 0..N {
+            let half = size[at] / 2;
+            let middle = first[at] + half;
+            first[at] = select_unpredictable(passes(at, middle), middle, first[at]);
+            size[at] -= half;
+        }
+        longest -= longest / 2;
+    }
+    for (at, first) in first.iter_mut().enumerate() {
+        *first += usize::from(passes(at, *first));
+    }
+    first
+}
+
+/// Fill `out` with tuples of `width` numbers: query, positives, negatives.
+///
+/// # Errors
+/// When `out` does not consist of whole tuples, or there is no query.
+pub fn draw_tuples(
+    seed: u64,
+    first: u64,
+    lists: &MatchLists<'_>,
+    positives: usize,
+    width: usize,
+    out: &mut [i64],
+) -> Result<(), Invalid> {
+    let fits = positives > 0 && width >= positives.saturating_add(2);
+    if !fits || !out.len().is_multiple_of(width) || (lists.is_empty() && !out.is_empty()) {
+        return Err(Invalid::new(
+            "a tuple is a query, its positives and at least one negative.",
+        ));
+    }
+    let number = |at: usize| i64::try_from(at).unwrap_or(i64::MAX);
+    for (step, tuple) in (0..).zip(out.chunks_exact_mut(width)) {
+        let begun = lists.begin(seed, first.wrapping_add(step));
+        tuple[0] = number(begun.query);
+        let (chosen, negatives) = tuple[1..].split_at_mut(positives);
+        for (k, positive) in (1..).zip(chosen.iter_mut()) {
+            *positive = number(lists.member(lists.positive(&begun, k)));
+        }
+        let better = chosen[0].position();
+        for (k, negative) in (1 + positives as u64..).zip(negatives) {
+            let [drawn] = lists.negatives([&begun], [better], k);
+            *negative = number(drawn);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! Rows of U, V or S that one thread changes and projects.
+
+use crate::dispatch::Job;
+use crate::factored::sums::{GROUP, Gradients, Terms, Total};
+use crate::factored::transposed::Transposed;
+use crate::lanes::Machine;
+use crate::wide::{Eight, Wide, dot_wide};
+
+/// Consecutive rows, and all that belongs to them.
+pub(super) struct Piece<'a> {
+    pub(super) rows: &'a mut [Eight],
+    /// Adagrad's sums of squares; empty without it.
+    pub(super) squares: &'a mut [Eight],
+    /// Empty if there are none.
+    pub(super) biases: &'a mut [f32],
+    pub(super) bias_squares: &'a mut [f32],
+    /// The number of the first row.
+    pub(super) first: usize,
+    /// Registers of a row.
+    pub(super) chunks: usize,
+}
+
+fn cut<T>(slice: &mut [T], at: usize) -> (&mut [T], &mut [T]) {
+    slice.split_at_mut(at.min(slice.len()))
+}
+
+impl<'a> Piece<'a> {
+    /// All rows of a matrix, without biases.
+    pub(super) fn new(rows: &'a mut [Eight], squares: &'a mut [Eight], chunks: usize) -> Self {
+        Self {
+            rows,
+            squares,
+            biases: &mut [],
+            bias_squares: &mut [],
+            first: 0,
+            chunks,
+        }
+    }
+
+    /// Cut it before a row.
+    fn cut(self, row: usize) -> (Self, Self) {
+        let (first, chunks) = (self.first, self.chunks);
+        let at = row.saturating_sub(first).min(self.rows.len() / chunks);
+        let rows = cut(self.rows, at * chunks);
+        let squares = cut(self.squares, at * chunks);
+        let biases = cut(self.biases, at);
+        let bias_squares = cut(self.bias_squares, at);
+        let earlier = Self {
+            rows: rows.0,
+            squares: squares.0,
+            biases: biases.0,
+            bias_squares: bias_squares.0,
+            first,
+            chunks,
+        };
+        let later = Self {
+            rows: rows.1,
+            squares: squares.1,
+            biases: biases.1,
+            bias_squares: bias_squares.1,
+            first: first + at,
+            chunks,
+        };
+        (earlier, later)
+    }
+
+    /// Cut it before each of some rows.
+    pub(super) fn cut_all(self, cuts: &[usize]) -> Vec<Self> {
+        let mut parts = Vec::with_capacity(cuts.len() + 1);
+        let mut rest = self;
+        for &row in cuts {
+            let (part, later) = rest.cut(row);
+            parts.push(part);
+            rest = later;
+        }
+        parts.push(rest);
+        parts
+    }
+
+    /// Where a row is among these, if it is.
+    #[inline(always)]
+    fn place(&self, row: u32) -> Option<usize> {
+        let at = (row as usize).wrapping_sub(self.first);
+        (at < self.rows.len() / self.chunks).then_some(at)
+    }
+
+    /// Change a row, and project it.
+    #[inline(always)]
+    fn change<M: Machine>(&mut self, machine: M, at: usize, sums: &impl RowSums, change: &Change) {
+        let places = at * self.chunks..(at + 1) * self.chunks;
+        let row = &mut self.rows[places.clone()];
+        let squares = if self.squares.is_empty() {
+            &mut []
+        } else {
+            &mut self.squares[places]
+        };
+        let mut first = 0;
+        while first + GROUP <= row.len() {
+            let total = sums.total::<M, GROUP>(machine, first);
+            subtract(machine, &total, row, squares, first, change.rate);
+            first += GROUP;
+        }
+        for first in first..row.len() {
+            let total = sums.total::<M, 1>(machine, first);
+            subtract(machine, &total, row, squares, first, change.rate);
+        }
+        change.project(machine, row);
+        let Some(bias) = self.biases.get_mut(at) else {
+            return;
+        };
+        let total = sums.bias();
+        if let Some(square) = self.bias_squares.get_mut(at) {
+            *square += total.squares;
+            *bias -= (change.rate * total.gradient) / square.sqrt();
+        } else {
+            *bias -= total.gradient;
+        }
+    }
+}
+
+/// Subtract N registers of the gradients from a row, from the one at `first`.
+#[inline(always)]
+fn subtract<M: Machine, const N: usize>(
+    machine: M,
+    total: &Total<[Wide<M>; N]>,
+    row: &mut [Eight],
+    squares: &mut [Eight],
+    first: usize,
+    rate: f32,
+) {
+    let row = &mut row[first..][..N];
+    if squares.is_empty() {
+        for (p, y) in row.iter_mut().zip(total.gradient) {
+            *p = (Wide::new(machine, *p) - y).array();
+        }
+        return;
+    }
+    let rate = Wide::splat(machine, rate);
+    let squares = &mut squares[first..][..N];
+    let totals = total.gradient.into_iter().zip(total.squares);
+    for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
+        let sum = Wide::new(machine, *square) + q;
+        *square = sum.array();
+        *p = (Wide::new(machine, *p) - (rate * y) / sum.sqrt()).array();
+    }
+}
+
+/// What is done to every row that has gradients.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// The rate of the block.
+    rate: f32,
+    /// The factor of the penalty.
+    shrink: Option<f32>,
+    /// The largest norm, if there is one.
+    max_norm: Option<f32>,
+}
+
+impl Change {
+    pub(super) fn new(rate: f32, max_norm: f32, l2: f32) -> Self {
+        Self {
+            rate,
+            shrink: (l2 > 0.0).then(|| 1.0 / (1.0 + l2 * rate)),
+            max_norm: (max_norm > 0.0).then_some(max_norm),
+        }
+    }
+
+    #[inline(always)]
+    fn project<M: Machine>(&self, machine: M, row: &mut [Eight]) {
+        if let Some(factor) = self.shrink {
+            scale(machine, row, factor);
+        }
+        if let Some(max_norm) = self.max_norm {
+            let square = dot_wide(machine, row, row);
+            if square > max_norm * max_norm {
+                scale(machine, row, max_norm / square.sqrt());
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn scale<M: Machine>(machine: M, row: &mut [Eight], factor: f32) {
+    let factor = Wide::splat(machine, factor);
+    for x in row {
+        *x = (Wide::new(machine, *x) * factor).array();
+    }
+}
+
+/// The sums of one row.
+trait RowSums {
+    /// N registers, from the one at `first`.
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]>;
+    /// Those of its bias.
+    fn bias(&self) -> Total<f32>;
+}
+
+/// An object that has a row of its own.
+struct Own<'a, T> {
+    gradients: &'a Gradients<'a, T>,
+    slot: usize,
+}
+
+impl<T: Terms> RowSums for Own<'_, T> {
+    #[inline(always)]
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]> {
+        self.gradients.total(machine, self.slot, first)
+    }
+
+    #[inline(always)]
+    fn bias(&self) -> Total<f32> {
+        self.gradients.bias(self.slot)
+    }
+}
+
+/// Change the rows of objects that have one of their own.
+pub(super) struct ChangeOwn<'a, T> {
+    pub(super) gradients: &'a Gradients<'a, T>,
+    pub(super) piece: Piece<'a>,
+    pub(super) change: Change,
+}
+
+impl<T: Terms> Job for ChangeOwn<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<M: Machine>(mut self, machine: M) {
+        let gradients = self.gradients;
+        for (slot, &object) in gradients.registry.objects.iter().enumerate() {
+            if let Some(at) = self.piece.place(object) {
+                let sums = Own { gradients, slot };
+                self.piece.change(machine, at, &sums, &self.change);
+            }
+        }
+    }
+}
+
+/// The sums of objects, those of a first kind and then those of a second.
+#[derive(Clone, Copy)]
+pub(super) struct Addends<'a> {
+    /// For each slot the sum of gradients, and behind it that of squares.
+    pub(super) sums: [&'a [Eight]; 2],
+    /// Slots of the first kind.
+    pub(super) count: usize,
+    pub(super) biases: &'a [[f32; 2]],
+    /// Registers of a sum.
+    pub(super) width: usize,
+    /// Where in a sum the half begins that counts.
+    pub(super) start: usize,
+}
+
+impl Addends<'_> {
+    /// N registers of the sums in a slot, times the value of a feature.
+    #[inline(always)]
+    fn get<M: Machine, const N: usize>(
+        &self,
+        machine: M,
+        slot: u32,
+        value: f32,
+        first: usize,
+    ) -> Total<[Wide<M>; N]> {
+        let slot = slot as usize;
+        let (sums, slot) = if slot < self.count {
+            (self.sums[0], slot)
+        } else {
+            (self.sums[1], slot - self.count)
+        };
+        let sums = &sums[slot * 2 * self.width + self.start..];
+        Total {
+            gradient: times(machine, value, &sums[first..]),
+            squares: times(machine, value * value, &sums[self.width + first..]),
+        }
+    }
+}
+
+#[inline(always)]
+fn times<M: Machine, const N: usize>(machine: M, factor: f32, sums: &[Eight]) -> [Wide<M>; N] {
+    let factor = Wide::splat(machine, factor);
+    let sums: &[Eight; N] = sums.first_chunk().unwrap_or(&[[0.0; 8]; N]);
+    sums.map(
+        #[inline(always)]
+        |x| factor * Wide::new(machine, x),
+    )
+}
+
+/// A row that objects share.
+struct Shared<'a> {
+    addends: &'a Addends<'a>,
+    entries: &'a [(u32, f32)],
+}
+
+impl RowSums for Shared<'_> {
+    #[inline(always)]
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]> {
+        let (slot, value) = self.entries[0];
+        let mut total = self.addends.get::<M, N>(machine, slot, value, first);
+        for &(slot, value) in &self.entries[1..] {
+            let next = self.addends.get::<M, N>(machine, slot, value, first);
+            total.add(next.gradient, next.squares);
+        }
+        total
+    }
+
+    #[inline(always)]
+    fn bias(&self) -> Total<f32> {
+        let get = |&(slot, value): &(u32, f32)| {
+            let [gradient, squares] = self.addends.biases[slot as usize];
+            [value * gradient, (value * value) * squares]
+        };
+        let [gradient, squares] = get(&self.entries[0]);
+        let mut total = Total { gradient, squares };
+        for entry in &self.entries[1..] {
+            let [gradient, squares] = get(entry);
+            total.gradient += gradient;
+            total.squares += squares;
+        }
+        total
+    }
+}
+
+/// Change rows that objects share.
+pub(super) struct ChangeShared<'a> {
+    pub(super) addends: Addends<'a>,
+    pub(super) transposed: &'a Transposed,
+    pub(super) piece: Piece<'a>,
+    pub(super) change: Change,
+}
+
+impl Job for ChangeShared<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<M: Machine>(mut self, machine: M) {
+        for (place, &row) in self.transposed.rows.iter().enumerate() {
+            if let Some(at) = self.piece.place(row) {
+                let sums = Shared {
+                    addends: &self.addends,
+                    entries: self.transposed.entries(place),
+                };
+                self.piece.change(machine, at, &sums, &self.change);
+            }
+        }
+    }
+}
