@@ -22,10 +22,14 @@ format_option = click.option(
 
 
 def render(rows: Sequence[dict[str, Any]], form: str) -> str:
-    """Return rows with the same keys as text; numbers keep full precision but in tables."""
+    """Return rows as text; numbers keep full precision but in tables.
+
+    What a row lacks is left empty, but in JSON, where it is left out.
+    """
     if form == "jsonl":
         return "".join(json.dumps({k: _json(v) for k, v in row.items()}) + "\n" for row in rows)
-    headers = list(rows[0]) if rows else []
+    headers = list(dict.fromkeys(key for row in rows for key in row))
+    rows = [{key: row.get(key, "") for key in headers} for row in rows]
     if form == "tsv":
         lines = [headers, *([_plain(row[key]) for key in headers] for row in rows)]
         return "".join("\t".join(line) + "\n" for line in lines)
@@ -34,7 +38,9 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
         lines = [headers, ["---"] * len(headers), *cells]
         return "".join("| " + " | ".join(line) + " |\n" for line in lines)
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
-    numeric = [all(isinstance(row[key], int | float) for row in rows) for key in headers]
+    numeric = [
+        all(isinstance(row[key], int | float) or row[key] == "" for row in rows) for key in headers
+    ]
     text = ""
     for line in [headers, ["-" * width for width in widths], *cells]:
         padded = [

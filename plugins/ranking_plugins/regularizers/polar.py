@@ -6,12 +6,14 @@ computed by one thread of BLAS: the bits do not depend on the number of threads.
 
 from __future__ import annotations
 
-from typing import TypeVar
+import functools
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ranking.parallel import in_order
 
@@ -25,6 +27,17 @@ FAR = 0.1
 """The largest deviation from orthonormal columns that the second of two passes can repair."""
 
 
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread for a while; threads of ours share the work."""
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited
+
+
 def polar_factor(matrix: Matrix, threads: int = 1) -> Matrix:
     """Return P with ``P'P = I`` for which ``<matrix, P>`` is largest.
 
@@ -32,7 +45,7 @@ def polar_factor(matrix: Matrix, threads: int = 1) -> Matrix:
     first. Then P = Q times the polar factor of R, which is small. A matrix whose columns are
     linearly dependent, or nearly, is left to a QR factorization, which is slower.
     """
-    with threadpool_limits(1, "blas"):
+    with one_blas_thread():
         try:
             first = _upper(_gram(matrix, threads))
             once = _times(matrix, _inverse(first), threads)

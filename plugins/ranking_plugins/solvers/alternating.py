@@ -28,6 +28,7 @@ from ranking.models.sparse_factored import (
     nonzero_share,
     stored_bytes,
 )
+from ranking_plugins.regularizers.polar import one_blas_thread
 
 Vectors: TypeAlias = Any
 """A row a feature: a dense float32 array, padded, or a csr_array."""
@@ -123,15 +124,17 @@ class Alternating(Solver):
         sides = Sides(self, task)
         model = sides.model
         vectors = sides.form(sides.held(1))
+        penalty = sides.penalty(vectors)
         done, before = 0, np.inf
         if task.state is not None:
             done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
         for epoch in range(done + 1, self.max_epochs + 1):
-            others = vectors
-            queries, gain = sides.half_step(0, others)
-            half = sides.penalty(others) - gain
+            queries, gain = sides.half_step(0, vectors)
+            half = penalty - gain
+            penalty = sides.penalty(queries)
             vectors, gain = sides.half_step(1, queries)
-            objective = sides.penalty(queries) - gain
+            objective = penalty - gain
+            penalty = sides.penalty(vectors)
             sides.put(queries, vectors)
             converged = before - objective <= self.tolerance * abs(objective)
             if not model.density:
@@ -140,10 +143,9 @@ class Alternating(Solver):
                     stacklevel=2,
                 )
                 converged = True
-            measures = {
-                "half objective": half,
-                "megabytes": (stored_bytes(queries) + stored_bytes(vectors)) / 1e6,
-            }
+            measures = {"megabytes": (stored_bytes(queries) + stored_bytes(vectors)) / 1e6}
+            if np.isfinite(half):  # the first vectors are drawn, and may be out of bounds
+                measures["half objective"] = half
             yield Turn(epoch, objective, converged, partial(_state, epoch, objective), measures)
             if converged:
                 return
@@ -194,7 +196,8 @@ class Sides:
             for at in range(0, best.shape[0], BLOCK)
         )
         pull[:, :width] = best
-        return self.form(pull), gain - self.penalty(pull)
+        made = self.form(pull)
+        return made, gain - self.penalty(made)
 
     def form(self, vectors: Vectors) -> Vectors:
         """Return the same vectors, sparse if that is smaller and dense if not."""
@@ -206,7 +209,8 @@ class Sides:
         """Return the penalty of some vectors; what is not tied together is summed by blocks."""
         width = self.model.dimensions
         if self.regularizer.granularity == "matrix":
-            return self.regularizer.penalty(_dense(vectors)[:, :width].astype(np.float64))
+            with one_blas_thread():
+                return self.regularizer.penalty(_dense(vectors)[:, :width].astype(np.float64))
         return sum(
             self.regularizer.penalty(_dense(vectors[at : at + BLOCK])[:, :width].astype(np.float64))
             for at in range(0, vectors.shape[0], BLOCK)

@@ -29,8 +29,6 @@ pub trait Singles: Copy + Send + Sync {
     fn div_wide(self, a: Self::Wide, b: Self::Wide) -> Self::Wide;
     /// The square root of each.
     fn sqrt_wide(self, a: Self::Wide) -> Self::Wide;
-    /// A bit for each that is not below a limit, the first one lowest.
-    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32;
     /// |a|
     fn abs_wide(self, a: Self::Wide) -> Self::Wide;
     /// |a| - cut with the sign of a where that is above 0, else 0.
@@ -38,6 +36,8 @@ pub trait Singles: Copy + Send + Sync {
 
     /// Ask for the line of memory that has an item; if there is no such item, nothing happens.
     fn ask<T>(self, items: &[T], at: usize);
+    /// A bit for each that is not below a limit, the first one lowest.
+    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32;
 }
 
 #[inline(always)]
@@ -89,12 +89,6 @@ impl Singles for Portable {
     }
 
     #[inline(always)]
-    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32 {
-        let numbered = a.iter().zip(0..);
-        numbered.fold(0, |bits, (&a, at)| bits | u32::from(a >= limit) << at)
-    }
-
-    #[inline(always)]
     fn abs_wide(self, a: Self::Wide) -> Self::Wide {
         a.map(f32::abs)
     }
@@ -113,6 +107,12 @@ impl Singles for Portable {
 
     #[inline(always)]
     fn ask<T>(self, _items: &[T], _at: usize) {}
+
+    #[inline(always)]
+    fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32 {
+        let numbered = a.iter().zip(0..);
+        numbered.fold(0, |bits, (&a, at)| bits | u32::from(a >= limit) << at)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -169,12 +169,6 @@ mod avx2 {
         }
 
         #[inline(always)]
-        fn at_least_wide(self, a: f32x8, limit: f32) -> u32 {
-            let holds = self.cmp_le_f32x8(self.splat_f32x8(limit), a);
-            self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
-        }
-
-        #[inline(always)]
         fn abs_wide(self, a: f32x8) -> f32x8 {
             self.abs_f32x8(a)
         }
@@ -192,6 +186,12 @@ mod avx2 {
         fn ask<T>(self, items: &[T], at: usize) {
             let place = items.as_ptr().wrapping_add(at);
             self.sse._mm_prefetch::<_MM_HINT_T0>(place.cast());
+        }
+
+        #[inline(always)]
+        fn at_least_wide(self, a: f32x8, limit: f32) -> u32 {
+            let holds = self.cmp_le_f32x8(self.splat_f32x8(limit), a);
+            self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
         }
     }
 }
@@ -226,12 +226,6 @@ impl<M: Machine> Wide<M> {
         self.with(self.machine.sqrt_wide(self.register))
     }
 
-    /// A bit for each that is not below a limit, the first one lowest.
-    #[inline(always)]
-    pub(crate) fn at_least(self, limit: f32) -> u32 {
-        self.machine.at_least_wide(self.register, limit)
-    }
-
     #[inline(always)]
     pub(crate) fn abs(self) -> Self {
         self.with(self.machine.abs_wide(self.register))
@@ -241,6 +235,13 @@ impl<M: Machine> Wide<M> {
     #[inline(always)]
     pub(crate) fn soft(self, cut: Self) -> Self {
         self.with(self.machine.soft_wide(self.register, cut.register))
+    }
+
+    #[inline(always)]
+    /// A bit for each that is not below a limit, the first one lowest.
+    #[inline(always)]
+    pub(crate) fn at_least(self, limit: f32) -> u32 {
+        self.machine.at_least_wide(self.register, limit)
     }
 
     /// Add the partial sums, in the contract's order.
