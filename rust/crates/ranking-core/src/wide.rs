@@ -237,7 +237,6 @@ impl<M: Machine> Wide<M> {
         self.with(self.machine.soft_wide(self.register, cut.register))
     }
 
-    #[inline(always)]
     /// A bit for each that is not below a limit, the first one lowest.
     #[inline(always)]
     pub(crate) fn at_least(self, limit: f32) -> u32 {
