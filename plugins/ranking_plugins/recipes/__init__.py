@@ -81,6 +81,10 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.matching:rmls",
             help="Matching from clicks: sparse vectors of one length, by alternating half-steps.",
         ),
+        "rmls-large-margin": Lazy(
+            "ranking_plugins.recipes.matching:rmls_large_margin",
+            help="The same with a margin: half-steps by SGD, the other side frozen.",
+        ),
         "pls": Lazy(
             "ranking_plugins.recipes.matching:pls",
             help="Matching from clicks: partial least squares, by the same half-steps.",

@@ -31,6 +31,16 @@ def rmls() -> Recipe:
     )
 
 
+def rmls_large_margin() -> Recipe:
+    """RMLS with the hinge instead of alignment: half-steps by SGD, the other side frozen."""
+    return _recipe(
+        "factored:dimensions=100,biases=false",
+        "hinge",
+        "l1l2-row:strength=1e-5,limit=3",
+        "alternating:max_epochs=20",
+    )
+
+
 def pls() -> Recipe:
     """Partial least squares: the directions in which queries and documents go together most."""
     return _recipe(

@@ -29,6 +29,8 @@ from ranking.models.sparse_factored import (
     stored_bytes,
 )
 from ranking_plugins.regularizers.polar import one_blas_thread
+from ranking_plugins.solvers.margin_half_steps import margin_turns
+from ranking_plugins.solvers.sgd import SGD
 
 Vectors: TypeAlias = Any
 """A row a feature: a dense float32 array, padded, or a csr_array."""
@@ -43,7 +45,9 @@ class Alternating(Solver):
 
     With the vectors V of the document features, those of the query features are the maximum of
     ``<M V, U> - penalty(U)``; then the same for V. No half-step makes the objective worse. With
-    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013).
+    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013). A loss that has no closed
+    half-step, such as hinge, WARP or domination, has a pass of SGD over the matches instead, with
+    the other side frozen: large-margin RMLS. `scale`, `center` and `sparse_below` are not for it.
 
     Parameters
     ----------
@@ -105,11 +109,7 @@ class Alternating(Solver):
                 "model factored",
             )
         if "linear" not in loss.faces:
-            return Verdict(
-                False,
-                f"loss {loss.name!r} has no closed half-step (no linear face)",
-                "loss alignment, or solver sgd",
-            )
+            return _accepts_margins(model, loss, regularizer)
         if not regularizer.bounded:
             return Verdict(
                 False,
@@ -121,6 +121,9 @@ class Alternating(Solver):
 
     def turns(self, task: Task) -> Iterator[Turn]:
         """Take two half-steps, once a turn."""
+        if "linear" not in task.loss.faces:
+            yield from margin_turns(self, task)
+            return
         sides = Sides(self, task)
         model = sides.model
         vectors = sides.form(sides.held(1))
@@ -150,6 +153,20 @@ class Alternating(Solver):
             if converged:
                 return
             before = objective
+
+
+def _accepts_margins(
+    model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
+) -> Verdict:
+    """Say whether SGD, with the other side frozen, can take the half-steps."""
+    if issubclass(model, SparseFactored):
+        return Verdict(
+            False,
+            f"loss {loss.name!r} has no closed half-step, and SGD needs vectors that are not kept "
+            "sparse",
+            "model factored, or loss alignment",
+        )
+    return SGD.accepts(model, loss, regularizer)
 
 
 class Sides:

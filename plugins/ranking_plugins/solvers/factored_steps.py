@@ -226,14 +226,19 @@ class FactoredSteps(Steps):
     def _shrunk(self, due: float) -> Iterator[Singles]:
         """With Adagrad, the rates are what they have come to, in the mean of a matrix."""
         inner = slice(None), slice(0, self.model.dimensions)
-        for matrix, squares in zip(self._matrices(), self.weights.squares, strict=False):
+        for place in self._places():
+            matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
             shrunk = np.zeros_like(matrix)
             shrunk[inner] = self.task.regularizer.prox(matrix[inner].astype(np.float64), step)
             yield shrunk
 
+    def _places(self) -> list[int]:
+        """Return which of U, V and S there are to be shrunk."""
+        return [place for place in range(3) if self.weights.factors[place].shape[0]]
+
     def _matrices(self) -> list[Singles]:
-        return [matrix for matrix in self.weights.factors[:3] if matrix.shape[0]]
+        return [self.weights.factors[place] for place in self._places()]
 
     def follow(self) -> None:
         """Do nothing: the model's arrays are the ones in training."""

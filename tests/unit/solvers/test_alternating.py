@@ -178,7 +178,7 @@ def test_it_trains_on_the_matrix_alone(seed):
 def test_what_does_not_fit_is_refused(seed):
     data = clicks(seed)
     for parts, reason in (
-        (("factored", "warp", "max-norm"), "no closed half-step"),
+        (("sparse-factored", "warp", "max-norm"), "no closed half-step"),
         (("factored", "alignment", "l2"), "does not bound the vectors"),
         (("bilinear", "alignment", "max-norm"), "two matrices of vectors"),
         (("structured", "alignment", "max-norm"), "two matrices of vectors"),

@@ -1,0 +1,122 @@
+"""Half-steps by SGD: one side moves, the other does not; every regularizer has its property."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ranking import Ranker
+from ranking.contracts.solver import Task
+from ranking.errors import CombinationError
+from ranking.models.factored import Factored
+from ranking_plugins import L1L2Row, NoPenalty, Orthonormal
+from ranking_plugins.losses.pairs import Hinge
+from ranking_plugins.solvers.margin_half_steps import HalfSteps
+
+LOSSES = ("hinge", "warp", "domination")
+REGULARIZERS = ("l1:strength=0.01", "l2:strength=0.001", "l1l2-row:strength=0.01", "orthonormal")
+
+
+def test_only_one_side_moves(factored_kernel, make_tastes):
+    data = make_tastes(1, 20, 25)
+    model = Factored(4)
+    model.start(data, 3)
+    steps = HalfSteps(Task(model, Hinge(), NoPenalty(), data, factored_kernel))
+    for side in (0, 1, 0):
+        before = [part.copy() for part in model.factors]
+        squares = [part.copy() for part in steps.weights.squares]
+        steps.half_step(side)
+        moved = [
+            not np.array_equal(old, new) for old, new in zip(before, model.factors, strict=True)
+        ]
+        assert moved == [side == 0, side == 1, False, side == 1]
+        grown = [
+            not np.array_equal(old, new)
+            for old, new in zip(squares, steps.weights.squares, strict=True)
+        ]
+        assert grown == moved
+
+
+def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, make_tastes):
+    """With blocks of one, what is frozen can as well be put back after each step."""
+    data = make_tastes(2, 12, 15)
+    model, plain = Factored(4, False), Factored(4, False)
+    model.start(data, 3)
+    plain.start(data, 3)
+    task = Task(model, Hinge(), NoPenalty(), data, fast_kernel)
+    steps = HalfSteps(task)
+    steps.solver.batch = 1
+    other = HalfSteps(Task(plain, Hinge(), NoPenalty(), data, fast_kernel))
+    tuples = fast_kernel.draw_tuples(steps.lists(), 0, 0, steps.plan.epoch)
+    frozen = plain.V.copy()
+    for one in tuples:
+        other.weights.steps(other.objects, one[None], np.full(1, 0.05, np.float32), block=1)
+        plain.V[...] = frozen
+    steps.half_step(0)
+    np.testing.assert_allclose(model.U, plain.U, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(model.V, frozen)
+
+
+@pytest.mark.parametrize(("loss", "regularizer"), list(itertools.product(LOSSES, REGULARIZERS)))
+def test_every_cell_trains(fast_kernel, make_tastes, loss, regularizer):
+    data = make_tastes(1, 40, 45)
+    solver = "alternating:max_epochs=8,tolerance=0"
+    ranker = Ranker("factored:dimensions=6", loss, regularizer, solver, kernel=fast_kernel)
+    fitted = ranker.fit(data)
+    objectives = [row["objective"] for row in fitted.history_]
+    assert objectives[-1] < objectives[0]
+    for matrix in (fitted.model_.U[:, :6], fitted.model_.V[:, :6]):
+        wide = matrix.astype(np.float64)
+        assert np.isfinite(fitted.regularizer_.penalty(wide))
+        if isinstance(fitted.regularizer_, Orthonormal):
+            gram = wide.T @ wide
+            np.testing.assert_allclose(gram, gram[0, 0] * np.eye(6), atol=1e-4 * gram[0, 0])
+        if isinstance(fitted.regularizer_, L1L2Row):
+            assert np.linalg.norm(wide, axis=1).max() <= 1.0 + 1e-5
+    if "l1" in regularizer:
+        assert fitted.model_.density < 1.0
+
+
+def test_kernels_and_threads_agree(factored_kernel, make_tastes):
+    data = make_tastes(1, 20, 25)
+
+    def trained(kernel, threads):
+        solver = "alternating:max_epochs=2,tolerance=0"
+        ranker = Ranker("factored:dimensions=5", "warp", "l1l2-row", solver, kernel=kernel)
+        return ranker.set_params(threads=threads).fit(data).model_
+
+    threads = 1 if factored_kernel.name == "reference" else 2
+    wanted, found = trained("reference", 1), trained(factored_kernel, threads)
+    for one, other in zip(wanted.factors, found.factors, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_resumed_run_goes_on_bit_for_bit(fast_kernel, make_tastes):
+    data = make_tastes(1, 20, 25)
+
+    def run(epochs):
+        solver = f"alternating:max_epochs={epochs},tolerance=0"
+        ranker = Ranker("factored:dimensions=5", "warp", "l1l2-row", solver, kernel=fast_kernel)
+        return ranker.prepare(data)
+
+    whole = run(5)
+    whole.go()
+    part = run(2)
+    part.go()
+    snapshot = part.snapshot()
+    snapshot.facts["stopped"] = snapshot.facts["ending"] = ""
+    rest = run(5)
+    rest.go(snapshot)
+    assert rest.history == whole.history
+    for one, other in zip(whole.model.factors, rest.model.factors, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_what_is_refused(make_tastes):
+    data = make_tastes(1, 20, 25)
+    with pytest.raises(CombinationError, match=r"kept sparse.*model factored"):
+        Ranker("sparse-factored:dimensions=5", "hinge", "l1l2-row", "alternating").fit(data)
+    with pytest.raises(CombinationError, match="group-l1"):
+        Ranker("factored:dimensions=5", "hinge", "group-l1", "alternating").fit(data)
