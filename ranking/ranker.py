@@ -347,7 +347,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             The documents that are ranked; by default all.
         """
         data = self._matching(X, "rank")
-        _check_k(k)
+        _check_k(k, or_all=True)
         barred = chosen = None
         if exclude is not None:
             barred = known_pairs(data, *self._excluded(exclude))
@@ -431,7 +431,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         embedding = model.embedding(data, self.kernel_, self.threads)
         if embedding is None:
             raise CombinationError(
-                f"{what} needs vectors, and model {model.name!r} has none; train model factored."
+                f"{what} needs vectors, and model {model.name!r} has none; train model factored, "
+                "or structured with inference=iterative."
             )
         return data, embedding
 
@@ -509,9 +510,12 @@ def _made(kind: str, part: Any, contract: type[Any]) -> Any:
     return made
 
 
-def _check_k(given: object) -> None:
-    if given is not None and (not isinstance(given, numbers.Integral) or given < 1):
-        raise DataError(f"k is {given!r}; it must be a whole number from 1, or None for all.")
+def _check_k(given: object, *, or_all: bool = False) -> None:
+    if or_all and given is None:
+        return
+    if not isinstance(given, numbers.Integral) or given < 1:
+        all_of_them = ", or None for all" if or_all else ""
+        raise DataError(f"k is {given!r}; it must be a whole number from 1{all_of_them}.")
 
 
 def _triple(valid: Any) -> tuple[Any, Any, Any]:

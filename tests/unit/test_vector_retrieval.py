@@ -251,6 +251,8 @@ def test_odd_similars(factored_kernel, make_tastes, make_matching):
         ranker.similar(make_tastes(4), side="items")
     with pytest.raises(DataError, match="k is 0"):
         ranker.similar(make_tastes(4), 0)
+    with pytest.raises(DataError, match=r"k is None; it must be a whole number from 1\."):
+        ranker.similar(make_tastes(4), None)
     matrix = Ranker(loss="hinge", solver="sgd:draws=0", kernel=factored_kernel)
     matrix.fit(make_matching(1))
     with pytest.raises(CombinationError, match=r"similar needs vectors.*'bilinear' has none"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer
 from ranking.errors import PartError
+from ranking_plugins.regularizers.soft import soft
 from ranking_plugins.regularizers.strength import check_strength
 
 
@@ -47,8 +48,7 @@ class Elastic(Regularizer):
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the soft threshold, shrunk by 1 / (1 + step * l2)."""
         l1, l2 = self.entry_penalty()
-        shrunk = np.abs(parameters) - step * l1
-        return np.where(shrunk > 0.0, np.copysign(shrunk, parameters), 0.0) / (1.0 + step * l2)
+        return soft(parameters, step * l1) / (1.0 + step * l2)
 
     def entry_penalty(self) -> EntryPenalty:
         """Return l1 = strength * share, l2 = strength * (1 - share)."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer
 from ranking.errors import PartError
+from ranking_plugins.regularizers.soft import soft
 from ranking_plugins.regularizers.strength import check_strength
 
 
@@ -58,8 +59,7 @@ class L1(Regularizer):
 
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the soft threshold: everything moves towards 0 by step * strength."""
-        shrunk = np.abs(parameters) - step * self.strength
-        return np.where(shrunk > 0.0, np.copysign(shrunk, parameters), 0.0)
+        return soft(parameters, step * self.strength)
 
     def entry_penalty(self) -> EntryPenalty:
         """Return l1 = strength."""

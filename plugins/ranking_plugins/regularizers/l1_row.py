@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.regularizer import Array, Granularity, Regularizer
+from ranking_plugins.regularizers.soft import soft
 from ranking_plugins.regularizers.strength import check_limit
 
 
@@ -50,8 +51,7 @@ class L1Row(Regularizer):
         falling = -np.sort(-np.abs(parameters), axis=1)
         over = (np.cumsum(falling, axis=1) - self.limit) / np.arange(1, falling.shape[1] + 1)
         threshold = np.maximum(over.max(axis=1, initial=0.0), 0.0)[:, None]
-        shrunk = np.abs(parameters) - threshold
-        return np.where(shrunk > 0.0, np.copysign(shrunk, parameters), 0.0)
+        return soft(parameters, threshold)
 
     def maximize(self, gain: Array) -> Array:
         """Return rows with the limit at the largest entry of the gain, the first of equals."""

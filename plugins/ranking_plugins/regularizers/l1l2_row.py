@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.regularizer import Array, Granularity, Regularizer, RowMaximum
+from ranking_plugins.regularizers.soft import soft
 from ranking_plugins.regularizers.strength import check_limit, check_strength
 
 
@@ -48,14 +49,14 @@ class L1L2Row(Regularizer):
         The threshold first: projecting a row scales its entries alike, so what is cut to 0 stays
         0, and the two operators compose to the prox of their sum.
         """
-        shrunk = _soft(parameters, step * self.strength)
+        shrunk = soft(parameters, step * self.strength)
         norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
         bounded: Array = shrunk * np.minimum(1.0, self.limit / np.where(norms > 0.0, norms, 1.0))
         return bounded
 
     def maximize(self, gain: Array) -> Array:
         """Return equation (5): rows thresholded, and those that are left scaled to the limit."""
-        shrunk = _soft(gain, self.strength)
+        shrunk = soft(gain, self.strength)
         norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
         scaled: Array = shrunk * (self.limit / np.where(norms > 0.0, norms, 1.0))
         return scaled
@@ -63,8 +64,3 @@ class L1L2Row(Regularizer):
     def row_maximum(self) -> RowMaximum:
         """Return the threshold and the largest norm."""
         return RowMaximum(self.strength, self.limit)
-
-
-def _soft(values: Array, threshold: float) -> Array:
-    shrunk = np.abs(values) - threshold
-    return np.where(shrunk > 0.0, np.copysign(shrunk, values), 0.0)
