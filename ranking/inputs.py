@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ranking.contracts.model import Model
 from ranking.data.checks import Ids
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged import Judged
@@ -51,6 +52,12 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
             f"{missing} is not given; give both y and qid, or a Judged, Matching or TextCollection."
         )
     return Judged(X, y, qid)
+
+
+def among_known(data: Trainable, model: Model) -> Trainable:
+    """Return the data with every document that the model knows by its id, to be ranked too."""
+    names = getattr(model, "document_feature_ids", None)
+    return data.with_documents(names) if isinstance(data, Matching) and names is not None else data
 
 
 def fit_text(X: Any, features: str | TextFeatures | None) -> TextFeatures | None:

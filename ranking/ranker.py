@@ -26,7 +26,7 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.texts import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.evaluation.measure import measure, refuse_other_data, refuse_unscorable
-from ranking.inputs import Documents, Trainable, as_trainable, fit_text
+from ranking.inputs import Documents, Trainable, among_known, as_trainable, fit_text
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluate import mean
@@ -168,7 +168,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.documents_ = None
         if self.text_ is not None and isinstance(data, Matching):
             self.documents_ = Documents.of(data)
-        return data, None if valid is None else as_trainable(*_triple(valid), self.text_)
+        if valid is None:
+            return data, None
+        held_out = as_trainable(*_triple(valid), self.text_)
+        if isinstance(data, Matching) and isinstance(held_out, Matching):
+            held_out = held_out.with_documents(data.document_ids)
+        return data, held_out
 
     def prepare(
         self,
@@ -468,6 +473,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     ) -> float:
         """Return the mean of a metric over the queries.
 
+        Documents that are known by id only are ranked among all that the model knows.
+
         Parameters
         ----------
         X, y, qid
@@ -478,7 +485,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             relevant in X too: such as the training data. Not for judged rows.
         """
         check_is_fitted(self, "model_")
-        data = as_trainable(X, y, qid, self.text_)
+        data = among_known(as_trainable(X, y, qid, self.text_), self.model_)
         asked, barred = parse_metric(metric), None
         if exclude is not None:
             if isinstance(data, Judged):

@@ -20,7 +20,7 @@ from ranking.data.trec import judged_from
 from ranking.evaluation.bins import by_bins, total_clicks
 from ranking.evaluation.bootstrap import bootstrap_interval
 from ranking.evaluation.measure import measure
-from ranking.inputs import as_trainable
+from ranking.inputs import among_known, as_trainable
 from ranking.metrics.evaluate import Values, evaluate_run, mean
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
@@ -76,7 +76,8 @@ def evaluate(
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
     "all". --format jsonl has every query. Of queries and documents, every query ranks all
-    documents but itself, and with --exclude but what it matches there.
+    documents but itself, and with --exclude but what it matches there. Items without features are
+    ranked among all that the model knows.
 
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
@@ -168,7 +169,7 @@ def measure_model(
     """Return the queries of the data, and the values of a model for them."""
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
     given = read_trainable(data, reader, kernel=kernel, threads=threads)
-    described = as_trainable(given, None, None, ranker.text_)
+    described = among_known(as_trainable(given, None, None, ranker.text_), ranker.model_)
     barred = None
     if exclude:
         known = [read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude]

@@ -15,7 +15,7 @@ from ranking import Ranker
 from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.files import write_bytes
-from ranking.inputs import Trainable, as_trainable
+from ranking.inputs import Trainable, among_known, as_trainable
 from ranking_cli.options import (
     exclude_option,
     existing,
@@ -81,6 +81,7 @@ def rank(
     Best first; equal scores by document id. Ranks count from 1, scores have full precision. A TREC
     line is: query Q0 document rank score tag. What is no path is a query in words, for a model
     that was trained on texts: the documents it was trained on are ranked, the 10 best by default.
+    Items without features are ranked with all others that the model knows.
 
     \b
     ranking rank model.safetensors test.txt -k 10 -o top10.run
@@ -96,7 +97,7 @@ def rank(
         lines = _searched(ranker, data, k or 10)
     else:
         given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
-        described_data = as_trainable(given, None, None, ranker.text_)
+        described_data = among_known(as_trainable(given, None, None, ranker.text_), ranker.model_)
         limits: dict[str, Any] = {}
         if exclude:
             limits["exclude"] = [

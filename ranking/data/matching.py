@@ -166,6 +166,30 @@ class Matching(Matches):
             changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *added])
         return self._replace(**changed)
 
+    def with_documents(self, ids: Ids) -> Matching:
+        """Return the same data with these documents too, where documents are known by id only.
+
+        A file of interactions names the items that were taken in it; a recommender chooses among
+        all that it knows. Documents that have features, and ids of which these data have none,
+        change nothing.
+
+        Examples
+        --------
+        >>> taken = Matching(None, None, [[1.0]], document_ids=["alien"])
+        >>> taken.with_documents(np.array(["alien", "brazil"])).document_ids.tolist()
+        ['alien', 'brazil']
+        """
+        have = self.document_ids
+        by_id = self.documents is None and np.array_equal(self.document_feature_ids, have)
+        if not by_id or self.relevance is None or not np.isin(have, ids).any():
+            return self
+        all_ids = np.concatenate((have, np.setdiff1d(ids, have)))
+        relevance = sparse.csr_array(self.relevance)
+        relevance.resize((self.n_queries, all_ids.size))
+        return self._replace(
+            document_ids=all_ids, document_feature_ids=all_ids, relevance=relevance
+        )
+
     def _selected(self, chosen: Ints) -> dict[str, Any]:
         if self.queries is not None:
             return {"queries": self.queries[chosen]}

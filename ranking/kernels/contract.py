@@ -146,8 +146,10 @@ A *step* has a query, documents d_1, d_2, ..., and a slope s_j for each: its gra
 ``y = s_1 v_1 + s_2 v_2 + ...`` for the query's vector, ``s_j u`` for that of d_j and s_j for its
 bias. A tuple becomes a step of two documents, the better with slope ``s = L slope(z)`` and the
 worse with -s. Of several positives, the one at a given place, best score first and in case of
-equal scores the one drawn first, is the better. Negatives are searched as for the bilinear model.
-If matches have weights, L is times that of the better. Without adagrad, s is times the step's rate.
+equal scores the one drawn first, is the better (it has as many before it as the place says; of
+several, which only scores that are not numbers can make, the first, and of none the first drawn).
+Negatives are searched as for the bilinear model. If matches have weights, L is times that of the
+better. Without adagrad, s is times the step's rate.
 
 Steps are taken by blocks, at the parameters of the block's start; a step whose slopes are all 0 is
 none. For each object of a block, in the order of the steps, A is the sum of its gradients y and B

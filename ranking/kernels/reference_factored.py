@@ -73,6 +73,18 @@ class Objects(NamedTuple):
         return total
 
 
+def ranked(scores: list[np.float32], place: int) -> int:
+    """Return which score is at a place, best first, of equal ones the first.
+
+    If scores are not numbers, there may be none or several: then the first of all, or of those.
+    """
+    for at, score in enumerate(scores):
+        before = sum(other > score or (other == score and k < at) for k, other in enumerate(scores))
+        if before == place:
+            return at
+    return 0
+
+
 def pair_slope(form: int, margin: np.float32) -> np.float32:
     """Return the derivative of an inlined loss; the logistic one in double precision."""
     if form == PairForm.LOGISTIC:
@@ -190,7 +202,7 @@ class Block:
         """Return the better and the worse document, their margin and the violation's weight."""
         u = self.query_vector(int(chosen[0]))
         highs = [self.score(u, int(document)) for document in chosen[1 : 1 + positives]]
-        at = sorted(range(positives), key=lambda k: -highs[k])[place]
+        at = ranked(highs, place)
         better, high = int(chosen[1 + at]), highs[at]
         negatives, weight = chosen[1 + positives :], ZERO
         for trial, worse in enumerate(negatives.tolist(), start=1):

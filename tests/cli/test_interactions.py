@@ -113,6 +113,7 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
     values = [row[P5] for row in ranker.history_]
     assert len(values) - 1 - int(np.argmax(values)) == 5
     train, valid = (read_any(folder / f"{name}.csv") for name in ("train", "valid"))
+    valid = valid.with_documents(train.document_ids)
     barred = known_pairs(valid, train, but_relevant=True)
     found = measure(ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, barred)
     assert mean(found[P5]) == max(values)
@@ -324,3 +325,28 @@ def test_refusals_name_the_remedy(folder, tmp_path, kernel):
     for option in ("--exclude", "--candidates"):
         told = call("rank", model, train, option, tmp_path / "nowhere", code=2).stderr
         assert "does not exist" in told
+
+
+def test_held_out_items_are_ranked_among_all_that_the_model_knows(folder, tmp_path, kernel):
+    """A file of one pair has one item, and would be ranked perfectly if that were all."""
+    train = read_any(folder / "train.csv")
+    lines = (folder / "valid.csv").read_text().splitlines()
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(lines[:2]) + "\n")
+    model = folder / "warp.safetensors"
+    taken = read_any(few)
+    words = ["eval", model, few, "--exclude", folder / "train.csv", "--metrics", "mean-rank"]
+    told = json.loads(call(*words, "--format", "jsonl").output.splitlines()[-1])
+
+    ranker = Ranker.load(model, kernel=kernel)
+    user = train.query_ids.tolist().index(taken.query_ids[0])
+    scores = dict(zip(train.document_ids.tolist(), ranker.predict(train)[user], strict=True))
+    known = set(train.document_ids[train.relevant(user)].tolist())
+    wanted = scores[taken.document_ids[0]]
+    rank = 1 + sum(score > wanted for item, score in scores.items() if item not in known)
+    assert told["metrics"]["mean-rank"] == rank > 1
+    exclude = {"exclude": train, "metric": "mean-rank"}
+    assert ranker.score(taken, **exclude) == rank
+
+    listed = call("rank", model, few, "--format", "jsonl").output.splitlines()
+    assert {json.loads(line)["document"] for line in listed} == set(train.document_ids.tolist())

@@ -569,6 +569,33 @@ def test_no_steps(kernel: Kernel, reference: Kernel) -> None:
             assert differing(run(case, kernel, threads), run(case, reference)) == []
 
 
+def test_positives_whose_scores_are_not_numbers(kernel: Kernel, reference: Kernel) -> None:
+    # Squared hinge with a large rate: the vectors overflow, and NaNs have no order.
+    kind = ("float32", "int32")
+    case = Case(
+        n_queries=4,
+        n_documents=4,
+        document_kind=kind,
+        context_kind=kind,
+        density=1.0,
+        width=16,
+        adagrad=False,
+        drawn=True,
+        match_weights=True,
+        trials=1,
+        positives=3,
+        place=1,
+        form=PairForm.SQUARED_HINGE,
+        rate=0.3,
+        spread=0.7,
+        block=3,
+    )
+    wanted = run(case, reference)
+    assert np.isnan(wanted["margins"]).any()
+    for threads in THREADS:
+        assert differing(run(case, kernel, threads), wanted) == [], threads
+
+
 def test_margins_that_are_not_finite(kernel: Kernel, reference: Kernel) -> None:
     # Scores overflow: a margin is infinite or not a number, which violates nothing.
     case = Case(spread=1e30, adagrad=False, trials=2, form=PairForm.HINGE, n_steps=9)

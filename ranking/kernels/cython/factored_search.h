@@ -126,7 +126,8 @@ static inline void strip_open(const search_t *s, int64_t step, strip_t *strip)
     strip->n_open = strip->n;
 }
 
-/* Choose the positive at the given place: best first, of equal ones the one drawn first. */
+/* Choose the positive at the given place: best first, of equal ones the one drawn first. If scores
+   are not numbers, several may be at that place, or none: then the first. */
 static inline float look_choose(
     const search_t *s, kept_t *documents, int64_t time, look_t *look, float *highs)
 {
@@ -139,8 +140,10 @@ static inline float look_choose(
         int64_t before = 0;
         for (int64_t j = 0; j < n; j++)
             before += highs[j] > highs[k] || (highs[j] == highs[k] && j < k);
-        if (before == s->place)
+        if (before == s->place) {
             chosen = k;
+            break;
+        }
     }
     look->better = look_positive(s, look, chosen);
     return highs[chosen];
