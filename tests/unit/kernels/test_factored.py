@@ -128,7 +128,7 @@ def numerical(value: Callable[[], float], at: Dense, h: float = 1e-4) -> Dense:
 # --- a step -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", PairForm)
+@pytest.mark.parametrize("form", LOSSES)
 @pytest.mark.parametrize("which", range(4), ids=NAMES)
 def test_a_step_follows_the_gradient(kernel: Kernel, form: PairForm, which: int) -> None:
     objects = make_objects(contexts=True)
