@@ -302,6 +302,10 @@ class PairForm(enum.IntEnum):
     """None of these: a C function of a plugin, which is called."""
 
 
+INLINED: Final = (PairForm.HINGE, PairForm.SQUARED_HINGE, PairForm.LOGISTIC)
+"""The forms whose slopes are in the loops themselves."""
+
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Features = NDArray[np.float32] | NDArray[np.float64]
