@@ -132,8 +132,8 @@ class Steps(ABC):
             raise DivergenceError(
                 f"the margin is {margins[at]:g} and its loss, {self.task.loss.name!r}, "
                 f"{losses[at]:g} at step {first + 1 + at}, in epoch "
-                f"{(first + at) // self.plan.epoch + 1}; lower the solver's rate ({constant:g}), or "
-                "scale the features to unit length."
+                f"{(first + at) // self.plan.epoch + 1}; lower the solver's rate ({constant:g}), "
+                "or scale the features to unit length."
             )
         return float(losses.mean()) if losses.size else 0.0
 
