@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from ctypes import POINTER, c_double, c_int64, c_void_p
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_lists(kernel: Kernel, reference: Kernel, sizes: list[int], threads: int
         assert found.shape == expected.shape
         assert found.tobytes() == expected.tobytes()
     values = list_values(kernel, LIST, list_ptr, scores, grades, threads)
-    parts = [slice(a, b) for a, b in zip(list_ptr[:-1], list_ptr[1:], strict=True)]
+    parts = [slice(a, b) for a, b in itertools.pairwise(list_ptr)]
     np.testing.assert_allclose(values, [5.25 + scores[p] @ grades[p] for p in parts], rtol=1e-12)
 
 

@@ -134,12 +134,13 @@ class Steps(ABC):
             finite &= np.isfinite(slopes)
         if not finite.all():
             at = int(np.argmin(finite))
-            slope = "" if slopes is None else f", with slope {slopes[at]:g},"
+            doubt = ""
+            if slopes is not None:
+                doubt = f", unless {self.task.loss.name!r} is at fault: its slope is {slopes[at]:g}"
             raise DivergenceError(
-                f"the margin is {margins[at]:g} and its loss, {self.task.loss.name!r}, "
-                f"{losses[at]:g}{slope} at step {first + 1 + at}, in epoch "
-                f"{(first + at) // self.plan.epoch + 1}; lower the solver's rate ({constant:g}), "
-                "or scale the features to unit length."
+                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
+                f"{first + 1 + at}, in epoch {(first + at) // self.plan.epoch + 1}; lower the "
+                f"solver's rate ({constant:g}), or scale the features to unit length{doubt}."
             )
         return float(losses.mean()) if losses.size else 0.0
 
