@@ -6,10 +6,10 @@
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; one thread. Vectors of 64
 dimensions by SGD, a pass over the matches an epoch; and a sparse matrix, a tenth of that, as it
-has a row a user. Every way is timed in every round, so that a busy machine meets them all; the ratio is that
-of the shortest epochs, and behind it the median of those within a round. "equal" says that the
-weights have the same bits as those of the built-in hinge; the Python loss is asked by batches,
-and for a matrix they are 64 steps where the others have 1, so its weights differ.
+has a row a user. Every way is timed in every round, so that a busy machine meets them all; the
+ratio is that of the shortest epochs, and behind it the median of those within a round. "equal"
+says that the weights have the same bits as those of the built-in hinge. The Python loss is asked
+by batches, and for a matrix they are 64 steps where the others have 1, so its weights differ.
 """
 
 from __future__ import annotations
