@@ -29,7 +29,7 @@ from ranking.kernels.contract import PairForm
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking.run import section, under
-from ranking_plugins.solvers.lower_rows import LowerRows
+from ranking_plugins.lower_rows import LowerRows
 
 Ints = NDArray[np.int64]
 
