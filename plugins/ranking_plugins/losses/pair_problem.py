@@ -98,14 +98,13 @@ def hinge_point(groups: Groups, scores: Array, form: PairForm) -> Point:
     count, s1, s2 = b - a, first[b] - first[a], second[b] - second[a]
     values = 0.5 * bend * (count * u * u + 2.0 * u * s1 + s2)
     slopes = bend * (count * u + s1)
-    pulled = bend * (windows.covering(u) + windows.covering(np.ones(u.size)) * low)
+    pulled = bend * (windows.covering(u) + windows.cover * low)
     if smooth:
         far = end - b
         values = values + far * (u - 0.5 * SMOOTHING) + first[end] - first[b]
         slopes = slopes + far
-        pulled = pulled + order.windows(b, end).covering(np.ones(u.size))
-    rows = np.bincount(windows.bottoms, pulled, groups.n_rows)
-    rows[groups.tops] -= c * slopes
+        pulled = pulled + order.windows(b, end).cover
+    rows = windows.by_row(-c * slopes, pulled, groups.n_rows)
     return Point(max(float((c * values).sum()), 0.0), rows, order, windows)
 
 
@@ -184,17 +183,22 @@ class PairProblem:
 
     def _bent(
         self, rows: Any, values: Array, inner: float, outer: float
-    ) -> tuple[Ints, Array, float]:
-        """Return Hx of a feature, as rows and what is to be added up for each, and x'Hx."""
+    ) -> tuple[Any, Array, float]:
+        """Return Hx of a feature, the rows where it is not 0 and its values there, and x'Hx."""
         windows = self.point.windows
         if not isinstance(rows, slice):
             windows = self.point.order.part(windows, np.unique(self.row_queries[rows]))
         self.scratch[rows] = values
-        bent = np.concatenate(windows.quadratic(self.scratch, inner, outer))
-        places = np.concatenate((windows.tops, windows.bottoms))
-        curvature = float((self.scratch[places] * bent).sum())
+        at_top, at_bottom, curvature = windows.quadratic(self.scratch, inner, outer)
         self.scratch[rows] = 0.0
-        return places, bent, max(curvature, 0.0)
+        if isinstance(rows, slice):
+            bent = windows.by_row(at_top, at_bottom, self.groups.n_rows)
+            return rows, bent, curvature
+        places, first = np.unique(
+            np.concatenate((windows.tops, windows.bottoms)), return_inverse=True
+        )
+        bent = np.bincount(first, np.concatenate((at_top, at_bottom)), places.size)
+        return places, bent, curvature
 
     def value(self) -> float:
         """Return the loss at the current weights."""
@@ -259,7 +263,7 @@ class PairProblem:
                 continue
             weights[column] = better
             moved[rows] += step * values
-            np.add.at(slopes, places, step * bent)
+            slopes[places] += step * bent
         return weights, moved
 
     def state(self) -> dict[str, Array]:

@@ -14,6 +14,7 @@ whatever is a polynomial of two scores within windows takes O(n log n) for n row
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Self
 
 import numpy as np
@@ -115,32 +116,49 @@ class Windows:
     a: Ints
     b: Ints
 
-    def quadratic(self, x: Array, inner: float, outer: float) -> tuple[Array, Array]:
+    def quadratic(self, x: Array, inner: float, outer: float) -> tuple[Array, Array, float]:
         """Return the derivative of ``sum c_i kappa (x_i - x_j)**2 / 2`` for tops and bottoms.
 
-        kappa is `inner` within windows, and `outer` is added for all pairs of a group.
+        kappa is `inner` within windows, and `outer` is added for all pairs of a group. The last
+        number is twice the sum itself.
         """
         high, low = x[self.tops], x[self.bottoms]
-        at_top, at_bottom = np.zeros(high.size), np.zeros(low.size)
-        if inner:
-            sums = running(low)
-            at_top += inner * ((self.b - self.a) * high - (sums[self.b] - sums[self.a]))
-            at_bottom += inner * (self.covering(np.ones(high.size)) * low - self.covering(high))
-        if outer:
-            sizes = np.diff(self.bottom_ptr)
-            sums = np.add.reduceat(low, self.bottom_ptr[:-1])
-            at_top += outer * (sizes[self.top_group] * high - sums[self.top_group])
-            n = sizes.size
-            weight = np.bincount(self.top_group, self.weights, n)
-            pulled = np.bincount(self.top_group, self.weights * high, n)
-            at_bottom += outer * (np.repeat(weight, sizes) * low - np.repeat(pulled, sizes))
-        return self.weights * at_top, at_bottom
+        begin, end = self.bottom_ptr[:-1], self.bottom_ptr[1:]
+        sums = running(low)
+        weighted, size = self.weights * high, low.size + 1
+        count = inner * (self.b - self.a) + outer * (end - begin)[self.top_group]
+        below = inner * (sums[self.b] - sums[self.a])
+        below += outer * (sums[end] - sums[begin])[self.top_group]
+        at_top = self.weights * (count * high - below)
+        change = inner * (np.bincount(self.a, weighted, size) - np.bincount(self.b, weighted, size))
+        pulled = outer * np.bincount(self.top_group, weighted, begin.size)
+        change[begin] += pulled
+        change[end] -= pulled
+        at_bottom = (inner * self.cover + outer * self.reach) * low - np.cumsum(change)[:-1]
+        return at_top, at_bottom, float((high * at_top).sum() + (low * at_bottom).sum())
+
+    @functools.cached_property
+    def cover(self) -> Array:
+        """For each bottom the sum of c over the tops whose window holds it."""
+        return self.covering(np.ones(self.tops.size))
+
+    @functools.cached_property
+    def reach(self) -> Array:
+        """For each bottom the sum of c over all tops of its group."""
+        by_group = np.bincount(self.top_group, self.weights, self.bottom_ptr.size - 1)
+        return np.repeat(by_group, np.diff(self.bottom_ptr))
 
     def covering(self, values: Array) -> Array:
         """Return for each bottom the sum of c times a value over the tops whose window holds it."""
         weighted, size = self.weights * values, self.bottoms.size + 1
         change = np.bincount(self.a, weighted, size) - np.bincount(self.b, weighted, size)
         return np.cumsum(change)[:-1]
+
+    def by_row(self, at_top: Array, at_bottom: Array, n_rows: int) -> Array:
+        """Return what tops and bottoms add up to for each row."""
+        rows = np.bincount(self.bottoms, at_bottom, n_rows)
+        rows[self.tops] += at_top
+        return rows
 
 
 def running(values: Array) -> Array:
