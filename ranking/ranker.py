@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ranking.combinations import Cell, Grid
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.contracts.observer import Observer
@@ -545,7 +546,8 @@ def _choose(
     solvers = registry.names("solver") if solver == "auto" else [solver]
     if len(models) == len(solvers) == 1:
         return models[0], solvers[0]
-    reasons = []
+    reasons: list[str] = []
+    tried: list[Cell] = []
     for some_model, some_solver in itertools.product(models, solvers):
         made_model = registry.create("model", some_model)
         made_solver = registry.create("solver", some_solver)
@@ -553,8 +555,10 @@ def _choose(
         if verdict.works:
             return some_model, some_solver
         reasons.append(f"{made_model.name} x {made_solver.name}: {verdict.reason}")
+        tried.append(Cell(type(made_model), type(loss), type(regularizer), type(made_solver)))
+    remedy = Grid().remedy(tried[0]) if tried else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
         + "; ".join(reasons)
-        + "."
+        + f". Try {remedy or 'other parts'}."
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ranking.combinations import refuse_misfit
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import Model
@@ -20,7 +21,6 @@ from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.pairs import Pairs, known_pairs
 from ranking.errors import (
-    CombinationError,
     DataError,
     DivergenceError,
     ModelFileError,
@@ -122,12 +122,7 @@ class Run:
 
     def __post_init__(self) -> None:
         """Refuse parts that do not work together, with the reason and what would."""
-        verdict = self.solver.accepts(type(self.model), type(self.loss), type(self.regularizer))
-        if not verdict.works:
-            raise CombinationError(
-                f"{self.model.name} x {self.loss.name} x {self.regularizer.name} x "
-                f"{self.solver.name} does not work: {verdict.reason}. Try {verdict.instead}."
-            )
+        refuse_misfit(self.model, self.loss, self.regularizer, self.solver)
         names = [observer.name for observer in self.observers]
         if len(set(names)) < len(names):
             raise PartError(f"two observers have the same name: {', '.join(names)}; keep one.")

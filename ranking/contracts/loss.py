@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -30,11 +31,19 @@ class Loss(Part, ABC):
     ----------
     faces : frozenset of {"pair", "list", "coordinate", "linear"}
         The faces that this loss shows. A class that names a face fulfils its protocol.
+    lacks : mapping
+        Why it cannot show some other face, for solvers that need it to say so.
     """
 
     faces: ClassVar[frozenset[Face]] = frozenset()
+    lacks: ClassVar[Mapping[Face, str]] = {}
     orders_positives: ClassVar[bool] = False
     """Whether a tuple has several positives, of which the score chooses one: `positives`."""
+
+    @classmethod
+    def why_no(cls, face: Face) -> str:
+        """Return why the loss does not show a face."""
+        return cls.lacks.get(face, f"the loss has no {face} face")
 
     @property
     def native(self) -> PairFunctions | ListFunctions | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -73,7 +74,11 @@ class Regularizer(Part, ABC):
         The forms of parameters for which kernels have this penalty in their loops.
     proximal : frozenset of the same
         The forms of which a solver may take `prox` between calls of a kernel, where it is not
-        inlined. Vectors of a factored model have a row a feature.
+        inlined. Vectors of a factored model have a row a feature. Who says "matrix" acts on each
+        row by itself, leaves zeros zero, and does not care in which column an entry stands: it
+        is given rows without their zeros.
+    lacks : mapping
+        Why it has no operator for some other form.
     bounded : bool
         Whether `maximize` exists and keeps the parameters bounded, however large the gain: what
         the alternating solver needs.
@@ -82,6 +87,7 @@ class Regularizer(Part, ABC):
     granularity: ClassVar[Granularity] = "entry"
     inlined: ClassVar[frozenset[str]] = frozenset()
     proximal: ClassVar[frozenset[str]] = frozenset({"factors"})
+    lacks: ClassVar[Mapping[str, str]] = {}
     bounded: ClassVar[bool] = False
 
     @property

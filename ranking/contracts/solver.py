@@ -26,11 +26,14 @@ History = Sequence[Mapping[str, Any]]
 
 
 class Verdict(NamedTuple):
-    """Whether parts work together; if not, why, and what would."""
+    """Whether parts work together; if not, the mathematics that are against it.
+
+    The parts need no names in a reason: whoever prints it names them. What would work instead is
+    found by :mod:`ranking.combinations`.
+    """
 
     works: bool
     reason: str = ""
-    instead: str = ""
 
 
 YES = Verdict(True)
@@ -102,7 +105,7 @@ class Solver(Part, ABC):
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Verdict:
-        """Say whether these kinds of parts work with this solver; for a no, why and what would."""
+        """Say whether these kinds of parts work with this solver; for a no, why."""
 
     @abstractmethod
     def turns(self, task: Task) -> Iterator[Turn]:

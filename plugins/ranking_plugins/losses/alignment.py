@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,11 @@ class Alignment(Loss):
 
     name: ClassVar[str] = "alignment"
     faces: ClassVar[frozenset[Face]] = frozenset({"linear"})
+    lacks: ClassVar[Mapping[Face, str]] = {
+        "pair": "the loss is a sum over matches alone, and no function of how a match stands "
+        "against another document",
+        "coordinate": "the loss is a straight line along every weight, without a minimum",
+    }
 
     per_query: bool = True
     log: bool = False

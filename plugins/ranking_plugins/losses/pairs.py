@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Array, Face, Loss
-from ranking.errors import PartError
+from ranking.contracts.loss import Array, CoordinateProblem, Face, Loss
+from ranking.errors import CombinationError, PartError
 from ranking.kernels.contract import PairForm
+
+if TYPE_CHECKING:
+    from ranking.data.judged import Judged
+    from ranking.kernels.kernel import Kernel
 
 
 @dataclasses.dataclass
@@ -19,7 +24,7 @@ class Hinge(Loss):
     """``max(0, 1 - z)``: nothing to learn from a margin of 1 or more."""
 
     name: ClassVar[str] = "hinge"
-    faces: ClassVar[frozenset[Face]] = frozenset({"pair"})
+    faces: ClassVar[frozenset[Face]] = frozenset({"pair", "coordinate"})
     form: ClassVar[PairForm | None] = PairForm.HINGE
 
     @property
@@ -38,6 +43,19 @@ class Hinge(Loss):
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
         """Return 1: a violation counts the same at every rank."""
         return np.ones(rank.shape)
+
+    def coordinate_problem(
+        self, data: Judged, weights: Array, kernel: Kernel, threads: int, curvature: str
+    ) -> CoordinateProblem:
+        """Lay the pairs of judged rows out by lists; the hinge is smoothed by a stated bit."""
+        from ranking_plugins.losses.pair_problem import PairProblem
+
+        if self.form is None:
+            raise CombinationError(
+                f"loss {self.name!r} has a slope of its own, and coordinate descent knows those of "
+                "hinge, squared-hinge and logistic; take solver sgd."
+            )
+        return PairProblem(self, self.form, data, weights, curvature)
 
 
 @dataclasses.dataclass
@@ -100,6 +118,12 @@ class WARP(Hinge):
     """
 
     name: ClassVar[str] = "warp"
+    faces: ClassVar[frozenset[Face]] = frozenset({"pair"})
+    lacks: ClassVar[Mapping[Face, str]] = {
+        "coordinate": "the weight of a violation jumps when a document crosses the margin, so the "
+        "loss is not continuous along a weight, and no parabola bounds it; with the weights held "
+        "fast it would be bounded from below only"
+    }
 
     max_trials: int = 10
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ranking.contracts.loss import Array, Loss
+from ranking.contracts.loss import Array, Face, Loss
 
 
 @dataclasses.dataclass
@@ -16,6 +17,13 @@ class Squared(Loss):
     """
 
     name: ClassVar[str] = "squared"
+    lacks: ClassVar[Mapping[Face, str]] = {
+        "pair": "the loss is the error of single scores, and no function of how a match stands "
+        "against another document",
+        "coordinate": "the loss is the error of a matrix of relevance, and judged lists are none",
+        "linear": "the minimum over both sides is closed, the singular vectors (Eckart and Young, "
+        "1936), so there is nothing to alternate for: it is solver svd",
+    }
 
     def factored_value(self, relevance: Any, queries: Array, documents: Array) -> float:
         """Return the loss of ``f = queries @ documents.T``, with work that follows the non-zeros.

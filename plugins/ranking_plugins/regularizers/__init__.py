@@ -7,7 +7,6 @@ from ranking.registry import Lazy, hookimpl
 def ranking_regularizers() -> dict[str, Lazy]:
     """Return the regularizers of this distribution."""
     return {
-        "none": Lazy("ranking_plugins.regularizers.none:NoPenalty", help="No penalty."),
         "l1": Lazy(
             "ranking_plugins.regularizers.l1:L1", help="strength * |w|: makes weights exactly zero."
         ),
@@ -38,4 +37,5 @@ def ranking_regularizers() -> dict[str, Lazy]:
             "ranking_plugins.regularizers.group_l1:GroupL1",
             help="strength * norm by groups: whole rows or columns become zero.",
         ),
+        "none": Lazy("ranking_plugins.regularizers.none:NoPenalty", help="No penalty."),
     }

@@ -26,6 +26,7 @@ class Elastic(Regularizer):
     """
 
     name: ClassVar[str] = "elastic"
+    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix"})
 
     strength: float = 0.001
     share: float = 0.5

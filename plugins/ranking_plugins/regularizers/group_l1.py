@@ -33,7 +33,6 @@ class GroupL1(Regularizer):
     name: ClassVar[str] = "group-l1"
     granularity: ClassVar[Granularity] = "row"
     inlined: ClassVar[frozenset[str]] = frozenset({"matrix"})
-    proximal: ClassVar[frozenset[str]] = frozenset()
 
     strength: float = 0.001
     by: str = "rows"

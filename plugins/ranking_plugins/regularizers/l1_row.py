@@ -28,6 +28,7 @@ class L1Row(Regularizer):
 
     name: ClassVar[str] = "l1-row"
     granularity: ClassVar[Granularity] = "row"
+    proximal: ClassVar[frozenset[str]] = frozenset({"matrix", "factors"})
     bounded: ClassVar[bool] = True
 
     limit: float = 1.0

@@ -26,6 +26,7 @@ class L1L2Row(Regularizer):
 
     name: ClassVar[str] = "l1l2-row"
     granularity: ClassVar[Granularity] = "row"
+    proximal: ClassVar[frozenset[str]] = frozenset({"matrix", "factors"})
     bounded: ClassVar[bool] = True
 
     strength: float = 0.001

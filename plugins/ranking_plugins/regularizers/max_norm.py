@@ -29,6 +29,7 @@ class MaxNorm(Regularizer):
 
     name: ClassVar[str] = "max-norm"
     granularity: ClassVar[Granularity] = "row"
+    proximal: ClassVar[frozenset[str]] = frozenset({"matrix", "factors"})
     bounded: ClassVar[bool] = True
     inlined: ClassVar[frozenset[str]] = frozenset({"factors"})
 

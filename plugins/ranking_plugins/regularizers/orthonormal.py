@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +29,11 @@ class Orthonormal(Regularizer):
     name: ClassVar[str] = "orthonormal"
     granularity: ClassVar[Granularity] = "matrix"
     bounded: ClassVar[bool] = True
+    lacks: ClassVar[Mapping[str, str]] = {
+        "vector": "a vector of weights is a matrix of one row, whose columns are no two orthogonal",
+        "matrix": "the polar factor of a sparse matrix is dense, and exists only if it has as many "
+        "rows as columns; of a diagonal matrix it has nothing but signs",
+    }
 
     scale: float | str = "auto"
 

@@ -105,18 +105,18 @@ class Alternating(Solver):
         if not issubclass(model, Factored) or model.advance is not Model.advance:
             return Verdict(
                 False,
-                f"alternating finds two matrices of vectors, and model {model.name!r} is not "
-                "those alone",
-                "model factored",
+                "half-steps need a score that is linear in each of two blocks of parameters, and "
+                "here there is only one, or one that both sides share",
             )
         if "linear" not in loss.faces:
-            return _accepts_margins(model, loss, regularizer)
+            if not {"pair", "list"} & loss.faces:
+                return Verdict(False, loss.why_no("linear"))
+            return SGD.accepts(model, loss, regularizer)
         if not regularizer.bounded:
             return Verdict(
                 False,
-                f"regularizer {regularizer.name!r} does not bound the vectors, and alignment "
-                "grows with them",
-                "regularizer l1l2-row, max-norm or orthonormal",
+                "the loss falls without end as vectors grow, and the regularizer does not bound "
+                "them",
             )
         return YES
 
@@ -154,20 +154,6 @@ class Alternating(Solver):
             if converged:
                 return
             before = objective
-
-
-def _accepts_margins(
-    model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-) -> Verdict:
-    """Say whether SGD, with the other side frozen, can take the half-steps."""
-    if issubclass(model, SparseFactored):
-        return Verdict(
-            False,
-            f"loss {loss.name!r} has no closed half-step, and SGD needs vectors that are not kept "
-            "sparse",
-            "model factored, or loss alignment",
-        )
-    return SGD.accepts(model, loss, regularizer)
 
 
 class Sides:

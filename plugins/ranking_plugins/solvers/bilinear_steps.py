@@ -9,7 +9,7 @@ import numpy as np
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
-from ranking.kernels.bilinear import BilinearWeights
+from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import Clock
 from ranking.models.bilinear import Bilinear
 from ranking.native import PairFunctions
@@ -41,10 +41,14 @@ class BilinearSteps(Steps):
                 "counts more the more often."
             )
         self.model = cast(Bilinear, task.model)
-        self.objects = self.model.objects(self.data)
+        self.objects = self._objects()
         self.penalty = Penalty(task.regularizer, self.model)
+        self.apart = self.penalty.apart
         self.weights = self.penalty.begin(task.kernel, self.model)
         self.rank_weights = self._rank_weights()
+
+    def _objects(self) -> Objects:
+        return self.model.objects(self.data)
 
     def _rank_weights(self) -> Floats:
         if self.lists_loss is not None:
@@ -71,7 +75,8 @@ class BilinearSteps(Steps):
         self.model.widen(data)
         if self.model.weights.shape != shape:
             self.weights = self.weights.grown(self.model.weights)
-        self.data, self.objects = data, self.model.objects(data)
+        self.data = data
+        self.objects = self._objects()
         self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
@@ -79,19 +84,32 @@ class BilinearSteps(Steps):
         self.follow()
         weights = self.model.weights
         self.refitting = True
-        self.penalty = Penalty(None, self.model)
+        self.penalty, self.apart = Penalty(None, self.model), False
         self.weights = BilinearWeights(self.task.kernel, weights)
 
     def draw(self, count: int) -> Ints:
         """Return the tuples of the coming steps."""
-        trials = self.trials
+        trials, (positives, _) = self.trials, self.task.loss.positives
         if not count:
-            return np.zeros((0, 2 + trials), np.int64)
-        return self.task.kernel.draw_tuples(self.lists(), self.task.seed, self.at, count, trials)
+            return np.zeros((0, 1 + positives + trials), np.int64)
+        return self.task.kernel.draw_tuples(
+            self.lists(), self.task.seed, self.at, count, trials, positives
+        )
 
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
-        """Take a step for each tuple."""
+        """Take a step for each tuple; at each boundary, pay a penalty that no loop has."""
         tuples = cast(Ints, source)
+        shape = (eta.size, self.trials) if self.lists_loss else (eta.size,)
+        margins, weights = np.empty(shape), np.empty(eta.size)
+        for start, stop, due in self.parts(eta.size):
+            part = slice(start, stop)
+            margins[part], weights[part] = self._steps(tuples[part], eta[part])
+            if due > 0.0:
+                shrunk = self.penalty.shrunk(self.weights.weights(), due)
+                self.weights = BilinearWeights(self.task.kernel, shrunk)
+        return margins, weights
+
+    def _steps(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
         common: dict[str, Any] = {
             "every": self.plan.every,
             **self.penalty.strengths(),
@@ -103,7 +121,7 @@ class BilinearSteps(Steps):
         if self.lists_loss is not None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
             return self._step_by_lists(tuples, eta, size, common)
-        if self.loss.form is None:
+        if self.in_python:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
             return self._step_in_python(tuples, eta, size, common)
         return self.weights.steps(
@@ -118,6 +136,11 @@ class BilinearSteps(Steps):
             **common,
         )
 
+    @property
+    def in_python(self) -> bool:
+        """Whether no loop has the whole step, so that slopes are made here, by batches."""
+        return self.loss.form is None or self.task.loss.positives[0] > 1
+
     def _step_in_python(
         self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
     ) -> tuple[Floats, Floats]:
@@ -126,13 +149,35 @@ class BilinearSteps(Steps):
         margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
+            single = self._one_positive(tuples[part], options)
             margins[part], weights[part], negatives = self.weights.violations(
-                self.objects, tuples[part], rank_weights=self.rank_weights, **options
+                self.objects, single, rank_weights=self.rank_weights, **options
             )
-            chosen = np.column_stack((tuples[part, :2], negatives))
+            weights[part] = self._reweighted(single, negatives, weights[part])
+            chosen = np.column_stack((single[:, :2], negatives))
             slopes = weights[part] * self.loss.pair_slope(margins[part])
             self.weights.update(self.objects, chosen, slopes, eta[part], **common)
         return margins, weights
+
+    def _one_positive(self, tuples: Ints, options: dict[str, Any]) -> Ints:
+        """Return tuples of one positive: of several, the one in its place by score."""
+        several, place = self.task.loss.positives
+        if several == 1:
+            return tuples
+        query, positives, negatives = np.split(tuples, (1, 1 + several), axis=1)
+        # Margins against the same negative order the positives as their scores do.
+        against = np.column_stack(
+            (np.repeat(tuples[:, 0], several), positives.ravel(), np.repeat(negatives[:, 0], several))
+        )
+        margins = self.weights.margins(self.objects, against, **options).reshape(-1, several)
+        chosen = np.argsort(-margins, axis=1, kind="stable")[:, place]
+        return np.column_stack(
+            (query, np.take_along_axis(positives, chosen[:, None], axis=1), negatives)
+        )
+
+    def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:
+        """Return the weights of violations; a kernel's are right if all documents are in play."""
+        return weights
 
     def _step_by_lists(
         self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
@@ -161,7 +206,10 @@ class BilinearSteps(Steps):
         self.model.follow(self.weights, self.penalty.transposed)
 
     def penalty_value(self) -> float:
-        """Return the penalty of W."""
+        """Return the penalty of W, after what is due of an operator that no loop has."""
+        due = self.owed() if self.apart else 0.0
+        if due or (self.apart and not self.at):  # no constraint was looked at before the first step
+            self.model.weights = self.penalty.shrunk(self.model.weights, due)
         return self.penalty.value(self.task.regularizer, self.model)
 
     def finite(self) -> bool:
@@ -175,6 +223,7 @@ class BilinearSteps(Steps):
     def restore_arrays(self, arrays: State) -> None:
         """Go on with such a W."""
         self.penalty = Penalty(None if self.refitting else self.task.regularizer, self.model)
+        self.apart = self.penalty.apart
         rows, columns = self.objects.n_query_features, self.objects.n_document_features
         width = rows if self.penalty.transposed else columns
         self.weights = BilinearWeights.restore(self.task.kernel, width, arrays)

@@ -84,22 +84,17 @@ class Coordinate(Solver):
         if model.form != "vector":
             return Verdict(
                 False,
-                f"coordinate descent moves one weight a feature, and model {model.name!r} has "
-                f"{model.form} parameters",
-                "model linear",
+                "here every document is in the list of every query, so a step along one weight "
+                "would read the scores of all pairs, and a sweep cost the non-zeros of queries "
+                "times those of documents; sgd draws some of the pairs",
             )
         if "coordinate" not in loss.faces:
-            return Verdict(
-                False,
-                f"loss {loss.name!r} has no curvature bound along a feature (no coordinate face)",
-                "loss domination",
-            )
+            return Verdict(False, loss.why_no("coordinate"))
         if regularizer.granularity != "entry":
             return Verdict(
                 False,
-                f"regularizer {regularizer.name!r} ties weights together by "
-                f"{regularizer.granularity}, so one weight cannot move alone",
-                "regularizer l1 or l2",
+                "the regularizer is no sum over single weights, and where it ties them together, "
+                "coordinate descent stands still short of the minimum: no weight can improve alone",
             )
         return YES
 

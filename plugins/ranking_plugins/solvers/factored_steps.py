@@ -18,7 +18,6 @@ from ranking.kernels.native import prox_rows
 from ranking.models.factored import Factored
 from ranking.native import PairFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
-from ranking_plugins.solvers.rates import rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
@@ -58,10 +57,12 @@ class FactoredSteps(Steps):
             )
         self.model = cast(Factored, task.model)
         self.inlined = task.regularizer.row_penalty()
+        self.apart = self.inlined is None
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
-        """Let the kernel have the model's own arrays."""
+        """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
+        self.model.factors = self.model.factors
         self.objects = self.model.objects(self.data, self.task.kernel, self.task.threads)
         self.weights = FactoredWeights(
             self.task.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
@@ -111,37 +112,13 @@ class FactoredSteps(Steps):
         """Take a step for each tuple; at each boundary, pay the penalty that is due."""
         shape = (eta.size, self.trials) if self.lists_loss else (eta.size,)
         margins, weights = np.empty(shape), np.empty(eta.size)
-        for start, stop, due in self._parts(eta.size):
+        for start, stop, due in self.parts(eta.size):
             margins[start:stop], weights[start:stop] = self._steps(
                 _part(source, start, stop), eta[start:stop].astype(np.float32)
             )
             if due > 0.0:
                 self._shrink(due)
         return margins, weights
-
-    def _parts(self, count: int) -> Iterator[tuple[int, int, float]]:
-        """Cut the coming steps at boundaries; with each part, the rates that are due after it.
-
-        Boundaries are counted from the beginning of an epoch. Its end is one, and so is that of
-        the last, so that they do not depend on how a run is cut.
-        """
-        if self.inlined is not None:
-            yield 0, count, 0.0
-            return
-        at, stop = self.at, self.at + count
-        while at < stop:
-            epoch, within = divmod(at, self.plan.epoch)
-            last = within - within % self.plan.every
-            boundary = epoch * self.plan.epoch + min(last + self.plan.every, self.plan.epoch)
-            if at < self.plan.draws:
-                boundary = min(boundary, self.plan.draws)
-            end = min(boundary, stop)
-            due = 0.0
-            if end == boundary:
-                first = epoch * self.plan.epoch + last
-                due = float(rates(self.plan.schedule, self.plan.rate, first + 1, end - first).sum())
-            yield at - self.at, end - self.at, due
-            at = end
 
     def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
         positives, place = self.task.loss.positives
@@ -254,13 +231,10 @@ class FactoredSteps(Steps):
         if self.inlined is not None:
             squares = [float((part.astype(np.float64) ** 2).sum()) for part in self._matrices()]
             return 0.5 * self.inlined.l2 * sum(squares)
-        since = self.at % self.plan.epoch % self.plan.every
-        if self.at == self.plan.draws:
-            since = 0
+        due = self.owed()
         matrices = self._matrices()
-        if since or not self.at:  # before the first step, no constraint has been looked at
-            due = rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum()
-            matrices = list(self._shrunk(float(due)))
+        if due or not self.at:  # before the first step, no constraint has been looked at
+            matrices = list(self._shrunk(due))
         penalties = (
             self.task.regularizer.penalty(part[inner].astype(np.float64)) for part in matrices
         )

@@ -37,21 +37,14 @@ class Factorization(Solver):
         if model.name != Factored.name:
             return Verdict(
                 False,
-                f"{cls.name} makes a vector for each query and document, and model "
-                f"{model.name!r} has other parameters",
-                "model factored",
+                f"{cls.name} makes two thin matrices whose product is near the relevance matrix, "
+                "and nothing else",
             )
         if not issubclass(loss, Squared):
-            return Verdict(
-                False,
-                f"{cls.name} minimises the squared error, and no other loss such as {loss.name!r}",
-                "loss squared, or solver sgd",
-            )
+            return Verdict(False, f"what {cls.name} makes is optimal for the squared error alone")
         if not issubclass(regularizer, NoPenalty):
             return Verdict(
-                False,
-                f"{cls.name} has no room for a penalty such as {regularizer.name!r}",
-                "regularizer none, or solver sgd",
+                False, f"what {cls.name} makes is optimal without a penalty, and not with one"
             )
         return YES
 

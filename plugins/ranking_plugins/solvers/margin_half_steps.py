@@ -30,7 +30,7 @@ class HalfSteps(FactoredSteps):
 
     def __init__(self, task: Task) -> None:
         super().__init__(SGD(), task)
-        self.inlined = None
+        self.inlined, self.apart = None, True
         self.free = 0
         if task.state is None:
             for self.free in (1, 0):

@@ -68,21 +68,20 @@ class OneVsRest(Solver):
         if model.name != Bilinear.name:
             return Verdict(
                 False,
-                "one-vs-rest has a weight for each feature of a query and each document, and "
-                f"model {model.name!r} has other parameters",
-                "model bilinear",
+                "each document is a regression by itself, with a weight a query feature: a full "
+                "matrix",
             )
         if loss.name != Logistic.name:
             return Verdict(
                 False,
-                f"one-vs-rest is made of logistic regressions, and loss {loss.name!r} is another",
-                "loss logistic, or solver sgd",
+                "each document is a logistic regression by itself, and what compares documents "
+                "would tie them together",
             )
         if not issubclass(regularizer, L2):
             return Verdict(
                 False,
-                f"one-vs-rest has no step for regularizer {regularizer.name!r}",
-                "regularizer l2",
+                "L-BFGS needs a penalty with a gradient everywhere, and separable queries need one "
+                "for there to be a minimum: l2 is both",
             )
         return YES
 

@@ -23,13 +23,13 @@ from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.tuples import match_lists
-from ranking.errors import DataError, DivergenceError, PartError
+from ranking.errors import DivergenceError, PartError
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import PairForm
-from ranking.kernels.kernel import Kernel
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking.run import section, under
+from ranking_plugins.lower_rows import LowerRows
 
 Ints = NDArray[np.int64]
 
@@ -78,22 +78,20 @@ class PassiveAggressive(Solver):
         if model.form not in ("vector", "matrix"):
             return Verdict(
                 False,
-                "passive-aggressive steps have a closed form for weights of which the score is a "
-                f"linear function, and model {model.name!r} has {model.form} parameters",
-                "model linear or bilinear",
+                "a passive-aggressive step projects onto the weights with a margin of 1, which are "
+                "a half-space only if the score is linear in all weights at once",
             )
         if loss.name not in ("hinge", "auc") or getattr(loss, "form", None) != PairForm.HINGE:
             return Verdict(
                 False,
-                f"passive-aggressive steps are for the hinge of one pair, not {loss.name!r}",
-                "loss hinge",
+                "a passive-aggressive step projects onto the weights that set one pair right: only "
+                "the hinge is 0 on such a half-space, and no weight of a violation moves it",
             )
         if regularizer.name != "none":
             return Verdict(
                 False,
-                "its aggressiveness is what keeps the weights small, and there is no place for "
-                f"{regularizer.name!r}",
-                "regularizer none",
+                "a passive-aggressive step is the shortest that brings a margin to 1; a penalty "
+                "after it would take the margin below 1 again, so that no step were passive",
             )
         return YES
 
@@ -174,13 +172,11 @@ class JudgedPairs:
         rows = sp.csr_array(data.features)
         self.objects = Objects(sp.csr_array(np.ones((1, 1))), rows)
         self.weights = BilinearWeights(task.kernel, sp.csr_array(self.model.weights[None, :]))
-        self.order, self.first, self.below = lower_rows(data)
+        self.rows = LowerRows.of(data)
 
     def tuples(self, first: int, count: int) -> Ints:
         """Draw a row that dominates something, and a row that it dominates."""
-        return judged_tuples(
-            self.task.kernel, self.task.seed, first, count, self.order, self.first, self.below
-        )
+        return self.rows.tuples(self.task.kernel, self.task.seed, first, count)[0]
 
     def follow(self) -> None:
         """Give the model the current weights."""
@@ -190,33 +186,6 @@ class JudgedPairs:
         """Go back to weights as they were stored."""
         width = self.objects.n_document_features
         self.weights = BilinearWeights.restore(self.task.kernel, width, state)
-
-
-def lower_rows(data: Judged) -> tuple[Ints, Ints, Ints]:
-    """Return rows by query and grade, and where those below each begin and how many they are."""
-    order = np.lexsort((data.grades, data.row_groups))
-    group, grade = data.row_groups[order], data.grades[order]
-    new = np.ones(order.size, dtype=bool)
-    new[1:] = (np.diff(group) != 0) | (np.diff(grade) != 0)
-    layer = np.maximum.accumulate(np.where(new, np.arange(order.size), 0))
-    first = data.group_ptr[group]
-    if not np.any(layer > first):
-        raise DataError(
-            f"no query has two different grades ({data.n_queries} queries, {data.n_rows} rows), "
-            "so there is nothing to rank; check the grades."
-        )
-    return order, first, layer - first
-
-
-def judged_tuples(
-    kernel: Kernel, seed: int, start: int, count: int, order: Ints, first: Ints, below: Ints
-) -> Ints:
-    """Return tuples (0, better row, worse row): any row with rows below it, any of those."""
-    better = np.flatnonzero(below)
-    draws = kernel.random_uniform(seed, 2 * start, 2 * count).reshape(count, 2)
-    above = better[(draws[:, 0] * better.size).astype(np.int64)]
-    under_it = first[above] + (draws[:, 1] * below[above]).astype(np.int64)
-    return np.column_stack((np.zeros(count, np.int64), order[above], order[under_it]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ PASSES = 10
 """Over the matches, for a model whose vectors have to be found from nothing."""
 
 BOUNDARIES = 16
-"""In an epoch, for a penalty on vectors that no kernel has in its loop."""
+"""In an epoch, for a penalty that no kernel has in its loop."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +47,14 @@ class Plan:
 def settle(solver: SGD, task: Task) -> Plan:
     """Fill in what is "auto": a matrix takes the paper's, factors what recommenders take."""
     factors = task.model.form == "factors"
-    data = cast(Matching, task.data)
     draws, epoch, every = solver.draws, solver.epoch, solver.every
     if "auto" in (draws, epoch):
-        matches = int(data.n_relevant.sum()) if data.labels is None else data.n_queries
-        a_pass = max(matches, 1) if factors else 10_000
+        a_pass = _matches(cast(Matching, task.data)) if factors else 10_000
         epoch = a_pass if epoch == "auto" else epoch
         draws = (PASSES * a_pass if factors else 100_000) if draws == "auto" else draws
     if every == "auto":
-        every = -(-int(epoch) // BOUNDARIES) if factors else 100
+        in_loop = not factors and "matrix" in task.regularizer.inlined
+        every = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = (0.05 if factors else 200.0) if solver.rate == "auto" else float(solver.rate)
     schedule = ("adagrad" if factors else "sqrt") if solver.schedule == "auto" else solver.schedule
     draw = ("pairs" if factors else "queries") if solver.draw == "auto" else solver.draw
@@ -70,6 +69,10 @@ def settle(solver: SGD, task: Task) -> Plan:
         adagrad,
         draw,
     )
+
+
+def _matches(data: Matching) -> int:
+    return max(int(data.n_relevant.sum()) if data.labels is None else data.n_queries, 1)
 
 
 def lists_of(data: Matching, solver: SGD, draw: str) -> MatchLists:

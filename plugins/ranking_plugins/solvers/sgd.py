@@ -20,6 +20,7 @@ from ranking.errors import CombinationError, DataError, PartError
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
+from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.rates import SCHEDULES
 from ranking_plugins.solvers.steps import Ints, Source, Steps
 
@@ -34,7 +35,8 @@ class SGD(Solver):
     """Draws tuples and steps against the gradient of their loss (Chen et al., 2010, algorithm 1).
 
     A query is drawn from those that have both, a document that matches from its own, and one that
-    does not from all others. The penalty of the steps since the last boundary is due at every
+    does not from all others. Of judged rows, one is drawn that others of its query are worse than,
+    and one of those. The penalty of the steps since the last boundary is due at every
     boundary.
 
     Parameters
@@ -43,13 +45,15 @@ class SGD(Solver):
         Tuples in all; 0 leaves the model as it begins. "auto" is 100,000, or for factors as many
         as ten passes over the matches.
     rate : float or "auto"
-        C of the schedule; "auto" is the paper's 200, or 0.05 for factors.
+        C of the schedule; "auto" is the paper's 200, or 0.05 for factors; for judged rows 1 over
+        the mean square of the difference of two that are drawn.
     schedule : {"auto", "sqrt", "fixed", "inverse", "adagrad"}
         The rate of step t: C / sqrt(t), C, or C / t. For factors also Adagrad, C over the root of
         the sum of a parameter's squared gradients, which is "auto" there, as sqrt is elsewhere.
     draw : {"auto", "queries", "pairs", "relevance"}
         Whether all queries are drawn alike, or all pairs of a query and a document that matches,
         or those as often as their relevance counts. "auto" is pairs for factors, else queries.
+        For judged rows it is pairs: all rows alike that others are worse than.
     negatives : {"unmatched", "others"}
         Whether a document that matches is never drawn as one that does not, or any other than the
         positive may be, as in WSABIE and LaSR.
@@ -132,38 +136,22 @@ class SGD(Solver):
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Verdict:
-        """Take a matrix or factors, a pair face and a penalty that kernels inline."""
-        if model.form not in ("matrix", "factors"):
-            return Verdict(
-                False,
-                f"sgd draws queries and documents, and model {model.name!r} has "
-                f"{model.form} parameters",
-                "model bilinear, diagonal or factored",
-            )
+        """Take a pair or list face, and a penalty with an operator for the parameters.
+
+        A vector of weights is a matrix of one row.
+        """
         if not {"pair", "list"} & loss.faces:
+            return Verdict(False, loss.why_no("pair"))
+        if loss.orders_positives and model.form == "vector":
             return Verdict(
                 False,
-                f"loss {loss.name!r} is no function of margins (no pair face, no list face)",
-                "loss hinge, warp or domination",
+                "lists have several grades, so what is worse than one of several better rows need "
+                "not be worse than the others",
             )
-        if loss.orders_positives and model.form != "factors":
-            return Verdict(
-                False,
-                f"loss {loss.name!r} orders several positives by their scores, which the loop of "
-                f"model {model.name!r} does not",
-                "model factored, or loss warp",
-            )
-        if model.form not in regularizer.inlined | regularizer.proximal:
-            what, better = (
-                ("a sparse matrix", "l1, l2 or group-l1")
-                if model.form == "matrix"
-                else ("factors", "l2, max-norm, l1l2-row or orthonormal")
-            )
-            return Verdict(
-                False,
-                f"regularizer {regularizer.name!r} has no operator for {what} while it is trained",
-                f"regularizer {better}",
-            )
+        form = "matrix" if model.form == "vector" else model.form
+        if form not in regularizer.inlined | regularizer.proximal:
+            missing = f"the regularizer has no operator for {form} parameters"
+            return Verdict(False, regularizer.lacks.get(model.form, missing))
         return YES
 
     def turns(self, task: Task) -> Iterator[Turn]:
@@ -187,9 +175,8 @@ class SGD(Solver):
 
     def _steps(self, task: Task) -> Steps:
         """Return the steps for the form of the model's parameters."""
-        return (
-            FactoredSteps(self, task) if task.model.form == "factors" else BilinearSteps(self, task)
-        )
+        kinds = {"vector": LinearSteps, "matrix": BilinearSteps, "factors": FactoredSteps}
+        return kinds[task.model.form](self, task)
 
     def stream(self, task: Task, history: History = ()) -> SgdStream:
         """Return a training that is fed part by part; draws and rates go on after the history."""
@@ -197,6 +184,11 @@ class SGD(Solver):
             what = "refit=true" if self.refit else "a wanted density"
             raise CombinationError(
                 f"{what} needs the end of a training, and partial_fit has none; leave it out."
+            )
+        if task.model.form == "vector":
+            raise CombinationError(
+                "partial_fit takes queries and documents, and these are judged rows; give fit all "
+                "of them."
             )
         steps = self._steps(task)
         epoch = 0
@@ -267,7 +259,7 @@ def _as_tuples(given: NDArray[Any], width: int, data: Matching) -> Ints:
 def _pilot(solver: SGD, task: Task, strength: float) -> float:
     """Train with a strength, and return the density that it gives."""
     task.regularizer.set_params(strength=strength, density=0.0)
-    steps = BilinearSteps(solver, task)
+    steps = LinearSteps(solver, task) if task.model.form == "vector" else BilinearSteps(solver, task)
     while steps.done < steps.plan.draws:
         steps.take(steps.draw(min(steps.plan.epoch, steps.plan.draws - steps.done)))
     return steps.weights.n_nonzero / steps.model.n_weights

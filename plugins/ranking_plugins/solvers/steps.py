@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -38,6 +39,8 @@ class Steps(ABC):
     done : int
         Steps taken so far, refitting included.
     refitting : bool
+    apart : bool
+        Whether the penalty is paid between two calls of a kernel, and not in its loop.
     """
 
     def __init__(self, solver: SGD, task: Task) -> None:
@@ -46,7 +49,7 @@ class Steps(ABC):
         self.data = cast(Matching, task.data)
         self.loss = cast(PairLoss, task.loss)
         self.lists_loss = None if "pair" in task.loss.faces else cast(ListLoss, task.loss)
-        self.done, self.refitting = 0, False
+        self.done, self.refitting, self.apart = 0, False, False
         self._lists: tuple[Matching, MatchLists] | None = None
 
     @property
@@ -112,6 +115,39 @@ class Steps(ABC):
         if self._lists is None or self._lists[0] is not self.data:
             self._lists = (self.data, lists_of(self.data, self.solver, self.plan.draw))
         return self._lists[1]
+
+    def parts(self, count: int) -> Iterator[tuple[int, int, float]]:
+        """Cut the coming steps at boundaries; with each part, the rates that are due after it.
+
+        Boundaries are counted from the beginning of an epoch. Its end is one, and so is that of
+        the last, so that they do not depend on how a run is cut.
+        """
+        if not self.apart:
+            yield 0, count, 0.0
+            return
+        at, stop = self.at, self.at + count
+        while at < stop:
+            epoch, within = divmod(at, self.plan.epoch)
+            last = within - within % self.plan.every
+            boundary = epoch * self.plan.epoch + min(last + self.plan.every, self.plan.epoch)
+            if at < self.plan.draws:
+                boundary = min(boundary, self.plan.draws)
+            end = min(boundary, stop)
+            due = 0.0
+            if end == boundary:
+                first = epoch * self.plan.epoch + last
+                due = float(rates(self.plan.schedule, self.plan.rate, first + 1, end - first).sum())
+            yield at - self.at, end - self.at, due
+            at = end
+
+    def owed(self) -> float:
+        """Return the rates since the last boundary, for which a penalty is not paid yet."""
+        since = self.at % self.plan.epoch % self.plan.every
+        if self.at == self.plan.draws:
+            return 0.0
+        return float(
+            rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum()
+        )
 
     def take(self, source: Source) -> float:
         """Take a step for each tuple; return the mean of their losses, each before its step."""

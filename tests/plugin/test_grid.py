@@ -1,0 +1,336 @@
+"""Every combination of built-in parts: those that say yes train, those that say no say why.
+
+A cell that works is trained in every kernel on data that are small and easy: the objective must
+fall, the regularizer's own property must hold, and all kernels must come to the same bits.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ranking import Judged, Matching, Ranker
+from ranking.combinations import Cell, Grid
+from ranking.errors import CombinationError
+from ranking.kernels.kernel import Kernel
+from ranking.registry import Registry
+from ranking.registry.manager import installed_sources
+from ranking.run import Run
+
+ROOT = Path(__file__).parents[2]
+KERNELS = ("reference", "cython", "rust")
+
+GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking"]))
+CELLS = {str(cell): cell for cell in GRID.cells()}
+WORKS = {name: cell for name, cell in CELLS.items() if cell.verdict().works}
+
+MODELS = {
+    "factored": "factored:dimensions=3",
+    "sparse-factored": "sparse-factored:dimensions=3",
+    "structured": "structured:dimensions=3,k=3",
+}
+SOLVERS = {
+    "sgd": "sgd:draws=120,epoch=40,every=10,against=2",
+    "passive-aggressive": "passive-aggressive:draws=120,epoch=40",
+    "alternating": "alternating:max_epochs=2",
+    "coordinate": "coordinate:max_epochs=20",
+}
+LIMIT = 1.5
+MILD = {
+    "l1": "l1:strength=0.01",
+    "elastic": "elastic:strength=0.01",
+    "l2": "l2:strength=0.01",
+    "group-l1": "group-l1:strength=0.005",
+    "max-norm": f"max-norm:limit={LIMIT}",
+    "l1-row": f"l1-row:limit={LIMIT}",
+    "l1l2-row": f"l1l2-row:strength=0.01,limit={LIMIT}",
+}
+"""With which the objective falls."""
+
+STRONG = {
+    "l1": "l1:strength=1",
+    "elastic": "elastic:strength=1",
+    "l2": "l2:strength=1",
+    "group-l1": "group-l1:strength=4",
+    "l1l2-row": f"l1l2-row:strength=1,limit={LIMIT}",
+}
+"""With which the property of a regularizer shows in a short training."""
+
+
+def judged() -> Judged:
+    """Lists in which four features matter and four do not."""
+    rng = np.random.default_rng(5)
+    qids = np.repeat(np.arange(12), 7)
+    X = rng.normal(size=(qids.size, 8))
+    grades = np.digitize(X[:, :4] @ [1.0, -1.0, 0.7, 0.5], [-0.7, 0.7])
+    return Judged(X, grades, qids)
+
+
+def matching(featured: str) -> Matching:
+    """Queries and documents of four subjects, each a feature; four louder ones say nothing."""
+    rng = np.random.default_rng(6)
+    subjects, sides = [], []
+    for size, counts in ((12, (5, 4, 2, 1)), (16, (6, 5, 3, 2))):
+        subject = np.repeat(np.arange(4), counts)
+        rows = np.zeros((size, 8))
+        rows[np.arange(size), subject] = 1.0
+        rows[:, 4:] = 1.5 * (rng.random((size, 4)) < 0.5)
+        subjects.append(subject)
+        sides.append(sp.csr_array(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
+    relevance = sp.csr_array((subjects[0][:, None] == subjects[1][None, :]).astype(float))
+    queries, documents = sides
+    return Matching(
+        None if featured == "none" else queries,
+        documents if featured == "both" else None,
+        relevance,
+    )
+
+
+@cache
+def data_for(takes: str, solver: str) -> Judged | Matching:
+    if takes == "judged":
+        return judged()
+    featured = {"svd": "none", "nmf": "none", "one-vs-rest": "queries"}.get(solver, "both")
+    return matching(featured)
+
+
+def spec(table: dict[str, str], part: type[Any]) -> str:
+    return table.get(part.name, part.name)
+
+
+def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Run:
+    rate = ",rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
+    ranker = Ranker(
+        spec(MODELS, cell.model),
+        cell.loss.name,
+        regularizer,
+        spec(SOLVERS, cell.solver) + rate,
+        kernel=kernel,
+    )
+    return ranker.prepare(data_for(cell.model.takes, cell.solver.name))
+
+
+def train(cell: Cell, kernel: Kernel, regularizer: str) -> Run:
+    run = prepared(cell, kernel, regularizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # alignment with l1-row says that it degenerates
+        run.go()
+    return run
+
+
+def parameters(run: Run) -> list[np.ndarray]:
+    """The matrices that a regularizer acts on."""
+    model: Any = run.model
+    if model.form == "vector":
+        return [model.weights[None, :]]
+    if model.form == "matrix":
+        return [model.weights.toarray()]
+    matrices = [model.U, model.V] + ([model.S] if model.S.size else [])
+    return [np.asarray(each, float)[:, : model.dimensions] for each in matrices]
+
+
+def objective(run: Run) -> float:
+    """Loss plus penalty over all pairs, by NumPy, at parameters brought within the constraint."""
+    data, loss, found = run.data, run.loss, parameters(run)
+    found = [
+        run.regularizer.prox(each, 0.0) if run.regularizer.penalty(each) == np.inf else each
+        for each in found
+    ]
+    if isinstance(data, Judged):
+        lists = [
+            (data.features[rows] @ found[0][0], data.grades[rows])
+            for rows in map(slice, data.group_ptr[:-1], data.group_ptr[1:])
+        ]
+    else:
+        grades = data.relevance.toarray()
+        if len(found) == 1:
+            scores = data.query_rows @ found[0] @ data.document_rows.toarray().T
+        else:
+            scores = (data.query_rows @ found[0]) @ (data.document_rows @ found[1]).T
+        lists = list(zip(scores, grades, strict=True))
+        if run.solver.name == "one-vs-rest":  # the loss of single scores, not of margins
+            right = np.where(grades > 0, scores, -scores)
+            lists, loss = [(right, grades)], Single()
+    penalty = sum(run.regularizer.penalty(each) for each in found)
+    return float(np.mean([list_loss(loss, *each) for each in lists])) + penalty
+
+
+class Single:
+    """The logistic loss of scores that should be above 0, a regression a document."""
+
+    faces = frozenset({"list"})
+
+    def list_value(self, scores: np.ndarray, grades: np.ndarray) -> float:
+        return float(np.logaddexp(0.0, -scores).mean(axis=0).sum() * (grades > 0.0).sum())
+
+
+def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
+    if "pair" in loss.faces:
+        better, worse = np.nonzero(grades[:, None] > grades[None, :])
+        margins = scores[better] - scores[worse]
+        return float(loss.pair_value(margins).mean()) if margins.size else 0.0
+    if "list" in loss.faces:
+        return float(loss.list_value(scores, grades)) / max((grades > grades.min()).sum(), 1)
+    if "linear" in loss.faces:
+        return -float(loss.pair_weights(grades) @ scores)
+    return float(((grades - scores) ** 2).sum())
+
+
+def zeros(run: Run) -> int:
+    return sum(int((each == 0.0).sum()) for each in parameters(run))
+
+
+def squares(run: Run) -> float:
+    return sum(float((each**2).sum()) for each in parameters(run))
+
+
+def unregularized(cell: Cell, kernel: Kernel) -> Run | None:
+    free = cell._replace(regularizer=NONE)
+    return train(free, kernel, "none") if str(free) in WORKS else None
+
+
+def check_sparse(cell: Cell, run: Run, kernel: Kernel) -> None:
+    free = unregularized(cell, kernel)
+    assert zeros(run) > (0 if free is None else zeros(free))
+
+
+def check_small(cell: Cell, run: Run, kernel: Kernel) -> None:
+    free = unregularized(cell, kernel)
+    assert free is None or squares(run) < squares(free)
+
+
+def check_bounded(cell: Cell, run: Run, kernel: Kernel) -> None:
+    for each in parameters(run):
+        assert np.linalg.norm(each, axis=1).max() <= LIMIT * (1 + 1e-5)
+
+
+def check_bounded_sums(cell: Cell, run: Run, kernel: Kernel) -> None:
+    for each in parameters(run):
+        assert np.abs(each).sum(axis=1).max() <= LIMIT * (1 + 1e-5)
+
+
+def check_sparse_and_bounded(cell: Cell, run: Run, kernel: Kernel) -> None:
+    check_bounded(cell, run, kernel)
+    check_sparse(cell, run, kernel)
+
+
+def check_orthonormal(cell: Cell, run: Run, kernel: Kernel) -> None:
+    for each in parameters(run):
+        gram = each.T @ each
+        assert gram == pytest.approx(gram[0, 0] * np.eye(gram.shape[0]), abs=1e-4 * gram[0, 0])
+
+
+def check_groups(cell: Cell, run: Run, kernel: Kernel) -> None:
+    """A row has zeros only, or none; and some have zeros only."""
+    dead = np.concatenate([(each == 0.0).all(axis=1) for each in parameters(run)])
+    assert dead.any()
+
+
+PROPERTIES: dict[str, Callable[[Cell, Run, Kernel], None]] = {
+    "l1": check_sparse,
+    "elastic": check_sparse,
+    "l2": check_small,
+    "max-norm": check_bounded,
+    "l1-row": check_bounded_sums,
+    "l1l2-row": check_sparse_and_bounded,
+    "orthonormal": check_orthonormal,
+    "group-l1": check_groups,
+}
+NONE = next(part for part in GRID.parts["regularizer"] if part.name == "none")
+
+
+@pytest.mark.parametrize("cell", WORKS.values(), ids=WORKS)
+def test_what_says_yes_trains(cell: Cell, load_kernel: Callable[[str], Kernel]):
+    name = cell.regularizer.name
+    runs = [train(cell, load_kernel(kernel), MILD.get(name, name)) for kernel in KERNELS]
+    first, fast = runs[0], load_kernel("cython")
+    assert objective(first) < objective(prepared(cell, fast, MILD.get(name, name)))
+    if cell.solver.name == "coordinate":
+        told = np.array([row["objective"] for row in first.history])
+        assert (np.diff(told) <= 1e-12).all(), "a sweep of coordinate descent never goes up"
+    if name in PROPERTIES:
+        shown = train(cell, fast, STRONG[name]) if name in STRONG else runs[1]
+        PROPERTIES[name](cell, shown, fast)
+    wanted = first.model.tensors()
+    for run, kernel in zip(runs[1:], KERNELS[1:], strict=True):
+        found = run.model.tensors()
+        assert all(np.array_equal(found[key], wanted[key]) for key in wanted), kernel
+
+
+def test_what_says_no_says_why_and_what_is_nearest():
+    for cell in CELLS.values():
+        verdict = cell.verdict()
+        if verdict.works:
+            continue
+        nearest = GRID.nearest(cell)
+        assert str(nearest) in WORKS
+        name = cell.regularizer.name
+        with pytest.raises(CombinationError) as caught:
+            prepared(cell, KERNELS[0], MILD.get(name, name))
+        said = str(caught.value)
+        assert verdict.reason in said and GRID.remedy(cell) in said
+        assert not re.search("not (yet )?(implemented|built|supported)", said)
+
+
+def test_the_users_own_grid(capsys: pytest.CaptureFixture[str]):
+    trained = sorted(
+        {
+            (loss, regularizer, solver)
+            for _, loss, regularizer, solver in (name.split(" x ") for name in WORKS)
+            if loss in ("hinge", "warp", "domination")
+            and regularizer in ("l1", "l2", "l1l2-row", "orthonormal")
+            and solver in ("sgd", "coordinate", "alternating")
+        }
+    )
+    with capsys.disabled():
+        print(f"\n{len(trained)} of 36 train: {', '.join(map('/'.join, trained))}")
+    assert len(trained) >= 28
+    for solver in ("sgd", "alternating"):
+        assert sum(cell[2] == solver for cell in trained) == 12
+
+
+def test_the_nearest_has_the_fewest_parts_changed():
+    parts = {kind: {part.name: part for part in found} for kind, found in GRID.parts.items()}
+    cheap = {"solver": 1, "regularizer": 2, "loss": 4, "model": 8}
+
+    def cost(one: Cell, other: Cell) -> tuple[int, list[int]]:
+        kinds = [kind for kind in cheap if getattr(one, kind) is not getattr(other, kind)]
+        moved = one.model.takes != other.model.takes
+        return len(kinds) + moved, sorted((cheap[kind] for kind in kinds), reverse=True)
+
+    for name in (
+        "linear x hinge x l1l2-row x coordinate",
+        "linear x warp x l2 x coordinate",
+        "bilinear x alignment x orthonormal x sgd",
+        "factored x domination x l1 x passive-aggressive",
+        "diagonal x squared x max-norm x alternating",
+    ):
+        cell = Cell(*(parts[kind][word] for kind, word in zip(parts, name.split(" x "), strict=True)))
+        best = min(cost(cell, other) for other in WORKS.values())
+        nearest = GRID.nearest(cell)
+        assert nearest is not None and cost(cell, nearest) == best
+
+
+class Torn:
+    """What a stranger's solver may do wrong."""
+
+    name = "torn"
+
+    @classmethod
+    def accepts(cls, *parts: object) -> None:
+        raise RuntimeError("no idea")
+
+
+def test_a_solver_that_fails_to_answer_says_no():
+    cell = next(iter(CELLS.values()))._replace(solver=Torn)  # type: ignore[arg-type]
+    verdict = cell.verdict()
+    assert not verdict.works and "RuntimeError: no idea" in verdict.reason
+    assert GRID.remedy(cell) == "solver coordinate"
