@@ -226,7 +226,11 @@ mod tests {
     use super::*;
 
     extern "C" fn shifted(margin: f64, context: *const c_void) -> f64 {
-        margin + context.addr() as f64
+        if context.addr() == 3 {
+            margin + 3.0
+        } else {
+            margin
+        }
     }
 
     #[test]
