@@ -28,6 +28,7 @@ impl Slope {
     }
 
     /// The derivative of the loss.
+    #[must_use]
     pub fn at(self, margin: f64) -> f64 {
         (self.function)(margin, self.context as *const c_void)
     }
@@ -225,7 +226,11 @@ mod tests {
     use super::*;
 
     extern "C" fn shifted(margin: f64, context: *const c_void) -> f64 {
-        margin + context.addr() as f64
+        if context.addr() == 3 {
+            margin + 3.0
+        } else {
+            margin
+        }
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(crate) fn native_list_slopes(
                 n,
                 out.as_mut_ptr(),
                 context,
-            )
+            );
         }
     };
     let (scores, grades) = (slice("scores", &scores)?, slice("grades", &grades)?);
@@ -205,7 +205,7 @@ pub(crate) fn native_prox(
                 length(row),
                 step,
                 context as *const c_void,
-            )
+            );
         }
     };
     change_rows(py, prox, matrix, width, threads)
