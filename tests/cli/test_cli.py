@@ -245,11 +245,23 @@ def test_the_matrix_says_what_combines():
     rows = [
         json.loads(x) for x in call("plugins", "--matrix", "--format", "jsonl").stdout.splitlines()
     ]
-    assert set(rows[0]) == {"model", "loss", "regularizer", "solver", "works", "reason"}
+    assert set(rows[0]) == {"model", "loss", "regularizer", "solver", "works", "reason", "instead"}
     cell = {"model": "linear", "loss": "domination", "regularizer": "l2", "solver": "coordinate"}
     (found,) = [row for row in rows if cell.items() <= row.items()]
     assert found["works"] is True
-    assert all(row["works"] or row["reason"] for row in rows)
+    assert all(row["works"] or (row["reason"] and row["instead"]) for row in rows)
+    # The table has a line a model, loss and regularizer, and the reasons once, by number.
+    table = call("plugins", "--matrix").stdout.splitlines()
+    (line,) = [words for words in map(str.split, table) if words[:3] == ["linear", "hinge", "l2"]]
+    solvers = table[0].split()[3:-1]
+    told = dict(zip(solvers, line[3:], strict=True))
+    assert told["coordinate"] == told["sgd"] == "yes"
+    (found,) = [
+        row for row in rows if {**cell, "loss": "hinge", "solver": "svd"}.items() <= row.items()
+    ]
+    assert f"{told['svd']} {found['reason']}" in table
+    (empty,) = [row for row in table if row.split()[:3] == ["linear", "hinge", "orthonormal"]]
+    assert "yes" not in empty and empty.endswith("regularizer l1")
 
 
 @pytest.mark.parametrize(

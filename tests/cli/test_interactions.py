@@ -304,8 +304,8 @@ def test_refusals_name_the_remedy(folder, tmp_path, kernel):
     model, train = folder / "warp.safetensors", folder / "train.csv"
     for words in (
         ["--model", "factored:dimensions=0", "--loss", "warp"],
-        ["--model", "factored", "--loss", "warp", "--regularizer", "group-l1"],
-        ["--model", "bilinear", "--loss", "kos-warp"],
+        ["--model", "factored", "--loss", "alignment", "--regularizer", "group-l1"],
+        ["--model", "bilinear", "--loss", "warp", "--regularizer", "orthonormal"],
         ["--model", "structured:inference=best", "--loss", "warp"],
         ["--recipe", "warp", "--regularizer", "max-norm:limit=0"],
         ["--recipe", "warp", "--solver", "sgd:negatives=all"],

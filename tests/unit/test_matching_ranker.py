@@ -56,18 +56,18 @@ def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
     fitted = Ranker(loss="domination").fit(judged)
     assert (fitted.model_.name, fitted.solver_.name) == ("linear", "coordinate")
     fitted = Ranker(loss="hinge").fit(judged)
-    assert (fitted.model_.name, fitted.solver_.name) == ("linear", "passive-aggressive")
-    with pytest.raises(PartError, match="no model and solver fit loss 'logistic'"):
-        Ranker(loss="logistic").fit(judged)
+    assert (fitted.model_.name, fitted.solver_.name) == ("linear", "coordinate")
+    fitted = Ranker(loss="warp").fit(judged)
+    assert (fitted.model_.name, fitted.solver_.name) == ("linear", "sgd")
+    with pytest.raises(PartError, match="no model and solver fit loss 'squared'.* Try loss"):
+        Ranker(loss="squared").fit(judged)
     fitted = Ranker(loss="domination", kernel=matching_kernel, solver="sgd:draws=5").fit(
         make_matching(1)
     )
     assert (fitted.model_.name, fitted.solver_.name) == ("bilinear", "sgd")
     # What a matrix cannot have, vectors can.
-    fitted = Ranker(
-        loss="hinge", regularizer="max-norm", kernel="reference", solver="sgd:draws=5"
-    ).fit(make_matching(1))
-    assert (fitted.model_.name, fitted.solver_.name) == ("factored", "sgd")
+    model, _, _, solver = Ranker(loss="hinge", regularizer="orthonormal").parts(make_matching(1))
+    assert (model.name, solver.name) == ("factored", "sgd")
 
 
 def test_parameters_reach_inside(matching_kernel):

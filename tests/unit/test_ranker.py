@@ -217,8 +217,8 @@ def test_parts_that_do_not_fit_are_refused_with_the_reason(judged):
         granularity = "row"
         name = "rows"
 
-    with pytest.raises(CombinationError, match=r"ties weights together by row.*"):
-        Ranker(loss="domination", regularizer=RowPenalty()).fit(judged)
+    with pytest.raises(CombinationError, match=r"no sum over single weights.* Try solver sgd"):
+        Ranker(loss="domination", regularizer=RowPenalty(), solver="coordinate").fit(judged)
 
 
 def test_early_stopping_keeps_the_best_epoch(judged, valid):

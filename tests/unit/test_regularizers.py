@@ -237,5 +237,5 @@ def test_bad_groups_are_refused():
 
 
 def test_groups_are_refused_by_coordinate_descent(judged):
-    with pytest.raises(CombinationError, match="row"):
-        Ranker(loss="domination", regularizer="group-l1").fit(judged)
+    with pytest.raises(CombinationError, match="no sum over single weights"):
+        Ranker(loss="domination", regularizer="group-l1", solver="coordinate").fit(judged)

@@ -59,6 +59,10 @@ def ranking_recipes() -> dict[str, Lazy]:
             "ranking_plugins.recipes.baselines:rank_svm",
             help="A weight for each pair of features by the hinge of pairs, with L2.",
         ),
+        "rank-svm-linear": Lazy(
+            "ranking_plugins.recipes.baselines:rank_svm_linear",
+            help="RankSVM for judged lists: one weight a feature by the hinge of pairs, with L2.",
+        ),
         "warp": Lazy(
             "ranking_plugins.recipes.factored:warp",
             help="Vectors by WARP: the top of the list, from clicks, with features or without.",

@@ -40,6 +40,27 @@ def one_vs_rest() -> Recipe:
     )
 
 
+def rank_svm_linear() -> Recipe:
+    """Learn one weight a feature by the hinge of pairs, with L2, by coordinate descent.
+
+    With validation data, the strength of L2 is the best of seven from 1 down to 0.000001.
+    """
+    return Recipe(
+        parts={
+            "model": "linear",
+            "loss": "hinge",
+            "regularizer": "l2:strength=0.001",
+            "solver": "coordinate",
+        },
+        search=Search(
+            part="regularizer",
+            parameter="strength",
+            values=(1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
+            metric="map",
+        ),
+    )
+
+
 def rank_svm() -> Recipe:
     """Learn a weight for each feature of a query and each of a document by the hinge of pairs."""
     return Recipe(

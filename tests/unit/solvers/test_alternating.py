@@ -178,10 +178,10 @@ def test_it_trains_on_the_matrix_alone(seed):
 def test_what_does_not_fit_is_refused(seed):
     data = clicks(seed)
     for parts, reason in (
-        (("sparse-factored", "warp", "max-norm"), "no closed half-step"),
-        (("factored", "alignment", "l2"), "does not bound the vectors"),
-        (("bilinear", "alignment", "max-norm"), "two matrices of vectors"),
-        (("structured", "alignment", "max-norm"), "two matrices of vectors"),
+        (("sparse-factored", "squared", "max-norm"), "Eckart and Young"),
+        (("factored", "alignment", "l2"), "does not bound them"),
+        (("bilinear", "alignment", "max-norm"), "two blocks of parameters"),
+        (("structured", "alignment", "max-norm"), "two blocks of parameters"),
     ):
         with pytest.raises(CombinationError, match=reason):
             Ranker(*parts, "alternating", kernel="reference").fit(data)

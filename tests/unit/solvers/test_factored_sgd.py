@@ -860,18 +860,13 @@ class Heavy(PythonHinge):
     [
         (("factored", "hinge", "none", "sgd:refit=true"), "refit=true is not for factors"),
         (
-            ("bilinear", "kos-warp", "none", "sgd"),
-            r"orders several positives.*'bilinear' does not.*model factored, or loss warp",
+            ("factored", "alignment", "max-norm", "sgd"),
+            r"sum over matches alone.* Try solver alternating",
         ),
         (
-            ("factored", "warp", "group-l1", "sgd"),
-            r"'group-l1' has no operator for factors.*l2, max-norm, l1l2-row or orthonormal",
+            ("bilinear", "warp", "orthonormal", "sgd"),
+            r"polar factor of a sparse matrix is dense.* Try regularizer max-norm",
         ),
-        (
-            ("bilinear", "warp", "max-norm", "sgd"),
-            r"'max-norm' has no operator for a sparse matrix.*l1, l2 or group-l1",
-        ),
-        (("bilinear", "warp", "orthonormal", "sgd"), "'orthonormal' has no operator for a sparse"),
         (
             ("bilinear", "warp", "none", "sgd:schedule=adagrad"),
             r"adagrad is for factors, and model 'bilinear' has a matrix; take sqrt",

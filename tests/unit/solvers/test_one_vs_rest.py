@@ -87,9 +87,9 @@ def test_what_it_cannot_do_is_said(make_matching):
         ranker().fit(Matching(np.ones((3, 2)), None, labels=([0, 1, 0], [0, 0, 1])))
     data = make_labelled()
     for part, value, remedy in (
-        ("model", "factored", "model bilinear"),
-        ("loss", "hinge", "loss logistic"),
-        ("regularizer", "none", "regularizer l2"),
+        ("model", "factored", "regression by itself.* Try solver sgd"),
+        ("loss", "hinge", "would tie them together.* Try solver sgd"),
+        ("regularizer", "none", "l2 is both.* Try solver sgd"),
     ):
         with pytest.raises(CombinationError, match=remedy):
             ranker(**{part: value}).fit(data)

@@ -8,12 +8,13 @@ import scipy.sparse as sp
 
 from ranking import Judged, Matching, Ranker, get_kernel
 from ranking.errors import CombinationError, DataError, PartError
+from ranking_plugins.lower_rows import LowerRows
 from ranking_plugins.observers.checkpoint import Checkpoint
-from ranking_plugins.solvers.passive import PassiveAggressive, judged_tuples, lower_rows
+from ranking_plugins.solvers.passive import PassiveAggressive
 
 
 def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
-    found = judged_tuples(get_kernel(), 3, 0, 20_000, *lower_rows(judged))
+    found, _ = LowerRows.of(judged).tuples(get_kernel(), 3, 0, 20_000)
     better, worse = found[:, 1], found[:, 2]
     assert np.all(found[:, 0] == 0)
     assert np.all(judged.row_groups[better] == judged.row_groups[worse])
@@ -30,7 +31,7 @@ def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
     mean = 20_000 / len({i for i, _ in wanted})
     assert counts[counts > 0].min() > 0.6 * mean
     assert counts.max() < 1.5 * mean
-    again = judged_tuples(get_kernel(), 3, 7, 5, *lower_rows(judged))
+    again, _ = LowerRows.of(judged).tuples(get_kernel(), 3, 7, 5)
     np.testing.assert_array_equal(again, found[7:12])
 
 
@@ -42,7 +43,7 @@ def test_a_linear_model_is_the_algorithm_by_hand(judged, sparse):
     ranker = Ranker(loss="hinge", solver=solver, seed=4).fit(data)
     w, dense = np.zeros(judged.n_features), np.asarray(judged.features)
     losses = []
-    for _, i, j in judged_tuples(get_kernel(), 4, 0, 300, *lower_rows(judged)).tolist():
+    for _, i, j in LowerRows.of(judged).tuples(get_kernel(), 4, 0, 300)[0].tolist():
         delta = dense[i] - dense[j]
         loss = max(0.0, 1.0 - w @ delta)
         losses.append(loss)
@@ -119,10 +120,10 @@ def test_a_parameter_that_cannot_be_is_refused(params):
 @pytest.mark.parametrize(
     ("loss", "regularizer", "words"),
     [
-        ("domination", "none", "hinge of one pair.*Try loss hinge"),
-        ("warp", "none", "hinge of one pair"),
-        ("squared-hinge", "none", "hinge of one pair"),
-        ("hinge", "l2", "no place for 'l2'.*Try regularizer none"),
+        ("domination", "none", "only the hinge is 0.*Try solver coordinate"),
+        ("warp", "none", "only the hinge is 0.*Try solver sgd"),
+        ("squared-hinge", "none", "only the hinge is 0.*Try solver coordinate"),
+        ("hinge", "l2", "no step were passive.*Try solver coordinate"),
     ],
 )
 def test_other_parts_are_refused_with_a_remedy(judged, loss, regularizer, words):

@@ -1,0 +1,78 @@
+"""The hinge of pairs by coordinate descent, beside scikit-learn's LinearSVC on their differences.
+
+Both minimise the hinge over all pairs of judged lists plus L2, with the same weights. LinearSVC
+needs every pair as a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.svm import LinearSVC
+
+from ranking import Judged, Ranker
+from ranking_plugins.losses.sorted_pairs import Groups, spans
+
+from .common import PROFILE, make_judged
+
+QUERIES = {"fast": 20, "full": 80}[PROFILE]
+STRENGTH = 0.001
+
+
+def all_pairs(data: Judged) -> tuple[np.ndarray, np.ndarray]:
+    """Return the differences of all pairs, and their weights."""
+    groups = Groups.of(data)
+    sizes = np.diff(groups.bottom_ptr)[groups.top_group]
+    better = np.repeat(groups.tops, sizes)
+    worse = groups.bottoms[spans(groups.bottom_ptr[groups.top_group], sizes)]
+    apart = data.features[better].astype(np.float64) - data.features[worse]
+    return apart, np.repeat(groups.weights, sizes)
+
+
+class RankSvm:
+    """A whole training from judged lists: its time, its memory, and the hinge that it comes to."""
+
+    params = (["coordinate", "sgd", "linear-svc"],)
+    param_names = ("solver",)
+    timeout = 600
+
+    def setup(self, solver: str) -> None:
+        self.data = make_judged(QUERIES)
+
+    def fit(self, solver: str) -> np.ndarray:
+        if solver == "linear-svc":
+            apart, weights = all_pairs(self.data)
+            signs = np.where(np.arange(weights.size) % 2, 1.0, -1.0)  # it wants two classes
+            machine = LinearSVC(loss="hinge", dual=True, fit_intercept=False, tol=1e-3)
+            machine.fit(apart * signs[:, None], signs, sample_weight=weights / STRENGTH)
+            return machine.coef_[0]
+        ranker = Ranker("linear", "hinge", f"l2:strength={STRENGTH}", solver)
+        return ranker.fit(self.data).model_.weights
+
+    def time_fit(self, solver: str) -> None:
+        self.fit(solver)
+
+    def peakmem_fit(self, solver: str) -> None:
+        self.fit(solver)
+
+    def track_objective(self, solver: str) -> float:
+        """The hinge itself, not smoothed, plus the penalty."""
+        found = self.fit(solver)
+        apart, weights = all_pairs(self.data)
+        return float(
+            weights @ np.maximum(0.0, 1.0 - apart @ found) + 0.5 * STRENGTH * found @ found
+        )
+
+
+class Sweep:
+    """An epoch over lists that would have millions of pairs."""
+
+    params = (["hinge", "squared-hinge", "logistic"],)
+    param_names = ("loss",)
+    timeout = 600
+
+    def setup(self, loss: str) -> None:
+        self.data = make_judged()
+        self.ranker = Ranker("linear", loss, "l2:strength=0.001", "coordinate:max_epochs=1")
+
+    def time_sweep(self, loss: str) -> None:
+        self.ranker.fit(self.data)
