@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from ranking.errors import PartError
-from ranking.registry import Registry, get_registry
+from ranking.registry import Problem, Registry
+from ranking.registry.manager import Source, installed_sources
+from ranking.registry.trust import Trust
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer", "solver")
@@ -17,18 +19,27 @@ AXES = ("model", "loss", "regularizer", "solver")
 
 @click.command()
 @click.option("--matrix", is_flag=True, help="What combines with what, and for a no the reason.")
+@click.option("--load", is_flag=True, help="Import other people's plugins, to list their parts.")
 @format_option
-def plugins(matrix: bool, form: str) -> None:
+def plugins(matrix: bool, load: bool, form: str) -> None:
     """List what is installed: kind, name, origin, version, help.
 
-    Plugins are switched off with the environment variable RANKING_DISABLED_PLUGINS, a
-    comma-separated list of distributions or distribution:plugin.
+    Nothing of other distributions is imported, so that you can look before their code runs: each of
+    their entry points is one row. --load imports them and lists their parts, and so does --matrix.
+
+    Plugins are switched off by environment variables: RANKING_PLUGINS=off all of other
+    distributions, RANKING_ALLOWED_PLUGINS all but those that it lists, RANKING_DISABLED_PLUGINS
+    those that it lists; lists are of distributions or distribution:plugin, with commas.
 
     \b
     ranking plugins
+    ranking plugins --load
     ranking plugins --matrix --format jsonl
     """
-    registry = get_registry()
+    sources = installed_sources()
+    everything = load or matrix
+    registry = Registry(sources if everything else [source for source in sources if source.ours])
+    problems = list(registry.problems)
     rows: list[dict[str, Any]]
     if matrix:
         rows = list(_cells(registry))
@@ -43,9 +54,35 @@ def plugins(matrix: bool, form: str) -> None:
             }
             for entry in registry.entries()
         ]
+    if not everything:
+        unopened, refused = _strangers(sources)
+        rows += unopened
+        problems += refused
     click.echo(render(rows, form), nl=False)
-    for problem in registry.problems:
-        click.echo(f"{problem.distribution}, plugin {problem.plugin}: {problem.message}", err=True)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+
+
+def _strangers(sources: list[Source]) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Return a row per entry point of other distributions, from metadata, and who is refused."""
+    rows, refused, trust = [], [], Trust()
+    for source in sources:
+        if source.ours:
+            continue
+        refusal = trust.refusal(source.distribution, source.name)
+        if refusal:
+            refused.append(Problem(f"{source.distribution} {source.version}", source.name, refusal))
+            continue
+        rows.append(
+            {
+                "kind": "plugin",
+                "name": source.name,
+                "origin": source.distribution,
+                "version": source.version,
+                "help": f"{source.module}, not imported: --load lists its parts",
+            }
+        )
+    return rows, refused
 
 
 def _cells(registry: Registry) -> Iterator[dict[str, Any]]:
