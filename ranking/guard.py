@@ -63,7 +63,7 @@ def refuse(whose: str, method: str, problem: str) -> NoReturn:
 
 
 def numbers_like(answer: Any, given: Any) -> str:
-    """Want a number for each that was given. What overflows is the solver's to tell, with the step."""
+    """Want a number for each that was given. An overflow is the solver's to tell, with the step."""
     wanted = np.shape(given)
     if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fiu":
         found = f"type {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__

@@ -124,7 +124,8 @@ class Run:
 
     def __post_init__(self) -> None:
         """Refuse parts that do not work together, with the reason and what would."""
-        verdict = self.solver.accepts(type(self.model), type(self.loss), type(self.regularizer))
+        kinds = type(self.model), type(self.loss), type(self.regularizer)
+        verdict: Any = self.solver.accepts(*kinds)
         if not isinstance(verdict, Verdict):
             whose = described("solver", self.solver)
             refuse(whose, "accepts", f"answered {type(verdict).__name__}, not a Verdict")
@@ -202,6 +203,7 @@ class Run:
         if self._ending:  # the run was killed after its last epoch, before it could end
             self.stopped = self._ending
             return
+        number: Any
         for number in self.solver.turns(task):
             if not isinstance(number, Turn):
                 whose = described("solver", self.solver)

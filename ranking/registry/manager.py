@@ -146,8 +146,8 @@ class Registry:
         if seconds > SLOW_IMPORT and not source.ours:
             self._complain(
                 source,
-                f"is slow: importing {source.module or 'it'} took {seconds:.1f} s; its hooks should "
-                "return Lazy addresses, and import nothing heavy",
+                f"is slow: importing {source.module or 'it'} took {seconds:.1f} s; its hooks "
+                "should return Lazy addresses, and import nothing heavy",
             )
         self._sources[plugin_name] = source
         for name, _ in inspect.getmembers(plugin, inspect.isfunction):
