@@ -16,6 +16,7 @@ from ranking.kernels.contract import PairForm
 if TYPE_CHECKING:
     from ranking.data.judged import Judged
     from ranking.kernels.kernel import Kernel
+    from ranking.native import ListFunctions, PairFunctions
 
 Face = Literal["pair", "list", "coordinate", "linear"]
 Array = NDArray[np.float64]
@@ -36,6 +37,11 @@ class Loss(Part, ABC):
     """Whether a tuple has several positives, of which the score chooses one: `positives`."""
 
     @property
+    def native(self) -> PairFunctions | ListFunctions | None:
+        """The C functions that kernels call, of a loss that has them."""
+        return None
+
+    @property
     def positives(self) -> tuple[int, int]:
         """How many positives are drawn, and which place among them, best first, counts from 0."""
         return 1, 0
@@ -48,7 +54,8 @@ class PairLoss(Protocol):
     """
 
     form: PairForm | None
-    """The loss whose slope kernels inline, or None: then it is asked by batches, in Python."""
+    """The loss whose slope kernels inline; `NATIVE`, if they call that of `Loss.native`; or None,
+    if it is asked by batches, in Python."""
 
     trials: int
     """How many negatives are drawn at most in search of one that violates the margin."""

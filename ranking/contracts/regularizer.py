@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
+
+if TYPE_CHECKING:
+    from ranking.native import RowFunctions
 
 Granularity = Literal["entry", "row", "matrix"]
 Array = NDArray[np.float64]
@@ -80,6 +83,11 @@ class Regularizer(Part, ABC):
     inlined: ClassVar[frozenset[str]] = frozenset()
     proximal: ClassVar[frozenset[str]] = frozenset({"factors"})
     bounded: ClassVar[bool] = False
+
+    @property
+    def native(self) -> RowFunctions | None:
+        """The C functions that kernels call for each row, of a regularizer that has them."""
+        return None
 
     @abstractmethod
     def penalty(self, parameters: Array) -> float:

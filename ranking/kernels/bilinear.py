@@ -16,6 +16,8 @@ from ranking.kernels.door import (
     check_compressed,
     checked_threads,
 )
+from ranking.kernels.native import checked_form
+from ranking.native import PairFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -140,6 +142,7 @@ class BilinearWeights:
         rates: Floats,
         *,
         form: PairForm = PairForm.HINGE,
+        functions: PairFunctions | None = None,
         rank_weights: Floats | None = None,
         every: int = 100,
         l1: float = 0.0,
@@ -162,7 +165,7 @@ class BilinearWeights:
             objects.documents,
             tuples,
             rates,
-            int(PairForm(form)),
+            *checked_form(form, functions),
             ranks,
             objects.n_documents,
             int(every),

@@ -10,6 +10,7 @@ from ranking.kernels import (
     reference_factored,
     reference_letor,
     reference_metrics,
+    reference_native,
 )
 from ranking.kernels.kernel import Kernel
 
@@ -27,6 +28,8 @@ def reference_kernel() -> Kernel:
         setattr(loops, name, getattr(reference_alternating, name))
     for name in ("vectors", "scores", "top", "search", "update", "steps"):
         setattr(loops, f"factored_{name}", getattr(reference_factored, f"factored_{name}"))
+    for name in ("pairs", "list_values", "list_slopes", "penalties", "prox", "maximize"):
+        setattr(loops, f"native_{name}", getattr(reference_native, f"native_{name}"))
     return Kernel("reference", loops, metadata.version("ranking"))
 
 

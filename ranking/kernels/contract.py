@@ -172,10 +172,18 @@ the sum of its absolute values, both with 8 partial sums as there, rounded to fl
 computed in float64. Sparse vectors are CSR rows over the dimensions: zeros are left out, and the
 numbers are the same as for dense ones. Rows are independent: threads change nothing.
 
+Native
+------
+A plugin may bring C functions (``ranking/include/ranking/native.h``). A kernel gets their addresses
+and calls them with doubles, from any thread, without the GIL. The slope of a margin that is
+float32 is rounded to float32. Rows are widened to doubles, changed in place by the function, and
+what it leaves is rounded to their precision. Calls do not depend on each other: threads change
+nothing.
+
 `reference.py` and its sisters `reference_metrics.py`, `reference_letor.py`,
-`reference_bilinear.py`, `reference_factored.py` and `reference_alternating.py` are the normative
-text for the order of these operations, and for what of a text is accepted: read them beside this
-one.
+`reference_bilinear.py`, `reference_factored.py`, `reference_alternating.py` and
+`reference_native.py` are the normative text for the order of these operations, and for what of a
+text is accepted: read them beside this one.
 """
 
 from __future__ import annotations
@@ -186,7 +194,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-ABI: Final = 1
+ABI: Final = 2
 LANES: Final = 4
 BLOCK: Final = 4096
 """Elements of a block of `Loops.block_sum`; rows at which a block of lists is closed."""
@@ -285,11 +293,17 @@ class Clock(enum.IntEnum):
 
 
 class PairForm(enum.IntEnum):
-    """The losses of a margin whose slopes are inlined."""
+    """The losses of a margin by whose slopes a kernel can step: those that are inlined, and one."""
 
     HINGE = 0
     SQUARED_HINGE = 1
     LOGISTIC = 2
+    NATIVE = 3
+    """None of these: a C function of a plugin, which is called."""
+
+
+INLINED: Final = (PairForm.HINGE, PairForm.SQUARED_HINGE, PairForm.LOGISTIC)
+"""The forms whose slopes are in the loops themselves."""
 
 
 Floats = NDArray[np.float64]
@@ -306,6 +320,11 @@ Factors = tuple[Singles, Singles, Singles, Singles]
 
 Sides = tuple[Csr | None, Csr | None, Csr | None]
 """The features of queries and of documents, and the queries' contexts; None is none."""
+
+Call = tuple[int, int]
+"""The addresses of a C function and of its context; ``ranking/native.h`` says what is called."""
+
+NO_CALL: Final[Call] = (0, 0)
 
 MatchFields = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Singles, int, bool]
 """The fields of `MatchLists`, in their order."""
@@ -373,6 +392,7 @@ class BilinearStore(Protocol):
         tuples: Ints,
         rates: Floats,
         form: int,
+        slope: Call,
         rank_weights: Floats,
         n_documents: int,
         every: int,
@@ -387,7 +407,11 @@ class BilinearStore(Protocol):
         weights: Floats,
         threads: int,
     ) -> None:
-        """Take `margins` and `update` for each batch; margins and violation weights are filled."""
+        """Take `margins` and `update` for each batch; margins and violation weights are filled.
+
+        slope : Call
+            The slope if the form is native, else `NO_CALL`.
+        """
 
     def passive(
         self,
@@ -826,6 +850,7 @@ class Loops(Protocol):
         place: int,
         rates: Singles,
         form: int,
+        slope: Call,
         rank_weights: Singles,
         n_documents: int,
         max_norm: float,
@@ -836,7 +861,7 @@ class Loops(Protocol):
         weights: Singles,
         threads: int,
     ) -> None:
-        """Search and update by blocks, with the slope of an inlined loss."""
+        """Search and update by blocks, with the slope of an inlined loss, or of a native one."""
 
     # --- alternating ---
 
@@ -868,3 +893,41 @@ class Loops(Protocol):
         threads: int,
     ) -> tuple[Ints, NDArray[np.int32], Singles]:
         """Return the same from sparse vectors, sparse: indptr, indices that rise, values."""
+
+    # --- native ---
+
+    def native_pairs(self, call: Call, margins: Floats, out: Floats, threads: int) -> None:
+        """Fill out[i] with what a function of a margin returns for margins[i]."""
+
+    def native_list_values(
+        self,
+        call: Call,
+        list_ptr: Ints,
+        scores: Floats,
+        grades: Floats,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill out[i] with the loss of list i, which is at list_ptr[i] to list_ptr[i + 1]."""
+
+    def native_list_slopes(
+        self,
+        call: Call,
+        list_ptr: Ints,
+        scores: Floats,
+        grades: Floats,
+        out: Floats,
+        threads: int,
+    ) -> None:
+        """Fill `out`, which has a place a score, with the slopes of each list."""
+
+    def native_penalties(self, call: Call, matrix: Features, out: Floats, threads: int) -> None:
+        """Fill out[i] with the penalty of row i."""
+
+    def native_prox(
+        self, call: Call, matrix: Features, width: int, step: float, threads: int
+    ) -> None:
+        """Let the first `width` numbers of each row have their prox."""
+
+    def native_maximize(self, call: Call, matrix: Features, width: int, threads: int) -> None:
+        """Let the first `width` numbers of each row have the maximum of which they are the gain."""

@@ -30,6 +30,8 @@ from ranking.kernels.door import (
     checked_threads,
 )
 from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.native import checked_form
+from ranking.native import PairFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -176,6 +178,7 @@ class FactoredWeights:
         rates: Singles,
         *,
         form: PairForm = PairForm.HINGE,
+        functions: PairFunctions | None = None,
         rank_weights: Singles | None = None,
         positives: int = 1,
         place: int = 0,
@@ -202,7 +205,7 @@ class FactoredWeights:
             int(positives),
             int(place),
             rates,
-            int(PairForm(form)),
+            *checked_form(form, functions),
             ranks,
             objects.n_documents,
             float(max_norm),

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.kernels.contract import (
+    NO_CALL,
     RENEW,
     RESUM,
     SMALLEST_SCALE,
+    Call,
     Clock,
     Features,
     Floats,
@@ -26,6 +28,7 @@ from ranking.kernels.contract import (
     PairForm,
 )
 from ranking.kernels.reference import exp_one, lane_sum, random_bits, running_sum
+from ranking.kernels.reference_native import native_pair
 
 
 class Csr(NamedTuple):
@@ -125,8 +128,10 @@ def difference(one: Vector, other: Vector) -> Vector:
     return columns[values != 0.0], values[values != 0.0]
 
 
-def pair_slope(form: int, margin: float) -> float:
-    """Return the derivative of an inlined loss."""
+def pair_slope(form: int, margin: float, slope: Call = NO_CALL) -> float:
+    """Return the derivative of an inlined loss, or what a native one says."""
+    if form == PairForm.NATIVE:
+        return native_pair(slope, margin)
     if form == PairForm.LOGISTIC:
         return -1.0 / (1.0 + exp_one(margin))
     if not margin < 1.0:
@@ -363,6 +368,7 @@ class BilinearStore:
         tuples: Ints,
         rates: Floats,
         form: int,
+        slope: Call,
         rank_weights: Floats,
         n_documents: int,
         every: int,
@@ -394,7 +400,7 @@ class BilinearStore:
                 negatives[part],
                 threads,
             )
-            slopes = np.array([pair_slope(form, z) for z in margins[part].tolist()])
+            slopes = np.array([pair_slope(form, z, slope) for z in margins[part].tolist()])
             self.update(
                 queries,
                 documents,

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ranking.kernels.contract import (
+    NO_CALL,
     WIDE,
+    Call,
     Csr,
     Factors,
     Ints,
@@ -23,6 +25,7 @@ from ranking.kernels.contract import (
 )
 from ranking.kernels.reference import exp_one
 from ranking.kernels.reference_bilinear import draw_tuples
+from ranking.kernels.reference_native import native_pair
 
 Draws = tuple[int, int, MatchFields]
 """Seed, first step, and what is drawn from."""
@@ -73,8 +76,10 @@ class Objects(NamedTuple):
         return total
 
 
-def pair_slope(form: int, margin: np.float32) -> np.float32:
-    """Return the derivative of an inlined loss; the logistic one in double precision."""
+def pair_slope(form: int, margin: np.float32, slope: Call = NO_CALL) -> np.float32:
+    """Return the derivative; of the logistic loss and of a native one in double precision."""
+    if form == PairForm.NATIVE:
+        return np.float32(native_pair(slope, float(margin)))
     if form == PairForm.LOGISTIC:
         return np.float32(-1.0 / (1.0 + exp_one(float(margin))))
     if not margin < ONE:
@@ -350,6 +355,7 @@ def factored_steps(
     place: int,
     rates: Singles,
     form: int,
+    slope: Call,
     rank_weights: Singles,
     n_documents: int,
     max_norm: float,
@@ -377,9 +383,9 @@ def factored_steps(
         for (query, better, worse), margin, weight, rate in zip(
             chosen.tolist(), margins[part], weights[part], rates[part], strict=True
         ):
-            slope = np.float32(weight * pair_slope(form, margin))
+            factor = np.float32(weight * pair_slope(form, margin, slope))
             if not squares[0].size:
-                slope = np.float32(rate * slope)
-            pair = np.array([slope, -slope], np.float32)
+                factor = np.float32(rate * factor)
+            pair = np.array([factor, -factor], np.float32)
             steps.append(Step(query, np.array([better, worse]), pair))
         Block(sides, factors).take(steps, squares, float(rates[start]), max_norm, l2)

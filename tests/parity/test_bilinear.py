@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import RENEW, SMALLEST_SCALE, Clock, PairForm
+from ranking.kernels.contract import INLINED, RENEW, SMALLEST_SCALE, Clock, PairForm
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.match_lists import MatchLists
 
@@ -167,7 +167,7 @@ CASES = st.builds(
     index=st.sampled_from(["int32", "int64"]),
     start=st.sampled_from(["zero", "identity", "random"]),
     clock_step=st.sampled_from([0, 0, RENEW - 20, 3 * RENEW - 2]),
-    form=st.sampled_from(PairForm),
+    form=st.sampled_from(INLINED),
     every=st.sampled_from([1, 3, 100]),
     l1=st.sampled_from([0.0, 1e-3, 0.03, 1.0]),
     l2=st.sampled_from([0.0, 1e-2, 50.0]),

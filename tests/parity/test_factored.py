@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import INLINED, PairForm
 from ranking.kernels.cython import instruction_sets, load_loops
 from ranking.kernels.factored import (
     Draws,
@@ -250,7 +250,7 @@ CASES = st.builds(
     trials=st.sampled_from([1, 2, 5]),
     positives=st.sampled_from([1, 1, 2, 4]),
     place=st.integers(0, 3),
-    form=st.sampled_from(PairForm),
+    form=st.sampled_from(INLINED),
     rate=st.sampled_from([1e-3, 0.1]),
     spread=st.sampled_from([0.0, 0.1, 0.7]),
     max_norm=st.sampled_from([0.0, 0.3, 1.0]),
@@ -475,7 +475,7 @@ def test_tuples_that_are_drawn_are_those_of_draw_tuples(kernel: Kernel, case: Ca
 
 @pytest.mark.parametrize("block", [1, 3, 256])
 @pytest.mark.parametrize("adagrad", [False, True])
-@pytest.mark.parametrize("form", PairForm)
+@pytest.mark.parametrize("form", INLINED)
 def test_every_form(
     kernel: Kernel, reference: Kernel, form: PairForm, adagrad: bool, block: int
 ) -> None:

@@ -21,6 +21,7 @@ from ranking.data.matching import Matching
 from ranking.errors import DataError, PartError
 from ranking.kernels.alternating import Matched, half_step
 from ranking.kernels.contract import Singles
+from ranking.kernels.native import maximize_rows
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
     SparseFactored,
@@ -207,7 +208,12 @@ class Sides:
             return self.form(made), float(gains.sum())
         pull, _ = half_step(kernel, self.matched[side], _dense(others), threads=threads)
         width = self.model.dimensions
-        best = self.regularizer.maximize_vectors(pull[:, :width], threads)
+        native = self.regularizer.native
+        if native is not None:
+            best = pull[:, :width].copy()
+            maximize_rows(kernel, native, best, threads=threads)
+        else:
+            best = self.regularizer.maximize_vectors(pull[:, :width], threads)
         gain = sum(
             float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
             for at in range(0, best.shape[0], BLOCK)

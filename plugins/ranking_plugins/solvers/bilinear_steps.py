@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ranking.contracts.loss import ListLoss
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.kernels.contract import Clock
 from ranking.models.bilinear import Bilinear
+from ranking.native import PairFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.rates import rates
@@ -102,7 +102,7 @@ class BilinearSteps(Steps):
         batch = self.solver.batch
         if self.lists_loss is not None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_by_lists(self.lists_loss, tuples, eta, size, common)
+            return self._step_by_lists(tuples, eta, size, common)
         if self.loss.form is None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
             return self._step_in_python(tuples, eta, size, common)
@@ -111,6 +111,7 @@ class BilinearSteps(Steps):
             tuples,
             eta,
             form=self.loss.form,
+            functions=cast(PairFunctions | None, self.task.loss.native),
             rank_weights=self.rank_weights,
             batch=1 if batch == "auto" else int(batch),
             hogwild=self.solver.mode == "hogwild",
@@ -134,7 +135,7 @@ class BilinearSteps(Steps):
         return margins, weights
 
     def _step_by_lists(
-        self, loss: ListLoss, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
+        self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
     ) -> tuple[Floats, Floats]:
         """Step for lists, by batches: a pair for each document that a match is set against.
 
@@ -151,7 +152,7 @@ class BilinearSteps(Steps):
                 self.objects, pairs, rank_weights=np.ones(1), **options
             )
             margins[part] = found.reshape(-1, n)
-            slopes = n * margin_slopes(loss, margins[part]).ravel()
+            slopes = n * margin_slopes(self.task, margins[part]).ravel()
             self.weights.update(self.objects, pairs, slopes, np.repeat(eta[part] / n, n), **common)
         return margins, np.ones(tuples.shape[0])
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import ListLoss
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
 from ranking.kernels.contract import Factors, Singles
 from ranking.kernels.factored import NAMES, Draws, FactoredWeights
+from ranking.kernels.native import prox_rows
 from ranking.models.factored import Factored
+from ranking.native import PairFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.rates import rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
@@ -146,7 +147,7 @@ class FactoredSteps(Steps):
         positives, place = self.task.loss.positives
         common = {"positives": positives, "place": place, "threads": self.task.threads}
         if self.lists_loss is not None:
-            return self._step_by_lists(self.lists_loss, source, eta)
+            return self._step_by_lists(source, eta)
         if self.loss.form is None:
             return self._step_in_python(source, eta, common)
         return self.weights.steps(
@@ -154,6 +155,7 @@ class FactoredSteps(Steps):
             source,
             eta,
             form=self.loss.form,
+            functions=cast(PairFunctions | None, self.task.loss.native),
             rank_weights=self.rank_weights,
             **self._penalty(),
             block=self.block,
@@ -182,9 +184,7 @@ class FactoredSteps(Steps):
             self._update(chosen, np.column_stack((slopes, -slopes)), eta[part])
         return margins, weights
 
-    def _step_by_lists(
-        self, loss: ListLoss, source: Source, eta: Singles
-    ) -> tuple[Singles, Singles]:
+    def _step_by_lists(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
         """Step by blocks of lists: a match, and the documents that it is set against."""
         margins = np.empty((eta.size, self.trials), np.float32)
         for start in range(0, eta.size, self.block):
@@ -198,7 +198,7 @@ class FactoredSteps(Steps):
                 self.objects, as_pairs(tuples), threads=self.task.threads
             )
             margins[part] = found.reshape(-1, self.trials)
-            slopes = margin_slopes(loss, margins[part].astype(np.float64))
+            slopes = margin_slopes(self.task, margins[part].astype(np.float64))
             self._update(tuples, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
         return margins, np.ones(eta.size, np.float32)
 
@@ -225,12 +225,17 @@ class FactoredSteps(Steps):
 
     def _shrunk(self, due: float) -> Iterator[Singles]:
         """With Adagrad, the rates are what they have come to, in the mean of a matrix."""
-        inner = slice(None), slice(0, self.model.dimensions)
+        inner, native = (slice(None), slice(0, self.model.dimensions)), self.task.regularizer.native
         for place in self._places():
             matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
-            shrunk = np.zeros_like(matrix)
-            shrunk[inner] = self.task.regularizer.prox(matrix[inner].astype(np.float64), step)
+            if native is not None:
+                shrunk = matrix.copy()
+                width, threads = self.model.dimensions, self.task.threads
+                prox_rows(self.task.kernel, native, shrunk, step, width, threads)
+            else:
+                shrunk = np.zeros_like(matrix)
+                shrunk[inner] = self.task.regularizer.prox(matrix[inner].astype(np.float64), step)
             yield shrunk
 
     def _places(self) -> list[int]:

@@ -7,35 +7,67 @@ is that of the score of d_j, with its sign turned.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
-from ranking.contracts.loss import ListLoss
-from ranking.errors import CombinationError
+from ranking.contracts.loss import ListLoss, Loss
+from ranking.contracts.solver import Task
+from ranking.errors import CombinationError, DivergenceError
 from ranking.kernels.contract import Floats, Ints
+from ranking.kernels.native import list_slopes, list_values
+from ranking.native import ListFunctions
 
 UNBALANCED = 1e-6
 """The largest sum of a list's slopes, as a share of their sizes, that rounding could explain."""
 
 
-def list_losses(loss: ListLoss, margins: Floats) -> Floats:
+def list_losses(task: Task, margins: Floats) -> Floats:
     """Return the loss of each list; a row of margins is a list."""
-    grades = _grades(margins)
-    return np.array([loss.list_value(_scores(row), grades) for row in margins])
+    scores, grades = _scores(margins), _grades(margins)
+    functions = _functions(task.loss)
+    if functions is not None:
+        lists = (_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
+        return list_values(task.kernel, functions, *lists, task.threads)
+    loss = cast(ListLoss, task.loss)
+    return np.array([loss.list_value(row, grades) for row in scores])
 
 
-def margin_slopes(loss: ListLoss, margins: Floats) -> Floats:
+def margin_slopes(task: Task, margins: Floats) -> Floats:
     """Return the derivative of each list's loss with respect to each of its margins."""
-    grades, slopes = _grades(margins), np.empty(margins.shape)
-    for row, out in zip(margins, slopes, strict=True):
-        found = loss.list_slopes(_scores(row), grades)
-        if not abs(found.sum()) <= UNBALANCED * np.abs(found).sum():
-            raise CombinationError(
-                f"the slopes of loss {getattr(loss, 'name', loss)!r} add to {found.sum():g}, so it "
-                "changes when all scores move alike, and sgd cannot take it by margins; take a "
-                "loss that compares scores."
-            )
-        out[:] = -found[1:]
-    return slopes
+    scores, grades = _scores(margins), _grades(margins)
+    functions = _functions(task.loss)
+    if functions is not None:
+        lists = (_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
+        found = list_slopes(task.kernel, functions, *lists, task.threads).reshape(scores.shape)
+    else:
+        loss = cast(ListLoss, task.loss)
+        found = np.array([loss.list_slopes(row, grades) for row in scores]).reshape(scores.shape)
+    if not np.isfinite(found).all():
+        at = int(np.argmin(np.isfinite(found).all(axis=1)))
+        raise DivergenceError(
+            f"loss {task.loss.name!r} has slopes {found[at]} at scores {scores[at]}; lower the "
+            "solver's rate, or scale the features to unit length, unless it is the loss that is "
+            "at fault."
+        )
+    sums, sizes = found.sum(axis=1), np.abs(found).sum(axis=1)
+    balanced = np.abs(sums) <= UNBALANCED * sizes
+    if not balanced.all():
+        raise CombinationError(
+            f"the slopes of loss {task.loss.name!r} add to {sums[np.argmin(balanced)]:g}, so it "
+            "changes when all scores move alike, and sgd cannot take it by margins; take a "
+            "loss that compares scores."
+        )
+    return -found[:, 1:]
+
+
+def _functions(loss: Loss) -> ListFunctions | None:
+    return loss.native if isinstance(loss.native, ListFunctions) else None
+
+
+def _pointer(scores: Floats) -> Ints:
+    pointer: Ints = scores.shape[1] * np.arange(scores.shape[0] + 1)
+    return pointer
 
 
 def _grades(margins: Floats) -> Floats:
@@ -43,7 +75,7 @@ def _grades(margins: Floats) -> Floats:
 
 
 def _scores(margins: Floats) -> Floats:
-    return np.concatenate(([0.0], -margins))
+    return np.concatenate((np.zeros((margins.shape[0], 1)), -margins), axis=1)
 
 
 def as_pairs(tuples: Ints) -> Ints:

@@ -122,7 +122,7 @@ class Steps(ABC):
         self.done += count
         with np.errstate(over="ignore", invalid="ignore"):
             if self.lists_loss is not None:
-                losses = list_losses(self.lists_loss, margins)
+                losses = list_losses(self.task, margins)
                 margins = margins.min(axis=1)
             else:
                 losses = weights * self.loss.pair_value(margins)
@@ -130,9 +130,10 @@ class Steps(ABC):
         if not finite.all():
             at = int(np.argmin(finite))
             raise DivergenceError(
-                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
-                f"{first + 1 + at}, in epoch {(first + at) // self.plan.epoch + 1}; lower the "
-                f"solver's rate ({constant:g}), or scale the features to unit length."
+                f"the margin is {margins[at]:g} and its loss, {self.task.loss.name!r}, "
+                f"{losses[at]:g} at step {first + 1 + at}, in epoch "
+                f"{(first + at) // self.plan.epoch + 1}; lower the solver's rate ({constant:g}), "
+                "or scale the features to unit length."
             )
         return float(losses.mean()) if losses.size else 0.0
 

@@ -14,7 +14,7 @@ from ranking.kernels.cython import _cpu
 
 WAIT_POLICY = "OMP_WAIT_POLICY"
 
-SHARED = ("_metrics", "_letor")
+SHARED = ("_metrics", "_letor", "_native")
 """Modules that are built once, as they would gain nothing from wider instructions."""
 
 

@@ -20,6 +20,8 @@ import numpy as np
 
 include "draw.pxi"
 
+ctypedef double (*native_slope_t)(double margin, const void *context) noexcept nogil
+
 cdef extern from "sparse_row.h" nogil:
     ctypedef struct row_t:
         char *table
@@ -71,6 +73,7 @@ cdef enum:
     LANES = 4
     HINGE = 0  # PairForm
     LOGISTIC = 2
+    NATIVE = 3
     HOGWILD_BLOCK = 1024
     REMEMBERED = 1 << 20  # slots of a tuple's entries that are kept from reading to writing
     TIDIED = 1  # rows a step, at least, that are searched for what has died
@@ -157,6 +160,8 @@ cdef struct Job:
     int64_t n_documents
     const double *rates
     int form
+    native_slope_t native  # the slope, if the form is native
+    const void *context
     double every
     double l1
     double l2
@@ -590,12 +595,14 @@ cdef void tidy(State *w, int64_t n_steps, const Clock *clock) noexcept nogil:
 # --- steps ------------------------------------------------------------------------------------
 
 
-cdef inline double pair_slope(int form, double margin) noexcept nogil:
-    if form == LOGISTIC:
+cdef inline double pair_slope(const Job *job, double margin) noexcept nogil:
+    if job.form == NATIVE:
+        return job.native(margin, job.context)
+    if job.form == LOGISTIC:
         return -1.0 / (1.0 + lanes_exp_one(margin))
     if not margin < 1.0:
         return 0.0
-    return -1.0 if form == HINGE else -2.0 * (1.0 - margin)
+    return -1.0 if job.form == HINGE else -2.0 * (1.0 - margin)
 
 
 cdef inline double score_sides(
@@ -731,7 +738,7 @@ cdef void step_alone(const Job *job, Py_ssize_t step, Clock *clock) noexcept nog
     search(job, step, clock, job.scratch, False)
     clock.step += 1.0
     move(
-        job, step, job.weights[step] * pair_slope(job.form, job.margins[step]), clock,
+        job, step, job.weights[step] * pair_slope(job, job.margins[step]), clock,
         job.scratch, True, False, 0, 1,
     )
     tick(job, job.rates[step], clock, 0, 1)
@@ -768,7 +775,7 @@ cdef void step_batch(
     cdef Py_ssize_t step
     share_search(job, start, stop, clock)
     for step in range(start, stop):
-        job.slopes[step] = job.weights[step] * pair_slope(job.form, job.margins[step])
+        job.slopes[step] = job.weights[step] * pair_slope(job, job.margins[step])
     share_move(job, start, stop, clock)
 
 
@@ -781,7 +788,7 @@ cdef void run_wild(
         clock.step = base + <double>(step - start + 1)
         search(job, step, &clock, job.scratch + turn, True)
         move(
-            job, step, job.weights[step] * pair_slope(job.form, job.margins[step]), &clock,
+            job, step, job.weights[step] * pair_slope(job, job.margins[step]), &clock,
             job.scratch + turn, False, True, 0, 1,
         )
         step += job.crew
@@ -974,8 +981,8 @@ cdef class BilinearStore:
 
     def steps(
         self, queries, documents, const int64_t[:, ::1] tuples, const double[::1] rates, int form,
-        const double[::1] rank_weights, int64_t n_documents, double every, double l1, double l2,
-        bint grow, bint transposed, Py_ssize_t batch, bint hogwild, double[::1] clock,
+        slope, const double[::1] rank_weights, int64_t n_documents, double every, double l1,
+        double l2, bint grow, bint transposed, Py_ssize_t batch, bint hogwild, double[::1] clock,
         double[::1] margins, double[::1] weights, int threads,
     ):
         """Margins of a batch at its start, then its steps in order."""
@@ -995,6 +1002,7 @@ cdef class BilinearStore:
         job.tuples, job.width, job.transposed = &tuples[0, 0], tuples.shape[1], transposed
         job.rank_weights, job.n_ranks = &rank_weights[0], rank_weights.shape[0]
         job.n_documents, job.rates, job.form = n_documents, &rates[0], form
+        job.native, job.context = <native_slope_t><size_t>slope[0], <const void *><size_t>slope[1]
         job.every, job.l1, job.l2, job.grow = every, l1, l2, grow
         job.margins, job.weights = &margins[0], &weights[0]
         job.negatives, job.slopes = &negatives[0], &slopes[0]

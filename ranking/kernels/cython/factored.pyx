@@ -18,6 +18,8 @@ import numpy as np
 
 include "draw.pxi"
 
+ctypedef double (*native_slope_t)(double margin, const void *context) noexcept nogil
+
 cdef extern from "factored_steps.h" nogil:
     ctypedef struct objects_t:
         const void *indptr
@@ -73,6 +75,8 @@ cdef extern from "factored_steps.h" nogil:
         int64_t block
         const float *rates
         int form
+        native_slope_t native
+        const void *context
         bint hogwild
         int crew
         float max_norm
@@ -226,7 +230,7 @@ def factored_search(
 
 def factored_steps(
     sides, factors, squares, const int64_t[:, ::1] tuples, draws, int64_t positives,
-    int64_t place, const float[::1] rates, int form, const float[::1] rank_weights,
+    int64_t place, const float[::1] rates, int form, slope, const float[::1] rank_weights,
     int64_t n_documents, float max_norm, float l2, int64_t block, bint hogwild,
     float[::1] margins, float[::1] weights, int threads,
 ):
@@ -240,6 +244,7 @@ def factored_steps(
     set_search(&job, &lists, tuples, draws, positives, place, rank_weights, n_documents)
     job.n, job.block = rates.shape[0], min(block, <int64_t>rates.shape[0])
     job.rates, job.form, job.hogwild = &rates[0], form, hogwild
+    job.native, job.context = <native_slope_t><size_t>slope[0], <const void *><size_t>slope[1]
     job.max_norm, job.l2 = max_norm, l2
     job.crew = <int>min(<int64_t>threads, job.n if hogwild else job.block)
     job.margins, job.weights = &margins[0], &weights[0]

@@ -5,7 +5,7 @@
 #include "factored_search.h"
 #include "factored_update.h"
 
-enum { STEPS_HINGE = 0, STEPS_LOGISTIC = 2 }; /* PairForm */
+enum { STEPS_HINGE = 0, STEPS_LOGISTIC = 2, STEPS_NATIVE = 3 }; /* PairForm */
 
 /* What threads that meet share besides. */
 typedef struct {
@@ -20,6 +20,8 @@ typedef struct {
     int64_t n, block;
     const float *rates;
     int form, hogwild, crew, failed;
+    double (*native)(double margin, const void *context); /* the slope, if the form is native */
+    const void *context;
     float max_norm, l2;
     int64_t *chosen; /* asked for by `factored_search` */
     float *margins, *weights;
@@ -37,13 +39,15 @@ typedef struct {
     rooms_t rooms;
 } update_t;
 
-LANES_INLINE float steps_slope(int form, float margin)
+LANES_INLINE float steps_slope(const job_t *job, float margin)
 {
-    if (form == STEPS_LOGISTIC)
+    if (job->form == STEPS_NATIVE)
+        return (float)job->native(margin, job->context);
+    if (job->form == STEPS_LOGISTIC)
         return (float)(-1.0 / (1.0 + lanes_exp_one(margin)));
     if (!(margin < 1.0f))
         return 0.0f;
-    return form == STEPS_HINGE ? -1.0f : -2.0f * (1.0f - margin);
+    return job->form == STEPS_HINGE ? -1.0f : -2.0f * (1.0f - margin);
 }
 
 LANES_INLINE int64_t least(int64_t a, int64_t b)
@@ -62,7 +66,7 @@ LANES_INLINE void job_note(
         job->chosen[3 * step + 1] = look->better;
         job->chosen[3 * step + 2] = look->worse;
     } else {
-        float slope = look->weight * steps_slope(job->form, look->margin);
+        float slope = look->weight * steps_slope(job, look->margin);
         if (!job->model.adagrad)
             slope = job->rates[step] * slope;
         block->queries[at] = look->query;

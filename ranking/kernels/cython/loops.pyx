@@ -73,7 +73,7 @@ cdef struct Layout:
 def contract():
     """Return what these loops are."""
     return {
-        "abi": 1,
+        "abi": 2,
         "lanes": LANES,
         "block": BLOCK,
         "rng": "splitmix64",

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.kernels.contract import (
+    Call,
     Csr,
     Factors,
     Features,
@@ -41,6 +42,12 @@ __all__ = [
     "factored_vectors",
     "half_step",
     "half_step_sparse",
+    "native_list_slopes",
+    "native_list_values",
+    "native_maximize",
+    "native_pairs",
+    "native_penalties",
+    "native_prox",
     "parse_letor",
     "random_below",
     "random_bits",
@@ -62,6 +69,16 @@ def scores_dense(x: Features, weights: Floats, out: Floats, threads: int) -> Non
 def scores_csr(
     indptr: Indices, indices: Indices, data: Features, weights: Floats, out: Floats, threads: int
 ) -> None: ...
+def native_pairs(call: Call, margins: Floats, out: Floats, threads: int) -> None: ...
+def native_list_values(
+    call: Call, list_ptr: Ints, scores: Floats, grades: Floats, out: Floats, threads: int
+) -> None: ...
+def native_list_slopes(
+    call: Call, list_ptr: Ints, scores: Floats, grades: Floats, out: Floats, threads: int
+) -> None: ...
+def native_penalties(call: Call, matrix: Features, out: Floats, threads: int) -> None: ...
+def native_prox(call: Call, matrix: Features, width: int, step: float, threads: int) -> None: ...
+def native_maximize(call: Call, matrix: Features, width: int, threads: int) -> None: ...
 def parse_letor(
     text: NDArray[np.uint8],
     chunk_ptr: Ints,
@@ -242,6 +259,7 @@ def factored_steps(
     place: int,
     rates: Singles,
     form: int,
+    slope: Call,
     rank_weights: Singles,
     n_documents: int,
     max_norm: float,
@@ -310,6 +328,7 @@ class BilinearStore:
         tuples: Ints,
         rates: Floats,
         form: int,
+        slope: Call,
         rank_weights: Floats,
         n_documents: int,
         every: int,

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import Factors, PairForm
+from ranking.kernels.contract import INLINED, Factors, PairForm
 from ranking.kernels.factored import (
     Draws,
     FactoredObjects,
@@ -128,7 +128,7 @@ def numerical(value: Callable[[], float], at: Dense, h: float = 1e-4) -> Dense:
 # --- a step -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", PairForm)
+@pytest.mark.parametrize("form", INLINED)
 @pytest.mark.parametrize("which", range(4), ids=NAMES)
 def test_a_step_follows_the_gradient(kernel: Kernel, form: PairForm, which: int) -> None:
     objects = make_objects(contexts=True)

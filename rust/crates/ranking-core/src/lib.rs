@@ -21,6 +21,7 @@ mod invalid;
 mod lanes;
 pub mod letor;
 pub mod metrics;
+pub mod native;
 pub mod rng;
 pub mod scores;
 mod sums;

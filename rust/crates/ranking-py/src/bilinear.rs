@@ -6,13 +6,14 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ranking_core::bilinear as loops;
-use ranking_core::bilinear::{Clock, Form, Penalty, Plan, Ranks, Store, Tuples};
+use ranking_core::bilinear::{Clock, Penalty, Plan, Ranks, Store, Tuples};
 use ranking_core::draws;
 
 use crate::arguments::{
     Csr, Indices, Lists, NewValues, Values, compressed, crew, failure, invalid, lines, match_lists,
     n_rows, slice, slice_mut, with_compressed, with_precision,
 };
+use crate::native::{self, Call};
 
 /// W in either precision.
 enum Either {
@@ -115,6 +116,7 @@ impl BilinearStore {
         tuples: PyReadonlyArray2<'_, i64>,
         rates: PyReadonlyArray1<'_, f64>,
         form: i64,
+        slope: Call,
         rank_weights: PyReadonlyArray1<'_, f64>,
         n_documents: usize,
         every: f64,
@@ -137,7 +139,7 @@ impl BilinearStore {
         let rank_weights = slice("rank_weights", &rank_weights)?;
         let plan = Plan {
             rates: slice("rates", &rates)?,
-            form: Form::try_from(form).map_err(invalid)?,
+            form: native::form(form, slope)?,
             ranks: Ranks::new(rank_weights, n_documents).map_err(invalid)?,
             penalty: Penalty::new(every, l1, l2).map_err(invalid)?,
             grow,

@@ -5,7 +5,7 @@ use numpy::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use ranking_core::bilinear::{Form, Stored};
+use ranking_core::bilinear::Stored;
 use ranking_core::factored as loops;
 use ranking_core::factored::{
     Barred, Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials,
@@ -15,6 +15,7 @@ use crate::arguments::{
     Csr, Indices, Lists, Values, compressed, crew, failure, invalid, match_lists, slice, slice_mut,
     with_compressed, with_precision,
 };
+use crate::native::{self, Call};
 
 /// U, V, S and the biases, or their sums of squares.
 type Arrays<'py> = (
@@ -226,6 +227,7 @@ pub(crate) fn factored_steps(
     place: usize,
     rates: PyReadonlyArray1<'_, f32>,
     form: i64,
+    slope: Call,
     rank_weights: PyReadonlyArray1<'_, f32>,
     n_documents: usize,
     max_norm: f64,
@@ -248,7 +250,7 @@ pub(crate) fn factored_steps(
     };
     let plan = Plan {
         rates: slice("rates", &rates)?,
-        form: Form::try_from(form).map_err(invalid)?,
+        form: native::form(form, slope)?,
         shrinking: shrinking(max_norm, l2),
         block,
     };

@@ -12,6 +12,7 @@ mod alternating;
 mod arguments;
 mod bilinear;
 mod factored;
+mod native;
 
 use pyo3::prelude::*;
 
@@ -38,6 +39,11 @@ mod _core {
     use crate::factored::{
         factored_scores, factored_search, factored_steps, factored_top, factored_update,
         factored_vectors,
+    };
+    #[pymodule_export]
+    use crate::native::{
+        native_list_slopes, native_list_values, native_maximize, native_pairs, native_penalties,
+        native_prox,
     };
 
     #[pyfunction]

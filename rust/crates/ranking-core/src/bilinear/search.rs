@@ -8,9 +8,10 @@ use crate::bilinear::part::{Block, Reader, View};
 use crate::bilinear::stored::Stored;
 use crate::exp;
 use crate::invalid::{Invalid, check_length};
+use crate::native::Slope;
 use crate::threads::Crew;
 
-/// The losses of a margin whose slopes are inlined.
+/// The losses of a margin whose slopes are inlined, and any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// max(1 - z, 0)
@@ -19,6 +20,8 @@ pub enum Form {
     SquaredHinge,
     /// log(1 + exp(-z))
     Logistic,
+    /// A function of a plugin.
+    Native(Slope),
 }
 
 impl TryFrom<i64> for Form {
@@ -38,6 +41,7 @@ impl Form {
     /// The derivative of the loss.
     pub(crate) fn slope(self, margin: f64) -> f64 {
         match self {
+            Self::Native(slope) => slope.at(margin),
             Self::Logistic => -1.0 / (1.0 + exp::one(margin)),
             Self::Hinge if margin < 1.0 => -1.0,
             Self::SquaredHinge if margin < 1.0 => -2.0 * (1.0 - margin),

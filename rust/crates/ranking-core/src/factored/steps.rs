@@ -217,10 +217,10 @@ pub fn factored_steps(
     })
 }
 
-/// The derivative of the loss; the logistic one in double precision.
+/// The derivative of the loss; the logistic one and a plugin's in double precision.
 fn single_slope(form: Form, margin: f32) -> f32 {
     match form {
-        Form::Logistic => f32::narrow(Form::Logistic.slope(f64::from(margin))),
+        Form::Logistic | Form::Native(_) => f32::narrow(form.slope(f64::from(margin))),
         Form::Hinge if margin < 1.0 => -1.0,
         Form::SquaredHinge if margin < 1.0 => -2.0 * (1.0 - margin),
         _ => 0.0,
