@@ -21,6 +21,9 @@ from ranking.native import ListFunctions
 UNBALANCED = 1e-6
 """The largest sum of a list's slopes, as a share of their sizes, that rounding could explain."""
 
+ROUNDING = 1e-12
+"""And beside it: slopes that are differences of numbers near 1, as of a softmax, are so exact."""
+
 
 def list_losses(task: Task, margins: Floats) -> Floats:
     """Return the loss of each list; a row of margins is a list."""
@@ -51,7 +54,7 @@ def margin_slopes(task: Task, margins: Floats) -> Floats:
             "at fault."
         )
     sums, sizes = found.sum(axis=1), np.abs(found).sum(axis=1)
-    balanced = np.abs(sums) <= UNBALANCED * sizes
+    balanced = np.abs(sums) <= UNBALANCED * sizes + ROUNDING
     if not balanced.all():
         raise CombinationError(
             f"the slopes of loss {task.loss.name!r} add to {sums[np.argmin(balanced)]:g}, so it "

@@ -12,6 +12,7 @@ from ranking.contracts.loss import ListLoss, PairLoss
 from ranking.contracts.solver import State, Task, Turn
 from ranking.data.matching import Matching
 from ranking.errors import DivergenceError
+from ranking.kernels.contract import INLINED
 from ranking.kernels.factored import Draws
 from ranking.kernels.match_lists import MatchLists
 from ranking.run import section, under
@@ -126,16 +127,26 @@ class Steps(ABC):
                 margins = margins.min(axis=1)
             else:
                 losses = weights * self.loss.pair_value(margins)
+            # A matrix takes what is not a number for 0, and the next margins would not show it.
+            slopes = None if self.lists_loss else self._strange_slopes(margins)
         finite = np.isfinite(margins) & np.isfinite(losses)
+        if slopes is not None:
+            finite &= np.isfinite(slopes)
         if not finite.all():
             at = int(np.argmin(finite))
+            doubt = ""
+            if slopes is not None:
+                doubt = f", unless {self.task.loss.name!r} is at fault: its slope is {slopes[at]:g}"
             raise DivergenceError(
-                f"the margin is {margins[at]:g} and its loss, {self.task.loss.name!r}, "
-                f"{losses[at]:g} at step {first + 1 + at}, in epoch "
-                f"{(first + at) // self.plan.epoch + 1}; lower the solver's rate ({constant:g}), "
-                "or scale the features to unit length."
+                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
+                f"{first + 1 + at}, in epoch {(first + at) // self.plan.epoch + 1}; lower the "
+                f"solver's rate ({constant:g}), or scale the features to unit length{doubt}."
             )
         return float(losses.mean()) if losses.size else 0.0
+
+    def _strange_slopes(self, margins: Floats) -> Floats | None:
+        """Return the slopes of a loss that no kernel inlines, and that may be wrong."""
+        return None if self.loss.form in INLINED else self.loss.pair_slope(margins)
 
     def turn(self, epoch: int, loss: float) -> Turn:
         """Return what an epoch came to; the model follows."""

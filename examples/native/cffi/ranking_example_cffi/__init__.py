@@ -1,0 +1,13 @@
+"""A part for ranking, in C by cffi."""
+
+from ranking.registry import Lazy, hookimpl
+
+
+@hookimpl
+def ranking_losses():
+    """Return the loss."""
+    return {
+        "cffi-smooth-hinge": Lazy(
+            "ranking_example_cffi.parts:SmoothHinge", help="The hinge, its corner rounded."
+        )
+    }

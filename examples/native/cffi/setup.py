@@ -1,0 +1,5 @@
+"""The extension; all else is in pyproject.toml."""
+
+from setuptools import setup
+
+setup(cffi_modules=["build_native.py:ffi"])

@@ -1,0 +1,13 @@
+"""A part for ranking, in Rust by PyO3."""
+
+from ranking.registry import Lazy, hookimpl
+
+
+@hookimpl
+def ranking_losses():
+    """Return the loss."""
+    return {
+        "rust-smooth-hinge": Lazy(
+            "ranking_example_rust.parts:SmoothHinge", help="The hinge, its corner rounded."
+        )
+    }
