@@ -134,7 +134,8 @@ def _check_slopes(
     here, found = value(z), slope(z)
     right, left = (value(z + h) - here) / h, (here - value(z - h)) / h
     middle = 0.5 * (left + right)
-    slack = 1e-5 * (1.0 + np.abs(middle))
+    # Between the differences of both sides lies the derivative, also where it bends.
+    slack = 1e-5 * (1.0 + np.abs(middle)) + 0.5 * np.abs(right - left)
     kinks = np.abs(right - left) > 1e-3 * (1.0 + np.abs(middle))
     off = np.where(kinks, 0.0, np.abs(found - middle)) > slack
     outside = kinks & (

@@ -54,7 +54,14 @@ def run(*words: str | Path, cwd: Path, **environment: str) -> subprocess.Complet
 
 
 def wheel(name: str, folder: Path, source: Path) -> Path:
-    """Return the wheel of a distribution: of its installed files, or built if it is editable."""
+    """Return the wheel of a distribution: of its installed files, or built if it is editable.
+
+    The folder RANKING_WHEELS, if it is set, has wheels that were built before.
+    """
+    given = os.environ.get("RANKING_WHEELS")
+    if given:
+        (made,) = Path(given).glob(f"{name.replace('-', '_')}-*.whl")
+        return made
     distribution = metadata.distribution(name)
     origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
@@ -162,7 +169,8 @@ def test_from_nothing_to_a_trained_model(fresh: Fresh, kind: str, native: str):
     reader = ("--reader", part) if kind == "reader" else ()
     measured = ("eval", f"{part}.safetensors", data, *reader, "--metrics", metrics)
     values = fresh("ranking", *measured, "--format", "jsonl").stdout.splitlines()
-    (value,) = json.loads(values[-1])["metrics"].values()
+    told = json.loads(values[-1])["metrics"]
+    (value,) = (told[name] for name in told if name.startswith(metrics.partition("@")[0]))
     assert value > 0.6
     if kind in ("loss", "regularizer", "solver"):
         header = (fresh.folder / f"{part}.safetensors").read_bytes()[:10000]
