@@ -127,26 +127,31 @@ class Steps(ABC):
                 margins = margins.min(axis=1)
             else:
                 losses = weights * self.loss.pair_value(margins)
-            # A matrix takes what is not a number for 0, and the next margins would not show it.
-            slopes = None if self.lists_loss else self._strange_slopes(margins)
-        finite = np.isfinite(margins) & np.isfinite(losses)
-        if slopes is not None:
-            finite &= np.isfinite(slopes)
+            finite = np.isfinite(margins) & np.isfinite(losses)
+            # A matrix takes what is not a number for 0: no margin would show such a slope.
+            if self._may_be_wrong and (self.task.model.form == "matrix" or not finite.all()):
+                slopes = self.loss.pair_slope(margins)
+                finite &= np.isfinite(slopes)
         if not finite.all():
             at = int(np.argmin(finite))
-            doubt = ""
-            if slopes is not None:
-                doubt = f", unless {self.task.loss.name!r} is at fault: its slope is {slopes[at]:g}"
+            slope = f": its slope is {slopes[at]:g}" if self._may_be_wrong else ""
             raise DivergenceError(
                 f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
                 f"{first + 1 + at}, in epoch {(first + at) // self.plan.epoch + 1}; lower the "
-                f"solver's rate ({constant:g}), or scale the features to unit length{doubt}."
+                f"solver's rate ({constant:g}), or scale the features to unit length"
+                f"{self._doubt}{slope}."
             )
         return float(losses.mean()) if losses.size else 0.0
 
-    def _strange_slopes(self, margins: Floats) -> Floats | None:
-        """Return the slopes of a loss that no kernel inlines, and that may be wrong."""
-        return None if self.loss.form in INLINED else self.loss.pair_slope(margins)
+    @property
+    def _may_be_wrong(self) -> bool:
+        """Whether slopes come from a loss of margins that no kernel inlines."""
+        return self.lists_loss is None and self.loss.form not in INLINED
+
+    @property
+    def _doubt(self) -> str:
+        """What else a divergence may come from."""
+        return f", unless loss {self.task.loss.name!r} is at fault" if self._may_be_wrong else ""
 
     def turn(self, epoch: int, loss: float) -> Turn:
         """Return what an epoch came to; the model follows."""
@@ -156,7 +161,8 @@ class Steps(ABC):
         if looked_at and not self.finite():
             raise DivergenceError(
                 f"some weights are infinite after step {self.done}, in epoch {epoch}; lower the "
-                f"solver's rate ({self.plan.rate:g}), or scale the features to unit length."
+                f"solver's rate ({self.plan.rate:g}), or scale the features to unit length"
+                f"{self._doubt}."
             )
         penalty = 0.0 if self.refitting else self.penalty_value()
         measures = {"draws": float(self.done), "loss": loss, "density": self.task.model.density}

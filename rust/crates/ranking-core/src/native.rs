@@ -28,6 +28,7 @@ impl Slope {
     }
 
     /// The derivative of the loss.
+    #[must_use]
     pub fn at(self, margin: f64) -> f64 {
         (self.function)(margin, self.context as *const c_void)
     }

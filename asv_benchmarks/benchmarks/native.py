@@ -1,0 +1,89 @@
+"""An epoch with a stranger's hinge, native or in Python, beside the built-in one."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import time
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ranking import Matching, Ranker
+from ranking.contracts.loss import Loss
+from ranking.contracts.observer import Observer
+from ranking.kernels.kernel import Kernel
+from ranking_plugins.losses.pairs import Hinge
+
+from .common import KERNELS, PROFILE, kernel_or_skip
+from .interactions import Likes, make_likes
+
+SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
+WAYS = ("cython", "cffi", "rust", "numba")
+EPOCHS = 3
+
+
+@dataclasses.dataclass
+class PythonHinge(Hinge):
+    """The hinge, asked by blocks in Python."""
+
+    name: ClassVar[str] = "python-hinge"
+    form: ClassVar[None] = None
+
+
+def make_loss(way: str) -> Loss:
+    """Return the hinge in one of the ways; a native one is an example that is installed."""
+    if way == "built-in":
+        return Hinge()
+    if way == "python":
+        return PythonHinge()
+    try:
+        parts = importlib.import_module(f"ranking_example_{way}.parts")
+    except ImportError as error:
+        raise NotImplementedError(f"pip install ./examples/native/{way}: {error}") from error
+    made: Loss = parts.SmoothHinge(width=0.0)
+    return made
+
+
+class Clock(Observer):
+    """Notes when each epoch ends."""
+
+    name: ClassVar[str] = "clock"
+
+    def start(self, run: Any) -> None:
+        self.times = [time.perf_counter()]
+
+    def turn(self, run: Any, turn: Any) -> bool:
+        self.times.append(time.perf_counter())
+        return False
+
+
+def train(
+    kernel: Kernel, data: Matching, way: str, model: str, epochs: int, draws: int
+) -> tuple[list[float], Ranker]:
+    """Return the seconds of each epoch on one thread, and what came of them."""
+    clock = Clock()
+    solver = f"sgd:draws={epochs * draws},epoch={draws}"
+    ranker = Ranker(
+        model=model, loss=make_loss(way), solver=solver, kernel=kernel, observers=[clock]
+    ).fit(data)
+    return np.diff(clock.times).tolist(), ranker
+
+
+def matching_of(likes: Likes) -> Matching:
+    """Return likes as a ranker takes them."""
+    return Matching(None, None, likes.train)
+
+
+class Native:
+    params = (KERNELS, ["built-in", *WAYS, "python"])
+    param_names = ("kernel", "loss")
+    timeout = 600
+
+    def setup(self, kernel: str, way: str) -> None:
+        self.kernel = kernel_or_skip(kernel)
+        make_loss(way)
+        self.data = matching_of(make_likes(SHAPE, N_LIKES))
+
+    def time_epochs(self, kernel: str, way: str) -> None:
+        train(self.kernel, self.data, way, "factored:dimensions=64", EPOCHS, N_LIKES)
