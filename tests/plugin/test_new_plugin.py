@@ -117,7 +117,10 @@ class Fresh:
 
     def __call__(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         path = f"{self.bin}{os.pathsep}{os.environ['PATH']}"
-        return run(self.bin / words[0], *words[1:], cwd=self.folder, PATH=path)
+        # Two packages in Rust then share what they depend on.
+        target = str(self.folder / "target")
+        here = self.folder
+        return run(self.bin / words[0], *words[1:], cwd=here, PATH=path, CARGO_TARGET_DIR=target)
 
     def pip(self, *words: str | Path) -> None:
         how = ("-q", "--no-deps", "--no-index", "--no-build-isolation")
@@ -134,8 +137,11 @@ def words_for(kind: str, part: str) -> dict[str, list[str]]:
     clicks = ["clicks.tsv", "--solver", "sgd:draws=5000", "--model", "factored:dimensions=4"]
     judged = ["train.txt", "--loss", "domination"]
     return {
-        "loss": {"train": [*clicks, "--loss", f"{part}:width=0.5"]},
-        "regularizer": {"train": [*clicks, "--loss", "warp", "--regularizer", f"{part}:limit=0.4"]},
+        "loss": {"train": [*clicks, "--loss", f"{part}:width=0.5"], "metrics": ["auc"]},
+        "regularizer": {
+            "train": [*clicks, "--loss", "warp", "--regularizer", f"{part}:limit=0.4"],
+            "metrics": ["auc"],
+        },
         "solver": {"train": [*judged, "--solver", part]},
         "metric": {"train": judged, "metrics": [f"{part}@3"]},
         "reader": {"train": ["rows.jsonl", "--reader", part, "--loss", "domination"]},
@@ -169,9 +175,8 @@ def test_from_nothing_to_a_trained_model(fresh: Fresh, kind: str, native: str):
     reader = ("--reader", part) if kind == "reader" else ()
     measured = ("eval", f"{part}.safetensors", data, *reader, "--metrics", metrics)
     values = fresh("ranking", *measured, "--format", "jsonl").stdout.splitlines()
-    told = json.loads(values[-1])["metrics"]
-    (value,) = (told[name] for name in told if name.startswith(metrics.partition("@")[0]))
-    assert value > 0.6
+    value = json.loads(values[-1])["metrics"][metrics]
+    assert value > 0.75
     if kind in ("loss", "regularizer", "solver"):
         header = (fresh.folder / f"{part}.safetensors").read_bytes()[:10000]
         assert f"ranking-{part}".encode() in header
