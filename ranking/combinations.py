@@ -43,9 +43,12 @@ class Cell(NamedTuple):
     def verdict(self) -> Verdict:
         """Ask the solver; one that fails to answer says no."""
         try:
-            return self.solver.accepts(self.model, self.loss, self.regularizer)
+            answer: object = self.solver.accepts(self.model, self.loss, self.regularizer)
         except Exception as error:
             return Verdict(False, f"the solver could not say: {type(error).__name__}: {error}")
+        if not isinstance(answer, Verdict):
+            return Verdict(False, f"the solver answered {type(answer).__name__}, not a Verdict")
+        return answer
 
     def names(self) -> dict[str, str]:
         """Return the name of each part by its kind."""

@@ -29,5 +29,13 @@ class DivergenceError(RankingError, ArithmeticError):
     """Training left the finite numbers."""
 
 
+class PluginError(RankingError):
+    """A plugin's code raised, or answered what its contract forbids; says whose it is."""
+
+
+class PluginWarning(UserWarning):
+    """A plugin does not work as it should, and the program goes on; says whose it is."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but not quite as they are; says what was done about it."""

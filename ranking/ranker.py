@@ -276,7 +276,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             refuse_other_data(run.model, data)
             stream.feed(data)
             run.data = data
-        run.record(stream.take(None if tuples is None else np.asarray(tuples), draws))
+        with run.watched():
+            run.record(stream.take(None if tuples is None else np.asarray(tuples), draws))
         run.stopped = "partial_fit"
         self.adopt(run)
         self._stream = (stream, run)

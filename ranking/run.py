@@ -6,6 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ranking.contracts.metric import Metric
 from ranking.contracts.model import Model
 from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import Solver, Task, Turn
+from ranking.contracts.solver import Solver, Task, Turn, Verdict
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.pairs import Pairs, known_pairs
@@ -28,6 +29,7 @@ from ranking.errors import (
 )
 from ranking.evaluation.measure import measure
 from ranking.files import Tensors
+from ranking.guard import described, ours, refuse, watched
 from ranking.interrupts import HeldInterrupts
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Values
@@ -122,6 +124,11 @@ class Run:
 
     def __post_init__(self) -> None:
         """Refuse parts that do not work together, with the reason and what would."""
+        kinds = type(self.model), type(self.loss), type(self.regularizer)
+        verdict: Any = self.solver.accepts(*kinds)
+        if not isinstance(verdict, Verdict):
+            whose = described("solver", self.solver)
+            refuse(whose, "accepts", f"answered {type(verdict).__name__}, not a Verdict")
         refuse_misfit(self.model, self.loss, self.regularizer, self.solver)
         names = [observer.name for observer in self.observers]
         if len(set(names)) < len(names):
@@ -139,6 +146,15 @@ class Run:
         Ctrl-C ends the run after the epoch that it comes in: `KeyboardInterrupt` is raised on, and
         the model holds the last whole epoch. A second one does not wait, and nothing is kept.
         """
+        with self.watched():
+            self._go(resume)
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Watch the parts that others wrote; see `ranking.guard`."""
+        observers = [("observer", observer) for observer in self.observers]
+        return watched([("loss", self.loss), ("regularizer", self.regularizer), *observers])
+
+    def _go(self, resume: Snapshot | None) -> None:
         for observer in self.observers:
             observer.start(self)
         state = None if resume is None else self._restore(resume)
@@ -183,7 +199,11 @@ class Run:
         if self._ending:  # the run was killed after its last epoch, before it could end
             self.stopped = self._ending
             return
+        number: Any
         for number in self.solver.turns(task):
+            if not isinstance(number, Turn):
+                whose = described("solver", self.solver)
+                refuse(whose, "turns", f"yielded {type(number).__name__}, not a Turn")
             # Epochs are counted through all stages.
             turn = dataclasses.replace(number, epoch=number.epoch + self._before)
             self.record(turn)
@@ -218,8 +238,14 @@ class Run:
             raise DivergenceError(
                 f"the objective is {turn.objective} after epoch {turn.epoch}; the largest "
                 f"absolute feature is {_largest(self.data):.3g}: scale the features, or raise "
-                "the regularizer's strength."
+                f"the regularizer's strength.{self._others()}"
             )
+
+    def _others(self) -> str:
+        """Name the parts of other people, who may have a share in what went wrong."""
+        parts = (("loss", self.loss), ("regularizer", self.regularizer), ("solver", self.solver))
+        told = [described(kind, part) for kind, part in parts if not ours(part)]
+        return f" Or it is the doing of {' or '.join(told)}." if told else ""
 
     def snapshot(self) -> Snapshot:
         """Return everything that `go(resume=...)` needs to go on bit for bit."""

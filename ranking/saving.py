@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,12 +13,14 @@ import numpy as np
 from ranking.contracts.model import Model
 from ranking.data.matching import Matching
 from ranking.data.text.features import TextFeatures
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import ModelFileError, PartError, PluginWarning
 from ranking.files import read_tensors, write_tensors
+from ranking.guard import origin
 from ranking.inputs import Documents
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.registry import get_registry
+from ranking.registry.trust import OURS, canonical
 from ranking.run import Run, pack_history, section, under, unpack_history
 
 if TYPE_CHECKING:
@@ -70,8 +73,10 @@ def read_ranker(cls: type[AnyRanker], path: Path, kernel: str | Kernel, threads:
     except PartError as error:
         raise ModelFileError(
             f"{path} needs model {parts['model']!r} of {made.get('distribution')} "
-            f"{made.get('version')}; install that package."
+            f"{made.get('version')}, which is not there ({error}); install that package: "
+            f"{_command(str(made.get('distribution')), str(made.get('version')))}."
         ) from error
+    _tell_plugins(path, description.get("plugins"))
     model.restore(section(tensors, "model"))
     ranker.model_ = model
     for kind in PARTS[1:]:
@@ -91,6 +96,34 @@ def read_ranker(cls: type[AnyRanker], path: Path, kernel: str | Kernel, threads:
     ranker.n_iter_ = int(history[-1]["epoch"]) if history else 0
     ranker.description_ = description
     return ranker
+
+
+def _tell_plugins(path: Path, plugins: Any) -> None:
+    """Warn of plugins that made the model and are not here, or in another version."""
+    for distribution, made in plugins.items() if isinstance(plugins, dict) else ():
+        version, did = str(made.get("version")), ", ".join(made.get("parts", ()))
+        try:
+            here = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            warnings.warn(
+                f"{path} was made with {distribution} {version} ({did}), which is not installed "
+                f"here; the model scores without it, and to train with it again, "
+                f"{_command(distribution, version)}.",
+                PluginWarning,
+                stacklevel=4,
+            )
+            continue
+        if here != version:
+            warnings.warn(
+                f"{path} was made with {distribution} {version} ({did}), and here is {here}, "
+                f"which may work otherwise; for the same, {_command(distribution, version)}.",
+                PluginWarning,
+                stacklevel=4,
+            )
+
+
+def _command(distribution: str, version: str) -> str:
+    return f"pip install {distribution}=={version}" if version else f"add {distribution}"
 
 
 def _restored_text(path: Path, spec: str, tensors: dict[str, Any]) -> TextFeatures:
@@ -116,23 +149,33 @@ def _refuse_strangers(path: Path, model: Model, text: TextFeatures) -> None:
 
 def describe(run: Run) -> dict[str, Any]:
     """Return what a model file says about a run."""
-    registry = get_registry()
     parts = {}
     for kind in PARTS:
         part = getattr(run, kind)
-        origin = {"distribution": type(part).__module__, "version": ""}
-        if part.name in registry.names(kind):
-            entry = registry.find(kind, part.name)
-            origin = {"distribution": entry.distribution, "version": entry.version}
-        parts[kind] = {"spec": part.spec(), **origin}
+        distribution, version = origin(kind, part)
+        parts[kind] = {"spec": part.spec(), "distribution": distribution, "version": version}
     return {
         "format": FORMAT,
         "ranking": metadata.version("ranking"),
         "parts": parts,
+        "plugins": _plugins(run),
         "kernel": {"name": run.kernel.name, "version": run.kernel.version},
         "training": {**sizes(run), "seed": run.seed, "stopped": run.stopped},
         **run.solver.notes(),
     }
+
+
+def _plugins(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the distributions of others that took part: their version, and what they did."""
+    used = [(kind, getattr(run, kind)) for kind in PARTS]
+    used += [("observer", observer) for observer in run.observers]
+    plugins: dict[str, dict[str, Any]] = {}
+    for kind, part in used:
+        distribution, version = origin(kind, part)
+        if version and canonical(distribution) not in OURS:
+            told = plugins.setdefault(distribution, {"version": version, "parts": []})
+            told["parts"].append(f"{kind} {part.name}")
+    return plugins
 
 
 def sizes(run: Run) -> dict[str, int]:

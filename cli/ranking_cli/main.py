@@ -21,6 +21,7 @@ COMMANDS = {
     "reproduce": "ranking_cli.reproduce:reproduce",
     "data": "ranking_cli.data:data",
     "plugins": "ranking_cli.plugins:plugins",
+    "new-plugin": "ranking_cli.new_plugin:new_plugin",
 }
 
 

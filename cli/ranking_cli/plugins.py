@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from ranking.combinations import Grid
-from ranking.registry import get_registry
+from ranking.registry import Problem, Registry
+from ranking.registry.manager import Source, installed_sources
+from ranking.registry.trust import Trust
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer")
@@ -16,12 +18,17 @@ AXES = ("model", "loss", "regularizer")
 
 @click.command()
 @click.option("--matrix", is_flag=True, help="What combines with what; for a no, why.")
+@click.option("--load", is_flag=True, help="Import other people's plugins, to list their parts.")
 @format_option
-def plugins(matrix: bool, form: str) -> None:
+def plugins(matrix: bool, load: bool, form: str) -> None:
     """List what is installed: kind, name, origin, version, help.
 
-    Plugins are switched off with the environment variable RANKING_DISABLED_PLUGINS, a
-    comma-separated list of distributions or distribution:plugin.
+    Nothing of other distributions is imported, so that you can look before their code runs: each of
+    their entry points is one row. --load imports them and lists their parts, and so does --matrix.
+
+    Plugins are switched off by environment variables: RANKING_PLUGINS=off all of other
+    distributions, RANKING_ALLOWED_PLUGINS all but those that it lists, RANKING_DISABLED_PLUGINS
+    those that it lists; lists are of distributions or distribution:plugin, with commas.
 
     --matrix prints a table with a column a solver, and below it the reasons by their numbers; as
     jsonl or tsv, a row a combination, with the reason and what to change for the nearest that
@@ -29,9 +36,13 @@ def plugins(matrix: bool, form: str) -> None:
 
     \b
     ranking plugins
+    ranking plugins --load
     ranking plugins --matrix --format jsonl
     """
-    registry = get_registry()
+    sources = installed_sources()
+    everything = load or matrix
+    registry = Registry(sources if everything else [source for source in sources if source.ours])
+    problems = list(registry.problems)
     rows: list[dict[str, Any]]
     reasons: list[str] = []
     if matrix:
@@ -52,13 +63,39 @@ def plugins(matrix: bool, form: str) -> None:
             }
             for entry in registry.entries()
         ]
+    if not everything:
+        unopened, refused = _strangers(sources)
+        rows += unopened
+        problems += refused
     click.echo(render(rows, form), nl=False)
     if reasons:
         click.echo()
     for number, reason in enumerate(reasons, start=1):
         click.echo(f"({number}) {reason}")
-    for problem in registry.problems:
-        click.echo(f"{problem.distribution}, plugin {problem.plugin}: {problem.message}", err=True)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+
+
+def _strangers(sources: list[Source]) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Return a row per entry point of other distributions, from metadata, and who is refused."""
+    rows, refused, trust = [], [], Trust()
+    for source in sources:
+        if source.ours:
+            continue
+        refusal = trust.refusal(source.distribution, source.name)
+        if refusal:
+            refused.append(Problem(f"{source.distribution} {source.version}", source.name, refusal))
+            continue
+        rows.append(
+            {
+                "kind": "plugin",
+                "name": source.name,
+                "origin": source.distribution,
+                "version": source.version,
+                "help": f"{source.module}, not imported: --load lists its parts",
+            }
+        )
+    return rows, refused
 
 
 def _cells(grid: Grid) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,8 @@ from ranking.contracts.metric import Metric
 from ranking.data.checks import Ids
 from ranking.data.judged import Judged
 from ranking.data.trec import JudgedRun
-from ranking.errors import DataError, PartError
+from ranking.errors import DataError, PartError, RankingError
+from ranking.guard import described, ours, refuse
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.measures import RankedLists
 from ranking.kernels.select import get_kernel
@@ -58,11 +59,29 @@ def evaluate(
     )
     values = measured(ranked, lists, get_kernel(kernel), threads) if ranked else {}
     return {
-        m.spelled(): values[m.spelled()]
-        if isinstance(m, RankedMetric)
-        else m.per_query(data, scores)
+        m.spelled(): values[m.spelled()] if isinstance(m, RankedMetric) else _asked(m, data, scores)
         for m in metrics
     }
+
+
+def _asked(metric: Metric, data: Judged, scores: Floats) -> Floats:
+    """Return what a metric in Python answers; a stranger's answer is looked at."""
+    try:
+        values = metric.per_query(data, scores)
+    except RankingError:
+        raise
+    except Exception as error:
+        if ours(metric):
+            raise
+        refuse(described("metric", metric), "per_query", f"raised {type(error).__name__}: {error}")
+    if not isinstance(values, np.ndarray) or values.shape != (data.n_queries,):
+        found = getattr(values, "shape", type(values).__name__)
+        refuse(
+            described("metric", metric),
+            "per_query",
+            f"answered {found} where a number for each of {data.n_queries} queries was wanted",
+        )
+    return np.asarray(values, dtype=np.float64)
 
 
 def ranked_measures(metrics: Sequence[Metric], what: str) -> dict[str, Measure]:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-import os
+import time
+import warnings
 from collections.abc import Callable, Iterable
 from importlib import metadata
 from typing import Any, NamedTuple
 
 import pluggy
 
-from ranking.errors import PartError, RankingError
+from ranking.errors import PartError, PluginWarning, RankingError
 from ranking.registry import hookspecs
 from ranking.registry.hookspecs import KINDS, PROJECT
 from ranking.registry.lazy import Lazy
 from ranking.registry.spec import parse_spec
+from ranking.registry.trust import OURS, Trust, canonical
 
-DISABLED_VARIABLE = "RANKING_DISABLED_PLUGINS"
+SLOW_IMPORT = 1.0
+"""Seconds after which a plugin's import is called slow: everybody waits for it, every time."""
 
 
 class Entry(NamedTuple):
@@ -43,11 +46,18 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A plugin, or a part of one, that was left out, and why."""
+    """A plugin that was left out, in part or whole, or is slow, and why.
+
+    `asked` tells that somebody wanted it so: it was switched off or is not allowed.
+    """
 
     distribution: str
     plugin: str
     message: str
+    asked: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.distribution}, plugin {self.plugin}: {self.message}"
 
 
 class Source(NamedTuple):
@@ -57,6 +67,12 @@ class Source(NamedTuple):
     distribution: str
     version: str
     load: Callable[[], Any]
+    module: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it comes from a distribution of this project."""
+        return canonical(self.distribution) in OURS
 
 
 def installed_sources() -> list[Source]:
@@ -65,7 +81,7 @@ def installed_sources() -> list[Source]:
     for point in metadata.entry_points(group=PROJECT):
         distribution = point.dist.name if point.dist else "unknown"
         version = point.dist.version if point.dist else "unknown"
-        found.append(Source(point.name, distribution, version, point.load))
+        found.append(Source(point.name, distribution, version, point.load, point.value))
     # An editable install may be seen twice; the same entry point counts once.
     unique = {(source.distribution, source.name): source for source in reversed(found)}
     return sorted(
@@ -86,18 +102,18 @@ class Registry:
     disabled : iterable of str, optional
         Distributions, or ``distribution:plugin``, to leave out; by default the comma-separated
         environment variable RANKING_DISABLED_PLUGINS.
+    allowed : iterable of str, optional
+        Those that may be loaded beside this project's own; see `ranking.registry.trust.Trust`.
     """
 
     def __init__(
         self,
         sources: Iterable[Source] | None = None,
         disabled: Iterable[str] | None = None,
+        allowed: Iterable[str] | None = None,
     ) -> None:
-        if disabled is None:
-            words = os.environ.get(DISABLED_VARIABLE, "").split(",")
-            disabled = [word.strip() for word in words if word.strip()]
         self.problems: list[Problem] = []
-        self._disabled = frozenset(disabled)
+        self._trust = Trust(allowed, disabled)
         self._sources: dict[str, Source] = {}
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._manager = pluggy.PluginManager(PROJECT)
@@ -107,23 +123,32 @@ class Registry:
         for kind, hook in KINDS.items():
             self._collect(kind, hook)
 
-    def _complain(self, source: Source, message: str) -> None:
+    def _complain(self, source: Source, message: str, asked: bool = False) -> None:
         self.problems.append(
-            Problem(f"{source.distribution} {source.version}", source.name, message)
+            Problem(f"{source.distribution} {source.version}", source.name, message, asked)
         )
 
     def _register(self, source: Source) -> None:
         plugin_name = f"{source.distribution}:{source.name}"
-        if self._disabled & {source.distribution, plugin_name}:
+        refusal = self._trust.refusal(source.distribution, source.name)
+        if refusal:
             self._manager.set_blocked(plugin_name)
-            self._complain(source, "switched off")
+            self._complain(source, refusal, asked=True)
             return
+        started = time.perf_counter()
         try:
             plugin = source.load()
             self._manager.register(plugin, name=plugin_name)
         except Exception as error:  # a stranger's code: whatever it raises is its own affair
             self._complain(source, f"cannot be loaded: {type(error).__name__}: {error}")
             return
+        seconds = time.perf_counter() - started
+        if seconds > SLOW_IMPORT and not source.ours:
+            self._complain(
+                source,
+                f"is slow: importing {source.module or 'it'} took {seconds:.1f} s; its hooks "
+                "should return Lazy addresses, and import nothing heavy",
+            )
         self._sources[plugin_name] = source
         for name, _ in inspect.getmembers(plugin, inspect.isfunction):
             if name.startswith("ranking_") and name not in KINDS.values():
@@ -176,6 +201,8 @@ class Registry:
         except KeyError:
             near = difflib.get_close_matches(name, self.names(kind), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
+            absent = [str(problem) for problem in self.problems]
+            hint += f" Left out: {'; '.join(absent)}." if absent else ""
             raise PartError(
                 f"there is no {kind} {name!r}; there are {', '.join(self.names(kind)) or 'none'}."
                 f"{hint} `ranking plugins` lists them with their origin."
@@ -215,5 +242,12 @@ def _one_line(factory: Any) -> str:
 
 @functools.cache
 def get_registry() -> Registry:
-    """Return the registry of what is installed, built when it is first asked for."""
-    return Registry()
+    """Return the registry of what is installed, built when it is first asked for.
+
+    A plugin that does not work is told of once, by a `PluginWarning`, and the rest goes on.
+    """
+    registry = Registry()
+    for problem in registry.problems:
+        if not problem.asked:
+            warnings.warn(str(problem), PluginWarning, stacklevel=2)
+    return registry

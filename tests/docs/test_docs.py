@@ -4,8 +4,9 @@ What a fenced block means here:
 
 - ``python``: runs; all blocks of a page share one namespace, from top to bottom.
 - any language with ``title="path"``: is written to that file, and does not run.
-- ``console``: lines that begin with ``$ ranking`` run in a shell. The lines below a command are
-  what it prints: each must occur, in this order, numbers and widths aside; ``...`` stands for
+- ``console``: lines that begin with ``$ ranking``, ``$ pytest`` and, of a folder of the page,
+  ``$ pip install`` or ``$ pip wheel`` run in a shell; pip then installs into the page's folder,
+  with nothing from elsewhere. The lines below a command are what it prints: each must occur, in this order, numbers and widths aside; ``...`` stands for
   lines left out, or at its end for the rest of a line. A command below which an ``Error:`` stands
   must fail.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,21 @@ from typing import NamedTuple
 import click
 import pytest
 
+from ranking.contracts.loss import (
+    CoordinateLoss,
+    CoordinateProblem,
+    LinearLoss,
+    ListLoss,
+    Loss,
+    PairLoss,
+)
+from ranking.contracts.metric import Metric
+from ranking.contracts.model import MatchingModel, Model
+from ranking.contracts.observer import Observer
+from ranking.contracts.reader import Reader
+from ranking.contracts.recipe import Axis, Recipe, Search
+from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.solver import Solver, Stream, Turn, Verdict
 from ranking.registry import KINDS, get_registry, hookspecs
 from ranking_cli.main import COMMANDS, cli
 
@@ -44,7 +61,9 @@ OURS = ("ranking", "ranking-rust")
 FENCE = re.compile(
     r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", flags=re.MULTILINE | re.DOTALL
 )
-COMMAND = re.compile(r"\$ (?P<words>(?:RANKING_\w+=\S* )*ranking\b.*)")
+COMMAND = re.compile(
+    r"\$ (?P<words>(?:RANKING_\w+=\S* )*ranking\b.*|pip (?:install|wheel) \./.*|pytest .*)"
+)
 
 
 def page_id(page: Path) -> str:
@@ -136,7 +155,11 @@ def run_page(page: Path, folder: Path) -> None:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYTHONPATH": str(folder),
         "PYTHONWARNINGS": "error",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # as pip spells a no
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
+    of_pip = {**environment, "PYTHONWARNINGS": "", "PIP_NO_DEPS": "1"}
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         if block.title:
@@ -150,10 +173,15 @@ def run_page(page: Path, folder: Path) -> None:
             exec(compile(code, str(page), "exec", dont_inherit=True), namespace)
         elif block.language == "console":
             for call in calls(block):
+                command, env = call.command, environment
+                if command.startswith("pip "):
+                    target = f" --target {shlex.quote(str(folder))}" * ("pip install" in command)
+                    command = f"{shlex.quote(sys.executable)} -m {command} --quiet{target}"
+                    env = of_pip
                 done = subprocess.run(
-                    ["sh", "-c", call.command],
+                    ["sh", "-c", command],
                     cwd=folder,
-                    env=environment,
+                    env=env,
                     capture_output=True,
                     text=True,
                 )
@@ -233,6 +261,47 @@ def test_every_hook_is_in_the_reference(hook: str):
 def test_the_reference_has_no_hook_that_is_not():
     text = (DOCS / "plugins" / "hooks.md").read_text()
     assert set(re.findall(r"^## `(\w+)\(", text, flags=re.MULTILINE)) == set(KINDS.values())
+
+
+CONTRACTS: dict[str, tuple[type, ...]] = {
+    "model": (Model, MatchingModel),
+    "loss": (Loss, PairLoss, ListLoss, CoordinateLoss, LinearLoss, CoordinateProblem),
+    "regularizer": (Regularizer,),
+    "solver": (Solver, Turn, Stream, Verdict),
+    "metric": (Metric,),
+    "reader": (Reader,),
+    "recipe": (Recipe, Search, Axis),
+    "observer": (Observer,),
+}
+"""What the plugins of a kind fulfil, or return."""
+
+
+def words_of(contract: type) -> set[str]:
+    """The public members of a contract, and the arguments of its methods."""
+    words = set()
+    for name in {*vars(contract), *inspect.get_annotations(contract)}:
+        if name.startswith("_") or name == "name" or hasattr(tuple, name):
+            continue
+        words.add(name)
+        member = inspect.unwrap(
+            getattr(vars(contract).get(name), "__func__", vars(contract).get(name))
+        )
+        if inspect.isfunction(member):
+            words |= set(inspect.signature(member).parameters) - {"self", "cls"}
+    return words
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_every_member_and_argument_of_a_contract_is_in_the_reference(kind: str):
+    text = (DOCS / "plugins" / "hooks.md").read_text()
+    told = "\n".join(re.findall(r"`+([^`]+)`+", section(text, f"`{KINDS[kind]}()`")))
+    missing = {
+        f"{contract.__name__}.{word}"
+        for contract in CONTRACTS[kind]
+        for word in words_of(contract)
+        if not mentions(told, word)
+    }
+    assert not missing
 
 
 def test_everything_built_in_is_in_the_documents():

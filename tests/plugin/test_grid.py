@@ -313,7 +313,9 @@ def test_the_nearest_has_the_fewest_parts_changed():
         "factored x domination x l1 x passive-aggressive",
         "diagonal x squared x max-norm x alternating",
     ):
-        cell = Cell(*(parts[kind][word] for kind, word in zip(parts, name.split(" x "), strict=True)))
+        cell = Cell(
+            *(parts[kind][word] for kind, word in zip(parts, name.split(" x "), strict=True))
+        )
         best = min(cost(cell, other) for other in WORKS.values())
         nearest = GRID.nearest(cell)
         assert nearest is not None and cost(cell, nearest) == best

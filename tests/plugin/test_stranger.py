@@ -74,7 +74,7 @@ def plugins(folder: Path, *words: str, **environment: str) -> subprocess.Complet
 
 
 def test_a_good_one_is_listed_and_the_others_are_reported(strangers):
-    done = plugins(strangers)
+    done = plugins(strangers, "--load")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     found = {(row["kind"], row["name"]): row for row in rows}
     assert found["loss", "strange"] == {

@@ -19,6 +19,10 @@ def ranking_observers() -> dict[str, Lazy]:
             "ranking_plugins.observers.curve:Curve",
             help="Measures metrics on the validation data after each epoch: a learning curve.",
         ),
+        "mlflow": Lazy(
+            "ranking_plugins.observers.mlflow:MLflow",
+            help="Logs parts, epochs and the model to MLflow; needs ranking[mlflow].",
+        ),
         "progress": Lazy(
             "ranking_plugins.observers.progress:Progress",
             help="Shows epochs, objective and metric on the terminal.",

@@ -167,7 +167,11 @@ class BilinearSteps(Steps):
         query, positives, negatives = np.split(tuples, (1, 1 + several), axis=1)
         # Margins against the same negative order the positives as their scores do.
         against = np.column_stack(
-            (np.repeat(tuples[:, 0], several), positives.ravel(), np.repeat(negatives[:, 0], several))
+            (
+                np.repeat(tuples[:, 0], several),
+                positives.ravel(),
+                np.repeat(negatives[:, 0], several),
+            )
         )
         margins = self.weights.margins(self.objects, against, **options).reshape(-1, several)
         chosen = np.argsort(-margins, axis=1, kind="stable")[:, place]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -14,9 +15,10 @@ from ranking.data.kinds import Data
 from ranking.data.matching import Matching
 from ranking.data.readers.opening import open_bytes
 from ranking.data.texts import TextCollection
-from ranking.errors import DataError
+from ranking.errors import DataError, PluginWarning
 from ranking.kernels.kernel import Kernel
-from ranking.registry import Registry, get_registry, parse_spec
+from ranking.registry import Entry, Registry, get_registry, parse_spec
+from ranking.registry.trust import OURS, canonical
 
 HEAD = 4096
 """How many bytes, decompressed, a reader gets to recognise its format."""
@@ -164,7 +166,7 @@ def recognise(
     found = {
         entry.name: entry.load()
         for entry in registry.entries("reader")
-        if entry.load().recognises(path, head)
+        if _recognised(entry, path, head)
     }
     if len(found) == 1:
         name, factory = found.popitem()
@@ -180,6 +182,22 @@ def recognise(
     raise DataError(
         f"{path} is in no format that is known here; if it is one of {names}, {remedy}."
     )
+
+
+def _recognised(entry: Entry, path: Path, head: bytes) -> bool:
+    """Ask a reader; one that others wrote and that fails is passed over, aloud."""
+    try:
+        return bool(entry.load().recognises(path, head))
+    except Exception as error:
+        if canonical(entry.distribution) in OURS:
+            raise
+        warnings.warn(
+            f"reader {entry.name!r} of {entry.distribution} {entry.version} is passed over: "
+            f"{type(error).__name__}: {error}",
+            PluginWarning,
+            stacklevel=2,
+        )
+        return False
 
 
 def _understood(factory: Callable[..., Any], how: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""`check_kernel`: the bits of the reference, from every loop, whatever the number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.kernels.builtin import reference_kernel
+from ranking.kernels.kernel import Kernel
+from ranking.metrics.evaluate import evaluate
+from ranking.metrics.parse import parse_metrics
+from ranking.ranker import Ranker
+from ranking.testing.common import ensure, same_bits, small_judged, small_matching
+
+TRAININGS = (
+    ("linear", "domination", "l1:strength=0.01", "coordinate:max_epochs=6"),
+    ("bilinear", "hinge", "l1:strength=0.01", "sgd:draws=300,rate=0.5"),
+    ("bilinear", "squared-hinge", "l2:strength=0.01", "sgd:draws=300,rate=0.5,batch=16"),
+    ("bilinear", "warp", "group-l1:strength=0.01", "sgd:draws=300,rate=0.5"),
+    ("diagonal", "logistic", "none", "sgd:draws=300,rate=0.5"),
+    ("bilinear", "hinge", "none", "passive-aggressive:draws=200"),
+    ("factored:dimensions=5", "warp", "max-norm", "sgd:draws=300"),
+    ("factored:dimensions=5", "bpr", "l2:strength=0.01", "sgd:draws=300,schedule=sqrt"),
+    ("factored:dimensions=5", "kos-warp", "none", "sgd:draws=300"),
+    ("factored:dimensions=3", "alignment", "l1l2-row", "alternating:max_epochs=3"),
+)
+"""Model, loss, regularizer and solver of trainings that together go through the loops."""
+
+METRICS = (
+    "ndcg@5,map,p@3,recall@3,r-precision,mrr,mean-rank,auc,pair-error,domination-error,"
+    "all-pairs-error,letor-ndcg@5,letor-mean-ndcg,letor-map,letor-p@3"
+)
+
+
+def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
+    """Check a kernel against the reference: random numbers, sums, scores, metrics and trainings.
+
+    Every answer has the same bits as the reference's, with one thread and with three.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    seed : int
+    """
+    whose = f"kernel {getattr(kernel, 'name', kernel)!r}"
+    ensure(isinstance(kernel, Kernel), whose, "is a ranking.kernels.Kernel", f"{type(kernel)}")
+    reference = reference_kernel()
+    said, wanted = kernel.describe(), reference.describe()
+    for key in ("abi", "lanes", "block", "rng", "exp"):
+        ensure(said.get(key) == wanted[key], whose, f"describes {key} as the contract", f"{said}")
+    several = 1 if said["threads"] == "none" else 3
+    for threads in (1, several):
+        mine, theirs = (_numbers(each, seed, threads) for each in (kernel, reference))
+        for name, answer in mine.items():
+            told = f"{name} differs with {threads} threads"
+            ensure(same_bits(answer, theirs[name]), whose, "has the bits of the reference", told)
+    for model, loss, regularizer, solver in TRAININGS:
+        data: Any = small_judged(seed) if model == "linear" else small_matching(seed)
+        parts = {"model": model, "loss": loss, "regularizer": regularizer, "solver": solver}
+        found = {}
+        for name, who, threads in (
+            ("reference", reference, 1),
+            ("one thread", kernel, 1),
+            ("three threads", kernel, several),
+        ):
+            ranker = Ranker(**parts, kernel=who, threads=threads, seed=seed).fit(data)
+            found[name] = {**ranker.model_.tensors(), "scores": ranker.predict(data)}
+        for name in ("one thread", "three threads"):
+            for tensor, value in found["reference"].items():
+                ensure(
+                    same_bits(found[name][tensor], value),
+                    whose,
+                    f"trains {' x '.join(parts.values())} to the bits of the reference",
+                    f"{tensor} differs with {name}",
+                )
+
+
+def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]:
+    """Return answers that need no training."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(2, 9001))
+    data = small_judged(seed)
+    weights = rng.normal(size=data.n_features)
+    scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
+    measured = evaluate(parse_metrics(METRICS), data, scores, kernel, threads)
+    return {
+        "random_bits": kernel.random_bits(seed, 5, 100),
+        "random_uniform": kernel.random_uniform(seed, 5, 100),
+        "random_below": kernel.random_below(seed, 5, 100, 37),
+        "exp": kernel.exp(30.0 * x),
+        "dot": np.array(kernel.dot(x, y)),
+        "block_sum": np.array(kernel.block_sum(x, threads)),
+        "linear_scores": kernel.linear_scores(data.features, weights, threads),
+        **{f"metric {name}": values for name, values in measured.items()},
+    }

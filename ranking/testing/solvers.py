@@ -1,0 +1,145 @@
+"""`check_solver`: the objective falls, the seed decides, and a resumed run has the same bits."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ranking.contracts.observer import Observer
+from ranking.contracts.solver import Solver, Turn, Verdict
+from ranking.data.judged import Judged
+from ranking.data.matching import Matching
+from ranking.ranker import Ranker
+from ranking.registry import get_registry
+from ranking.run import Run, Snapshot
+from ranking.testing.common import check_part, ensure, same_tensors, small_judged, small_matching
+
+Cell = tuple[Any, Any, Any]
+"""A model, a loss and a regularizer: specs or objects."""
+
+
+@dataclasses.dataclass
+class _Keep(Observer):
+    """Keeps a snapshot of every epoch."""
+
+    name: ClassVar[str] = "keep"
+
+    def __post_init__(self) -> None:
+        self.snapshots: list[Snapshot] = []
+
+    def turn(self, run: Run, turn: Turn) -> bool:
+        """Keep this one."""
+        self.snapshots.append(run.snapshot())
+        return False
+
+
+def check_solver(
+    solver: Solver,
+    *,
+    cells: list[Cell] | None = None,
+    data: Judged | Matching | None = None,
+    seed: int = 0,
+) -> None:
+    """Check a solver, on small made data.
+
+    Of all parts that are installed, `accepts` says yes, or no with the reason and what would work.
+    In each cell the objective is finite and does not end above its first value; the same seed gives
+    the same bits, with several threads too; and a run that is resumed after its first epoch, or one
+    in the middle, ends with the same bits.
+
+    Parameters
+    ----------
+    solver : Solver
+        Give it parameters with which it takes several epochs on a small problem.
+    cells : list of (model, loss, regularizer), optional
+        Specs or objects to train with; by default the first that it accepts for each model.
+    data : Judged or Matching, optional
+        What to train on; by default made for the model.
+    seed : int
+    """
+    whose = check_part("solver", solver, Solver)
+    accepted = _ask(whose, solver)
+    if cells is None:
+        by_model = {cell[0]: cell for cell in reversed(accepted)}
+        cells = list(by_model.values())
+    ensure(cells, whose, "accepts some parts that are installed", "it accepts none")
+    for cell in cells:
+        _check_cell(whose, solver, cell, data, seed)
+
+
+def _ask(whose: str, solver: Solver) -> list[Cell]:
+    registry = get_registry()
+    kinds = ("model", "loss", "regularizer")
+    accepted: list[Cell] = []
+    for entries in itertools.product(*(registry.entries(kind) for kind in kinds)):
+        verdict: Any = type(solver).accepts(*(entry.load() for entry in entries))
+        names = tuple(entry.name for entry in entries)
+        told = " x ".join(names)
+        ensure(isinstance(verdict, Verdict), whose, "accepts returns a Verdict", f"{verdict!r}")
+        if verdict.works:
+            accepted.append((names[0], names[1], names[2]))
+            continue
+        ensure(
+            verdict.reason and verdict.instead,
+            whose,
+            "a no has a reason and says what would work instead",
+            f"for {told} it is {verdict}",
+        )
+    return accepted
+
+
+def _check_cell(
+    whose: str, solver: Solver, cell: Cell, given: Judged | Matching | None, seed: int
+) -> None:
+    model, loss, regularizer = cell
+    takes = get_registry().create("model", model).takes
+    made = small_judged(seed) if takes == "judged" else small_matching(seed)
+    data = made if given is None else given
+    told = f"for {' x '.join(str(getattr(part, 'name', part)) for part in cell)}"
+    ranker = Ranker(model=model, loss=loss, regularizer=regularizer, solver=solver, seed=seed)
+    whole, keep = _trained(ranker, data)
+    objectives = np.array([row["objective"] for row in whole.history])
+    epochs = [row["epoch"] for row in whole.history]
+    ensure(
+        epochs == list(range(1, len(epochs) + 1)) and epochs,
+        whose,
+        f"epochs count from 1 ({told})",
+        f"they are {epochs}",
+    )
+    ensure(np.isfinite(objectives).all(), whose, f"objectives are finite ({told})", f"{objectives}")
+    first, last = float(objectives[0]), float(objectives[-1])
+    ensure(
+        last <= first + 1e-6 * (1.0 + abs(first)),
+        whose,
+        f"the objective does not end above where it began ({told})",
+        f"it went from {first:.9g} to {last:.9g} in {len(epochs)} epochs",
+    )
+    end = whole.model.tensors()
+    threads = 1 if whole.kernel.describe()["threads"] == "none" else 2
+    for how, other in (
+        ("the same seed", ranker),
+        ("two threads", Ranker(**{**ranker.get_params(deep=False), "threads": threads})),
+    ):
+        differs = same_tensors(end, _trained(other, data)[0].model.tensors())
+        ensure(not differs, whose, f"{how} gives the same bits ({told})", f"{differs} differs")
+    for at in sorted({0, len(epochs) // 2, len(epochs) - 1}):
+        run = ranker.prepare(data)
+        run.go(keep.snapshots[at])
+        differs = same_tensors(end, run.model.tensors())
+        ensure(
+            not differs and len(run.history) == len(epochs),
+            whose,
+            f"a run that is resumed after epoch {epochs[at]} ends with the same bits ({told})",
+            f"{differs or 'the number of epochs'} differs",
+        )
+
+
+def _trained(ranker: Ranker, data: Judged | Matching) -> tuple[Run, _Keep]:
+    keep = _Keep()
+    run = ranker.prepare(data)
+    run.observers = [keep]
+    run.go()
+    return run, keep
