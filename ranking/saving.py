@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -127,12 +128,18 @@ def describe(run: Run) -> dict[str, Any]:
         parts[kind] = {"spec": part.spec(), **origin}
     return {
         "format": FORMAT,
-        "ranking": metadata.version("ranking"),
+        "ranking": _version(),
         "parts": parts,
         "kernel": {"name": run.kernel.name, "version": run.kernel.version},
         "training": {**sizes(run), "seed": run.seed, "stopped": run.stopped},
         **run.solver.notes(),
     }
+
+
+@functools.cache
+def _version() -> str:
+    """Return the version of this package; reading it anew for each of many fits takes long."""
+    return metadata.version("ranking")
 
 
 def sizes(run: Run) -> dict[str, int]:
