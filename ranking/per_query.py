@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from typing import Any
@@ -109,10 +110,13 @@ def fit_per_query(
     if valid is not None and not np.array_equal(valid.query_ids, data.query_ids):
         raise DataError("the validation data have other queries; give the same, in the same order.")
     get_kernel(ranker.kernel)  # plugins are found here, once, and not by every thread
+    unfitted = clone(ranker)
+    if jobs != 1:  # a query at a time for each of them: more threads would be in their way
+        unfitted.set_params(threads=1)
     rows, held_out = _rows(data), None if valid is None else _rows(valid)
     fitted = Parallel(n_jobs=jobs, prefer="threads")(
         delayed(_fit_one)(
-            clone(ranker) if jobs == 1 else clone(ranker).set_params(threads=1),
+            unfitted,
             rows,
             _grades(data, query),
             held_out,
@@ -151,7 +155,7 @@ def _rows(data: Matching) -> Judged:
 
 
 def _fit_one(
-    ranker: Ranker,
+    unfitted: Ranker,
     rows: Judged,
     grades: Grades,
     held_out: Judged | None,
@@ -170,6 +174,7 @@ def _fit_one(
     if valid is not None and not (valid.grades > 0).any():
         return nothing, "no document of the validation data matches it", {}
     started = time.perf_counter()
+    ranker = copy.deepcopy(unfitted)  # whose observers belong to one training
     chosen: dict[str, Any] = {}
     if search is None or valid is None:
         ranker.fit(data)
