@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from ranking.contracts.recipe import Search
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.errors import DataError
+from ranking.kernels.select import get_kernel
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking.ranker import Ranker
@@ -91,7 +93,9 @@ def fit_per_query(
     search : Search, optional
         Chooses parameters for each query by itself.
     jobs : int
-        Processes; see joblib, whose ``parallel_config`` chooses another way to share the work.
+        Threads, each with a query at a time; the kernels release the GIL. With several, a query
+        has one thread, whatever the ranker says. joblib's ``parallel_config`` chooses another way
+        to share the work, such as processes.
 
     Examples
     --------
@@ -105,23 +109,22 @@ def fit_per_query(
         raise DataError("a search needs validation data, and those are for a search; give both.")
     if valid is not None and not np.array_equal(valid.query_ids, data.query_ids):
         raise DataError("the validation data have other queries; give the same, in the same order.")
-    # A job takes several queries, so that the documents travel once.
-    shares = np.array_split(np.arange(data.n_queries), min(4 * jobs, data.n_queries))
-    shares = [np.arange(data.n_queries)] if jobs == 1 else shares
-    documents = data.document_rows
-    held_out = None if valid is None else valid.document_rows
-    done = Parallel(n_jobs=jobs)(
-        delayed(_fit_share)(
-            clone(ranker),
-            documents,
-            [_grades(data, query) for query in share.tolist()],
+    get_kernel(ranker.kernel)  # plugins are found here, once, and not by every thread
+    unfitted = clone(ranker)
+    if jobs != 1:  # a query at a time for each of them: more threads would be in their way
+        unfitted.set_params(threads=1)
+    rows, held_out = _rows(data), None if valid is None else _rows(valid)
+    fitted = Parallel(n_jobs=jobs, prefer="threads")(
+        delayed(_fit_one)(
+            unfitted,
+            rows,
+            _grades(data, query),
             held_out,
-            [] if valid is None else [_grades(valid, query) for query in share.tolist()],
+            None if valid is None else _grades(valid, query),
             search,
         )
-        for share in shares
+        for query in range(data.n_queries)
     )
-    fitted = [one for share in done for one in share]
     reports = [
         Report(query, problem, int(count), facts)
         for query, count, (_, problem, facts) in zip(
@@ -138,37 +141,31 @@ Grades = NDArray[np.float64]
 def _grades(data: Matching, query: int) -> Grades:
     """Return the grade of each document: what relevance says, or 1 for the same label."""
     grades = np.zeros(data.n_documents)
-    relevant = data.relevant(query)
     if data.labels is not None:
-        grades[relevant] = 1.0
+        grades[data.relevant(query)] = 1.0
     else:
-        row = data.relevance[[query]]
-        grades[row.indices] = row.data
+        row = slice(*data.relevance.indptr[query : query + 2])
+        grades[data.relevance.indices[row]] = data.relevance.data[row]
     return grades
 
 
-def _fit_share(
-    ranker: Ranker,
-    documents: sp.csr_array,
-    grades: list[Grades],
-    held_out: sp.csr_array | None,
-    held_out_grades: list[Grades],
+def _rows(data: Matching) -> Judged:
+    """Return the documents as rows of one query; every query has grades of its own for them."""
+    return Judged(data.document_rows, np.zeros(data.n_documents), np.zeros(data.n_documents, int))
+
+
+def _fit_one(
+    unfitted: Ranker,
+    rows: Judged,
+    grades: Grades,
+    held_out: Judged | None,
+    held_out_grades: Grades | None,
     search: Search | None,
-) -> list[Fitted]:
-    fitted = []
-    for number, own in enumerate(grades):
-        valid = None
-        if held_out is not None:
-            valid = _judged(held_out, held_out_grades[number])
-        fitted.append(_fit_one(ranker, _judged(documents, own), valid, search))
-    return fitted
-
-
-def _judged(documents: sp.csr_array, grades: Grades) -> Judged:
-    return Judged(documents, grades, np.zeros(grades.size, np.int64))
-
-
-def _fit_one(ranker: Ranker, data: Judged, valid: Judged | None, search: Search | None) -> Fitted:
+) -> Fitted:
+    data = rows.regraded(grades)
+    valid = None
+    if held_out is not None and held_out_grades is not None:
+        valid = held_out.regraded(held_out_grades)
     nothing = sp.csr_array((1, data.n_features))
     if not (data.grades > 0).any():
         return nothing, "no document matches it", {}
@@ -177,6 +174,7 @@ def _fit_one(ranker: Ranker, data: Judged, valid: Judged | None, search: Search 
     if valid is not None and not (valid.grades > 0).any():
         return nothing, "no document of the validation data matches it", {}
     started = time.perf_counter()
+    ranker = copy.deepcopy(unfitted)  # whose observers belong to one training
     chosen: dict[str, Any] = {}
     if search is None or valid is None:
         ranker.fit(data)

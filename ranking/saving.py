@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from importlib import metadata
 from pathlib import Path
@@ -156,7 +157,7 @@ def describe(run: Run) -> dict[str, Any]:
         parts[kind] = {"spec": part.spec(), "distribution": distribution, "version": version}
     return {
         "format": FORMAT,
-        "ranking": metadata.version("ranking"),
+        "ranking": _version(),
         "parts": parts,
         "plugins": _plugins(run),
         "kernel": {"name": run.kernel.name, "version": run.kernel.version},
@@ -176,6 +177,12 @@ def _plugins(run: Run) -> dict[str, dict[str, Any]]:
             told = plugins.setdefault(distribution, {"version": version, "parts": []})
             told["parts"].append(f"{kind} {part.name}")
     return plugins
+
+
+@functools.cache
+def _version() -> str:
+    """Return the version of this package; reading it anew for each of many fits takes long."""
+    return metadata.version("ranking")
 
 
 def sizes(run: Run) -> dict[str, int]:

@@ -247,6 +247,12 @@ class Judged:
             _given_doc_ids=None if names is None else names[rows],
         )
 
+    def regraded(self, grades: ArrayLike) -> Judged:
+        """Return the same rows with other grades, one for each stored row; nothing is copied."""
+        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        kept["grades"] = as_grades(grades, self.query_ids[self.row_groups])
+        return object.__new__(Judged)._fill(**kept)
+
     @classmethod
     def concatenate(cls, parts: Sequence[Judged]) -> Judged:
         """Return all rows of several data sets; a feature that one of them lacks is zero there.

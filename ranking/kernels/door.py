@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,12 @@ from numpy.typing import NDArray
 
 FLOATS = ("float32", "float64")
 INDICES = ("int32", "int64")
+
+
+@functools.cache
+def _name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype, which NumPy spells anew each time."""
+    return dtype.name
 
 
 def check_array(
@@ -39,7 +46,7 @@ def check_array(
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} must be a NumPy array, not {type(array).__name__}.")
-    if array.dtype.name not in dtypes or not array.dtype.isnative:
+    if _name(array.dtype) not in dtypes or not array.dtype.isnative:
         raise TypeError(f"{name} has dtype {array.dtype}; a kernel takes {' or '.join(dtypes)}.")
     if len(array.shape) != len(shape) or any(
         wanted is not None and wanted != length
@@ -54,6 +61,13 @@ def check_array(
         raise ValueError(f"{name} is not aligned in memory; copy it.")
     if writeable and not array.flags.writeable:
         raise ValueError(f"{name} is read-only, and the kernel writes to it; copy it.")
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to: what was checked then stays as it was."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def check_apart(outputs: dict[str, NDArray[Any]], inputs: dict[str, NDArray[Any]]) -> None:

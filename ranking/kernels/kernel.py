@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from ranking.kernels.bilinear import csr_parts
+from ranking.kernels.columns import SparseColumns
 from ranking.kernels.contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
 from ranking.kernels.door import (
     FLOATS,
@@ -24,8 +25,8 @@ from ranking.kernels.lists import Lists
 from ranking.kernels.match_lists import MatchLists
 from ranking.kernels.measures import RankedLists
 
-Columns: TypeAlias = Features | sp.csc_array
-"""Features by column: a Fortran-contiguous array, or CSC."""
+Columns: TypeAlias = Features | sp.csc_array | SparseColumns
+"""Features by column: a Fortran-contiguous array, or CSC, which `SparseColumns` checks once."""
 
 Rows: TypeAlias = Features | sp.csr_array
 """Features by row: a C-contiguous array, or CSR."""
@@ -204,7 +205,7 @@ class Kernel:
 
     def domination_value(self, lists: Lists, margins: Floats, threads: int = 1) -> float:
         """Return the domination loss at these margins."""
-        _check_lists(lists, pad=1)
+        lists.check(pad=1)
         check_array("margins", margins, ("float64",), (lists.n_rows,))
         return self.loops.domination_value(
             lists.list_ptr,
@@ -384,35 +385,19 @@ def _check_columns(
     features: Columns, lists: Lists
 ) -> Features | tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Check features by column against a layout; return the array, or the three of CSC."""
-    if isinstance(features, sp.csc_array):
-        _check_lists(lists, pad=1)
+    if isinstance(features, sp.csc_array | SparseColumns):
+        lists.check(pad=1)
         if np.any(np.diff(lists.layer_ptr) != lists.layer_size):
             raise ValueError("lists for sparse features must not be padded; build them with pad=1.")
-        rows, columns = features.shape
-        if rows != lists.n_rows:
-            raise ValueError(f"features have {rows} rows and the lists {lists.n_rows}.")
-        arrays = (features.indptr, features.indices, features.data)
-        check_compressed(*arrays, columns, rows, sorted_once=True)
-        return arrays
-    _check_lists(lists, pad=LANES)
+        if features.shape[0] != lists.n_rows:
+            raise ValueError(
+                f"features have {features.shape[0]} rows and the lists {lists.n_rows}."
+            )
+        known = features if isinstance(features, SparseColumns) else SparseColumns.of(features)
+        return known.arrays
+    lists.check(pad=LANES)
     check_array("features", features, FLOATS, (lists.n_rows, None), order="F")
     return features
-
-
-def _check_lists(lists: Lists, pad: int) -> None:
-    layers = lists.layer_size.size
-    check_array("layer_size", lists.layer_size, ("int64",), (None,))
-    check_array("list_ptr", lists.list_ptr, ("int64",), (None,))
-    check_pointer("list_ptr", lists.list_ptr, ("int64",), lists.n_lists, layers)
-    check_pointer("layer_ptr", lists.layer_ptr, ("int64",), layers, lists.n_rows)
-    check_array("block_ptr", lists.block_ptr, ("int64",), (None,))
-    check_pointer("block_ptr", lists.block_ptr, ("int64",), lists.block_ptr.size - 1, lists.n_lists)
-    check_array("omega", lists.omega, ("float64",), (lists.n_rows,))
-    if np.any(np.diff(lists.list_ptr) < 2):
-        raise ValueError("every list must have two layers or more; leave the others out.")
-    rows = np.diff(lists.layer_ptr)
-    if np.any(rows % pad) or np.any(lists.layer_size > rows) or np.any(lists.layer_size < 1):
-        raise ValueError(f"every layer must have rows, padded to a multiple of {pad}.")
 
 
 def _check_chosen(columns: Ints, n_features: int) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.kernels.contract import BLOCK, Floats, Ints
+from ranking.kernels.door import check_array, check_pointer, read_only
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,13 +73,46 @@ class Lists:
         dominating[list_ptr[:-1]] = False
         weight = np.where(source >= 0, omega[source], 0.0) * np.repeat(dominating, padded)
         return cls(
-            list_ptr=list_ptr,
-            layer_ptr=layer_ptr,
-            layer_size=size.astype(np.int64),
-            block_ptr=_blocks(layer_ptr[list_ptr]),
-            omega=weight,
-            source=source,
+            list_ptr=read_only(list_ptr),
+            layer_ptr=read_only(layer_ptr),
+            layer_size=read_only(size.astype(np.int64)),
+            block_ptr=read_only(_blocks(layer_ptr[list_ptr])),
+            omega=read_only(weight),
+            source=read_only(source),
         )
+
+    def check(self, pad: int) -> None:
+        """Refuse lists that a loop could not trust; read-only ones are looked at once.
+
+        Parameters
+        ----------
+        pad : int
+            What the rows of each layer must be a multiple of.
+        """
+        if pad in self._passed:
+            return
+        layers = self.layer_size.size
+        check_array("layer_size", self.layer_size, ("int64",), (None,))
+        check_array("list_ptr", self.list_ptr, ("int64",), (None,))
+        check_pointer("list_ptr", self.list_ptr, ("int64",), self.n_lists, layers)
+        check_pointer("layer_ptr", self.layer_ptr, ("int64",), layers, self.n_rows)
+        check_array("block_ptr", self.block_ptr, ("int64",), (None,))
+        check_pointer(
+            "block_ptr", self.block_ptr, ("int64",), self.block_ptr.size - 1, self.n_lists
+        )
+        check_array("omega", self.omega, ("float64",), (self.n_rows,))
+        if np.any(np.diff(self.list_ptr) < 2):
+            raise ValueError("every list must have two layers or more; leave the others out.")
+        rows = np.diff(self.layer_ptr)
+        if np.any(rows % pad) or np.any(self.layer_size > rows) or np.any(self.layer_size < 1):
+            raise ValueError(f"every layer must have rows, padded to a multiple of {pad}.")
+        if not any(getattr(self, each.name).flags.writeable for each in dataclasses.fields(self)):
+            self._passed.add(pad)
+
+    @functools.cached_property
+    def _passed(self) -> set[int]:
+        """The paddings for which read-only lists have passed the check."""
+        return set()
 
     @property
     def n_rows(self) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from ranking import Judged, Ranker, get_kernel
+from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
 from ranking.registry import get_registry
 from ranking_plugins.losses.domination import Domination
@@ -284,20 +285,28 @@ def test_huge_features_stay_finite_and_monotone(judged):
     assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
 
 
+HUGE_WEIGHTS = np.array([1e3, -1e3, 500.0, 0.0])
+
+
+def huge_list(sparse):
+    """100,000 items of one query with features of 1e4; weights of 1e3 make scores of 1e7."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 4)) * 1e4 * (rng.random((100_000, 4)) < 0.5)
+    grades = rng.integers(0, 3, 100_000)
+    return Judged(sp.csr_array(X) if sparse else X, grades, np.zeros(100_000, int))
+
+
 @pytest.mark.parametrize("name", ["cython", "rust"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("sweeps", ["all", "induced"])
 def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name, sparse, sweeps):
-    """100,000 items, features of 1e4, weights of 1e3: scores of 1e7. Warnings are errors."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(100_000, 4)) * 1e4 * (rng.random((100_000, 4)) < 0.5)
-    grades = rng.integers(0, 3, 100_000)
-    data = Judged(sp.csr_array(X) if sparse else X, grades, np.zeros(100_000, int))
+    """Warnings are errors."""
+    data = huge_list(sparse)
     solver = Coordinate(max_epochs=6, tolerance=0.0, sweeps=sweeps)
     ranker = Ranker(
         "linear", Domination(weights="gain"), L2(1e-6), solver, kernel=load_kernel(name)
     )
-    start = {"weights": np.array([1e3, -1e3, 500.0, 0.0]), "feature_ids": data.feature_ids}
+    start = {"weights": HUGE_WEIGHTS, "feature_ids": data.feature_ids}
     run = ranker.prepare(data, start=start)
     first = run.loss.coordinate_problem(data, run.model.weights, run.kernel, 1, "newton").value()
     run.go()
@@ -307,3 +316,20 @@ def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name
     assert np.all(np.isfinite(run.model.weights))
     assert all(b <= a * (1 + 1e-12) for a, b in pairwise(history))
     assert history[-1] < history[0]
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_huge_list_of_huge_numbers_has_the_same_bits_in_every_kernel(load_kernel, sparse):
+    """A step along one feature each: the reference is slow."""
+    data, found = huge_list(sparse), {}
+    for name in ("reference", "cython", "rust"):
+        problem = Domination(weights="gain").coordinate_problem(
+            data, HUGE_WEIGHTS, load_kernel(name), 1, "newton"
+        )
+        before = problem.value()
+        problem.sweep(np.arange(1), EntryPenalty(0.0, 1e-6))
+        found[name] = (before, problem.weights.tobytes(), problem.margins.tobytes())
+    after = problem.value()
+    assert np.isfinite([before, after]).all()
+    assert after < before
+    assert found["reference"] == found["cython"] == found["rust"]

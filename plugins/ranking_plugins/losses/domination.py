@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Face, Loss
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
+from ranking.kernels.columns import SparseColumns
 from ranking.kernels.contract import LANES
+from ranking.kernels.door import read_only
 from ranking.kernels.lists import Lists
 from ranking_plugins.losses.emphasis import (
     MARGINS,
@@ -268,8 +270,8 @@ class DominationProblem:
             )
         self.lists = dataclasses.replace(
             lists,
-            omega=lists.omega / total,
-            source=np.where(lists.source >= 0, laid.rows[lists.source], -1),
+            omega=read_only(lists.omega / total),
+            source=read_only(np.where(lists.source >= 0, laid.rows[lists.source], -1)),
         )
         self.features = _by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
@@ -375,7 +377,7 @@ def _by_column(data: Judged, lists: Lists) -> Columns:
     if isinstance(features, sp.csr_array):
         columns = sp.csc_array(features[lists.source])
         columns.sort_indices()
-        return columns
+        return SparseColumns.of(columns)
     laid_out = np.zeros((lists.n_rows, features.shape[1]), dtype=features.dtype, order="F")
     for start in range(0, lists.n_rows, TILE):
         source = lists.source[start : start + TILE]
@@ -386,25 +388,23 @@ def _by_column(data: Judged, lists: Lists) -> Columns:
 
 
 def _taken(features: Columns, chosen: Ints) -> Columns:
-    """Return some columns; SciPy would sort them anew."""
-    if not isinstance(features, sp.csc_array):
+    """Return some columns."""
+    if not isinstance(features, SparseColumns):
         return np.asfortranarray(features[:, chosen])
     starts, ends = features.indptr[chosen], features.indptr[chosen + 1]
     entries = np.concatenate(
         [np.arange(0), *(np.arange(s, e) for s, e in zip(starts, ends, strict=True))]
     )
     indptr = np.concatenate([[0], np.cumsum(ends - starts)]).astype(features.indptr.dtype)
-    return sp.csc_array(
-        (features.data[entries], features.indices[entries], indptr),
-        shape=(features.shape[0], chosen.size),
-    )
+    shape = (features.shape[0], chosen.size)
+    return SparseColumns(indptr, features.indices[entries], features.data[entries], shape)
 
 
 def _margins(features: Columns, weights: Array) -> Array:
     """Return features @ weights, column after column: the same bits whatever BLAS there is."""
     margins = np.zeros(features.shape[0])
     for column in np.flatnonzero(weights):
-        if isinstance(features, sp.csc_array):
+        if isinstance(features, SparseColumns):
             entries = slice(features.indptr[column], features.indptr[column + 1])
             margins[features.indices[entries]] += features.data[entries] * weights[column]
         else:
