@@ -77,9 +77,11 @@ LANES_INLINE void job_note(
 /* Search the steps start + from to start + to, and freeze what they read. */
 static inline void job_search(
     const job_t *job, block_t *block, int64_t start, int64_t from, int64_t to, int64_t time,
-    float *highs)
+    int turn)
 {
     steps_t steps = {to, block->queries, job->ptr, block->documents, block->slopes};
+    float *highs = block->highs + turn * job->search.positives;
+    moving_t *moving = team_begin(&block->team, from, turn);
     strip_t strip;
     for (; from < to; from += DRAW_STRIP) {
         strip.n = least(DRAW_STRIP, to - from);
@@ -89,7 +91,7 @@ static inline void job_search(
         for (int64_t i = 0; i < strip.n; i++) {
             job_note(job, block, start + from + i, from + i, strip.looks + i);
             if (!job->chosen)
-                team_freeze(&block->team, &steps, from + i);
+                team_freeze(&block->team, &steps, from + i, moving);
         }
     }
 }
@@ -107,8 +109,7 @@ static inline void job_block(
     int64_t count = least(job->block, job->n - start);
     steps_t steps = {count, block->queries, job->ptr, block->documents, block->slopes};
     job_search(
-        job, block, start, count * turn / crew, count * (turn + 1) / crew, time,
-        block->highs + turn * job->search.positives);
+        job, block, start, count * turn / crew, count * (turn + 1) / crew, time, turn);
     crew_meet(&block->team.meeting, crew);
     team_update(&block->team, &steps, job->rates[start], time, turn, crew);
     crew_meet(&block->team.meeting, crew);
@@ -138,8 +139,7 @@ static inline void job_search_work(void *of, int turn, int crew)
     job_t *job = of;
     job_fill_guides(job, turn, crew);
     job_search(
-        job, job->blocks, 0, job->n * turn / crew, job->n * (turn + 1) / crew, 1,
-        job->blocks->highs + turn * job->search.positives);
+        job, job->blocks, 0, job->n * turn / crew, job->n * (turn + 1) / crew, 1, turn);
 }
 
 static inline void block_open(block_t *block, job_t *job, int crew)
@@ -210,11 +210,13 @@ static inline void update_work(void *of, int turn, int crew)
     update_t *update = of;
     team_t *team = &update->team;
     const steps_t *steps = &update->steps;
-    for (int64_t i = steps->n * turn / crew; i < steps->n * (turn + 1) / crew; i++) {
+    int64_t first = steps->n * turn / crew, last = steps->n * (turn + 1) / crew;
+    moving_t *moving = team_begin(team, first, turn);
+    for (int64_t i = first; i < last; i++) {
         model_query(&update->model, &team->kept_queries, steps->queries[i], 1);
         for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
             model_document(&update->model, &team->kept_documents, steps->documents[at], 1);
-        team_freeze(team, steps, i);
+        team_freeze(team, steps, i, moving);
     }
     crew_meet(&team->meeting, crew);
     team_update(team, steps, update->rate, 1, turn, crew);

@@ -23,6 +23,12 @@ typedef struct {
     const float *slopes;
 } steps_t;
 
+/* Steps that a thread found not to be zero; each thread's is in a line of the cache of its own. */
+typedef struct {
+    uint32_t *steps;
+    int64_t n, other[6];
+} moving_t;
+
 /* Where a step mentions an object; for a query that is the step itself. */
 typedef struct {
     uint32_t at, step, next;
@@ -72,6 +78,8 @@ typedef struct {
     side_t queries, documents;
     int64_t *context_cuts; /* of S */
     shared_rows_t *context_rows;
+    uint32_t *moving_steps;
+    moving_t *moving; /* one a thread */
     float *frozen_queries, *frozen_pulls; /* by step, of plain objects */
     float *scratch; /* three vectors a thread */
     float max_norm, l2;
@@ -200,6 +208,8 @@ static inline void team_open(
             rooms, &model->contexts, &model->documents, model->S.n, crew);
         team->context_rows = shared_rows_open(rooms, model->S.n, crew);
     }
+    team->moving_steps = rooms_take(rooms, steps, sizeof(uint32_t), 0);
+    team->moving = rooms_take(rooms, crew, sizeof(moving_t), 1);
     team->scratch = rooms_take(rooms, crew * 3 * model->whole, sizeof(float), 0);
 }
 
@@ -258,13 +268,24 @@ LANES_INLINE void step_pull(const team_t *team, const steps_t *steps, int64_t i,
         wide_add(out, team_document(team, documents[at]), slopes[at], whole);
 }
 
-/* Keep what step i reads of rows that the block changes. */
-LANES_INLINE void team_freeze(const team_t *team, const steps_t *steps, int64_t i)
+/* Begin with the steps from `first` on, those of one thread. */
+LANES_INLINE moving_t *team_begin(const team_t *team, int64_t first, int turn)
+{
+    moving_t *moving = team->moving + turn;
+    moving->steps = team->moving_steps + first;
+    moving->n = 0;
+    return moving;
+}
+
+/* Note step i if it is not zero, and keep what it reads of rows that the block changes. */
+LANES_INLINE void team_freeze(
+    const team_t *team, const steps_t *steps, int64_t i, moving_t *moving)
 {
     const model_t *model = team->model;
     ptrdiff_t whole = model->whole;
     if (!steps_move(steps, i))
         return;
+    moving->steps[moving->n++] = (uint32_t)i;
     if (model->plain_queries)
         memcpy(
             team->frozen_queries + i * whole, model->U.rows + steps->queries[i] * whole,
@@ -318,22 +339,24 @@ LANES_INLINE void listed_note(
     listed->n_mentions += crew == 1 || owner_of(object, crew) == turn;
 }
 
-/* Chain the mentions of each object. */
+/* Chain the mentions of each object, again without branches. */
 static inline void listed_chain(listed_t *listed, const int64_t *objects, int64_t time)
 {
-    listed->n = 0;
-    for (int64_t i = 0; i < listed->n_mentions; i++) {
-        int64_t object = objects[listed->mentions[i].at], mark = listed->marks[object];
-        uint32_t place = (uint32_t)mark;
-        if (mark >> 32 != time) {
-            place = (uint32_t)listed->n++;
-            listed->marks[object] = time << 32 | place;
-            listed->names[place] = object;
-            listed->firsts[place] = (uint32_t)i;
-        } else
-            listed->mentions[listed->lasts[place]].next = (uint32_t)i;
+    mention_t *mentions = listed->mentions;
+    int64_t n = 0, none = listed->n_mentions;
+    for (int64_t i = 0; i < none; i++) {
+        int64_t object = objects[mentions[i].at], mark = listed->marks[object];
+        int is_new = mark >> 32 != time;
+        uint32_t place = is_new ? (uint32_t)n : (uint32_t)mark;
+        uint32_t before = listed->lasts[place], first = listed->firsts[place];
+        mentions[is_new ? (uint32_t)none : before].next = (uint32_t)i;
+        listed->firsts[place] = is_new ? (uint32_t)i : first;
         listed->lasts[place] = (uint32_t)i;
+        listed->names[place] = object;
+        listed->marks[object] = time << 32 | place;
+        n += is_new;
     }
+    listed->n = n;
 }
 
 /* List the queries, or the documents, that a thread owns. */
@@ -343,16 +366,16 @@ static inline void team_list(
 {
     int of_documents = side == &team->documents;
     listed->n_mentions = 0;
-    for (int64_t i = 0; i < steps->n; i++) {
-        if (!steps_move(steps, i))
-            continue;
-        if (!of_documents) {
-            listed_note(listed, steps->queries[i], i, i, turn, crew);
-            continue;
+    for (int by = 0; by < team->crew; by++)
+        for (int64_t k = 0; k < team->moving[by].n; k++) {
+            int64_t i = team->moving[by].steps[k];
+            if (!of_documents) {
+                listed_note(listed, steps->queries[i], i, i, turn, crew);
+                continue;
+            }
+            for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
+                listed_note(listed, steps->documents[at], at, i, turn, crew);
         }
-        for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
-            listed_note(listed, steps->documents[at], at, i, turn, crew);
-    }
     listed_chain(listed, of_documents ? steps->documents : steps->queries, time);
 }
 
@@ -448,9 +471,9 @@ static inline void team_change_plain(
         int64_t object = listed->names[place];
         const mention_t *first = listed->mentions + listed->firsts[place];
         if (place + 4 < listed->n) {
-            wide_ask(part->rows + listed->names[place + 4] * whole, whole);
+            wide_ask_to_write(part->rows + listed->names[place + 4] * whole, whole);
             if (part->squares)
-                wide_ask(part->squares + listed->names[place + 4] * whole, whole);
+                wide_ask_to_write(part->squares + listed->names[place + 4] * whole, whole);
         }
         if (first->next == NOWHERE) {
             row_step(team, part, object, team_gradient(team, side, steps, first, room), rate);
