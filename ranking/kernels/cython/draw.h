@@ -12,14 +12,19 @@
 
 #define DRAW_STRIP 32 /* tuples that are drawn at a time */
 
+/* A guide to numbers that rise; see below. */
+typedef struct {
+    uint32_t *rising, *starts;
+} draw_guide_t;
+
 /* The fields of `MatchLists`; arrays that are not there are NULL. */
 typedef struct {
     const int64_t *queries, *query_sums, *list_of, *list_ptr, *members, *member_sums, *itself;
     const float *weights;
     int64_t n_queries, n_documents, n_lists;
     int any_other;
-    /* Guides to where a number stands among the members, and among the queries' sums. */
-    uint32_t *member_guide, *query_guide;
+    /* Guides to where a number stands among the members of a list, and among the queries' sums. */
+    draw_guide_t member_guide, query_guide;
 } draw_lists_t;
 
 /* A tuple in the making. It must not be moved in memory once it has been barred. */
@@ -64,88 +69,105 @@ LANES_INLINE int64_t draw_count(const int64_t *rising, int64_t n, int64_t bound,
 
 /* A number below a bound is made of 32 bits, and rises with them. So all numbers whose bits fall
  * into one of some equal parts have their counts between two numbers, which a guide holds: a part
- * for every four of what is counted. Without it a count would wait for memory at every step. */
+ * for every four of what is counted, which is copied as short as it can be. So a count looks at
+ * two places in memory, and both can be asked for long before. */
 LANES_INLINE int64_t draw_parts(int64_t n)
 {
-    return n >> 2;
+    return (n >> 2) + 1;
 }
 
-/* The guide of list l, of which there are so many numbers before. */
+/* Where the starts are for list l, if so many numbers are in the lists before. */
 LANES_INLINE int64_t draw_guide_start(int64_t before, int64_t l)
 {
-    return draw_parts(before) + l;
+    return (before >> 2) + 2 * l;
 }
 
-/* Fill a guide to counts of numbers below the bound. */
+LANES_INLINE int64_t draw_part(uint64_t bits, int64_t parts)
+{
+    return (int64_t)((bits * (uint64_t)parts) >> 32);
+}
+
+/* Fill a guide to counts of numbers below the bound, among numbers that rise, each less `less`
+ * times its place. */
 static inline void draw_fill_guide(
-    const int64_t *rising, int64_t n, int64_t bound, const int less, uint32_t *guide)
+    const int64_t *rising, int64_t n, int64_t bound, const int less, uint32_t *to,
+    uint32_t *starts)
 {
     int64_t parts = draw_parts(n), count = 0;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint32_t)(rising[i] - less * i);
     for (int64_t part = 0; part < parts; part++) {
         uint64_t bits = (((uint64_t)part << 32) + (uint64_t)parts - 1) / (uint64_t)parts;
-        int64_t number = (int64_t)((bits * (uint64_t)bound) >> 32);
-        while (count < n && rising[count] - less * count <= number)
+        uint32_t number = (uint32_t)((bits * (uint64_t)bound) >> 32);
+        while (count < n && to[count] <= number)
             count++;
-        guide[part] = (uint32_t)count;
+        starts[part] = (uint32_t)count;
     }
-    guide[parts] = (uint32_t)n;
+    starts[parts] = (uint32_t)n;
 }
 
-static inline void draw_fill_guides(draw_lists_t *lists)
+/* One thread's part of the guides. */
+static inline void draw_fill_guides(draw_lists_t *lists, int turn, int crew)
 {
-    for (int64_t l = 0; lists->member_guide && l < lists->n_lists; l++) {
+    int64_t first = lists->n_lists * turn / crew, last = lists->n_lists * (turn + 1) / crew;
+    const draw_guide_t *members = &lists->member_guide, *queries = &lists->query_guide;
+    for (int64_t l = first; members->starts && l < last; l++) {
         int64_t start = lists->list_ptr[l], n = lists->list_ptr[l + 1] - start;
         draw_fill_guide(
-            lists->members + start, n, lists->n_documents - n, 1,
-            lists->member_guide + draw_guide_start(start, l));
+            lists->members + start, n, lists->n_documents - n, 1, members->rising + start,
+            members->starts + draw_guide_start(start, l));
     }
-    if (lists->query_guide)
+    if (queries->starts && turn == crew - 1)
         draw_fill_guide(
             lists->query_sums, lists->n_queries, lists->query_sums[lists->n_queries - 1], 0,
-            lists->query_guide);
+            queries->rising, queries->starts);
 }
 
-/* Counts of several numbers at a time: steps of one may wait for memory, but not for another's. */
+/* How many of eight numbers, of which the first n count, are not above the bound. */
+LANES_INLINE int64_t draw_count_eight(const uint32_t *rising, int64_t n, uint32_t bound)
+{
+#ifdef __AVX2__
+    __m256i most = _mm256_set1_epi32((int)bound);
+    __m256i own = _mm256_loadu_si256((const __m256i *)rising);
+    __m256i holds = _mm256_cmpeq_epi32(_mm256_max_epu32(own, most), most);
+    unsigned mask = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(holds));
+    return __builtin_popcount(n < 8 ? mask & ((1u << n) - 1) : mask);
+#else
+    int64_t count = 0;
+    for (int64_t i = 0; i < 8; i++)
+        count += (i < n) & (rising[i] <= bound);
+    return count;
+#endif
+}
+
+/* Numbers that are counted side by side: each waits for memory, but not for another. */
 typedef struct {
-    const int64_t *rising[DRAW_STRIP];
-    int64_t numbers[DRAW_STRIP];
-    int64_t counts[DRAW_STRIP]; /* at first, and in the end: how many are not above the number */
-    int64_t left[DRAW_STRIP]; /* so many more may not be */
+    const uint32_t *rising[DRAW_STRIP], *starts[DRAW_STRIP];
+    uint32_t numbers[DRAW_STRIP];
+    int64_t counts[DRAW_STRIP]; /* how many are not above the number */
 } draw_counts_t;
 
-/* Number i, from 32 bits, below a bound, among n numbers that rise. */
+/* Number i, from 32 bits, below a bound, among n numbers. */
 LANES_INLINE void draw_set_count(
-    draw_counts_t *all, int64_t i, uint64_t bits, int64_t bound, const int64_t *rising, int64_t n,
-    const uint32_t *guide)
+    draw_counts_t *all, int64_t i, uint64_t bits, int64_t bound, const uint32_t *rising,
+    const uint32_t *starts, int64_t n)
 {
-    int64_t parts = draw_parts(n);
+    all->numbers[i] = (uint32_t)((bits * (uint64_t)bound) >> 32);
     all->rising[i] = rising;
-    all->numbers[i] = (int64_t)((bits * (uint64_t)bound) >> 32);
-    all->counts[i] = 0;
-    all->left[i] = n;
-    if (guide && parts) {
-        int64_t part = (int64_t)((bits * (uint64_t)parts) >> 32);
-        all->counts[i] = guide[part];
-        all->left[i] = guide[part + 1] - guide[part];
-    }
+    all->starts[i] = starts + draw_part(bits, draw_parts(n));
+    __builtin_prefetch(all->starts[i]);
 }
 
-LANES_INLINE void draw_count_all(draw_counts_t *all, int64_t n, const int less)
+LANES_INLINE void draw_count_all(draw_counts_t *all, int64_t n)
 {
-    int64_t longest = 0;
     for (int64_t i = 0; i < n; i++)
-        longest = all->left[i] > longest ? all->left[i] : longest;
-    for (; longest > 1; longest -= longest >> 1)
-        for (int64_t i = 0; i < n; i++) {
-            int64_t half = all->left[i] >> 1, count = all->counts[i];
-            int64_t at = half ? count + half - 1 : 0; /* 0 can be read, and changes nothing */
-            int64_t value = all->rising[i][at] - less * at;
-            all->counts[i] = value <= all->numbers[i] ? count + half : count;
-            all->left[i] -= half;
-        }
+        __builtin_prefetch(all->rising[i] + all->starts[i][0]);
     for (int64_t i = 0; i < n; i++) {
-        int64_t more = all->left[i] > 0, at = more ? all->counts[i] : 0;
-        all->counts[i] += more & (all->rising[i][at] - less * at <= all->numbers[i]);
+        int64_t count = all->starts[i][0], left = all->starts[i][1] - count;
+        const uint32_t *rising = all->rising[i] + count;
+        for (; left > 0; left -= 8, rising += 8)
+            count += draw_count_eight(rising, left, all->numbers[i]);
+        all->counts[i] = count;
     }
 }
 
@@ -155,9 +177,8 @@ LANES_INLINE void draw_count_all(draw_counts_t *all, int64_t n, const int less)
 LANES_INLINE int64_t draw_shuffled(uint64_t seed, uint64_t step, int64_t size)
 {
     uint64_t key = draw_bits(seed, step / (uint64_t)size), number = step % (uint64_t)size;
-    uint64_t half = 1, mask;
-    while (((uint64_t)(size - 1) >> half) >> half)
-        half++;
+    /* Half the bits of size - 1, rounded up; at least one. */
+    uint64_t half = (uint64_t)(65 - __builtin_clzll((uint64_t)(size - 1) | 1)) / 2, mask;
     mask = (UINT64_C(1) << half) - 1;
     do {
         uint64_t high = number >> half, low = number & mask;

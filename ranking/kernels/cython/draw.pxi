@@ -1,6 +1,9 @@
 # What tuples are drawn from, for bilinear.pyx and factored.pyx: both include this file.
 
 cdef extern from "draw.h" nogil:
+    ctypedef struct draw_guide_t:
+        uint32_t *rising
+        uint32_t *starts
     ctypedef struct draw_lists_t:
         const int64_t *queries
         const int64_t *query_sums
@@ -14,8 +17,8 @@ cdef extern from "draw.h" nogil:
         int64_t n_documents
         int64_t n_lists
         bint any_other
-        uint32_t *member_guide
-        uint32_t *query_guide
+        draw_guide_t member_guide
+        draw_guide_t query_guide
     void draw_tuple(
         const draw_lists_t *lists, uint64_t seed, uint64_t step, int64_t positives,
         int64_t columns, int64_t *out,
@@ -38,5 +41,5 @@ cdef draw_lists_t lists_of(fields) except *:
     made.weights = &weights[0] if weights.shape[0] else NULL
     made.n_lists = fields[3].shape[0] - 1
     made.n_documents, made.any_other = fields[8], fields[9]
-    made.member_guide = made.query_guide = NULL
+    made.member_guide.starts = made.query_guide.starts = NULL
     return made

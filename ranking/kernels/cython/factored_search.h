@@ -45,24 +45,29 @@ LANES_INLINE int64_t look_positive(const search_t *s, look_t *look, int64_t k)
 static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *strip)
 {
     const draw_lists_t *lists = s->lists;
-    int64_t n = lists->n_queries;
-    int64_t total = lists->query_sums ? lists->query_sums[n - 1] : 0;
+    const draw_guide_t *guide = &lists->query_guide;
+    int64_t n = lists->n_queries, total = guide->starts ? lists->query_sums[n - 1] : 0;
     draw_counts_t all;
     for (int64_t i = 0; i < strip->n; i++) {
-        uint64_t at = s->first + (uint64_t)(step + i), key = draw_bits(s->seed, at);
-        strip->looks[i].draw.key = key;
-        if (lists->query_sums) {
-            uint64_t bits = draw_bits_of(draw_shuffled(s->seed, at, total), total);
-            draw_set_count(&all, i, bits, total, lists->query_sums, n, lists->query_guide);
-        } else
-            all.counts[i] = draw_below(key, 0, n);
+        uint64_t at = s->first + (uint64_t)(step + i);
+        draw_t *t = &strip->looks[i].draw;
+        if (!guide->starts) {
+            draw_open(lists, s->seed, at, t);
+            continue;
+        }
+        t->key = draw_bits(s->seed, at);
+        draw_set_count(
+            &all, i, draw_bits_of(draw_shuffled(s->seed, at, total), total), total, guide->rising,
+            guide->starts, n);
     }
-    if (lists->query_sums)
-        draw_count_all(&all, strip->n, 0);
+    if (guide->starts)
+        draw_count_all(&all, strip->n);
     for (int64_t i = 0; i < strip->n; i++) {
         draw_t *t = &strip->looks[i].draw;
-        draw_take(lists, t, all.counts[i]);
-        t->rest = lists->query_sums ? draw_rest(lists, all.numbers[i], all.counts[i]) : -1;
+        if (guide->starts) {
+            draw_take(lists, t, all.counts[i]);
+            t->rest = draw_rest(lists, all.numbers[i], all.counts[i]);
+        }
         if (!lists->member_sums) {
             int64_t spare = t->size - (t->itself >= 0);
             int64_t positive = t->rest >= 0 ? t->rest : draw_below(t->key, 1, spare);
@@ -76,22 +81,27 @@ static inline void strip_draw_queries(const search_t *s, int64_t step, strip_t *
 static inline void strip_draw_negatives(const search_t *s, int64_t k, strip_t *strip)
 {
     const draw_lists_t *lists = s->lists;
+    const draw_guide_t *guide = lists ? &lists->member_guide : NULL;
+    uint64_t number = (uint64_t)(1 + s->positives + k);
     draw_counts_t all;
     if (s->tuples) {
         for (int64_t i = 0; i < strip->n_open; i++)
             strip->open[i]->worse = strip->open[i]->given[1 + s->positives + k];
         return;
     }
+    if (!guide->starts) {
+        for (int64_t i = 0; i < strip->n_open; i++)
+            strip->open[i]->worse = draw_negative(lists, &strip->open[i]->draw, number);
+        return;
+    }
     for (int64_t i = 0; i < strip->n_open; i++) {
         const draw_t *t = &strip->open[i]->draw;
-        const uint32_t *guide = lists->member_guide;
-        if (guide)
-            guide += draw_guide_start(t->start, t->list);
         draw_set_count(
-            &all, i, draw_bits(t->key, (uint64_t)(1 + s->positives + k)) >> 32,
-            lists->n_documents - t->n_barred, t->barred, t->n_barred, guide);
+            &all, i, draw_bits(t->key, number) >> 32, lists->n_documents - t->size,
+            guide->rising + t->start, guide->starts + draw_guide_start(t->start, t->list),
+            t->size);
     }
-    draw_count_all(&all, strip->n_open, 1);
+    draw_count_all(&all, strip->n_open);
     for (int64_t i = 0; i < strip->n_open; i++)
         strip->open[i]->worse = all.numbers[i] + all.counts[i];
 }

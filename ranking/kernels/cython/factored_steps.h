@@ -28,6 +28,7 @@ typedef struct {
     const int64_t *ptr; /* pairs of documents: 0, 2, 4, ... */
     block_t *blocks; /* one; or, if threads do not meet, one a thread */
     int64_t next; /* the next block that nobody has taken */
+    crew_meeting_t meeting;
     rooms_t rooms;
 } job_t;
 
@@ -77,20 +78,33 @@ LANES_INLINE void job_note(
     }
 }
 
-/* Search the steps start + from to start + to. */
+/* Search the steps start + from to start + to, and freeze what they read. */
 static inline void job_search(
     const job_t *job, block_t *block, int64_t start, int64_t from, int64_t to, int64_t time,
-    float *highs)
+    int turn)
 {
+    steps_t steps = {to, block->queries, job->ptr, block->documents, block->slopes};
+    float *highs = block->highs + turn * job->search.positives;
+    moving_t *moving = team_begin(&block->team, from, turn);
     strip_t strip;
     for (; from < to; from += DRAW_STRIP) {
         strip.n = least(DRAW_STRIP, to - from);
         strip_search(
             &job->search, &block->team.kept_queries, &block->team.kept_documents, time,
             start + from, &strip, highs);
-        for (int64_t i = 0; i < strip.n; i++)
+        for (int64_t i = 0; i < strip.n; i++) {
             job_note(job, block, start + from + i, from + i, strip.looks + i);
+            if (!job->chosen)
+                team_freeze(&block->team, &steps, from + i, moving);
+        }
     }
+}
+
+static inline void job_fill_guides(job_t *job, int turn, int crew)
+{
+    if (job->search.lists)
+        draw_fill_guides(job->search.lists, turn, crew);
+    crew_meet(&job->meeting, crew);
 }
 
 static inline void job_block(
@@ -99,8 +113,7 @@ static inline void job_block(
     int64_t count = least(job->block, job->n - start);
     steps_t steps = {count, block->queries, job->ptr, block->documents, block->slopes};
     job_search(
-        job, block, start, count * turn / crew, count * (turn + 1) / crew, time,
-        block->highs + turn * job->search.positives);
+        job, block, start, count * turn / crew, count * (turn + 1) / crew, time, turn);
     crew_meet(&block->team.meeting, crew);
     team_update(&block->team, &steps, job->rates[start], time, turn, crew);
     crew_meet(&block->team.meeting, crew);
@@ -111,6 +124,7 @@ static inline void job_work(void *of, int turn, int crew)
     job_t *job = of;
     int64_t start = 0, time = 0;
     block_t *block = job->blocks + (job->hogwild ? turn : 0);
+    job_fill_guides(job, turn, crew);
     if (!job->hogwild) {
         for (; start < job->n && !block->team.failed; start += job->block)
             job_block(job, block, start, ++time, turn, crew);
@@ -127,9 +141,9 @@ static inline void job_work(void *of, int turn, int crew)
 static inline void job_search_work(void *of, int turn, int crew)
 {
     job_t *job = of;
+    job_fill_guides(job, turn, crew);
     job_search(
-        job, job->blocks, 0, job->n * turn / crew, job->n * (turn + 1) / crew, 1,
-        job->blocks->highs + turn * job->search.positives);
+        job, job->blocks, 0, job->n * turn / crew, job->n * (turn + 1) / crew, 1, turn);
 }
 
 static inline void block_open(block_t *block, job_t *job, int crew)
@@ -137,9 +151,7 @@ static inline void block_open(block_t *block, job_t *job, int crew)
     const model_t *model = &job->model;
     rooms_t *rooms = &job->rooms;
     int64_t looks = job->block * (job->search.columns - 1);
-    team_open(
-        &block->team, rooms, model, least(job->block, crew * model->queries.n),
-        least(looks, crew * model->documents.n), crew);
+    team_open(&block->team, rooms, model, job->block, 2 * job->block, looks, crew);
     block->team.max_norm = job->max_norm;
     block->team.l2 = job->l2;
     block->highs = rooms_take(rooms, crew * job->search.positives, sizeof(float), 0);
@@ -148,21 +160,29 @@ static inline void block_open(block_t *block, job_t *job, int crew)
     block->slopes = rooms_take(rooms, 2 * job->block, sizeof(float), 0);
 }
 
-/* Make guides if so many tuples are drawn that it pays. */
+/* Eight at the end are read, and do not count. */
+static inline void guide_open(draw_guide_t *guide, rooms_t *rooms, int64_t n, int64_t starts)
+{
+    guide->rising = rooms_take(rooms, n + 8, sizeof(uint32_t), 0);
+    guide->starts = rooms_take(rooms, starts, sizeof(uint32_t), 0);
+}
+
+/* Make room for guides if so many tuples are drawn that they pay. */
 static inline void job_guide(job_t *job)
 {
     draw_lists_t *lists = job->search.lists;
+    rooms_t *rooms = &job->rooms;
     int64_t n_members;
     if (!lists)
         return;
     n_members = lists->list_ptr[lists->n_lists];
     if (!lists->any_other && job->n >= n_members / 4)
-        lists->member_guide = rooms_take(
-            &job->rooms, draw_guide_start(n_members, lists->n_lists) + 1, sizeof(uint32_t), 0);
+        guide_open(
+            &lists->member_guide, rooms, n_members,
+            draw_guide_start(n_members, lists->n_lists));
     if (lists->query_sums && job->n >= lists->n_queries / 4)
-        lists->query_guide = rooms_take(
-            &job->rooms, draw_parts(lists->n_queries) + 1, sizeof(uint32_t), 0);
-    draw_fill_guides(lists);
+        guide_open(
+            &lists->query_guide, rooms, lists->n_queries, draw_parts(lists->n_queries) + 1);
 }
 
 /* 0 if there is no memory. */
@@ -194,10 +214,13 @@ static inline void update_work(void *of, int turn, int crew)
     update_t *update = of;
     team_t *team = &update->team;
     const steps_t *steps = &update->steps;
-    for (int64_t i = steps->n * turn / crew; i < steps->n * (turn + 1) / crew; i++) {
+    int64_t first = steps->n * turn / crew, last = steps->n * (turn + 1) / crew;
+    moving_t *moving = team_begin(team, first, turn);
+    for (int64_t i = first; i < last; i++) {
         model_query(&update->model, &team->kept_queries, steps->queries[i], 1);
         for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
             model_document(&update->model, &team->kept_documents, steps->documents[at], 1);
+        team_freeze(team, steps, i, moving);
     }
     crew_meet(&team->meeting, crew);
     team_update(team, steps, update->rate, 1, turn, crew);
@@ -209,8 +232,7 @@ static inline int update_run(update_t *update, float max_norm, float l2, int cre
     int64_t n = update->steps.n;
     int ready;
     team_open(
-        &update->team, &update->rooms, model, least(n, crew * model->queries.n),
-        least(update->steps.ptr[n], crew * model->documents.n), crew);
+        &update->team, &update->rooms, model, n, update->steps.ptr[n], update->steps.ptr[n], crew);
     update->team.max_norm = max_norm;
     update->team.l2 = l2;
     ready = !update->rooms.failed;

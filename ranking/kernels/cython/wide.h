@@ -36,6 +36,13 @@ LANES_INLINE void wide_ask(const float *from, ptrdiff_t n)
         __builtin_prefetch(from + i);
 }
 
+/* Ask for a vector that will be changed soon: others' copies of it end. */
+LANES_INLINE void wide_ask_to_write(const float *from, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i += 16)
+        __builtin_prefetch(from + i, 1);
+}
+
 LANES_INLINE wide_t wide_splat(float v)
 {
     return (wide_t){v, v, v, v, v, v, v, v};
