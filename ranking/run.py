@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import Model
 from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import Solver, Task, Turn
+from ranking.contracts.solver import Solver, Task, Turn, default_engine
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.pairs import Pairs, known_pairs
@@ -31,6 +32,7 @@ from ranking.files import Tensors
 from ranking.interrupts import HeldInterrupts
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Values
+from ranking.registry import get_registry
 
 History = list[dict[str, Any]]
 """A row per epoch: ``epoch``, ``objective``, and what observers measured."""
@@ -112,6 +114,7 @@ class Run:
     valid: Judged | Matching | None = None
     exclude_known: bool = False
     observers: Sequence[Observer] = ()
+    engine: Engine = dataclasses.field(default_factory=default_engine)
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
     _ending: str = ""
@@ -127,6 +130,12 @@ class Run:
             raise CombinationError(
                 f"{self.model.name} x {self.loss.name} x {self.regularizer.name} x "
                 f"{self.solver.name} does not work: {verdict.reason}. Try {verdict.instead}."
+            )
+        if not (self.engine.here or self.solver.spreads(type(self.loss))):
+            raise CombinationError(
+                f"engine {self.engine.name!r} has nothing to do: solver {self.solver.name!r} with "
+                f"loss {self.loss.name!r} trains in one process. Leave the engine out; those that "
+                f"use it are {_spreading()}."
             )
         names = [observer.name for observer in self.observers]
         if len(set(names)) < len(names):
@@ -172,6 +181,7 @@ class Run:
             self.threads,
             self.seed,
             state,
+            self.engine,
         )
 
     def _advance(self) -> bool:
@@ -261,6 +271,19 @@ class Run:
         # A run that is resumed after its last epoch ends without another.
         self._resumed = section(snapshot.tensors, "solver")
         return self._resumed
+
+
+def _spreading() -> str:
+    """Return the solvers and losses that use an engine."""
+    registry = get_registry()
+    losses = [registry.find("loss", name).load() for name in registry.names("loss")]
+    solvers = [registry.find("solver", name).load() for name in registry.names("solver")]
+    return ", ".join(
+        f"solver {solver.name!r} with loss {loss.name!r}"
+        for solver in solvers
+        for loss in losses
+        if solver.spreads(loss)
+    )
 
 
 def _largest(data: Judged | Matching) -> float:

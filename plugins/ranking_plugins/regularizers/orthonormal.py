@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.regularizer import Array, Granularity, Regularizer
+from ranking.contracts.regularizer import Array, Granularity, Regularizer, Square, Tall
 from ranking.errors import PartError
-from ranking_plugins.regularizers.polar import polar_factor
+from ranking_plugins.regularizers.polar import one_blas_thread, polar_factor, polar_turn
 
 
 @dataclasses.dataclass
@@ -64,6 +64,15 @@ class Orthonormal(Regularizer):
         """Return the same in single precision."""
         self._refuse_wide(gain.shape)
         return np.float32(self.length(gain.shape)) * polar_factor(gain, threads)
+
+    def turn(self, gain: Tall) -> Square | None:
+        """Return scale times what is missing to the polar factor, if the columns allow it."""
+        self._refuse_wide(gain.shape)
+        with one_blas_thread():
+            try:
+                return self.length(gain.shape) * polar_turn(gain)
+            except np.linalg.LinAlgError:
+                return None
 
     def _refuse_wide(self, shape: tuple[int, ...]) -> None:
         if shape[0] < shape[1]:

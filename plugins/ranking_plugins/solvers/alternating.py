@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import numbers
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,6 @@ from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
 from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching import Matching
 from ranking.errors import DataError, PartError
-from ranking.kernels.alternating import Matched, half_step
 from ranking.kernels.contract import Singles
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
@@ -31,9 +31,18 @@ from ranking.models.sparse_factored import (
 from ranking_plugins.regularizers.polar import one_blas_thread
 from ranking_plugins.solvers.margin_half_steps import margin_turns
 from ranking_plugins.solvers.sgd import SGD
-
-Vectors: TypeAlias = Any
-"""A row a feature: a dense float32 array, padded, or a csr_array."""
+from ranking_plugins.solvers.shards import (
+    Computing,
+    Pull,
+    Vectors,
+    by_kernel,
+    by_range,
+    cut,
+    joined,
+    pull,
+    pulled,
+    turned,
+)
 
 BLOCK = 65536
 """Rows whose penalty or gain is summed at a time."""
@@ -119,12 +128,21 @@ class Alternating(Solver):
             )
         return YES
 
+    @classmethod
+    def spreads(cls, loss: type[Loss]) -> bool:
+        """Say yes for half-steps in closed form: they need M alone, row by row."""
+        return "linear" in loss.faces
+
     def turns(self, task: Task) -> Iterator[Turn]:
         """Take two half-steps, once a turn."""
         if "linear" not in task.loss.faces:
             yield from margin_turns(self, task)
             return
         sides = Sides(self, task)
+        with sides.shards:
+            yield from self._rounds(task, sides)
+
+    def _rounds(self, task: Task, sides: Sides) -> Iterator[Turn]:
         model = sides.model
         vectors = sides.form(sides.held(1))
         penalty = sides.penalty(vectors)
@@ -183,38 +201,54 @@ class Sides:
             if solver.scale == "auto"
             else float(solver.scale)
         )
-        self.matched = tuple(
-            Matched(_scaled(part, factor, self.center, side))
+        scaled = [
+            _scaled(part, factor, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
-        )
+        ]
+        self.rows = [part.shape[0] for part in scaled]
         self.inlined = task.regularizer.row_maximum()
+        self.by = Computing(task.kernel, task.threads)
+        parts = cut(scaled, task.engine.n_parts())
+        self.shards = task.engine.scatter(parts, task.threads)
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
-        kernel, threads = self.task.kernel, self.task.threads
         if self.center is not None:
             others = self.center.beside(others, 1 - side)
+        self.shards.checkpoint()
         if self.inlined is not None:
-            threshold, limit = self.inlined
-            made, gains = half_step(
-                kernel,
-                self.matched[side],
-                others,
-                threshold=threshold,
-                limit=limit,
-                threads=threads,
-            )
-            return self.form(made), float(gains.sum())
-        pull, _ = half_step(kernel, self.matched[side], _dense(others), threads=threads)
+            made, gains = self._whole(by_kernel, side, others, self.by, self.inlined)
+            return self.form(made), float(np.concatenate(gains).sum())
+        others, width = _dense(others), self.model.dimensions
+        if self.regularizer.granularity == "matrix":
+            made, gain = self._tied(side, others)
+        else:
+            made, gains = self._whole(by_range, side, others, self.by, self.regularizer, width)
+            gain = sum(itertools.chain(*gains))
+        made = self.form(made)
+        return made, gain - self.penalty(made)
+
+    def _tied(self, side: int, others: Singles) -> tuple[Singles, float]:
+        """Return the best vectors and their gain for a penalty that ties all rows together."""
         width = self.model.dimensions
-        best = self.regularizer.maximize_vectors(pull[:, :width], threads)
+        self.shards.map(pull, side, others, self.by, width)
+        turn = self.regularizer.turn(Pull(self.shards, (self.rows[side], width)))
+        if turn is not None:
+            made, gains = self._whole(turned, turn)
+            return made, sum(itertools.chain(*gains))
+        whole = joined(self.shards.map(pulled))
+        best = self.regularizer.maximize_vectors(whole[:, :width], self.by.threads)
         gain = sum(
-            float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
+            float((whole[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
             for at in range(0, best.shape[0], BLOCK)
         )
-        pull[:, :width] = best
-        made = self.form(pull)
-        return made, gain - self.penalty(made)
+        whole[:, :width] = best
+        return whole, gain
+
+    def _whole(self, function: Callable[..., Any], *broadcast: Any) -> tuple[Vectors, list[Any]]:
+        """Return the vectors that a function makes of all shards, and the gains of each."""
+        found = self.shards.map(function, *broadcast)
+        return joined([made for made, _ in found]), [gains for _, gains in found]
 
     def form(self, vectors: Vectors) -> Vectors:
         """Return the same vectors, sparse if that is smaller and dense if not."""
