@@ -48,8 +48,9 @@ class Shards(ABC):
     def checkpoint(self) -> None:
         """Forget what functions have kept: nothing before this is needed to go on."""
 
+    @abstractmethod
     def close(self) -> None:
-        """Let the workers go."""
+        """Let the parts and the workers go."""
 
     def __enter__(self) -> Self:
         return self

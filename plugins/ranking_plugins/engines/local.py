@@ -26,6 +26,10 @@ class LocalShards(Shards):
         for _, kept in self.held:
             kept.clear()
 
+    def close(self) -> None:
+        """Let the parts go."""
+        self.held = []
+
 
 @dataclasses.dataclass
 class Local(Engine):
