@@ -206,30 +206,28 @@ def test_the_command_line(seed, tmp_path):
         )
     ]
     (tmp_path / "log.tsv").write_text("".join(sorted(set(lines))))
-    tool = Path(sys.executable).with_name("ranking")
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
-    tensors = []
+    tensors = {}
     for engine in ("local", "ray:workers=2"):
-        done = subprocess.run(
-            [tool, "train", "log.tsv", "--recipe", "rmls", "--engine", engine, "-o", "m"],
-            cwd=tmp_path,
-            env={**clean, "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = train(tmp_path, engine)
         assert done.returncode == 0, done.stderr
-        tensors.append(Ranker.load(tmp_path / "m").model_.tensors())
-    assert all(
-        tensors[1][name].tobytes() == tensor.tobytes() for name, tensor in tensors[0].items()
-    )
-    done = subprocess.run(
-        [tool, "train", "log.tsv", "--recipe", "rmls", "--engine", "ray:address=10.0.0.5:6379"]
-        + ["-o", "m"],
-        cwd=tmp_path,
-        env=clean,
-        capture_output=True,
-        text=True,
-    )
+        tensors[engine] = Ranker.load(tmp_path / "model").model_.tensors()
+    wanted, found = tensors.values()
+    assert all(found[name].tobytes() == tensor.tobytes() for name, tensor in wanted.items())
+    done = train(tmp_path, "ray:address=10.0.0.5:6379")
     assert done.returncode == 1
     assert "Set RAY_AUTH_MODE=token" in done.stderr
+
+
+def train(folder, engine):
+    """Run the command in an environment that knows nothing of Ray."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    tool = Path(sys.executable).with_name("ranking")
+    words = ["train", "log.tsv", "--recipe", "rmls", "--engine", engine, "-o", "model"]
+    return subprocess.run(
+        [tool, *words],
+        cwd=folder,
+        env={**clean, "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
