@@ -7,6 +7,7 @@ computed by one thread of BLAS: the bits do not depend on the number of threads.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -47,43 +48,54 @@ def polar_factor(matrix: Matrix, threads: int = 1) -> Matrix:
     """
     with one_blas_thread():
         try:
-            first = _upper(_gram(matrix, threads))
-            once = _times(matrix, _inverse(first), threads)
-            gram = _gram(once, threads)
-            if not np.abs(gram - np.eye(gram.shape[0])).max() <= FAR:  # also what is not a number
+            first = _upper(gram(matrix, threads))
+            once = times(matrix, _inverse(first), threads)
+            squares = gram(once, threads)
+            off = np.abs(squares - np.eye(squares.shape[0])).max()
+            if not off <= FAR:  # also what is not a number
                 raise np.linalg.LinAlgError
-            second = _upper(gram)
+            second = _upper(squares)
         except np.linalg.LinAlgError:
             basis, triangle = np.linalg.qr(matrix.astype(np.float64))
             factor: Matrix = (basis @ _polar_of_square(triangle)).astype(matrix.dtype)
             return factor
         turned = _inverse(second) @ _polar_of_square(second @ first)
-        return _times(once, turned, threads)
+        return times(once, turned, threads, out=once)
 
 
-def _gram(matrix: Matrix, threads: int) -> Square:
+def gram(matrix: Matrix, threads: int = 1) -> Square:
+    """Return ``matrix' matrix`` in float64."""
     total = np.zeros((matrix.shape[1],) * 2)
 
-    def part(start: int) -> Square:
-        block = matrix[start : start + BLOCK].astype(np.float64)
+    def part(rows: slice) -> Square:
+        block = matrix[rows].astype(np.float64)
         return block.T @ block
 
-    for gram in in_order(part, range(0, matrix.shape[0], BLOCK), threads):
-        total += gram
+    for square in in_order(part, _slices(matrix.shape[0]), threads):
+        total += square
     return total
 
 
-def _times(matrix: Matrix, square: Square, threads: int) -> Matrix:
-    """Return a product with a small matrix, in the precision of the tall one."""
+def times(matrix: Matrix, square: Square, threads: int = 1, out: Matrix | None = None) -> Matrix:
+    """Return a product with a small matrix, in the precision of the tall one, which may be `out`."""
     right = square.astype(matrix.dtype)
-    out = np.empty(matrix.shape, matrix.dtype)
+    made: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
 
-    def part(start: int) -> None:
-        np.matmul(matrix[start : start + BLOCK], right, out=out[start : start + BLOCK])
+    def part(rows: slice) -> None:
+        made[rows] = matrix[rows] @ right
 
-    for _ in in_order(part, range(0, matrix.shape[0], BLOCK), threads):
+    in_blocks(part, matrix.shape[0], threads)
+    return made
+
+
+def in_blocks(part: Callable[[slice], None], n_rows: int, threads: int = 1) -> None:
+    """Call a function with each block of rows."""
+    for _ in in_order(part, _slices(n_rows), threads):
         pass
-    return out
+
+
+def _slices(n_rows: int) -> list[slice]:
+    return [slice(at, at + BLOCK) for at in range(0, n_rows, BLOCK)]
 
 
 def _upper(gram: Square) -> Square:

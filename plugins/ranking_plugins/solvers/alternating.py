@@ -29,6 +29,7 @@ from ranking.models.sparse_factored import (
     stored_bytes,
 )
 from ranking_plugins.regularizers.polar import one_blas_thread
+from ranking_plugins.solvers.directions import direction_turns
 from ranking_plugins.solvers.margin_half_steps import margin_turns
 from ranking_plugins.solvers.sgd import SGD
 
@@ -125,6 +126,9 @@ class Alternating(Solver):
             yield from margin_turns(self, task)
             return
         sides = Sides(self, task)
+        if task.regularizer.column_length((1, 1)) is not None:
+            yield from direction_turns(self, sides)
+            return
         model = sides.model
         vectors = sides.form(sides.held(1))
         penalty = sides.penalty(vectors)
@@ -188,26 +192,26 @@ class Sides:
             for side, part in enumerate((matrix.rows, matrix.columns))
         )
         self.inlined = task.regularizer.row_maximum()
+        self.rooms: list[Singles | None] = [None, None]
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
-        kernel, threads = self.task.kernel, self.task.threads
-        if self.center is not None:
-            others = self.center.beside(others, 1 - side)
         if self.inlined is not None:
             threshold, limit = self.inlined
+            given = self._beside(others, 1 - side)
             made, gains = half_step(
-                kernel,
+                self.task.kernel,
                 self.matched[side],
-                others,
+                given,
                 threshold=threshold,
                 limit=limit,
-                threads=threads,
+                threads=self.task.threads,
+                out=None if sparse.issparse(given) else self._room(side),
             )
             return self.form(made), float(gains.sum())
-        pull, _ = half_step(kernel, self.matched[side], _dense(others), threads=threads)
+        pull = self.pull(side, _dense(others), self._room(side))
         width = self.model.dimensions
-        best = self.regularizer.maximize_vectors(pull[:, :width], threads)
+        best = self.regularizer.maximize_vectors(pull[:, :width], self.task.threads)
         gain = sum(
             float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
             for at in range(0, best.shape[0], BLOCK)
@@ -215,6 +219,23 @@ class Sides:
         pull[:, :width] = best
         made = self.form(pull)
         return made, gain - self.penalty(made)
+
+    def pull(self, side: int, others: Singles, out: Singles) -> Singles:
+        """Fill `out` with M times the vectors of the other side, and return it."""
+        given = self._beside(others, 1 - side)
+        half_step(self.task.kernel, self.matched[side], given, threads=self.task.threads, out=out)
+        return out
+
+    def _beside(self, vectors: Vectors, side: int) -> Vectors:
+        return vectors if self.center is None else self.center.beside(vectors, side)
+
+    def _room(self, side: int) -> Singles:
+        """Return memory for dense vectors of a side: that of the round before, if it had such."""
+        room = self.rooms[side]
+        if room is None:
+            room = np.empty((self.matched[side].shape[0], self.model.width), np.float32)
+            self.rooms[side] = room
+        return room
 
     def form(self, vectors: Vectors) -> Vectors:
         """Return the same vectors, sparse if that is smaller and dense if not."""
@@ -232,6 +253,10 @@ class Sides:
             self.regularizer.penalty(_dense(vectors[at : at + BLOCK])[:, :width].astype(np.float64))
             for at in range(0, vectors.shape[0], BLOCK)
         )
+
+    def dense(self, side: int) -> Singles:
+        """Return the vectors that the model has as a dense matrix."""
+        return _dense(self.held(side))
 
     def held(self, side: int) -> Vectors:
         """Return the vectors that the model has."""
