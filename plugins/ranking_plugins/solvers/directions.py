@@ -150,7 +150,7 @@ class Directions:
         if values[0] > STEEP * values[-1]:
             queries = self.made[0][:, : self.d]
             queries[...] = self.lengths[0] * polar_factor(queries, self.threads)
-        self.sides.put(*map(self.sides.form, self.made))
+        self.sides.put(*self.made)
         return -self.lengths[0] * self.lengths[1] * float(values.sum())
 
     @property
