@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from ranking.contracts.part import Part
 
 Granularity = Literal["entry", "row", "matrix"]
 Array = NDArray[np.float64]
-Square = NDArray[np.float64]
 Ids = NDArray[np.int64] | NDArray[np.str_]
 
 
@@ -36,18 +35,6 @@ class RowMaximum(NamedTuple):
 
     threshold: float
     limit: float
-
-
-class Tall(Protocol):
-    """A tall matrix, wherever its rows are: only small square ones come and go."""
-
-    shape: tuple[int, int]
-
-    def gram(self) -> Square:
-        """Return matrix' matrix."""
-
-    def times(self, square: Square) -> None:
-        """Become matrix times square."""
 
 
 class GroupPenalty(NamedTuple):
@@ -119,13 +106,6 @@ class Regularizer(Part, ABC):
         """Return `maximize` of many rows, in their precision, for those that can do it faster."""
         return self.maximize(gain.astype(np.float64)).astype(np.float32)
 
-    def turn(self, gain: Tall) -> Square | None:
-        """Return what takes the gain to `maximize(gain)`, if that is a product with a small matrix.
-
-        The gain may be multiplied on the way, and counts as it is left. None if it is no product.
-        """
-        return None
-
     def entry_penalty(self) -> EntryPenalty | None:
         """Return the penalty in the form that kernels inline, or None if it has another form."""
         return None
@@ -155,4 +135,12 @@ class Regularizer(Part, ABC):
 
     def row_maximum(self) -> RowMaximum | None:
         """Return what `maximize` does to a row in the form that kernels inline, or None."""
+        return None
+
+    def column_length(self, shape: tuple[int, ...]) -> float | None:
+        """Return how long columns are that must be orthogonal, if it asks for that alone, or None.
+
+        Then `maximize` is that length times a polar factor, and the best of both sides are singular
+        vectors, for which the alternating solver has faster half-steps.
+        """
         return None

@@ -18,7 +18,7 @@ from ranking import Matching, Ranker, get_kernel
 from ranking.contracts.regularizer import RowMaximum
 from ranking.errors import EngineError
 from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, enter
-from ranking_plugins.solvers.shards import Computing, by_kernel, cut
+from ranking_plugins.solvers.shards import Computing, best_rows, cut
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("Ray is not installed: pip install ranking[ray]", allow_module_level=True)
@@ -74,7 +74,10 @@ def test_two_processes_train_to_the_same_bits(seed, cluster, regularizer, model)
     same(wanted, fit(data, regularizer, model, engine="ray:workers=1", threads=2))
 
 
-STEPS = {"l1l2-row": ["by_kernel"], "orthonormal": ["pull", "gram", "times", "turned"]}
+STEPS = {
+    "l1l2-row": ["best_rows", "best_rows"],
+    "orthonormal": ["pulled_grams", "turned", "pulled_grams", "turned"],
+}
 
 
 @pytest.mark.parametrize(("regularizer", "model"), PARTS)
@@ -85,7 +88,6 @@ def test_a_killed_worker_changes_nothing_but_the_time(
     data = clicks(seed)
     wanted = fit(data, regularizer, model)
     left, killed, ask = list(STEPS[regularizer.partition(":")[0]]), [], RayShards._ask
-    left += ["by_kernel"] * (len(left) == 1)
 
     def ask_and_kill(shards, worker, step):
         name = shards.steps[step][0].partition(":")[2]
@@ -110,18 +112,18 @@ def test_only_what_was_lost_is_done_again(seed, cluster, monkeypatch):
 
     def count(shards, worker, step):
         number, name = shards.workers.index(worker), shards.steps[step][0].partition(":")[2]
-        if not killed and number == 1 and name == "times":
+        if not killed and number == 1 and name == "turned":
             killed.append(process_of(cluster, worker))
             os.kill(killed[0], signal.SIGKILL)
         asked[number].append(name)
         return ask(shards, worker, step)
 
     monkeypatch.setattr(RayShards, "_ask", count)
-    Ranker(DENSE, "alignment", "orthonormal", "alternating:max_epochs=1", engine="ray").fit(
+    Ranker(DENSE, "alignment", "orthonormal", "alternating:max_epochs=2", engine="ray").fit(
         clicks(seed)
     )
-    half = ["pull", "gram", "times", "gram", "turned"]
-    assert asked == {0: half + half, 1: half[:3] + half[:3] + half[3:] + half}
+    half = ["pulled_grams", "turned"]
+    assert asked == {0: 3 * half, 1: 4 * half}
 
 
 def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monkeypatch):
@@ -143,7 +145,7 @@ def test_what_a_function_raises_is_raised_here(cluster):
     with Ray(workers=2).scatter(cut((matrix, matrix), 2)) as shards:
         by = Computing(get_kernel("cython"), 1)
         with pytest.raises(ValueError, match="there are vectors for 7 features, and M has 20"):
-            shards.map(by_kernel, 0, np.zeros((7, 8), np.float32), by, RowMaximum(0.0, 1.0))
+            shards.map(best_rows, 0, np.zeros((7, 8), np.float32), by, RowMaximum(0.0, 1.0), None)
 
 
 def test_more_workers_than_processors_are_refused(seed, cluster):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
-from ranking.contracts.regularizer import Square, Tall
 from ranking.parallel import in_order
 
 Matrix = TypeVar("Matrix", NDArray[np.float32], NDArray[np.float64])
+Square = NDArray[np.float64]
 
 BLOCK = 4096
 """Rows of a block."""
@@ -44,49 +44,68 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 def polar_factor(matrix: Matrix, threads: int = 1) -> Matrix:
     """Return P with ``P'P = I`` for which ``<matrix, P>`` is largest.
 
-    A matrix whose columns are linearly dependent, or nearly, is left to a QR factorization, which
-    is slower.
+    Twice Gram and Cholesky: ``matrix = Q R``, the second time to repair what rounding did to the
+    first. Then P = Q times the polar factor of R, which is small. A matrix whose columns are
+    linearly dependent, or nearly, is left to a QR factorization, which is slower.
     """
-    rows = _Rows(matrix, threads)
     with one_blas_thread():
         try:
-            rows.times(polar_turn(rows))
+            first = _upper(gram(matrix, threads))
+            once = times(matrix, _inverse(first), threads)
+            squares = gram(once, threads)
+            off = np.abs(squares - np.eye(squares.shape[0])).max()
+            if not off <= FAR:  # also what is not a number
+                raise np.linalg.LinAlgError
+            second = _upper(squares)
         except np.linalg.LinAlgError:
             basis, triangle = np.linalg.qr(matrix.astype(np.float64))
             factor: Matrix = (basis @ _polar_of_square(triangle)).astype(matrix.dtype)
             return factor
-    found: Matrix = rows.matrix
-    return found
+        turned = _inverse(second) @ _polar_of_square(second @ first)
+        return times(once, turned, threads, out=once)
 
 
-def polar_turn(tall: Tall) -> Square:
-    """Multiply a matrix such that its columns are nearly orthonormal, and return what is missing.
-
-    Twice Gram and Cholesky: ``matrix = Q R``, the second time to repair what rounding did to the
-    first. The polar factor is Q times the polar factor of R, which is small. Linearly dependent
-    columns raise `LinAlgError`.
-    """
-    first = _upper(tall.gram())
-    tall.times(_inverse(first))
-    gram = tall.gram()
-    if not np.abs(gram - np.eye(gram.shape[0])).max() <= FAR:  # also what is not a number
-        raise np.linalg.LinAlgError
-    second = _upper(gram)
-    return _inverse(second) @ _polar_of_square(second @ first)
+def gram(matrix: Matrix, threads: int = 1) -> Square:
+    """Return ``matrix' matrix`` in float64."""
+    return grams(matrix, (0, matrix.shape[0]), threads)[0]
 
 
-class _Rows:
-    """A tall matrix in memory."""
+def grams(matrix: Matrix, cuts: Sequence[int], threads: int = 1) -> list[Square]:
+    """Return the same for the rows between each cut and the next."""
+    totals = [np.zeros((matrix.shape[1],) * 2) for _ in cuts[1:]]
 
-    def __init__(self, matrix: Any, threads: int) -> None:
-        self.matrix, self.threads = matrix, threads
-        self.shape: tuple[int, int] = matrix.shape
+    def part(rows: slice) -> Square:
+        block = matrix[rows].astype(np.float64)
+        return block.T @ block
 
-    def gram(self) -> Square:
-        return grams(self.matrix, (0, self.shape[0]), self.threads)[0]
+    whole = blocks(cuts)
+    for rows, square in zip(whole, in_order(part, whole, threads), strict=True):
+        totals[bisect.bisect_right(cuts, rows.start) - 1] += square
+    return totals
 
-    def times(self, square: Square) -> None:
-        self.matrix = product(self.matrix, square, (0, self.shape[0]), self.threads)
+
+def times(
+    matrix: Matrix,
+    square: Square,
+    threads: int = 1,
+    out: Matrix | None = None,
+    cuts: Sequence[int] | None = None,
+) -> Matrix:
+    """Return a product with a small matrix, in the precision of the tall one, also in its place."""
+    right = square.astype(matrix.dtype)
+    made: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
+
+    def part(rows: slice) -> None:
+        made[rows] = matrix[rows] @ right
+
+    in_blocks(part, cuts or (0, matrix.shape[0]), threads)
+    return made
+
+
+def in_blocks(part: Callable[[slice], None], cuts: Sequence[int], threads: int = 1) -> None:
+    """Call a function with each block of the rows between each cut and the next."""
+    for _ in in_order(part, blocks(cuts), threads):
+        pass
 
 
 def blocks(cuts: Sequence[int]) -> list[slice]:
@@ -96,33 +115,6 @@ def blocks(cuts: Sequence[int]) -> list[slice]:
         for start, stop in itertools.pairwise(cuts)
         for at in range(start, stop, BLOCK)
     ]
-
-
-def grams(matrix: NDArray[Any], cuts: Sequence[int], threads: int) -> list[Square]:
-    """Return the Gram matrix of the rows between each cut and the next."""
-    totals = [np.zeros((matrix.shape[1],) * 2) for _ in cuts[1:]]
-
-    def part(rows: slice) -> Square:
-        block = matrix[rows].astype(np.float64)
-        return block.T @ block
-
-    whole = blocks(cuts)
-    for rows, gram in zip(whole, in_order(part, whole, threads), strict=True):
-        totals[bisect.bisect_right(cuts, rows.start) - 1] += gram
-    return totals
-
-
-def product(matrix: Matrix, square: Square, cuts: Sequence[int], threads: int) -> Matrix:
-    """Return a product with a small matrix, in the precision of the tall one."""
-    right = square.astype(matrix.dtype)
-    out = np.empty(matrix.shape, matrix.dtype)
-
-    def part(rows: slice) -> None:
-        np.matmul(matrix[rows], right, out=out[rows])
-
-    for _ in in_order(part, blocks(cuts), threads):
-        pass
-    return out
 
 
 def _upper(gram: Square) -> Square:

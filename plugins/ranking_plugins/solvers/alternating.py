@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import numbers
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -28,19 +27,19 @@ from ranking.models.sparse_factored import (
     nonzero_share,
     stored_bytes,
 )
-from ranking_plugins.regularizers.polar import one_blas_thread
+from ranking_plugins.regularizers.polar import Square, one_blas_thread
+from ranking_plugins.solvers.directions import direction_turns
 from ranking_plugins.solvers.margin_half_steps import margin_turns
 from ranking_plugins.solvers.sgd import SGD
 from ranking_plugins.solvers.shards import (
     Computing,
-    Pull,
     Vectors,
-    by_kernel,
-    by_range,
+    add_all,
+    best_rows,
     cut,
     joined,
-    pull,
     pulled,
+    pulled_grams,
     turned,
 )
 
@@ -139,8 +138,9 @@ class Alternating(Solver):
             yield from margin_turns(self, task)
             return
         sides = Sides(self, task)
+        directions = task.regularizer.column_length((1, 1)) is not None
         with sides.shards:
-            yield from self._rounds(task, sides)
+            yield from direction_turns(self, sides) if directions else self._rounds(task, sides)
 
     def _rounds(self, task: Task, sides: Sides) -> Iterator[Turn]:
         model = sides.model
@@ -201,54 +201,70 @@ class Sides:
             if solver.scale == "auto"
             else float(solver.scale)
         )
-        scaled = [
+        self.matrices = [
             _scaled(part, factor, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
         ]
-        self.rows = [part.shape[0] for part in scaled]
         self.inlined = task.regularizer.row_maximum()
         self.by = Computing(task.kernel, task.threads)
-        parts = cut(scaled, task.engine.n_parts())
+        parts = cut(self.matrices, task.engine.n_parts())
         self.shards = task.engine.scatter(parts, task.threads)
+        self.rooms: list[Singles | None] = [None, None]
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
-        if self.center is not None:
-            others = self.center.beside(others, 1 - side)
-        self.shards.checkpoint()
         if self.inlined is not None:
-            made, gains = self._whole(by_kernel, side, others, self.by, self.inlined)
-            return self.form(made), float(np.concatenate(gains).sum())
-        others, width = _dense(others), self.model.dimensions
-        if self.regularizer.granularity == "matrix":
-            made, gain = self._tied(side, others)
-        else:
-            made, gains = self._whole(by_range, side, others, self.by, self.regularizer, width)
-            gain = sum(itertools.chain(*gains))
-        made = self.form(made)
-        return made, gain - self.penalty(made)
-
-    def _tied(self, side: int, others: Singles) -> tuple[Singles, float]:
-        """Return the best vectors and their gain for a penalty that ties all rows together."""
+            self.shards.checkpoint()
+            given = self._beside(others, 1 - side)
+            room = None if sparse.issparse(given) else self._here(self._room(side))
+            found = self.shards.map(best_rows, side, given, self.by, self.inlined, room)
+            made = joined([rows for rows, _ in found], room)
+            return self.form(made), float(np.concatenate([gains for _, gains in found]).sum())
+        pull = self.pull(side, _dense(others), self._room(side))
         width = self.model.dimensions
-        self.shards.map(pull, side, others, self.by, width)
-        turn = self.regularizer.turn(Pull(self.shards, (self.rows[side], width)))
-        if turn is not None:
-            made, gains = self._whole(turned, turn)
-            return made, sum(itertools.chain(*gains))
-        whole = joined(self.shards.map(pulled))
-        best = self.regularizer.maximize_vectors(whole[:, :width], self.by.threads)
+        best = self.regularizer.maximize_vectors(pull[:, :width], self.task.threads)
         gain = sum(
-            float((whole[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
+            float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
             for at in range(0, best.shape[0], BLOCK)
         )
-        whole[:, :width] = best
-        return whole, gain
+        pull[:, :width] = best
+        made = self.form(pull)
+        return made, gain - self.penalty(made)
 
-    def _whole(self, function: Callable[..., Any], *broadcast: Any) -> tuple[Vectors, list[Any]]:
-        """Return the vectors that a function makes of all shards, and the gains of each."""
-        found = self.shards.map(function, *broadcast)
-        return joined([made for made, _ in found]), [gains for _, gains in found]
+    def pull(self, side: int, others: Singles, room: Singles) -> Singles:
+        """Return M times the vectors of the other side, in `room` if that can be."""
+        self.shards.checkpoint()
+        given, here = self._beside(others, 1 - side), self._here(room)
+        return _dense(joined(self.shards.map(pulled, side, given, self.by, here), here))
+
+    def pull_gram(
+        self, side: int, others: Singles, width: int, room: Singles, less: Singles | None = None
+    ) -> Square:
+        """Let workers keep M times the vectors of the other side; return their Gram matrix."""
+        self.shards.checkpoint()
+        given, total = self._beside(others, 1 - side), np.zeros((width, width))
+        asked = (side, given, self.by, self._here(room), less)
+        return self.shards.reduce(pulled_grams, add_all, total, *asked, width)
+
+    def turned(self, square: Square | None, room: Singles) -> Singles:
+        """Return what workers keep, times a small matrix, in `room` if that can be."""
+        here = self._here(room)
+        return _dense(joined(self.shards.map(turned, square), here))
+
+    def _here(self, room: Singles) -> Singles | None:
+        """Return memory that workers may write to, if they are in this process."""
+        return room if self.task.engine.here else None
+
+    def _beside(self, vectors: Vectors, side: int) -> Vectors:
+        return vectors if self.center is None else self.center.beside(vectors, side)
+
+    def _room(self, side: int) -> Singles:
+        """Return memory for dense vectors of a side: that of the round before, if it had such."""
+        room = self.rooms[side]
+        if room is None:
+            room = np.empty((self.matrices[side].shape[0], self.model.width), np.float32)
+            self.rooms[side] = room
+        return room
 
     def form(self, vectors: Vectors) -> Vectors:
         """Return the same vectors, sparse if that is smaller and dense if not."""
@@ -266,6 +282,10 @@ class Sides:
             self.regularizer.penalty(_dense(vectors[at : at + BLOCK])[:, :width].astype(np.float64))
             for at in range(0, vectors.shape[0], BLOCK)
         )
+
+    def dense(self, side: int) -> Singles:
+        """Return the vectors that the model has as a dense matrix."""
+        return _dense(self.held(side))
 
     def held(self, side: int) -> Vectors:
         """Return the vectors that the model has."""

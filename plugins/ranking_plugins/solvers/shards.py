@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.contracts.engine import Shards
-from ranking.contracts.regularizer import Regularizer, RowMaximum, Square
+from ranking.contracts.regularizer import RowMaximum
 from ranking.kernels.alternating import Matched, half_step
 from ranking.kernels.contract import Singles
 from ranking.kernels.kernel import Kernel
 from ranking.models.sparse_factored import as_sparse
-from ranking.parallel import in_order
-from ranking_plugins.regularizers.polar import blocks, grams, one_blas_thread, product
+from ranking_plugins.regularizers.polar import Square, grams, one_blas_thread, times
 
 Vectors: TypeAlias = Any
 """A row a feature: a dense float32 array, padded, or a csr_array."""
@@ -31,10 +29,15 @@ RANGES = 16
 
 
 class Side(NamedTuple):
-    """Rows of one side of M, and where their ranges begin and end."""
+    """Rows of one side of M, where they begin in it, and where their ranges begin and end."""
 
     matched: Matched
+    start: int
     cuts: tuple[int, ...]
+
+    def of(self, whole: Singles | None) -> Singles | None:
+        """Return the same rows of a matrix of the whole side, if there is one."""
+        return None if whole is None else whole[self.start : self.start + self.cuts[-1]]
 
 
 Shard: TypeAlias = tuple[Side, Side]
@@ -65,7 +68,8 @@ def _cut(matrix: Any, n_parts: int) -> list[Side]:
     for begin, end in itertools.pairwise(ends):
         own = cuts[begin : end + 1]
         rows = slice(int(own[0]), int(own[-1]))
-        sides.append(Side(Matched(_rows(matrix, rows)), tuple((own - own[0]).tolist())))
+        matched = Matched(_rows(matrix, rows))
+        sides.append(Side(matched, rows.start, tuple((own - own[0]).tolist())))
     return sides
 
 
@@ -77,104 +81,77 @@ def _rows(matrix: Any, rows: slice) -> Any:
     return sparse.csr_array(arrays, (rows.stop - rows.start, matrix.shape[1]))
 
 
-def by_kernel(
-    shard: Shard, kept: Kept, side: int, others: Vectors, by: Computing, best: RowMaximum
+def best_rows(
+    shard: Shard,
+    kept: Kept,
+    side: int,
+    others: Vectors,
+    by: Computing,
+    best: RowMaximum,
+    room: Singles | None,
 ) -> tuple[Vectors, NDArray[np.float64]]:
-    """Return the best vectors and the gain of each row, all by the kernel."""
+    """Return the best vectors and the gain of each row."""
+    own = shard[side]
     return half_step(
         by.kernel,
-        shard[side].matched,
+        own.matched,
         others,
         threshold=best.threshold,
         limit=best.limit,
         threads=by.threads,
+        out=own.of(room),
     )
 
 
-def by_range(
+def pulled(
+    shard: Shard, kept: Kept, side: int, others: Singles, by: Computing, room: Singles | None
+) -> Vectors:
+    """Return M times the vectors of the other side."""
+    own = shard[side]
+    return half_step(by.kernel, own.matched, others, threads=by.threads, out=own.of(room))[0]
+
+
+def pulled_grams(
     shard: Shard,
     kept: Kept,
     side: int,
     others: Singles,
     by: Computing,
-    part: Regularizer,
+    room: Singles | None,
+    less: Singles | None,
     width: int,
-) -> tuple[Vectors, list[float]]:
-    """Return the best vectors, and the gain of each range, for a maximum that Python computes."""
-    pull, _ = half_step(by.kernel, shard[side].matched, others, threads=by.threads)
-    gains = []
-    for start, stop in itertools.pairwise(shard[side].cuts):
-        rows = pull[start:stop, :width]
-        best = part.maximize_vectors(rows, by.threads)
-        gains.append(float((rows * best).sum(dtype=np.float64)))
-        rows[...] = best
-    return pull, gains
-
-
-def pull(shard: Shard, kept: Kept, side: int, others: Singles, by: Computing, width: int) -> None:
-    """Keep M times the vectors of the other side, for what follows."""
-    whole, _ = half_step(by.kernel, shard[side].matched, others, threads=by.threads)
-    kept.update(whole=whole, turned=whole[:, :width], cuts=shard[side].cuts, threads=by.threads)
-
-
-def pulled(shard: Shard, kept: Kept) -> Vectors:
-    """Return what `pull` kept."""
-    return kept["whole"]
-
-
-def gram(shard: Shard, kept: Kept) -> list[Square]:
-    """Return the Gram matrix of each range of what is kept."""
+) -> list[Square]:
+    """Keep M times the vectors of the other side, less something; return Gram matrices by range."""
+    own = shard[side]
+    whole = pulled(shard, kept, side, others, by, room)
+    if less is not None:
+        whole -= own.of(less)
+    kept.update(whole=whole, width=width, cuts=own.cuts, threads=by.threads)
     with one_blas_thread():
-        return grams(kept["turned"], kept["cuts"], kept["threads"])
+        return grams(whole[:, :width], own.cuts, by.threads)
 
 
-def times(shard: Shard, kept: Kept, square: Square) -> None:
-    """Multiply what is kept."""
-    with one_blas_thread():
-        kept["turned"] = product(kept["turned"], square, kept["cuts"], kept["threads"])
+def turned(shard: Shard, kept: Kept, square: Square | None) -> Vectors:
+    """Return what is kept, times a small matrix if there is one."""
+    whole = kept["whole"]
+    if square is not None:
+        tall = whole[:, : kept["width"]]
+        with one_blas_thread():
+            times(tall, square, kept["threads"], out=tall, cuts=kept["cuts"])
+    return whole
 
 
-def turned(shard: Shard, kept: Kept, square: Square) -> tuple[Vectors, list[float]]:
-    """Return the vectors that come of a last product, and the gain of each range."""
-    whole, last, cuts = kept["whole"], kept["turned"], kept["cuts"]
-    right = square.astype(last.dtype)
-
-    def part(rows: slice) -> float:
-        gain = whole[rows, : right.shape[0]]
-        best = last[rows] @ right
-        reached = float((gain * best).sum(dtype=np.float64))
-        gain[...] = best
-        return reached
-
-    with one_blas_thread():
-        return whole, list(in_order(part, blocks(cuts), kept["threads"]))
-
-
-class Pull:
-    """The pull of one side as a tall matrix, whose rows stay with the workers."""
-
-    def __init__(self, shards: Shards, shape: tuple[int, int]) -> None:
-        self.shards, self.shape = shards, shape
-
-    def gram(self) -> Square:
-        """Return the sum of the Gram matrices of all ranges."""
-        return self.shards.reduce(gram, _add, np.zeros((self.shape[1],) * 2))
-
-    def times(self, square: Square) -> None:
-        """Multiply every worker's rows."""
-        self.shards.map(times, square)
-
-
-def _add(total: Square, parts: list[Square]) -> Square:
+def add_all(total: Square, parts: list[Square]) -> Square:
+    """Return the sum of a total and some parts, added in order."""
     for part in parts:
         total += part
     return total
 
 
-def joined(parts: Sequence[Vectors]) -> Vectors:
-    """Return the rows of all parts, which may be written to."""
+def joined(parts: Sequence[Vectors], room: Singles | None) -> Vectors:
+    """Return the rows of all parts: `room`, if they were written there."""
+    if room is not None:
+        return room
     if sparse.issparse(parts[0]):
         return parts[0] if len(parts) == 1 else as_sparse(sparse.vstack(parts, format="csr"))
-    if len(parts) == 1:
-        return np.require(parts[0], requirements="W")
     return np.concatenate(parts)
