@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from click.testing import CliRunner
 
 from ranking import Matching, Ranker, get_kernel
 from ranking.contracts.regularizer import RowMaximum
 from ranking.errors import EngineError
+from ranking_cli.main import cli
 from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, enter
 from ranking_plugins.solvers.shards import Computing, best_rows, cut
 
@@ -200,36 +202,31 @@ def test_a_cluster_of_our_own_is_for_nobody_else(tmp_path):
     assert not (tmp_path / ".ray").exists()  # the token was never written down
 
 
-def test_the_command_line(seed, tmp_path):
-    lines = [
-        f"{a} {b}\t{c} {a}\t{n + 1}\n"
-        for n, (a, b, c) in enumerate(
-            np.random.default_rng(seed).choice(["cat", "dog", "car", "bus", "sun", "sea"], (60, 3))
-        )
-    ]
-    (tmp_path / "log.tsv").write_text("".join(sorted(set(lines))))
-    tensors = {}
-    for engine in ("local", "ray:workers=2"):
-        done = train(tmp_path, engine)
-        assert done.returncode == 0, done.stderr
-        tensors[engine] = Ranker.load(tmp_path / "model").model_.tensors()
-    wanted, found = tensors.values()
-    assert all(found[name].tobytes() == tensor.tobytes() for name, tensor in wanted.items())
-    done = train(tmp_path, "ray:address=10.0.0.5:6379")
-    assert done.returncode == 1
-    assert "Set RAY_AUTH_MODE=token" in done.stderr
-
-
-def train(folder, engine):
-    """Run the command in an environment that knows nothing of Ray."""
+def test_the_command_line(seed, tmp_path, monkeypatch):
+    words = np.random.default_rng(seed).choice(["cat", "dog", "car", "sun", "sea"], (60, 3))
+    clicked = {f"{a} {b}\t{c} {a}": n + 1 for n, (a, b, c) in enumerate(words)}
+    (tmp_path / "log.tsv").write_text("".join(f"{pair}\t{n}\n" for pair, n in clicked.items()))
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "log.tsv", "--recipe", "rmls", "-o"]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
-    tool = Path(sys.executable).with_name("ranking")
-    words = ["train", "log.tsv", "--recipe", "rmls", "--engine", engine, "-o", "model"]
-    return subprocess.run(
-        [tool, *words],
-        cwd=folder,
-        env={**clean, "HOME": str(folder)},
+    done = subprocess.run(
+        [Path(sys.executable).with_name("ranking"), *words, "ray", "--engine", "ray:workers=2"],
+        env={**clean, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=120,
     )
+    assert done.returncode == 0, done.stderr
+    assert CliRunner().invoke(cli, [*words, "local"]).exit_code == 0
+    wanted, found = (Ranker.load(name).model_.tensors() for name in ("local", "ray"))
+    assert all(found[name].tobytes() == tensor.tobytes() for name, tensor in wanted.items())
+
+
+def test_the_command_line_refuses_an_open_cluster(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.chdir(tmp_path)
+    Path("log.tsv").write_text("cat\tdog\t1\nsun\tsea\t2\n")
+    words = ["train", "log.tsv", "--recipe", "rmls", "-o", "m", "--engine"]
+    done = CliRunner().invoke(cli, [*words, "ray:address=10.0.0.5:6379"])
+    assert done.exit_code == 1
+    assert "Set RAY_AUTH_MODE=token" in done.stderr
