@@ -155,6 +155,11 @@ def test_more_workers_than_processors_are_refused(seed, cluster):
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray:workers=3", threads=2)
 
 
+def test_one_cluster_at_a_time(seed, cluster):
+    with pytest.raises(EngineError, match="in a Ray cluster already"):
+        fit(clicks(seed), PARTS[0][0], DENSE, engine="ray:address=127.0.0.1:6379")
+
+
 def test_a_cluster_of_others_needs_token_login(seed, cluster, monkeypatch):
     """Also if the program that calls has entered it."""
     monkeypatch.setattr(

@@ -163,6 +163,8 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
     """Enter a cluster; return Ray, and whether it must be left."""
     if address is None:
         _keep_to_ourselves()
+    else:
+        refuse_open(address)
     try:
         import ray
     except ImportError as error:
@@ -170,14 +172,17 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
             f"engine 'ray' needs Ray ({error}); install it with `pip install ranking[ray]`."
         ) from error
     if ray.is_initialized():  # by whoever called: it is theirs, but must be as safe
+        if address is not None:
+            raise EngineError(
+                f"this program is in a Ray cluster already, so it cannot enter {address}; leave "
+                "the address out."
+            )
         refuse_open(ray.get_runtime_context().gcs_address)
         return ray, False
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     settings: dict[str, Any] = {"address": address}
     if address is None:
         settings = {"address": "local", "num_cpus": cpus, "include_dashboard": False}
-    else:
-        refuse_open(address)
     try:
         ray.init(configure_logging=False, log_to_driver=False, **settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
