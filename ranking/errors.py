@@ -25,6 +25,10 @@ class KernelUnavailableError(RankingError, RuntimeError):
     """A kernel was asked for by name and is not installed."""
 
 
+class EngineError(RankingError, RuntimeError):
+    """An engine is not installed, cannot be reached safely, or lost its workers."""
+
+
 class DivergenceError(RankingError, ArithmeticError):
     """Training left the finite numbers."""
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ranking.combinations import Cell, Grid
+from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.contracts.observer import Observer
@@ -65,6 +66,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     features : str or TextFeatures, optional
         How texts are described, such as ``"text:words=10000,sublinear=true"``; for a
         `TextCollection` only, and then ``"text"`` by default. They are fitted on its documents.
+    engine : str or Engine
+        Which processes train, such as ``"ray:workers=2"``; the result does not depend on it.
 
     Attributes
     ----------
@@ -110,6 +113,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         seed: int = 0,
         observers: Sequence[str | Observer] = (),
         features: str | TextFeatures | None = None,
+        engine: str | Engine = "local",
     ) -> None:
         self.model = model
         self.loss = loss
@@ -120,6 +124,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.seed = seed
         self.observers = observers
         self.features = features
+        self.engine = engine
 
     def fit(
         self,
@@ -215,6 +220,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             valid=valid,
             exclude_known=exclude_known,
             observers=[get_registry().create("observer", each) for each in self.observers],
+            engine=_made("engine", self.engine, Engine),
         )
 
     def parts(self, data: Trainable) -> tuple[Model, Loss, Regularizer, Solver]:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ranking.combinations import refuse_misfit
+from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import Model
 from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import Solver, Task, Turn, Verdict
+from ranking.contracts.solver import Solver, Task, Turn, Verdict, default_engine
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.pairs import Pairs, known_pairs
@@ -33,6 +34,7 @@ from ranking.guard import described, ours, refuse, watched
 from ranking.interrupts import HeldInterrupts
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Values
+from ranking.registry import get_registry
 
 History = list[dict[str, Any]]
 """A row per epoch: ``epoch``, ``objective``, and what observers measured."""
@@ -114,6 +116,7 @@ class Run:
     valid: Judged | Matching | None = None
     exclude_known: bool = False
     observers: Sequence[Observer] = ()
+    engine: Engine = dataclasses.field(default_factory=default_engine)
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
     _ending: str = ""
@@ -130,6 +133,12 @@ class Run:
             whose = described("solver", self.solver)
             refuse(whose, "accepts", f"answered {type(verdict).__name__}, not a Verdict")
         refuse_misfit(self.model, self.loss, self.regularizer, self.solver)
+        if not (self.engine.here or self.solver.spreads(type(self.loss))):
+            raise CombinationError(
+                f"engine {self.engine.name!r} has nothing to do: solver {self.solver.name!r} with "
+                f"loss {self.loss.name!r} trains in one process. Leave the engine out; those that "
+                f"use it are {_spreading()}."
+            )
         names = [observer.name for observer in self.observers]
         if len(set(names)) < len(names):
             raise PartError(f"two observers have the same name: {', '.join(names)}; keep one.")
@@ -183,6 +192,7 @@ class Run:
             self.threads,
             self.seed,
             state,
+            self.engine,
         )
 
     def _advance(self) -> bool:
@@ -282,6 +292,19 @@ class Run:
         # A run that is resumed after its last epoch ends without another.
         self._resumed = section(snapshot.tensors, "solver")
         return self._resumed
+
+
+def _spreading() -> str:
+    """Return the solvers and losses that use an engine."""
+    registry = get_registry()
+    losses = [registry.find("loss", name).load() for name in registry.names("loss")]
+    solvers = [registry.find("solver", name).load() for name in registry.names("solver")]
+    return ", ".join(
+        f"solver {solver.name!r} with loss {loss.name!r}"
+        for solver in solvers
+        for loss in losses
+        if solver.spreads(loss)
+    )
 
 
 def _largest(data: Judged | Matching) -> float:

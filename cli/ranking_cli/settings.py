@@ -17,11 +17,12 @@ PARTS = ("features", "model", "loss", "regularizer", "solver")
 FALLBACKS = {"regularizer": "none"}
 """Parts that are not \"auto\" if nobody names them."""
 
-CHOICES = ("reader", "kernel", "threads", "seed", "metrics")
+CHOICES = ("reader", "kernel", "engine", "threads", "seed", "metrics")
 RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
 DEFAULTS: dict[str, Any] = {
     "reader": "auto",
     "kernel": "auto",
+    "engine": "local",
     "threads": 1,
     "seed": 0,
     "metrics": "map,pair-error",

@@ -49,6 +49,7 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
 )
 @click.option("--reader", metavar="NAME", help="Format of the data; by default recognised.")
 @click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
+@click.option("--engine", metavar="SPEC", help="Which processes train: local, or ray:workers=2.")
 @click.option("--threads", type=click.IntRange(1, 1024), help="The result does not depend on it.")
 @click.option(
     "--metrics",
@@ -120,6 +121,7 @@ class _Training:
             **{part: settings[part] for part in ("model", "loss", "regularizer", "solver")},
             features=settings.features_for(isinstance(given, TextCollection)),
             kernel=settings["kernel"],
+            engine=settings["engine"],
             threads=settings["threads"],
             seed=settings["seed"],
         )

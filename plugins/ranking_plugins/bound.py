@@ -147,7 +147,7 @@ def bound(
 def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
     d, shape = model.dimensions, (model.U.shape[0], model.V.shape[0])
     if isinstance(regularizer, Orthonormal):
-        lengths = [regularizer.length((rows, d)) for rows in shape]
+        lengths = [regularizer.column_length((rows, d)) for rows in shape]
         B = lengths[0] * lengths[1]
         told = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
         return Space(4, B, math.sqrt(d) * B, told)

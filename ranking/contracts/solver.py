@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
+from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.part import Part
@@ -23,6 +24,14 @@ State = dict[str, NDArray[Any]]
 
 History = Sequence[Mapping[str, Any]]
 """A row per epoch, as in `ranking.run`."""
+
+
+def default_engine() -> Engine:
+    """Return the engine that needs nothing but this process."""
+    from ranking.registry import get_registry
+
+    made: Engine = get_registry().create("engine", "local")
+    return made
 
 
 class Verdict(NamedTuple):
@@ -49,6 +58,8 @@ class Task:
         Started and sized for the data; the solver changes its parameters in place.
     state : dict of arrays or None
         What `Turn.state` returned when an interrupted run stopped; the solver goes on from there.
+    engine : Engine
+        Who holds the data, for a solver that `spreads`.
     """
 
     model: Model
@@ -59,6 +70,7 @@ class Task:
     threads: int = 1
     seed: int = 0
     state: State | None = None
+    engine: Engine = dataclasses.field(default_factory=default_engine)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +118,11 @@ class Solver(Part, ABC):
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Verdict:
         """Say whether these kinds of parts work with this solver; for a no, why."""
+
+    @classmethod
+    def spreads(cls, loss: type[Loss]) -> bool:
+        """Say whether the work for a loss goes through the task's engine."""
+        return False
 
     @abstractmethod
     def turns(self, task: Task) -> Iterator[Turn]:

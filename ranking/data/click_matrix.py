@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,11 @@ from ranking.parallel import in_order
 Floats = NDArray[np.float64]
 Responses = Callable[[Floats], Floats]
 
-BLOCK = 8192
+BLOCK = 65536
 """Queries whose part of M is made at a time; it is fixed, so that sums have fixed bits."""
+
+BANDS = 32
+"""Parts of the rows of M, which threads make side by side; their number changes no bits."""
 
 
 def as_they_are(relevance: Floats) -> Floats:
@@ -122,14 +125,15 @@ def click_matrix_of_chunks(
 
 
 class ClickMatrixBuilder:
-    """M in the making: parts of it, and how many queries they are from."""
+    """M in the making: sums over blocks of queries, a band of its rows at a time."""
 
     def __init__(
         self, responses: Responses = as_they_are, *, per_query: bool = True, threads: int = 1
     ) -> None:
         self.responses, self.per_query, self.threads = responses, per_query, threads
         self.n_queries = 0
-        self._sum = _OrderedSum()
+        self._sums: list[_OrderedSum] = []
+        self._bands: list[slice] = []
         self._features: tuple[Ids, Ids] | None = None
         self._seen: set[Any] = set()
 
@@ -138,20 +142,32 @@ class ClickMatrixBuilder:
         self._check_features(data)
         self._check_queries(data)
         make = _by_classes if data.labels is not None else _by_pairs
-        starts = range(0, data.n_queries, BLOCK)
-        blocks = [np.arange(at, min(at + BLOCK, data.n_queries)) for at in starts]
+        blocks = [
+            slice(at, min(at + BLOCK, data.n_queries)) for at in range(0, data.n_queries, BLOCK)
+        ]
 
-        def part(chosen: NDArray[np.int64]) -> tuple[int, Any]:
-            return make(data, chosen, self.responses, self.per_query)
+        def block(queries: slice) -> _Block:
+            return make(data, queries, self.responses, self.per_query)
 
-        for counted, matrix in in_order(part, blocks, self.threads):
-            self.n_queries += counted
-            self._sum.add(matrix)
+        made = list(in_order(block, blocks, self.threads))
+        self.n_queries += sum(one.counted for one in made)
+
+        def band(at: int) -> None:
+            rows = self._bands[at]
+            for one in made:
+                self._sums[at].add(one.left[rows] @ one.right)
+
+        for _ in in_order(band, range(len(self._bands)), self.threads):
+            pass
 
     def _check_features(self, data: Matching) -> None:
         given = (data.query_feature_ids, data.document_feature_ids)
         if self._features is None:
             self._features = given
+            rows = given[0].size
+            size = max(-(-rows // BANDS), 1)
+            self._bands = [slice(at, at + size) for at in range(0, max(rows, 1), size)]
+            self._sums = [_OrderedSum() for _ in self._bands]
         for side, have, want in zip(("query", "document"), given, self._features, strict=True):
             if not np.array_equal(have, want):
                 raise DataError(
@@ -171,64 +187,71 @@ class ClickMatrixBuilder:
 
     def finish(self) -> ClickMatrix:
         """Return M."""
-        total = self._sum.total()
-        if self._features is None or total is None:
+        if self._features is None or not all(self._sums):
             raise DataError("there is no data to make M of; give at least one chunk.")
-        if self.per_query and self.n_queries:
-            total = total / self.n_queries
-        rows = sparse.csr_array(total, dtype=np.float32)
-        rows.eliminate_zeros()
-        rows.sort_indices()
+        divisor = self.n_queries if self.per_query and self.n_queries else 1
+
+        def band(total: _OrderedSum) -> Any:
+            rows = sparse.csr_array(total.taken() / divisor, dtype=np.float32)
+            rows.eliminate_zeros()
+            rows.sort_indices()
+            return rows
+
+        rows = sparse.csr_array(
+            sparse.vstack(list(in_order(band, self._sums, self.threads)), format="csr")
+        )
         if not np.isfinite(rows.data).all():
             raise DataError("M is not finite; scale the features or the relevance down.")
         columns = rows.T.tocsr()
         return ClickMatrix(rows, columns, *self._features, self.n_queries)
 
 
-def _by_pairs(
-    data: Matching, chosen: NDArray[np.int64], responses: Responses, per_query: bool
-) -> tuple[int, Any]:
-    """Return how many of these queries have documents, and their part of n_x M."""
-    first, stop = int(chosen[0]), int(chosen[-1]) + 1
-    relevance = data.relevance[first:stop].astype(np.float64)
+class _Block(NamedTuple):
+    """What some queries add to n_x M, as a product, and how many of them have documents."""
+
+    counted: int
+    left: Any
+    right: Any
+
+
+def _by_pairs(data: Matching, chosen: slice, responses: Responses, per_query: bool) -> _Block:
+    """Return the block of some queries: their features, and what each is matched with."""
+    relevance = data.relevance[chosen].astype(np.float64)
+    n_queries = relevance.shape[0]
     kept = np.ones(relevance.nnz, np.bool_)
-    owner = np.repeat(np.arange(stop - first), np.diff(relevance.indptr))
+    owner = np.repeat(np.arange(n_queries), np.diff(relevance.indptr))
     if data.itself is not None:
-        kept = relevance.indices != data.itself[first:stop][owner]
-    counts = np.bincount(owner[kept], minlength=stop - first)
+        kept = relevance.indices != data.itself[chosen][owner]
+    counts = np.bincount(owner[kept], minlength=n_queries)
     values = np.where(kept, responses(relevance.data), 0.0)
     if per_query:
         values /= np.maximum(counts, 1)[owner]
     weights = sparse.csr_array((values, relevance.indices, relevance.indptr), relevance.shape)
-    queries = sparse.csr_array(data.query_rows[first:stop], dtype=np.float64)
-    part = queries.T.tocsr() @ (weights @ data.document_rows)
-    return int(np.count_nonzero(counts)), part
+    queries = sparse.csr_array(data.query_rows[chosen], dtype=np.float64)
+    right = weights if data.documents is None else weights @ data.document_rows
+    return _Block(int(np.count_nonzero(counts)), queries.T.tocsr(), right)
 
 
-def _by_classes(
-    data: Matching, chosen: NDArray[np.int64], responses: Responses, per_query: bool
-) -> tuple[int, Any]:
+def _by_classes(data: Matching, chosen: slice, responses: Responses, per_query: bool) -> _Block:
     """Do the same where the same class is relevant: sums by class, and nothing by pair."""
     assert data.labels is not None
     assert data.classes is not None
-    first, stop = int(chosen[0]), int(chosen[-1]) + 1
-    counts = data.n_relevant[first:stop]
+    counts = data.n_relevant[chosen]
     values = np.full(counts.size, float(responses(np.ones(1))[0])) * (counts > 0)
     if per_query:
         values /= np.maximum(counts, 1)
-    queries = sparse.csr_array(data.query_rows[first:stop], dtype=np.float64, copy=True)
+    queries = sparse.csr_array(data.query_rows[chosen], dtype=np.float64, copy=True)
     queries.data *= np.repeat(values, np.diff(queries.indptr))
     classes = data.classes.size
-    documents = _members(data.labels[1], classes).T.tocsr() @ data.document_rows
-    sums = _members(data.labels[0][first:stop], classes).T.tocsr() @ queries
-    part = sums.T.tocsr() @ documents
+    right = _members(data.labels[1], classes).T.tocsr() @ data.document_rows
+    left = (_members(data.labels[0][chosen], classes).T.tocsr() @ queries).T.tocsr()
     if data.itself is not None:
-        places = data.itself[first:stop]
+        places = data.itself[chosen]
         own = sparse.csr_array(data.document_rows[places], dtype=np.float64, copy=True)
-        same = data.labels[1][places] == data.labels[0][first:stop]
-        own.data *= np.repeat(same.astype(np.float64), np.diff(own.indptr))
-        part = part - queries.T.tocsr() @ own
-    return int(np.count_nonzero(counts)), part
+        same = data.labels[1][places] == data.labels[0][chosen]
+        own.data *= np.repeat(-same.astype(np.float64), np.diff(own.indptr))
+        left, right = sparse.hstack([left, queries.T]).tocsr(), sparse.vstack([right, own]).tocsr()
+    return _Block(int(np.count_nonzero(counts)), left, right)
 
 
 def _members(labels: NDArray[np.int64], classes: int) -> Any:
@@ -253,8 +276,12 @@ class _OrderedSum:
         (count, last), (before, other) = self._parts.pop(), self._parts.pop()
         self._parts.append((count + before, other + last))
 
-    def total(self) -> Any:
-        """Return the sum, or None if there is nothing."""
+    def __bool__(self) -> bool:
+        """Say whether there is anything."""
+        return bool(self._parts)
+
+    def taken(self) -> Any:
+        """Return the sum, and forget it."""
         while len(self._parts) > 1:
             self._merge()
-        return self._parts[0][1] if self._parts else None
+        return self._parts.pop()[1]

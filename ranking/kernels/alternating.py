@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ranking.kernels.bilinear import csr_parts
 from ranking.kernels.contract import WIDE, Csr, Floats, Singles
-from ranking.kernels.door import check_array, checked_threads
+from ranking.kernels.door import check_apart, check_array, checked_threads
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -41,10 +41,12 @@ def half_step(
     threshold: float = 0.0,
     limit: float = 0.0,
     threads: int = 1,
+    out: Singles | None = None,
 ) -> tuple[Singles | sp.csr_array, Floats]:
     """Return the vectors of one side from those of the other, and the gain of each row.
 
-    Sparse vectors (float32, int32 dimensions, int64 pointers) give sparse ones.
+    Sparse vectors (float32, int32 dimensions, int64 pointers) give sparse ones; dense ones are
+    written to `out`, if that is given: memory that was used before costs less than fresh one.
     """
     for name, value in (("threshold", threshold), ("limit", limit)):
         if not 0.0 <= value < np.inf:
@@ -71,7 +73,11 @@ def half_step(
     check_array("vectors", vectors, ("float32",), (None, None))
     if vectors.shape[1] % WIDE or not vectors.shape[1]:
         raise ValueError(f"vectors have {vectors.shape[1]} numbers; pad them to {WIDE}.")
-    out = np.empty((rows, vectors.shape[1]), np.float32)
+    if out is None:
+        out = np.empty((rows, vectors.shape[1]), np.float32)
+    else:
+        check_array("out", out, ("float32",), (rows, vectors.shape[1]), writeable=True)
+        check_apart({"out": out}, {"vectors": vectors})
     kernel.loops.half_step(
         matched.parts, vectors, float(threshold), float(limit), out, gains, workers
     )

@@ -137,7 +137,7 @@ class Factored(MatchingModel):
         start = matrix.shape[0]
         if start == n_rows:
             return matrix
-        kernel = get_kernel("reference")
+        kernel = get_kernel()
         # Two uniforms make a normal number; the sides have streams of their own.
         stream = int(kernel.random_bits(self._seed, self._stream_of(side), 1)[0])
         grown = np.zeros((n_rows, self.width), np.float32)

@@ -46,13 +46,21 @@ class Orthonormal(Regularizer):
                 f"orthonormal has scale={scale!r}; it must be a number above 0, or auto."
             )
 
-    def length(self, shape: tuple[int, ...]) -> float:
-        """Return the length of the columns of a matrix of this shape."""
+    def column_length(self, shape: tuple[int, ...]) -> float:
+        """Return the length of the columns of a matrix of this shape; refuse a wide one."""
+        if shape[0] < shape[1]:
+            raise PartError(
+                f"orthonormal needs at least as many rows as columns, and there are {shape[0]} "
+                f"features for {shape[1]} dimensions; take fewer dimensions."
+            )
+        return self._length(shape)
+
+    def _length(self, shape: tuple[int, ...]) -> float:
         return float(np.sqrt(shape[0] / shape[1])) if self.scale == "auto" else float(self.scale)
 
     def penalty(self, parameters: Array) -> float:
         """Return 0 if the columns are orthogonal and long enough, up to rounding; else infinity."""
-        square = self.length(parameters.shape) ** 2
+        square = self._length(parameters.shape) ** 2
         gram = parameters.T @ parameters
         off = np.abs(gram - square * np.eye(gram.shape[0])).max(initial=0.0)
         return 0.0 if off <= 1e-4 * square else float("inf")
@@ -63,17 +71,8 @@ class Orthonormal(Regularizer):
 
     def maximize(self, gain: Array) -> Array:
         """Return scale times the polar factor of the gain, where <gain, P> is largest."""
-        self._refuse_wide(gain.shape)
-        return self.length(gain.shape) * polar_factor(gain)
+        return self.column_length(gain.shape) * polar_factor(gain)
 
     def maximize_vectors(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
         """Return the same in single precision."""
-        self._refuse_wide(gain.shape)
-        return np.float32(self.length(gain.shape)) * polar_factor(gain, threads)
-
-    def _refuse_wide(self, shape: tuple[int, ...]) -> None:
-        if shape[0] < shape[1]:
-            raise PartError(
-                f"orthonormal needs at least as many rows as columns, and there are {shape[0]} "
-                f"features for {shape[1]} dimensions; take fewer dimensions."
-            )
+        return np.float32(self.column_length(gain.shape)) * polar_factor(gain, threads)

@@ -6,7 +6,10 @@ computed by one thread of BLAS: the bits do not depend on the number of threads.
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -47,43 +50,71 @@ def polar_factor(matrix: Matrix, threads: int = 1) -> Matrix:
     """
     with one_blas_thread():
         try:
-            first = _upper(_gram(matrix, threads))
-            once = _times(matrix, _inverse(first), threads)
-            gram = _gram(once, threads)
-            if not np.abs(gram - np.eye(gram.shape[0])).max() <= FAR:  # also what is not a number
+            first = _upper(gram(matrix, threads))
+            once = times(matrix, _inverse(first), threads)
+            squares = gram(once, threads)
+            off = np.abs(squares - np.eye(squares.shape[0])).max()
+            if not off <= FAR:  # also what is not a number
                 raise np.linalg.LinAlgError
-            second = _upper(gram)
+            second = _upper(squares)
         except np.linalg.LinAlgError:
             basis, triangle = np.linalg.qr(matrix.astype(np.float64))
             factor: Matrix = (basis @ _polar_of_square(triangle)).astype(matrix.dtype)
             return factor
         turned = _inverse(second) @ _polar_of_square(second @ first)
-        return _times(once, turned, threads)
+        return times(once, turned, threads, out=once)
 
 
-def _gram(matrix: Matrix, threads: int) -> Square:
-    total = np.zeros((matrix.shape[1],) * 2)
+def gram(matrix: Matrix, threads: int = 1) -> Square:
+    """Return ``matrix' matrix`` in float64."""
+    return grams(matrix, (0, matrix.shape[0]), threads)[0]
 
-    def part(start: int) -> Square:
-        block = matrix[start : start + BLOCK].astype(np.float64)
+
+def grams(matrix: Matrix, cuts: Sequence[int], threads: int = 1) -> list[Square]:
+    """Return the same for the rows between each cut and the next."""
+    totals = [np.zeros((matrix.shape[1],) * 2) for _ in cuts[1:]]
+
+    def part(rows: slice) -> Square:
+        block = matrix[rows].astype(np.float64)
         return block.T @ block
 
-    for gram in in_order(part, range(0, matrix.shape[0], BLOCK), threads):
-        total += gram
-    return total
+    whole = blocks(cuts)
+    for rows, square in zip(whole, in_order(part, whole, threads), strict=True):
+        totals[bisect.bisect_right(cuts, rows.start) - 1] += square
+    return totals
 
 
-def _times(matrix: Matrix, square: Square, threads: int) -> Matrix:
-    """Return a product with a small matrix, in the precision of the tall one."""
+def times(
+    matrix: Matrix,
+    square: Square,
+    threads: int = 1,
+    out: Matrix | None = None,
+    cuts: Sequence[int] | None = None,
+) -> Matrix:
+    """Return a product with a small matrix, in the precision of the tall one, also in its place."""
     right = square.astype(matrix.dtype)
-    out = np.empty(matrix.shape, matrix.dtype)
+    made: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
 
-    def part(start: int) -> None:
-        np.matmul(matrix[start : start + BLOCK], right, out=out[start : start + BLOCK])
+    def part(rows: slice) -> None:
+        made[rows] = matrix[rows] @ right
 
-    for _ in in_order(part, range(0, matrix.shape[0], BLOCK), threads):
+    in_blocks(part, cuts or (0, matrix.shape[0]), threads)
+    return made
+
+
+def in_blocks(part: Callable[[slice], None], cuts: Sequence[int], threads: int = 1) -> None:
+    """Call a function with each block of the rows between each cut and the next."""
+    for _ in in_order(part, blocks(cuts), threads):
         pass
-    return out
+
+
+def blocks(cuts: Sequence[int]) -> list[slice]:
+    """Return the blocks of the rows between each cut and the next."""
+    return [
+        slice(at, min(at + BLOCK, stop))
+        for start, stop in itertools.pairwise(cuts)
+        for at in range(start, stop, BLOCK)
+    ]
 
 
 def _upper(gram: Square) -> Square:

@@ -7,7 +7,7 @@ import numbers
 import warnings
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +19,6 @@ from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
 from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching import Matching
 from ranking.errors import DataError, PartError
-from ranking.kernels.alternating import Matched, half_step
 from ranking.kernels.contract import Singles
 from ranking.kernels.native import maximize_rows
 from ranking.models.factored import Factored
@@ -29,12 +28,21 @@ from ranking.models.sparse_factored import (
     nonzero_share,
     stored_bytes,
 )
-from ranking_plugins.regularizers.polar import one_blas_thread
+from ranking_plugins.regularizers.polar import Square, one_blas_thread
+from ranking_plugins.solvers.directions import direction_turns
 from ranking_plugins.solvers.margin_half_steps import margin_turns
 from ranking_plugins.solvers.sgd import SGD
-
-Vectors: TypeAlias = Any
-"""A row a feature: a dense float32 array, padded, or a csr_array."""
+from ranking_plugins.solvers.shards import (
+    Computing,
+    Vectors,
+    add_all,
+    best_rows,
+    cut,
+    joined,
+    pulled,
+    pulled_grams,
+    turned,
+)
 
 BLOCK = 65536
 """Rows whose penalty or gain is summed at a time."""
@@ -120,12 +128,22 @@ class Alternating(Solver):
             )
         return YES
 
+    @classmethod
+    def spreads(cls, loss: type[Loss]) -> bool:
+        """Say yes for half-steps in closed form: they need M alone, row by row."""
+        return "linear" in loss.faces
+
     def turns(self, task: Task) -> Iterator[Turn]:
         """Take two half-steps, once a turn."""
         if "linear" not in task.loss.faces:
             yield from margin_turns(self, task)
             return
         sides = Sides(self, task)
+        directions = task.regularizer.column_length((1, 1)) is not None
+        with sides.shards:
+            yield from direction_turns(self, sides) if directions else self._rounds(task, sides)
+
+    def _rounds(self, task: Task, sides: Sides) -> Iterator[Turn]:
         model = sides.model
         vectors = sides.form(sides.held(1))
         penalty = sides.penalty(vectors)
@@ -170,36 +188,33 @@ class Sides:
             if solver.scale == "auto"
             else float(solver.scale)
         )
-        self.matched = tuple(
-            Matched(_scaled(part, factor, self.center, side))
+        self.matrices = [
+            _scaled(part, factor, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
-        )
+        ]
         self.inlined = task.regularizer.row_maximum()
+        self.by = Computing(task.kernel, task.threads)
+        parts = cut(self.matrices, task.engine.n_parts())
+        self.shards = task.engine.scatter(parts, task.threads)
+        self.rooms: list[Singles | None] = [None, None]
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
-        kernel, threads = self.task.kernel, self.task.threads
-        if self.center is not None:
-            others = self.center.beside(others, 1 - side)
         if self.inlined is not None:
-            threshold, limit = self.inlined
-            made, gains = half_step(
-                kernel,
-                self.matched[side],
-                others,
-                threshold=threshold,
-                limit=limit,
-                threads=threads,
-            )
-            return self.form(made), float(gains.sum())
-        pull, _ = half_step(kernel, self.matched[side], _dense(others), threads=threads)
+            self.shards.checkpoint()
+            given = self._beside(others, 1 - side)
+            room = None if sparse.issparse(given) else self._here(self._room(side))
+            found = self.shards.map(best_rows, side, given, self.by, self.inlined, room)
+            made = joined([rows for rows, _ in found], room)
+            return self.form(made), float(np.concatenate([gains for _, gains in found]).sum())
+        pull = self.pull(side, _dense(others), self._room(side))
         width = self.model.dimensions
         native = self.regularizer.native
         if native is not None:
             best = pull[:, :width].copy()
-            maximize_rows(kernel, native, best, threads=threads)
+            maximize_rows(self.task.kernel, native, best, threads=self.task.threads)
         else:
-            best = self.regularizer.maximize_vectors(pull[:, :width], threads)
+            best = self.regularizer.maximize_vectors(pull[:, :width], self.task.threads)
         gain = sum(
             float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
             for at in range(0, best.shape[0], BLOCK)
@@ -207,6 +222,41 @@ class Sides:
         pull[:, :width] = best
         made = self.form(pull)
         return made, gain - self.penalty(made)
+
+    def pull(self, side: int, others: Singles, room: Singles) -> Singles:
+        """Return M times the vectors of the other side, in `room` if that can be."""
+        self.shards.checkpoint()
+        given, here = self._beside(others, 1 - side), self._here(room)
+        return _dense(joined(self.shards.map(pulled, side, given, self.by, here), here))
+
+    def pull_gram(
+        self, side: int, others: Singles, width: int, room: Singles, less: Singles | None = None
+    ) -> Square:
+        """Let workers keep M times the vectors of the other side; return their Gram matrix."""
+        self.shards.checkpoint()
+        given, total = self._beside(others, 1 - side), np.zeros((width, width))
+        asked = (side, given, self.by, self._here(room), less)
+        return self.shards.reduce(pulled_grams, add_all, total, *asked, width)
+
+    def turned(self, square: Square | None, room: Singles) -> Singles:
+        """Return what workers keep, times a small matrix, in `room` if that can be."""
+        here = self._here(room)
+        return _dense(joined(self.shards.map(turned, square), here))
+
+    def _here(self, room: Singles) -> Singles | None:
+        """Return memory that workers may write to, if they are in this process."""
+        return room if self.task.engine.here else None
+
+    def _beside(self, vectors: Vectors, side: int) -> Vectors:
+        return vectors if self.center is None else self.center.beside(vectors, side)
+
+    def _room(self, side: int) -> Singles:
+        """Return memory for dense vectors of a side: that of the round before, if it had such."""
+        room = self.rooms[side]
+        if room is None:
+            room = np.empty((self.matrices[side].shape[0], self.model.width), np.float32)
+            self.rooms[side] = room
+        return room
 
     def form(self, vectors: Vectors) -> Vectors:
         """Return the same vectors, sparse if that is smaller and dense if not."""
@@ -224,6 +274,10 @@ class Sides:
             self.regularizer.penalty(_dense(vectors[at : at + BLOCK])[:, :width].astype(np.float64))
             for at in range(0, vectors.shape[0], BLOCK)
         )
+
+    def dense(self, side: int) -> Singles:
+        """Return the vectors that the model has as a dense matrix."""
+        return _dense(self.held(side))
 
     def held(self, side: int) -> Vectors:
         """Return the vectors that the model has."""

@@ -1,0 +1,254 @@
+"""Engines: the contract, what they do to the bits (nothing), and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ranking import Matching, Ranker, get_kernel
+from ranking.contracts.engine import Engine, address_of
+from ranking.contracts.solver import default_engine
+from ranking.errors import CombinationError, EngineError, PartError
+from ranking.registry import get_registry
+from ranking_plugins.engines.local import Local
+from ranking_plugins.engines.ray import Ray, refuse_open
+from ranking_plugins.regularizers import polar
+from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.solvers.shards import (
+    RANGES,
+    Computing,
+    add_all,
+    cut,
+    joined,
+    pulled,
+    pulled_grams,
+    turned,
+)
+
+
+@dataclasses.dataclass
+class Pieces(Local):
+    """Another engine, as a stranger would write it: so many parts, one after the other."""
+
+    name = "pieces"
+    parts: int = 3
+
+    def n_parts(self) -> int:
+        return self.parts
+
+
+def clicks(seed, n_queries=60, n_documents=40, widths=(90, 70)):
+    """Clicks with features on both sides, some of which nobody has."""
+    rng = np.random.default_rng(seed)
+    sides = [
+        sp.csr_array(rng.random((n, w)) * (rng.random((n, w)) < 0.1)).astype(np.float32)
+        for n, w in zip((n_queries, n_documents), widths, strict=True)
+    ]
+    return Matching(*sides, sp.csr_array(rng.poisson(0.3, (n_queries, n_documents)).astype(float)))
+
+
+def fit(data, regularizer, model="factored:dimensions=5,biases=false", **settings):
+    solver = settings.pop("solver", "alternating:max_epochs=4,tolerance=0,center=true")
+    return Ranker(model, "alignment", regularizer, solver, **settings).fit(data)
+
+
+def same(one, other):
+    assert one.history_ == other.history_
+    for name, tensor in one.model_.tensors().items():
+        assert other.model_.tensors()[name].tobytes() == tensor.tobytes(), name
+
+
+PARTS = [
+    ("l1l2-row:strength=0.5", "factored:dimensions=5,biases=false"),
+    ("l1l2-row:strength=1", "sparse-factored:dimensions=30"),
+    ("max-norm", "factored:dimensions=5,biases=false"),
+    ("l1-row", "factored:dimensions=5,biases=false"),
+    ("orthonormal", "factored:dimensions=5,biases=false"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:l1-row alone degenerates")
+@pytest.mark.parametrize(("regularizer", "model"), PARTS)
+@pytest.mark.parametrize("parts", [2, 3, 16, 40])
+def test_parts_and_threads_change_nothing(seed, regularizer, model, parts, monkeypatch):
+    monkeypatch.setattr(polar, "BLOCK", 4)  # so that ranges have several blocks
+    data = clicks(seed)
+    wanted = fit(data, regularizer, model, kernel="cython")
+    same(wanted, fit(data, regularizer, model, kernel="cython", engine=Pieces(parts), threads=2))
+
+
+def test_fewer_rows_than_ranges(seed):
+    data = clicks(seed, 12, 9, (7, 5))
+    for regularizer in ("l1l2-row:strength=0.1", "orthonormal"):
+        same(fit(data, regularizer), fit(data, regularizer, engine=Pieces(16)))
+
+
+def test_dependent_columns_leave_the_shards(seed):
+    """M of rank 1 has no Cholesky factor: QR of the whole takes over, for all engines alike."""
+    rng = np.random.default_rng(seed)
+    counts = np.outer(rng.integers(1, 5, 30), rng.integers(1, 5, 20)).astype(float)
+    data = Matching(None, None, sp.csr_array(counts))
+    solver = "alternating:max_epochs=3,tolerance=0,scale=1"
+    one = fit(data, "orthonormal:scale=1", solver=solver)
+    same(one, fit(data, "orthonormal:scale=1", solver=solver, engine=Pieces(3)))
+    M = counts / (30 * 20)
+    assert -one.objective_ == pytest.approx(np.linalg.svd(M, compute_uv=False).sum(), rel=1e-5)
+
+
+@dataclasses.dataclass
+class Unknown(Orthonormal):
+    """A penalty of the whole matrix of which the solver knows nothing but the maximum."""
+
+    name = "unknown"
+
+    def column_length(self, shape):
+        return None
+
+    def maximize_vectors(self, gain, threads=1):
+        return Orthonormal(self.scale).maximize_vectors(gain, threads)
+
+
+def test_a_matrix_penalty_that_is_unknown_works_too(seed):
+    data, solver = clicks(seed), "alternating:max_epochs=300,tolerance=1e-7"
+    one = fit(data, Unknown(), solver=solver)
+    same(one, fit(data, Unknown(), solver=solver, engine=Pieces(3)))
+    known = fit(data, "orthonormal", solver=solver)
+    assert one.objective_ == pytest.approx(known.objective_, rel=1e-3)
+
+
+def side_of_m(seed, shape=(100, 30)):
+    matrix = sp.random_array(shape, density=0.2, rng=np.random.default_rng(seed), format="csr")
+    return sp.csr_array(matrix.astype(np.float32))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 16, 99])
+def test_cuts_are_of_whole_rows_and_do_not_depend_on_the_parts(seed, parts):
+    rows = side_of_m(seed)
+    columns = sp.csr_array(rows.T)
+    found = cut((rows, columns), parts)
+    assert len(found) == min(parts, RANGES)
+    for side, whole in enumerate((rows, columns)):
+        pieces = [part[side] for part in found]
+        made = [
+            sp.csr_array((m[2], m[1], m[0]), p.matched.shape)
+            for p in pieces
+            for m in [p.matched.parts]
+        ]
+        np.testing.assert_array_equal(sp.vstack(made).toarray(), whole.toarray())
+        ends = np.cumsum([0, *[p.matched.shape[0] for p in pieces]])
+        cuts = np.unique(np.concatenate([at + p.cuts for at, p in zip(ends, pieces, strict=False)]))
+        whole_cuts = cut((rows, columns), 1)[0][side].cuts
+        np.testing.assert_array_equal(cuts, np.unique(whole_cuts))
+        assert len(whole_cuts) == RANGES + 1
+
+
+@pytest.mark.parametrize("parts", [1, 3, 16])
+def test_what_workers_keep_is_the_product_and_its_gram_matrix(seed, parts):
+    rows, rng = side_of_m(seed), np.random.default_rng(seed)
+    others, less = np.zeros((30, 8), np.float32), np.zeros((100, 8), np.float32)
+    others[:, :5], less[:, :5] = rng.normal(size=(30, 5)), rng.normal(size=(100, 5))
+    by, square = Computing(get_kernel("cython"), 1), rng.normal(size=(5, 5))
+    with Local().scatter(cut((rows, sp.csr_array(rows.T)), parts)) as held:
+        asked = (0, others, by, None, less)
+        found = held.reduce(pulled_grams, add_all, np.zeros((5, 5)), *asked, 5)
+        made = joined(held.map(turned, square), None)
+    wanted = (rows.toarray().astype(float) @ others - less)[:, :5]
+    np.testing.assert_allclose(found, wanted.T @ wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(made[:, :5], wanted @ square, rtol=1e-4, atol=1e-4)
+    assert not made[:, 5:].any()
+
+
+# --- the contract ---
+
+
+def note(part, kept, word):
+    """Return what was noted before, and note a word."""
+    before = kept.get("word", "")
+    kept["word"] = before + word
+    return f"{part}{before}"
+
+
+def double(part, kept):
+    return 2 * part
+
+
+def minus(total, result):
+    return result - total
+
+
+def test_results_come_in_order_and_are_combined_in_order():
+    with Local().scatter([1, 2, 3]) as held:
+        assert held.map(double) == [2, 4, 6]
+        assert held.reduce(double, minus, 1) == 6 - (4 - (2 - 1))
+
+
+def test_a_checkpoint_forgets_what_was_kept():
+    with Local().scatter(["a", "b"]) as held:
+        assert held.map(note, "x") == ["a", "b"]
+        assert held.map(note, "y") == ["ax", "bx"]
+        held.checkpoint()
+        assert held.map(note, "z") == ["a", "b"]
+
+
+def test_only_functions_that_have_a_name_are_run():
+    assert address_of(pulled) == "ranking_plugins.solvers.shards:pulled"
+    with Local().scatter([1]) as held:
+        for wrong in (lambda part, kept: part, Pieces.n_parts):
+            with pytest.raises(TypeError, match="functions of installed modules"):
+                held.map(wrong)
+
+
+def test_the_default_is_local():
+    assert isinstance(default_engine(), Local)
+    assert get_registry().names("engine")[:2] == ["local", "ray"]
+
+
+def test_specs():
+    made = get_registry().create("engine", "ray:workers=3,address=127.0.0.1:6379")
+    assert made == Ray(3, "127.0.0.1:6379")
+    assert isinstance(made, Engine)
+    for wrong in ("ray:workers=0", "ray:workers=x", "ray:address=ray://here:10001", "rya"):
+        with pytest.raises(PartError):
+            Ranker(engine=wrong, loss="alignment").fit(clicks(0))
+
+
+def test_an_engine_with_nothing_to_do_is_refused(judged, seed):
+    told = "solver 'alternating' with loss 'alignment'"
+    with pytest.raises(CombinationError, match=told):
+        Ranker(loss="domination", engine="ray").fit(judged)
+    with pytest.raises(CombinationError, match=told):
+        Ranker("factored", "hinge", "l2", "alternating", engine="ray").fit(clicks(seed))
+    Ranker(loss="domination", engine="local").fit(judged)
+
+
+def test_ray_that_is_not_installed(seed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EngineError, match=r"pip install ranking\[ray\]"):
+        fit(clicks(seed), "orthonormal", engine="ray:address=127.0.0.1:6379")
+
+
+OPEN = ["10.0.0.5:6379", "head.example:6379", "auto", "[2001:db8::1]:6379", "0.0.0.0:6379", "local"]
+
+
+@pytest.mark.parametrize("address", OPEN)
+def test_an_open_cluster_is_refused_without_a_token(address, monkeypatch):
+    for mode in (None, "disabled", ""):
+        monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+        if mode is not None:
+            monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        with pytest.raises(EngineError, match="RAY_AUTH_MODE=token"):
+            refuse_open(address)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    refuse_open(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:6379", "localhost:6379", "[::1]:6379"])
+def test_loopback_needs_no_token(address, monkeypatch):
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    refuse_open(address)
+    assert "RAY_AUTH_MODE" not in os.environ
