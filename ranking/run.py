@@ -23,6 +23,7 @@ from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.data.pairs import Pairs, known_pairs
 from ranking.errors import (
+    CombinationError,
     DataError,
     DivergenceError,
     ModelFileError,
