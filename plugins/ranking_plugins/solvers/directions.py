@@ -79,8 +79,10 @@ class Directions:
         self.sides, self.threads = sides, sides.task.threads
         self.d = sides.model.dimensions
         rows, columns = sides.matched[0].shape[0], sides.matched[1].shape[0]
-        regularizer = sides.regularizer
-        lengths = [regularizer.column_length((n, self.d)) for n in (rows, columns)]
+        lengths = [
+            regularizer.column_length((n, self.d))
+            for regularizer, n in zip(sides.regularizers, (rows, columns), strict=True)
+        ]
         self.lengths = [length for length in lengths if length is not None]
         more = max(LEAST_MORE, int(MORE * self.d))
         self.width = min(-(-(self.d + more) // WIDE) * WIDE, rows, columns)
