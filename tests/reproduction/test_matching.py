@@ -93,7 +93,7 @@ def test_trees_learn_what_a_sum_cannot(seed):
     np.testing.assert_array_equal(again.scores, made.scores)
 
 
-@pytest.mark.filterwarnings("ignore:.*the judgements number the queries")
+@pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @pytest.mark.parametrize("name", ["cranfield", "med"])
 def test_pls_captures_the_energy_of_svds_on_real_texts(real_data, name):
     made = Collection(name, read(real_data / "ir" / name), 0)
