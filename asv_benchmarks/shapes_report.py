@@ -44,7 +44,7 @@ def say(line: str) -> None:
 
 
 def topical(shape: tuple[int, int], row_length: float, seed: int = 0) -> sp.csr_array:
-    """M of clicks with topics, made by blocks of rows, so that little memory is needed beside it."""
+    """M of clicks with topics, made by blocks of rows: little memory is needed beside it."""
     rng = np.random.default_rng(seed)
     rows, columns = shape
     lengths = rng.poisson(row_length, rows)
@@ -57,9 +57,7 @@ def topical(shape: tuple[int, int], row_length: float, seed: int = 0) -> sp.csr_
         own = topic * size + rng.integers(0, size, topic.size)
         other = rng.integers(0, columns, topic.size)
         last = min(first + BLOCK, rows)
-        indices[indptr[first] : indptr[last]] = np.where(
-            rng.random(topic.size) < 0.5, own, other
-        )
+        indices[indptr[first] : indptr[last]] = np.where(rng.random(topic.size) < 0.5, own, other)
     values = rng.random(indices.size, dtype=np.float32)
     made = sp.csr_array((values, indices, indptr.astype(np.int32)), shape=shape)
     made.sum_duplicates()

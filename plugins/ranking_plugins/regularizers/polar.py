@@ -77,7 +77,7 @@ def gram(matrix: Matrix, threads: int = 1) -> Square:
 
 
 def times(matrix: Matrix, square: Square, threads: int = 1, out: Matrix | None = None) -> Matrix:
-    """Return a product with a small matrix, in the precision of the tall one, which may be `out`."""
+    """Return a product with a small matrix, in the precision of the tall one; that may be `out`."""
     right = square.astype(matrix.dtype)
     made: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
 

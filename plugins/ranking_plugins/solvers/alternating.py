@@ -46,7 +46,9 @@ class Alternating(Solver):
 
     With the vectors V of the document features, those of the query features are the maximum of
     ``<M V, U> - penalty(U)``; then the same for V. No half-step makes the objective worse. With
-    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013). A loss that has no closed
+    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013), whose half-steps go to
+    singular vectors faster than by their own maximum (see `directions`): then the objective is
+    that of the best directions found so far. A loss that has no closed
     half-step, such as hinge, WARP or domination, has a pass of SGD over the matches instead, with
     the other side frozen: large-margin RMLS. `scale`, `center` and `sparse_below` are not for it.
 
@@ -214,8 +216,7 @@ class Sides:
         width = self.model.dimensions
         best = self.regularizers[side].maximize_vectors(pull[:, :width], self.task.threads)
         gain = sum(
-            float((pull[rows, :width] * best[rows]).sum(dtype=np.float64))
-            for rows in _slices(pull)
+            float((pull[rows, :width] * best[rows]).sum(dtype=np.float64)) for rows in _slices(pull)
         )
         pull[:, :width] = best
         made = self.form(side, pull)

@@ -219,7 +219,7 @@ def test_the_center_is_what_popularity_explains(seed, model, regularizer):
     penalty = fitted.regularizer_.penalty
     wanted = penalty(U) + penalty(V) - np.sum(U * (M @ V))
     assert fitted.objective_ == pytest.approx(wanted, rel=1e-4)
-    # Orthonormal half-steps are taken with more columns than the model has, which sees whole rounds.
+    # Orthonormal half-steps have more columns than the model, which sees whole rounds only.
     names = ("objective",) if regularizer == "orthonormal" else ("half objective", "objective")
     steps = [row[name] for row in fitted.history_[1:] for name in names]
     assert all(after <= before + 1e-5 * abs(before) for before, after in itertools.pairwise(steps))
@@ -317,7 +317,7 @@ def test_pls_captures_the_energy_of_svds(seed, make, threads, load_kernel):
 
 
 def test_pls_needs_fewer_rounds_than_the_power_method(seed):
-    """The block power method, with as many columns, is further from the end after as many rounds."""
+    """The block power method with as many columns and rounds is further from the end."""
     M, d, rounds = sp.csr_array(flat(np.random.default_rng(seed)).astype(np.float32)), 20, 10
     fitted = Ranker(
         f"factored:dimensions={d},biases=false",
