@@ -49,9 +49,9 @@ notes = (
     "walk know queries of the log only: a new one enters at the 10 that are most like it. rmls is "
     "the paper's, rmls-centered takes from M what popularity alone explains. +bm25 adds the "
     "scores, standardized for each query. mart-baseline has boosted trees (LightGBM, lambdarank; "
-    "the paper has MART) over the standardized scores of bm25, random-walk, lsi-qd and lsi-dt, trained "
-    "on the validation queries as in the paper; mart-pls and the others have one score more, "
-    "mart-all all of them."
+    "the paper has MART) over the standardized scores of bm25, random-walk, lsi-qd and lsi-dt, "
+    "trained on the validation queries as in the paper; mart-pls and the others have one score "
+    "more, mart-all all of them."
 )
 
 PAPER = {
