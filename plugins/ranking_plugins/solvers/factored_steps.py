@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import ListLoss
+from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
@@ -230,12 +231,17 @@ class FactoredSteps(Steps):
             matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
             shrunk = np.zeros_like(matrix)
-            shrunk[inner] = self.task.regularizer.prox(matrix[inner].astype(np.float64), step)
+            regularizer = self._regularizer(place)
+            shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
             yield shrunk
 
     def _places(self) -> list[int]:
         """Return which of U, V and S there are to be shrunk."""
         return [place for place in range(3) if self.weights.factors[place].shape[0]]
+
+    def _regularizer(self, place: int) -> Regularizer:
+        """Return that of U, which is for queries, or of V and S, which are for documents."""
+        return self.task.regularizer.of_side(min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]
@@ -256,10 +262,10 @@ class FactoredSteps(Steps):
         if since or not self.at:  # before the first step, no constraint has been looked at
             due = rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum()
             matrices = list(self._shrunk(float(due)))
-        penalties = (
-            self.task.regularizer.penalty(part[inner].astype(np.float64)) for part in matrices
+        return sum(
+            self._regularizer(place).penalty(part[inner].astype(np.float64))
+            for place, part in zip(self._places(), matrices, strict=True)
         )
-        return sum(penalties)
 
     def finite(self) -> bool:
         """Say whether all vectors are finite."""
