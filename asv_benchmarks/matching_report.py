@@ -1,18 +1,18 @@
 """Print what PLS and RMLS cost, solver and all, beside scikit-learn and SciPy.
 
     [RANKING_BENCH_PROFILE=full] python -P asv_benchmarks/matching_report.py [--kernel NAME]
-        [--threads N] [--part pls|week|matrix]
+        [--threads N] [--part pls|matrix] [--epochs N ...]
 
 `pls`: the directions of M and the singular energy that they capture, beside scikit-learn's
-randomized_svd and, with --exact, ARPACK. `week`: RMLS at the shape of a week of clicks, d = 1000,
-ten iterations. `matrix`: M from clicks with features on both sides, beside SciPy's products in one
-piece. Seconds are of the clock, once.
+randomized_svd with as many threads and, with --exact, ARPACK; bytes moved (as if no cache kept
+any), and their rate as a share of that of a copy. `matrix`: M from clicks with features on both
+sides, beside SciPy's products in one piece. Seconds are of the clock, once; `shapes_report.py` has
+the shapes of the paper.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -23,8 +23,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent))
+from alternating_report import copy_rate
 from benchmarks.common import PROFILE
 from benchmarks.matched import make_sparse
 
@@ -32,8 +34,9 @@ from ranking import Matching, Ranker
 from ranking.data.click_matrix import click_matrix
 
 SIZE = {"fast": 20_000, "full": 200_000}[PROFILE]
-WEEK = {"fast": (21_000, 20_000), "full": (210_000, 200_000)}[PROFILE]
 PLS_WIDTHS = (50, 100)
+TALL_PASSES = 16
+"""Reads and writes of matrices with a row a feature in a round, beside the two products."""
 
 
 def say(line: str) -> None:
@@ -76,47 +79,46 @@ def trained(M: sp.csr_array, parts: tuple[str, ...], options: argparse.Namespace
     return ranker.fit(Matching(None, None, M))
 
 
+def bytes_moved(M: sp.csr_array, width: int, rounds: int) -> int:
+    """Bytes of the products and of the passes over tall matrices, `width` numbers a row."""
+    tall = 4 * width * (M.shape[0] + M.shape[1]) // 2
+    product = M.nnz * (4 * width + 8) + 2 * tall
+    return rounds * (2 * product + TALL_PASSES * tall)
+
+
 def pls(options: argparse.Namespace) -> None:
     """Compare captured energy and time."""
     M = topical((SIZE, SIZE), 25.0, 200)
-    say(f"M {M.shape}, {M.nnz} non-zeros, {options.threads} threads")
+    rate = copy_rate(options.threads, 3)
+    say(f"M {M.shape}, {M.nnz} non-zeros, {options.threads} threads, copies {rate / 1e9:.1f} GB/s")
+    trained(M, pls_parts(PLS_WIDTHS[0], 1), options)  # the first has libraries to load
     for d in PLS_WIDTHS:
+        with threadpool_limits(options.threads):
+            (U, _, V), peer = timed(lambda d=d: randomized_svd(M, d, random_state=0))
+        say(f"d={d} randomized_svd: {peer:.2f} s, energy {energy(M, U, V.T):.6g}")
         for epochs in options.epochs:
-            parts = (
-                f"factored:dimensions={d},biases=false",
-                "alignment:per_query=false",
-                "orthonormal:scale=1",
-                f"alternating:max_epochs={epochs},tolerance=0,scale=1",
-            )
+            parts = pls_parts(d, epochs)
             ranker, seconds = timed(lambda parts=parts: trained(M, parts, options))
             found = energy(M, ranker.model_.U[:, :d], ranker.model_.V[:, :d])
-            say(f"d={d} alternating, {epochs} rounds: {seconds:.2f} s, energy {found:.6g}")
-        if d <= options.peers:
-            (U, _, V), seconds = timed(lambda d=d: randomized_svd(M, d, random_state=0))
-            say(f"d={d} randomized_svd: {seconds:.2f} s, energy {energy(M, U, V.T):.6g}")
+            moved = bytes_moved(M, -(-(d + 10) // 8) * 8, epochs)
+            say(
+                f"d={d} alternating, {epochs} rounds: {seconds:.2f} s, {peer / seconds:.2f} x, "
+                f"energy {found:.6g}; {moved / 1e9:.1f} GB moved, "
+                f"{moved / seconds / rate:.0%} of copy"
+            )
         if options.exact:
             (_, values, _), seconds = timed(lambda d=d: svds(M, k=d))
             say(f"d={d} ARPACK: {seconds:.2f} s, energy {float((values**2).sum()):.6g}")
 
 
-def week(options: argparse.Namespace) -> None:
-    """RMLS at the size of the paper."""
-    M = topical(WEEK, 25.0, 200)
-    for d in (100, 1000):
-        parts = (
-            f"sparse-factored:dimensions={d}",
-            "alignment:per_query=false",
-            "l1l2-row:strength=1",
-            f"alternating:max_epochs=10,tolerance=0,center={str(options.center).lower()}",
-        )
-        ranker, seconds = timed(lambda parts=parts: trained(M, parts, options))
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        last = ranker.history_[-1]
-        say(
-            f"RMLS {WEEK}, d={d}, 10 rounds: {seconds:.1f} s, density "
-            f"{ranker.model_.density:.2%}, vectors {last['megabytes']:.0f} MB, most memory "
-            f"{most:.1f} GiB"
-        )
+def pls_parts(d: int, epochs: int) -> tuple[str, ...]:
+    """The parts of a ranker that goes through so many rounds."""
+    return (
+        f"factored:dimensions={d},biases=false",
+        "alignment:per_query=false",
+        "orthonormal:scale=1",
+        f"alternating:max_epochs={epochs},tolerance=0,scale=1",
+    )
 
 
 def matrix(options: argparse.Namespace) -> None:
@@ -144,13 +146,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernel", default="auto")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--part", choices=("pls", "week", "matrix"))
-    parser.add_argument("--epochs", type=int, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--part", choices=("pls", "matrix"))
+    parser.add_argument("--epochs", type=int, nargs="+", default=[5, 6, 12])
     parser.add_argument("--exact", action="store_true")
-    parser.add_argument("--center", action="store_true")
-    parser.add_argument("--peers", type=int, default=100, help="largest d for randomized_svd")
     options = parser.parse_args()
-    for part in (matrix, pls, week):
+    for part in (matrix, pls):
         if options.part in (None, part.__name__):
             part(options)
 

@@ -47,6 +47,7 @@ class Sides:
 
     def __post_init__(self) -> None:
         self.matched = (Matched(self.rows), Matched(self.columns))
+        self.rooms: dict[int, NDArray[np.float32]] = {}
 
     @classmethod
     def make(cls, shape: tuple[int, int], row_length: float) -> Sides:
@@ -58,18 +59,39 @@ class Sides:
         self, kernel: Kernel, vectors: Vectors, threads: int, threshold: float = THRESHOLD
     ) -> Vectors:
         """Take both half-steps."""
-        for matched in self.matched:
+        for side, matched in enumerate(self.matched):
             vectors, _ = half_step(
-                kernel, matched, vectors, threshold=threshold, limit=LIMIT, threads=threads
+                kernel,
+                matched,
+                vectors,
+                threshold=threshold,
+                limit=LIMIT,
+                threads=threads,
+                out=self.room(side, vectors),
             )
         return vectors
+
+    def room(self, side: int, vectors: Vectors) -> NDArray[np.float32] | None:
+        """Return memory for what is made of dense vectors: the same each time, as in training."""
+        if isinstance(vectors, sp.csr_array):
+            return None
+        shape = (self.matched[side].shape[0], vectors.shape[1])
+        if side not in self.rooms or self.rooms[side].shape != shape:
+            self.rooms[side] = np.zeros(shape, np.float32)
+        return self.rooms[side]
 
     def half_step(
         self, kernel: Kernel, vectors: Vectors, threads: int, threshold: float = THRESHOLD
     ) -> Vectors:
         """Take the half-step for the rows."""
         made, _ = half_step(
-            kernel, self.matched[0], vectors, threshold=threshold, limit=LIMIT, threads=threads
+            kernel,
+            self.matched[0],
+            vectors,
+            threshold=threshold,
+            limit=LIMIT,
+            threads=threads,
+            out=self.room(0, vectors),
         )
         return made
 

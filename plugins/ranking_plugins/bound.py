@@ -107,7 +107,8 @@ MEANINGS = {
     "d_x": "query features",
     "d_y": "document features",
     "d": "dimensions",
-    "theta": "largest norm of a feature's vector",
+    "theta_x": "largest norm of a query feature's vector",
+    "theta_y": "largest norm of a document feature's vector",
     "scale_x": "length of the columns of U",
     "scale_y": "length of the columns of V",
 }
@@ -151,21 +152,25 @@ def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
         B = lengths[0] * lengths[1]
         told = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
         return Space(4, B, math.sqrt(d) * B, told)
-    rows = regularizer.row_maximum()
-    if rows is None or not rows.limit:
+    limits = [
+        rows.limit
+        for side in (0, 1)
+        if (rows := regularizer.of_side(side).row_maximum()) is not None and rows.limit
+    ]
+    if len(limits) < 2:
         raise CombinationError(
             f"there is no bound for regularizer {regularizer.name!r}; there is one for l1l2-row, "
             "max-norm and orthonormal."
         )
     # A row that is not zero has norm theta, so its sum of absolute values, lambda in the theorem,
-    # is at least theta: min(d lambda^2, theta^2) and min(lambda^2, theta^2) are both theta^2.
-    square = rows.limit**2
+    # is at least theta: what the theorem takes the smaller of, lambda and theta, is always theta.
+    square = limits[0] * limits[1]
     told = {"m_x": sizes[0], "m_y": sizes[1], "d_x": shape[0], "d_y": shape[1], "d": d}
     return Space(
         5,
         math.sqrt(sizes[0] * sizes[1]) * square,
         math.sqrt(shape[0] * shape[1]) * square,
-        {**told, "theta": rows.limit},
+        {**told, "theta_x": limits[0], "theta_y": limits[1]},
     )
 
 

@@ -158,3 +158,7 @@ class Regularizer(Part, ABC):
         vectors, for which the alternating solver has faster half-steps.
         """
         return None
+
+    def of_side(self, side: int) -> Regularizer:
+        """Return what it is for the vectors of queries (0) or of documents (1) alone."""
+        return self

@@ -71,7 +71,7 @@ def ranking_observers() -> Factories:
 
 @hookspec
 def ranking_engines() -> Factories:
-    """Engines, which spread work over processes or machines; none is built in yet."""
+    """Engines: classes of :class:`ranking.contracts.engine.Engine`."""
     raise NotImplementedError
 
 

@@ -207,10 +207,14 @@ def test_a_cluster_of_our_own_is_for_nobody_else(tmp_path):
     assert not (tmp_path / ".ray").exists()  # the token was never written down
 
 
-def test_the_command_line(seed, tmp_path, monkeypatch):
+def write_log(path, seed):
     words = np.random.default_rng(seed).choice(["cat", "dog", "car", "sun", "sea"], (60, 3))
     clicked = {f"{a} {b}\t{c} {a}": n + 1 for n, (a, b, c) in enumerate(words)}
-    (tmp_path / "log.tsv").write_text("".join(f"{pair}\t{n}\n" for pair, n in clicked.items()))
+    path.write_text("".join(f"{pair}\t{n}\n" for pair, n in clicked.items()))
+
+
+def test_the_command_line(seed, tmp_path, monkeypatch):
+    write_log(tmp_path / "log.tsv", seed)
     monkeypatch.chdir(tmp_path)
     words = ["train", "log.tsv", "--recipe", "rmls", "-o"]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
@@ -227,10 +231,10 @@ def test_the_command_line(seed, tmp_path, monkeypatch):
     assert all(found[name].tobytes() == tensor.tobytes() for name, tensor in wanted.items())
 
 
-def test_the_command_line_refuses_an_open_cluster(tmp_path, monkeypatch):
+def test_the_command_line_refuses_an_open_cluster(seed, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.chdir(tmp_path)
-    Path("log.tsv").write_text("cat\tdog\t1\nsun\tsea\t2\n")
+    write_log(tmp_path / "log.tsv", seed)
     words = ["train", "log.tsv", "--recipe", "rmls", "-o", "m", "--engine"]
     done = CliRunner().invoke(cli, [*words, "ray:address=10.0.0.5:6379"])
     assert done.exit_code == 1

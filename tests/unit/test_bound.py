@@ -69,6 +69,8 @@ def test_what_has_no_bound_is_refused():
 def test_all_that_goes_in_is_told():
     found = bound(model("max-norm"), Alignment(), L1L2Row(), DATA)
     rows = {row["quantity"]: row["value"] for row in found.rows()}
-    names = "n_x n_y response norm_x norm_y R m_x m_y d_x d_y d theta B C delta alignment gap"
+    names = (
+        "n_x n_y response norm_x norm_y R m_x m_y d_x d_y d theta_x theta_y B C delta alignment gap"
+    )
     assert set(rows) == set(names.split())
     assert (rows["m_x"], rows["m_y"], rows["d_x"], rows["d_y"]) == (2, 1, 3, 2)

@@ -22,6 +22,8 @@ class L1L2Row(Regularizer):
         beta: what is not stronger is cut to 0.
     limit : float
         theta: the largest norm of a row.
+    document_strength, document_limit : float or "same"
+        beta and theta of the document side, if they differ from those of the query side.
     """
 
     name: ClassVar[str] = "l1l2-row"
@@ -31,11 +33,26 @@ class L1L2Row(Regularizer):
 
     strength: float = 0.001
     limit: float = 1.0
+    document_strength: float | str = "same"
+    document_limit: float | str = "same"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
         check_strength(self.name, self.strength)
         check_limit(self.name, self.limit)
+        if self.document_strength != "same":
+            check_strength(self.name, self.document_strength)
+        if self.document_limit != "same":
+            check_limit(self.name, self.document_limit)
+
+    def of_side(self, side: int) -> L1L2Row:
+        """Return the strength and the limit of one side."""
+        strength, limit = self.strength, self.limit
+        if side == 1 and self.document_strength != "same":
+            strength = float(self.document_strength)
+        if side == 1 and self.document_limit != "same":
+            limit = float(self.document_limit)
+        return L1L2Row(strength, limit)
 
     def penalty(self, parameters: Array) -> float:
         """Return strength * sum |w| within the limit, up to rounding, else infinity."""

@@ -91,7 +91,7 @@ def times(
     out: Matrix | None = None,
     cuts: Sequence[int] | None = None,
 ) -> Matrix:
-    """Return a product with a small matrix, in the precision of the tall one, also in its place."""
+    """Return a product with a small matrix, in the precision of the tall one; that may be `out`."""
     right = square.astype(matrix.dtype)
     made: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
 

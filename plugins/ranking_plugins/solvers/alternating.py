@@ -44,8 +44,8 @@ from ranking_plugins.solvers.shards import (
     turned,
 )
 
-BLOCK = 65536
-"""Rows whose penalty or gain is summed at a time."""
+BLOCK = 1 << 18
+"""Numbers whose penalty or gain is summed at a time: about what a cache holds."""
 
 
 @dataclasses.dataclass
@@ -54,7 +54,9 @@ class Alternating(Solver):
 
     With the vectors V of the document features, those of the query features are the maximum of
     ``<M V, U> - penalty(U)``; then the same for V. No half-step makes the objective worse. With
-    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013). A loss that has no closed
+    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013), whose half-steps go to
+    singular vectors faster than by their own maximum (see `directions`): then the objective is
+    that of the best directions found so far. A loss that has no closed
     half-step, such as hinge, WARP or domination, has a pass of SGD over the matches instead, with
     the other side frozen: large-margin RMLS. `scale`, `center` and `sparse_below` are not for it.
 
@@ -145,18 +147,18 @@ class Alternating(Solver):
 
     def _rounds(self, task: Task, sides: Sides) -> Iterator[Turn]:
         model = sides.model
-        vectors = sides.form(sides.held(1))
-        penalty = sides.penalty(vectors)
+        vectors = sides.form(1, sides.held(1))
+        penalty = sides.penalty(1, vectors)
         done, before = 0, np.inf
         if task.state is not None:
             done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
         for epoch in range(done + 1, self.max_epochs + 1):
             queries, gain = sides.half_step(0, vectors)
             half = penalty - gain
-            penalty = sides.penalty(queries)
+            penalty = sides.penalty(0, queries)
             vectors, gain = sides.half_step(1, queries)
             objective = penalty - gain
-            penalty = sides.penalty(vectors)
+            penalty = sides.penalty(1, vectors)
             sides.put(queries, vectors)
             converged = before - objective <= self.tolerance * abs(objective)
             if not model.density:
@@ -178,7 +180,7 @@ class Sides:
     """M of a task by rows and by columns, and its half-steps."""
 
     def __init__(self, solver: Alternating, task: Task) -> None:
-        self.task, self.regularizer = task, task.regularizer
+        self.task = task
         self.sparse_below = solver.sparse_below
         self.model = cast(Factored, task.model)
         matrix = _matrix(task)
@@ -192,7 +194,7 @@ class Sides:
             _scaled(part, factor, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
         ]
-        self.inlined = task.regularizer.row_maximum()
+        self.regularizers = tuple(task.regularizer.of_side(side) for side in (0, 1))
         self.by = Computing(task.kernel, task.threads)
         parts = cut(self.matrices, task.engine.n_parts())
         self.shards = task.engine.scatter(parts, task.threads)
@@ -200,28 +202,28 @@ class Sides:
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
-        if self.inlined is not None:
+        inlined = self.regularizers[side].row_maximum()
+        if inlined is not None:
             self.shards.checkpoint()
             given = self._beside(others, 1 - side)
             room = None if sparse.issparse(given) else self._here(self._room(side))
-            found = self.shards.map(best_rows, side, given, self.by, self.inlined, room)
-            made = joined([rows for rows, _ in found], room)
-            return self.form(made), float(np.concatenate([gains for _, gains in found]).sum())
+            found = self.shards.map(best_rows, side, given, self.by, inlined, room)
+            gain = float(np.concatenate([gains for _, gains in found]).sum())
+            return self.form(side, joined([made for made, _ in found], room)), gain
         pull = self.pull(side, _dense(others), self._room(side))
         width = self.model.dimensions
-        native = self.regularizer.native
-        if native is not None:
+        regularizer = self.regularizers[side]
+        if regularizer.native is not None:
             best = pull[:, :width].copy()
-            maximize_rows(self.task.kernel, native, best, threads=self.task.threads)
+            maximize_rows(self.task.kernel, regularizer.native, best, threads=self.task.threads)
         else:
-            best = self.regularizer.maximize_vectors(pull[:, :width], self.task.threads)
+            best = regularizer.maximize_vectors(pull[:, :width], self.task.threads)
         gain = sum(
-            float((pull[at : at + BLOCK, :width] * best[at : at + BLOCK]).sum(dtype=np.float64))
-            for at in range(0, best.shape[0], BLOCK)
+            float((pull[rows, :width] * best[rows]).sum(dtype=np.float64)) for rows in _slices(pull)
         )
         pull[:, :width] = best
-        made = self.form(pull)
-        return made, gain - self.penalty(made)
+        made = self.form(side, pull)
+        return made, gain - self.penalty(side, made)
 
     def pull(self, side: int, others: Singles, room: Singles) -> Singles:
         """Return M times the vectors of the other side, in `room` if that can be."""
@@ -248,31 +250,45 @@ class Sides:
         return room if self.task.engine.here else None
 
     def _beside(self, vectors: Vectors, side: int) -> Vectors:
-        return vectors if self.center is None else self.center.beside(vectors, side)
-
-    def _room(self, side: int) -> Singles:
-        """Return memory for dense vectors of a side: that of the round before, if it had such."""
-        room = self.rooms[side]
-        if room is None:
-            room = np.empty((self.matrices[side].shape[0], self.model.width), np.float32)
-            self.rooms[side] = room
+        """Return the vectors of a side, with one more row if there is a center."""
+        if self.center is None:
+            return vectors
+        last, room = self.center.mean(vectors, side), self.rooms[side]
+        if sparse.issparse(vectors):
+            return as_sparse(sparse.vstack([vectors, sparse.csr_array(last[None])], format="csr"))
+        if room is None or not np.may_share_memory(vectors, room):
+            return np.concatenate((vectors, last[None]))
+        room[-1] = last
         return room
 
-    def form(self, vectors: Vectors) -> Vectors:
+    def _room(self, side: int) -> Singles:
+        """Return memory for dense vectors of a side: that of the round before, if it had such.
+
+        With a center there is one more row, out of sight, for `_beside`.
+        """
+        rows = self.matrices[side].shape[0]
+        room = self.rooms[side]
+        if room is None:
+            room = np.empty((rows + (self.center is not None), self.model.width), np.float32)
+            self.rooms[side] = room
+        return room[:rows]
+
+    def form(self, side: int, vectors: Vectors) -> Vectors:
         """Return the same vectors, sparse if that is smaller and dense if not."""
         if nonzero_share(vectors, self.model.dimensions) >= self.sparse_below:
             return _dense(vectors)
+        self.rooms[side] = None
         return as_sparse(vectors)
 
-    def penalty(self, vectors: Vectors) -> float:
+    def penalty(self, side: int, vectors: Vectors) -> float:
         """Return the penalty of some vectors; what is not tied together is summed by blocks."""
-        width = self.model.dimensions
-        if self.regularizer.granularity == "matrix":
+        width, regularizer = self.model.dimensions, self.regularizers[side]
+        if regularizer.granularity == "matrix":
             with one_blas_thread():
-                return self.regularizer.penalty(_dense(vectors)[:, :width].astype(np.float64))
+                return regularizer.penalty(_dense(vectors)[:, :width].astype(np.float64))
         return sum(
-            self.regularizer.penalty(_dense(vectors[at : at + BLOCK])[:, :width].astype(np.float64))
-            for at in range(0, vectors.shape[0], BLOCK)
+            regularizer.penalty(_dense(vectors[rows])[:, :width].astype(np.float64))
+            for rows in _slices(vectors)
         )
 
     def dense(self, side: int) -> Singles:
@@ -297,7 +313,7 @@ class Center:
     """What popularity alone explains of M: a c' / t, of row sums a, column sums c and their sum t.
 
     It has rank 1, so M stays sparse: ``(M - a c'/t) V`` is M with one more column, -a, times V
-    with one more row, c'V / t.
+    with one more row, c'V / t, their mean by popularity.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -315,17 +331,13 @@ class Center:
         both = float(rows @ (matrix @ columns)) / self.total
         return 2.0 * both - float(rows @ rows) * float(columns @ columns) / self.total**2
 
-    def beside(self, vectors: Vectors, side: int) -> Vectors:
-        """Return the vectors of a side with one more row: their mean by popularity."""
+    def mean(self, vectors: Vectors, side: int) -> Singles:
+        """Return the mean of the vectors of a side by popularity."""
         sums, row = self.sums[side] / self.total, np.zeros(vectors.shape[1])
-        for at in range(0, sums.size, BLOCK):
-            part = vectors[at : at + BLOCK]
-            weights = sums[at : at + BLOCK, None]
-            row += np.asarray((part * weights).sum(axis=0, dtype=np.float64)).ravel()
-        last = row.astype(np.float32)[None]
-        if sparse.issparse(vectors):
-            return as_sparse(sparse.vstack([vectors, sparse.csr_array(last)], format="csr"))
-        return np.concatenate((vectors, last))
+        for rows in _slices(vectors):
+            weights = sums[rows, None]
+            row += np.asarray((vectors[rows] * weights).sum(axis=0, dtype=np.float64)).ravel()
+        return row.astype(np.float32)
 
 
 def _matrix(task: Task) -> ClickMatrix:
@@ -366,6 +378,12 @@ def _scaled(matrix: Any, factor: float, center: Center | None, side: int) -> Any
         return scaled
     column = (-factor * center.sums[side]).astype(np.float32)[:, None]
     return sparse.csr_array(sparse.hstack([scaled, sparse.csr_array(column)]))
+
+
+def _slices(vectors: Vectors) -> list[slice]:
+    """Return blocks of rows."""
+    rows = max(BLOCK // max(vectors.shape[1], 1), 1)
+    return [slice(at, at + rows) for at in range(0, vectors.shape[0], rows)]
 
 
 def _dense(vectors: Vectors) -> Singles:

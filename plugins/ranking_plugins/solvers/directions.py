@@ -78,8 +78,10 @@ class Directions:
         self.sides, self.threads = sides, sides.task.threads
         self.d = sides.model.dimensions
         rows, columns = (matrix.shape[0] for matrix in sides.matrices)
-        regularizer = sides.regularizer
-        lengths = [regularizer.column_length((n, self.d)) for n in (rows, columns)]
+        lengths = [
+            regularizer.column_length((n, self.d))
+            for regularizer, n in zip(sides.regularizers, (rows, columns), strict=True)
+        ]
         self.lengths = [length for length in lengths if length is not None]
         more = max(LEAST_MORE, int(MORE * self.d))
         self.width = min(-(-(self.d + more) // WIDE) * WIDE, rows, columns)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
@@ -202,22 +203,27 @@ class FactoredSteps(Steps):
 
     def _shrunk(self, due: float) -> Iterator[Singles]:
         """With Adagrad, the rates are what they have come to, in the mean of a matrix."""
-        inner, native = (slice(None), slice(0, self.model.dimensions)), self.task.regularizer.native
+        inner = slice(None), slice(0, self.model.dimensions)
         for place in self._places():
             matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
-            if native is not None:
+            regularizer = self._regularizer(place)
+            if regularizer.native is not None:
                 shrunk = matrix.copy()
                 width, threads = self.model.dimensions, self.task.threads
-                prox_rows(self.task.kernel, native, shrunk, step, width, threads)
+                prox_rows(self.task.kernel, regularizer.native, shrunk, step, width, threads)
             else:
                 shrunk = np.zeros_like(matrix)
-                shrunk[inner] = self.task.regularizer.prox(matrix[inner].astype(np.float64), step)
+                shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
             yield shrunk
 
     def _places(self) -> list[int]:
         """Return which of U, V and S there are to be shrunk."""
         return [place for place in range(3) if self.weights.factors[place].shape[0]]
+
+    def _regularizer(self, place: int) -> Regularizer:
+        """Return that of U, which is for queries, or of V and S, which are for documents."""
+        return self.task.regularizer.of_side(min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]
@@ -235,10 +241,10 @@ class FactoredSteps(Steps):
         matrices = self._matrices()
         if due or not self.at:  # before the first step, no constraint has been looked at
             matrices = list(self._shrunk(due))
-        penalties = (
-            self.task.regularizer.penalty(part[inner].astype(np.float64)) for part in matrices
+        return sum(
+            self._regularizer(place).penalty(part[inner].astype(np.float64))
+            for place, part in zip(self._places(), matrices, strict=True)
         )
-        return sum(penalties)
 
     def finite(self) -> bool:
         """Say whether all vectors are finite."""

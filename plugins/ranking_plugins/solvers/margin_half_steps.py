@@ -56,8 +56,8 @@ class HalfSteps(FactoredSteps):
         """Return the penalty of both sides, each as its last half-step left it."""
         inner = slice(None), slice(0, self.model.dimensions)
         return sum(
-            self.task.regularizer.penalty(matrix[inner].astype(np.float64))
-            for matrix in self.weights.factors[:2]
+            self._regularizer(place).penalty(self.weights.factors[place][inner].astype(np.float64))
+            for place in (0, 1)
         )
 
 

@@ -184,3 +184,22 @@ def test_vectors_are_checked(
 def test_threads_are_checked(kernel: Kernel) -> None:
     with pytest.raises(ValueError, match="threads"):
         half_step(kernel, Matched(make_matrix(0)), make_vectors(1), threads=0)
+
+
+def test_it_writes_where_it_is_told(kernel: Kernel, seed: int) -> None:
+    matched, vectors = Matched(make_matrix(seed)), make_vectors(seed + 1)
+    wanted, gains = half_step(kernel, matched, vectors, threshold=0.3, limit=1.0)
+    room = np.full((40, WIDTH), np.nan, np.float32)
+    made, again = half_step(kernel, matched, vectors, threshold=0.3, limit=1.0, out=room)
+    assert made is room
+    assert room.tobytes() == wanted.tobytes()
+    assert again.tobytes() == gains.tobytes()
+    both = np.zeros((70, WIDTH), np.float32)
+    for out, reason in (
+        (room[:39], "out has shape"),
+        (room[:, ::2], "out has shape"),
+        (room.astype(np.float64), "out has dtype"),
+        (both[:40], "overlap in memory"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=reason):
+            half_step(kernel, matched, both[30 - 5 : 55], out=out)

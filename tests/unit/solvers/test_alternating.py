@@ -219,7 +219,7 @@ def test_the_center_is_what_popularity_explains(seed, model, regularizer):
     penalty = fitted.regularizer_.penalty
     wanted = penalty(U) + penalty(V) - np.sum(U * (M @ V))
     assert fitted.objective_ == pytest.approx(wanted, rel=1e-4)
-    # Orthonormal half-steps have more columns than the model, which sees whole rounds.
+    # Orthonormal half-steps have more columns than the model, which sees whole rounds only.
     names = ("objective",) if regularizer == "orthonormal" else ("half objective", "objective")
     steps = [row[name] for row in fitted.history_[1:] for name in names]
     assert all(after <= before + 1e-5 * abs(before) for before, after in itertools.pairwise(steps))
@@ -267,3 +267,99 @@ def test_the_projection_of_l1_row_is_the_nearest(seed):
     assert (np.linalg.norm(rows - near, axis=1) <= distances + 1e-12).all()
     inside = 0.1 * rows / np.abs(rows).sum(axis=1, keepdims=True)
     np.testing.assert_array_equal(part.prox(inside, 0.1), inside)
+
+
+def energy(M, model, d):
+    """The sum of squares of U'MV, for orthonormal columns."""
+    U, V = model.U[:, :d].astype(float), model.V[:, :d].astype(float)
+    for side in (U, V):
+        np.testing.assert_allclose(side.T @ side, np.eye(d), atol=1e-4)
+    return np.linalg.norm(U.T @ (M @ V)) ** 2
+
+
+def flat(rng):
+    """Singular values that lie close together, after the first."""
+    return sp.random_array((1500, 1200), density=0.01, rng=rng)
+
+
+def steep(rng):
+    """Singular values that fall by a power, as those of clicks on few popular things do."""
+    falling = [sp.diags_array(np.arange(1.0, n + 1.0) ** -0.7) for n in (1500, 1200)]
+    return falling[0] @ flat(rng) @ falling[1]
+
+
+def deficient(rng):
+    """Fewer directions than are asked for, and rows and columns without any clicks."""
+    matrix = rng.random((300, 30)) @ rng.random((30, 200))
+    matrix[::3], matrix[:, ::4] = 0.0, 0.0
+    return sp.csr_array(matrix)
+
+
+@pytest.mark.parametrize("make", [flat, steep, deficient])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pls_captures_the_energy_of_svds(seed, make, threads, load_kernel):
+    M = sp.csr_array(make(np.random.default_rng(seed)).astype(np.float32))
+    d = 50
+    fitted = Ranker(
+        f"factored:dimensions={d},biases=false",
+        "alignment:per_query=false",
+        "orthonormal:scale=1",
+        "alternating:max_epochs=100,tolerance=1e-5",
+        kernel=load_kernel("cython"),
+        threads=threads,
+    ).fit(Matching(None, None, M))
+    exact = (np.linalg.svd(M.toarray().astype(float), compute_uv=False)[:d] ** 2).sum()
+    assert (svds(M.astype(float), k=d, return_singular_vectors=False) ** 2).sum() == pytest.approx(
+        exact
+    )
+    assert energy(M, fitted.model_, d) == pytest.approx(exact, rel=1e-4)
+    assert fitted.stopped_ == "converged"
+
+
+def test_pls_needs_fewer_rounds_than_the_power_method(seed):
+    """The block power method with as many columns and rounds is further from the end."""
+    M, d, rounds = sp.csr_array(flat(np.random.default_rng(seed)).astype(np.float32)), 20, 10
+    fitted = Ranker(
+        f"factored:dimensions={d},biases=false",
+        "alignment:per_query=false",
+        "orthonormal:scale=1",
+        f"alternating:max_epochs={rounds},tolerance=0,scale=1",
+    ).fit(Matching(None, None, M))
+    basis = np.random.default_rng(seed).normal(size=(M.shape[1], 32))
+    for _ in range(rounds):
+        left = np.linalg.qr(M @ basis)[0]
+        basis = np.linalg.qr(M.T @ left)[0]
+    plain = np.linalg.svd(M @ basis, compute_uv=False)[:d]
+    exact = np.linalg.svd(M.toarray(), compute_uv=False)[:d].sum()
+    assert exact + fitted.objective_ < 0.5 * (exact - plain.sum())
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("center", ["false", "true"])
+def test_each_side_has_its_strength_and_its_limit(seed, model, center):
+    data = clicks(seed)
+    fitted = ranker(
+        "l1l2-row:strength=0.2,limit=2,document_strength=0.6,document_limit=0.5",
+        model,
+        f"alternating:max_epochs=5,tolerance=0,sparse_below=0.9,center={center}",
+    ).fit(data)
+    M = click_matrix(data).rows.toarray().astype(float)
+    if center == "true":
+        M -= np.outer(M.sum(axis=1), M.sum(axis=0)) / M.sum()
+    M *= np.sqrt(5) * M.size**0.25 / np.linalg.norm(M)
+    U, V = (side[:, :5].astype(float) for side in (fitted.model_.U, fitted.model_.V))
+    # The document side moved last: it is the maximum for its own strength and limit.
+    np.testing.assert_allclose(V, L1L2Row(0.6, 0.5).maximize(M.T @ U), atol=1e-4)
+    assert np.linalg.norm(U, axis=1).max() == pytest.approx(2.0, rel=1e-5)
+    value = 0.2 * np.abs(U).sum() + 0.6 * np.abs(V).sum() - np.sum(U * (M @ V))
+    assert fitted.objective_ == pytest.approx(value, rel=1e-4)
+
+
+def test_strengths_of_a_side_are_checked():
+    with pytest.raises(PartError, match="strength 'x'"):
+        L1L2Row(document_strength="x")
+    with pytest.raises(PartError, match="limit 0"):
+        L1L2Row(document_limit=0)
+    part = L1L2Row(0.1, 2.0, document_limit=3.0)
+    assert part.of_side(0) == L1L2Row(0.1, 2.0)
+    assert part.of_side(1) == L1L2Row(0.1, 3.0)
