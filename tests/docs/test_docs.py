@@ -6,9 +6,9 @@ What a fenced block means here:
 - any language with ``title="path"``: is written to that file, and does not run.
 - ``console``: lines that begin with ``$ ranking``, ``$ pytest`` and, of a folder of the page,
   ``$ pip install`` or ``$ pip wheel`` run in a shell; pip then installs into the page's folder,
-  with nothing from elsewhere. The lines below a command are what it prints: each must occur, in this order, numbers and widths aside; ``...`` stands for
-  lines left out, or at its end for the rest of a line. A command below which an ``Error:`` stands
-  must fail.
+  with nothing from elsewhere. The lines below a command are what it prints: each must occur, in
+  this order, numbers and widths aside; ``...`` stands for lines left out, or at its end for the
+  rest of a line. A command below which an ``Error:`` stands must fail.
 
 A page runs in a folder of its own, in which train.txt, valid.txt and test.txt lie.
 """
