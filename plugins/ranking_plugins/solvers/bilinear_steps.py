@@ -11,7 +11,7 @@ from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import Clock
+from ranking.kernels.contract import Clock, PairForm
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.penalty import Penalty
@@ -128,7 +128,7 @@ class BilinearSteps(Steps):
             self.objects,
             tuples,
             eta,
-            form=self.loss.form,
+            form=cast(PairForm, self.loss.form),
             rank_weights=self.rank_weights,
             batch=1 if batch == "auto" else int(batch),
             hogwild=self.solver.mode == "hogwild",
@@ -166,7 +166,11 @@ class BilinearSteps(Steps):
         query, positives, negatives = np.split(tuples, (1, 1 + several), axis=1)
         # Margins against the same negative order the positives as their scores do.
         against = np.column_stack(
-            (np.repeat(tuples[:, 0], several), positives.ravel(), np.repeat(negatives[:, 0], several))
+            (
+                np.repeat(tuples[:, 0], several),
+                positives.ravel(),
+                np.repeat(negatives[:, 0], several),
+            )
         )
         margins = self.weights.margins(self.objects, against, **options).reshape(-1, several)
         chosen = np.argsort(-margins, axis=1, kind="stable")[:, place]

@@ -259,7 +259,9 @@ def _as_tuples(given: NDArray[Any], width: int, data: Matching) -> Ints:
 def _pilot(solver: SGD, task: Task, strength: float) -> float:
     """Train with a strength, and return the density that it gives."""
     task.regularizer.set_params(strength=strength, density=0.0)
-    steps = LinearSteps(solver, task) if task.model.form == "vector" else BilinearSteps(solver, task)
+    steps = (
+        LinearSteps(solver, task) if task.model.form == "vector" else BilinearSteps(solver, task)
+    )
     while steps.done < steps.plan.draws:
         steps.take(steps.draw(min(steps.plan.epoch, steps.plan.draws - steps.done)))
     return steps.weights.n_nonzero / steps.model.n_weights

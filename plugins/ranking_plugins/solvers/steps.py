@@ -144,9 +144,7 @@ class Steps(ABC):
         since = self.at % self.plan.epoch % self.plan.every
         if self.at == self.plan.draws:
             return 0.0
-        return float(
-            rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum()
-        )
+        return float(rates(self.plan.schedule, self.plan.rate, self.at - since + 1, since).sum())
 
     def take(self, source: Source) -> float:
         """Take a step for each tuple; return the mean of their losses, each before its step."""
