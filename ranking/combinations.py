@@ -140,7 +140,5 @@ def _likeness(part: Kind, given: Kind) -> int:
     """Return how much two parts of a kind have in common: descent, and what they declare."""
     related: bool = issubclass(part, given) or issubclass(given, part)
     traits = ("faces", "granularity", "bounded", "form", "takes")
-    alike: list[bool] = [
-        getattr(part, trait, None) == getattr(given, trait, None) for trait in traits
-    ]
-    return 2 * related + sum(alike)
+    alike = (getattr(part, name, None) == getattr(given, name, None) for name in traits)
+    return 2 * related + sum(map(bool, alike))

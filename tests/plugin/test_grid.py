@@ -338,7 +338,8 @@ def documented_grid() -> str:
 def test_the_page_has_the_grid():
     page = (ROOT / "docs" / "combinations.md").read_text(encoding="utf-8")
     found = re.search(r"<!-- grid -->\n(.*)\n<!-- /grid -->", page, flags=re.DOTALL)
-    assert found is not None and found[1].strip() == documented_grid(), documented_grid()
+    assert found is not None
+    assert found[1].strip() == documented_grid(), documented_grid()
 
 
 def test_the_nearest_has_the_fewest_parts_changed():

@@ -9,8 +9,8 @@ sum c_ij kappa_ij (x_i - x_j)**2`` over all pairs. A sweep takes the exact minim
     s'X(v - w) + 1/2 (v - w)'X'HX(v - w) + penalty(v)
 
 along one weight of v after the other. Along feature x it has the slope g = x'(s + HX(v - w)) and
-the curvature h = x'Hx, so the weight becomes ``soft(h v - g, l1) / (h + l2)``. Then the step v - w is
-halved until the objective itself has decreased. That happens: the objective is convex and has
+the curvature h = x'Hx, so the weight becomes ``soft(h v - g, l1) / (h + l2)``. Then the step v - w
+is halved until the objective itself has decreased. That happens: the objective is convex and has
 the same slope in this direction as what was minimised, which lies lower at v.
 
 **The curvature.** kappa is the second derivative of phi at each pair, plus a damping for all
