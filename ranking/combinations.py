@@ -141,8 +141,7 @@ def refuse_misfit(model: Model, loss: Loss, regularizer: Regularizer, solver: So
 
 def _likeness(part: Kind, given: Kind) -> int:
     """Return how much two parts of a kind have in common: descent, and what they declare."""
-    related = issubclass(part, given) or issubclass(given, part)
+    related: bool = issubclass(part, given) or issubclass(given, part)
     traits = ("faces", "granularity", "bounded", "form", "takes")
-    return 2 * related + sum(
-        getattr(part, trait, None) == getattr(given, trait, None) for trait in traits
-    )
+    alike = (getattr(part, name, None) == getattr(given, name, None) for name in traits)
+    return 2 * related + sum(map(bool, alike))

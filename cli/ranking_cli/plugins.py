@@ -50,8 +50,8 @@ def plugins(matrix: bool, load: bool, form: str) -> None:
         rows = list(_cells(grid))
         if form in ("table", "markdown"):
             rows, reasons = _pivot(rows)
-        for problem in grid.problems:
-            click.echo(problem, err=True)
+        for message in grid.problems:
+            click.echo(message, err=True)
     else:
         rows = [
             {

@@ -59,7 +59,7 @@ def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
     assert (fitted.model_.name, fitted.solver_.name) == ("linear", "coordinate")
     fitted = Ranker(loss="warp").fit(judged)
     assert (fitted.model_.name, fitted.solver_.name) == ("linear", "sgd")
-    with pytest.raises(PartError, match="no model and solver fit loss 'squared'.* Try loss"):
+    with pytest.raises(PartError, match=r"no model and solver fit loss 'squared'.* Try loss"):
         Ranker(loss="squared").fit(judged)
     fitted = Ranker(loss="domination", kernel=matching_kernel, solver="sgd:draws=5").fit(
         make_matching(1)

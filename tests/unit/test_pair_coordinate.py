@@ -109,7 +109,8 @@ def test_l1_meets_the_subgradient_conditions(name, data, curvature):
     weights = ranker.model_.weights
     _, gradient = smooth(name, data, 0.0)(weights)
     at_zero = weights == 0.0
-    assert at_zero.any() and not at_zero.all()
+    assert at_zero.any()
+    assert not at_zero.all()
     assert np.abs(gradient[at_zero]).max() <= strength + 1e-4
     np.testing.assert_allclose(
         gradient[~at_zero], -strength * np.sign(weights[~at_zero]), atol=1e-4

@@ -8,9 +8,9 @@ sum c_ij kappa_ij (x_i - x_j)**2`` over all pairs. A sweep takes the exact minim
 
     s'X(v - w) + 1/2 (v - w)'X'HX(v - w) + penalty(v)
 
-along one weight of v after the other. Along feature x it has the slope g = x'(s + HX(v - w)) and the
-curvature h = x'Hx, so the weight becomes ``soft(h v - g, l1) / (h + l2)``. Then the step v - w is
-halved until the objective itself has decreased. That happens: the objective is convex and has
+along one weight of v after the other. Along feature x it has the slope g = x'(s + HX(v - w)) and
+the curvature h = x'Hx, so the weight becomes ``soft(h v - g, l1) / (h + l2)``. Then the step v - w
+is halved until the objective itself has decreased. That happens: the objective is convex and has
 the same slope in this direction as what was minimised, which lies lower at v.
 
 **The curvature.** kappa is the second derivative of phi at each pair, plus a damping for all
@@ -174,7 +174,7 @@ class PairProblem:
             return dense_point(self.groups, margins, self.loss)
         return hinge_point(self.groups, margins, self.form)
 
-    def _column(self, column: int) -> tuple[Any, Array]:
+    def _column(self, column: int | np.integer[Any]) -> tuple[Any, Array]:
         """Return where a feature is not 0, and its values; of a dense one, all rows."""
         if isinstance(self.features, np.ndarray):
             return slice(None), self.features[:, column].astype(np.float64)
@@ -197,8 +197,8 @@ class PairProblem:
         places, first = np.unique(
             np.concatenate((windows.tops, windows.bottoms)), return_inverse=True
         )
-        bent = np.bincount(first, np.concatenate((at_top, at_bottom)), places.size)
-        return places, bent, curvature
+        added = np.bincount(first, np.concatenate((at_top, at_bottom)), places.size)
+        return places, added.astype(np.float64, copy=False), curvature
 
     def value(self) -> float:
         """Return the loss at the current weights."""
@@ -257,7 +257,8 @@ class PairProblem:
             places, bent, h = self._bent(rows, values, inner, self.damping)
             if not h + penalty.l2 > 0.0:
                 continue
-            better = float(soft(np.float64(h * weight - gradient), penalty.l1)) / (h + penalty.l2)
+            pulled = np.array([h * weight - gradient])
+            better = float(soft(pulled, penalty.l1)[0]) / (h + penalty.l2)
             step = better - weight
             if step == 0.0:
                 continue

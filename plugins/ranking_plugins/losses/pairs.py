@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Array, CoordinateProblem, Face, Loss
+from ranking.contracts.loss import Array, CoordinateProblem, Face, Loss, PairLoss
 from ranking.errors import CombinationError, PartError
 from ranking.kernels.contract import PairForm
 
@@ -55,7 +55,7 @@ class Hinge(Loss):
                 f"loss {self.name!r} has a slope of its own, and coordinate descent knows those of "
                 "hinge, squared-hinge and logistic; take solver sgd."
             )
-        return PairProblem(self, self.form, data, weights, curvature)
+        return PairProblem(cast(PairLoss, self), self.form, data, weights, curvature)
 
 
 @dataclasses.dataclass

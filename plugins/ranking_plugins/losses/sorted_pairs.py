@@ -156,7 +156,7 @@ class Windows:
 
     def by_row(self, at_top: Array, at_bottom: Array, n_rows: int) -> Array:
         """Return what tops and bottoms add up to for each row."""
-        rows = np.bincount(self.bottoms, at_bottom, n_rows)
+        rows: Array = np.bincount(self.bottoms, at_bottom, n_rows).astype(np.float64, copy=False)
         rows[self.tops] += at_top
         return rows
 

@@ -21,8 +21,9 @@ class Squared(Loss):
         "pair": "the loss is the error of single scores, and no function of how a match stands "
         "against another document",
         "coordinate": "the loss is the error of a matrix of relevance, and judged lists are none",
-        "linear": "the minimum over both sides is closed, the singular vectors (Eckart and Young, "
-        "1936), so there is nothing to alternate for: it is solver svd",
+        "linear": "the loss is not linear in the vectors of a side, so no half-step is the closed "
+        "maximum of a regularizer; least squares in its place end at the singular vectors (Eckart "
+        "and Young, 1936), which svd finds at once",
     }
 
     def factored_value(self, relevance: Any, queries: Array, documents: Array) -> float:

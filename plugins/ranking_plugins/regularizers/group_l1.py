@@ -101,7 +101,10 @@ class GroupL1(Regularizer):
         if self._codes is not None and self._codes.size == features:
             return self._codes
         if self.groups is not None:
-            raise PartError("group-l1 knows its groups only after group_penalty has told it them.")
+            raise PartError(
+                "group-l1 has groups of features that a matrix or a vector of weights can have; of "
+                "vectors each is a group by itself: leave groups out."
+            )
         return np.arange(features)
 
 

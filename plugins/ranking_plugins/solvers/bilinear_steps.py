@@ -10,7 +10,7 @@ from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import Clock
+from ranking.kernels.contract import Clock, PairForm
 from ranking.models.bilinear import Bilinear
 from ranking.native import PairFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
@@ -128,7 +128,7 @@ class BilinearSteps(Steps):
             self.objects,
             tuples,
             eta,
-            form=self.loss.form,
+            form=cast(PairForm, self.loss.form),
             functions=cast(PairFunctions | None, self.task.loss.native),
             rank_weights=self.rank_weights,
             batch=1 if batch == "auto" else int(batch),

@@ -14,8 +14,8 @@ from ranking.errors import CombinationError
 from ranking.kernels.bilinear import Objects
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
-from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.lower_rows import LowerRows
+from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.steps import Floats, Ints
 
 if TYPE_CHECKING:

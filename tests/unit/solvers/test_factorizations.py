@@ -166,12 +166,12 @@ def test_what_svd_and_nmf_cannot_do_is_said():
     with pytest.raises(DataError, match=r"nmf needs relevance from 0: query \d+, document \d+"):
         fitted(counts, "nmf")
     with pytest.raises(
-        CombinationError, match="optimal for the squared error alone.* Try solver sgd"
+        CombinationError, match=r"optimal for the squared error alone.* Try solver sgd"
     ):
         fitted(counts, "svd", loss="hinge")
-    with pytest.raises(CombinationError, match="optimal without a penalty.* Try regularizer none"):
+    with pytest.raises(CombinationError, match=r"optimal without a penalty.* Try regularizer none"):
         Ranker("factored", "squared", "l2", "svd").fit(Matching(None, None, counts))
-    with pytest.raises(CombinationError, match="two thin matrices.* Try model factored"):
+    with pytest.raises(CombinationError, match=r"two thin matrices.* Try model factored"):
         Ranker("bilinear", "squared", "none", "nmf").fit(Matching(None, None, counts))
     for parameter in ({"max_epochs": 0}, {"tolerance": 1.0}):
         with pytest.raises(PartError, match=next(iter(parameter))):
