@@ -1,10 +1,10 @@
 //! Tuples by counter: the draws of a step are those of a seed that is the step's own draw.
 
 use std::collections::TryReserveError;
-use std::hint::select_unpredictable;
 
+use crate::guides::{Guide, Place};
 use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::Index;
+use crate::lanes::{Index, Machine};
 use crate::rng::{below, draw};
 
 /// Which documents match which query; `ranking/kernels/match_lists.py` says what each field is.
@@ -25,16 +25,23 @@ pub struct MatchFields<'a> {
 
 /// Lists that can be drawn from.
 #[derive(Clone, Copy, Debug)]
-pub struct MatchLists<'a>(MatchFields<'a>, Free<'a>);
+pub struct MatchLists<'a>(MatchFields<'a>, Option<&'a Guides>);
 
-/// For each member how many documents before it are none, or nothing.
-type Free<'a> = &'a [u32];
+/// What makes draws faster, if there are enough of them to make up for it.
+#[derive(Debug, Default)]
+pub(crate) struct Guides {
+    /// For each member how many documents before it are none.
+    members: Guide,
+    /// The running sums of queries.
+    queries: Guide,
+}
 
 /// A step's key and query, and where the query's list is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Begun {
     key: u64,
     pub(crate) query: usize,
+    list: usize,
     start: usize,
     stop: usize,
     /// What was dealt for the first positive, if it is not to be drawn.
@@ -69,7 +76,7 @@ impl<'a> MatchLists<'a> {
         check_length("member_weights", weights, all_or_none(weights, members))?;
         let pointers = fields.list_ptr.iter().map(|at| at.position());
         check_pointer("list_ptr", pointers, lists, members)?;
-        let made = Self(fields, &[]);
+        let made = Self(fields, None);
         let all_fit = || fields.queries.iter().all(|&query| made.can_draw(query));
         if u32::try_from(fields.queries.len()).is_ok() && all_fit() {
             return Ok(made);
@@ -92,27 +99,35 @@ impl<'a> MatchLists<'a> {
         fits() == Some(true)
     }
 
-    /// For each member how many documents before it are none. Draws that have it at hand search
-    /// half as much memory.
-    pub(crate) fn free(&self) -> Result<Vec<u32>, TryReserveError> {
-        let mut free = Vec::new();
-        free.try_reserve_exact(self.0.members.len())?;
-        for ends in self.0.list_ptr.windows(2) {
-            let own = &self.0.members[ends[0].position()..ends[1].position()];
-            let before = (0..).zip(own).map(|(k, member)| member - k);
-            free.extend(before.map(|before| u32::try_from(before).unwrap_or(u32::MAX)));
+    /// What makes so many draws faster.
+    pub(crate) fn guides(&self, draws: usize) -> Result<Guides, TryReserveError> {
+        let (members, mut guides) = (self.0.members, Guides::default());
+        let lists = self.0.list_ptr.windows(2);
+        if !self.0.any_other && draws >= members.len() / 4 {
+            let mut guide = Guide::with_room(lists.len(), members.len())?;
+            for ends in lists {
+                let own = &members[ends[0].position()..ends[1].position()];
+                let free = (0..).zip(own).map(|(k, member)| member - k);
+                let free = free.map(|free| u32::try_from(free).unwrap_or(u32::MAX));
+                guide.add(free, self.0.n_documents.saturating_sub(count(own.len())));
+            }
+            guides.members = guide.finish();
         }
-        Ok(free)
+        let sums = self.0.query_sums;
+        if !sums.is_empty() && draws >= sums.len() / 4 {
+            let mut guide = Guide::with_room(1, sums.len())?;
+            let short = sums
+                .iter()
+                .map(|&sum| u32::try_from(sum).unwrap_or(u32::MAX));
+            guide.add(short, last_of(sums));
+            guides.queries = guide.finish();
+        }
+        Ok(guides)
     }
 
-    /// The same with `free` at hand.
-    pub(crate) fn with_free(&self, free: &'a [u32]) -> Self {
-        Self(self.0, free)
-    }
-
-    /// How many members all lists have.
-    pub(crate) fn n_members(&self) -> usize {
-        self.0.members.len()
+    /// The same with guides at hand.
+    pub(crate) fn guided(&self, guides: &'a Guides) -> Self {
+        Self(self.0, Some(guides))
     }
 
     pub(crate) fn n_documents(&self) -> usize {
@@ -140,7 +155,7 @@ impl<'a> MatchLists<'a> {
             )
         } else {
             let number = shuffled(seed, step, last_of(sums));
-            let at = counted(number, sums);
+            let at = self.counted_query(number);
             let before = at.checked_sub(1).map_or(0, |before| sums[before]);
             let rest = i64::from(number).saturating_sub(before);
             (at, Some(u32::try_from(rest).unwrap_or(0)))
@@ -150,9 +165,26 @@ impl<'a> MatchLists<'a> {
         Begun {
             key,
             query,
+            list,
             start: self.0.list_ptr[list].position(),
             stop: self.0.list_ptr[list + 1].position(),
             rest,
+        }
+    }
+
+    /// The place of the query whose running sum is the first to exceed a number.
+    #[inline(always)]
+    fn counted_query(&self, number: u32) -> usize {
+        let sums = self.0.query_sums;
+        match self.1 {
+            Some(Guides { queries, .. }) if !queries.is_empty() => {
+                // The bits that would have been drawn for the number.
+                let bound = last_of(sums);
+                let bits = (u64::from(number) << 32).div_ceil(u64::from(bound.max(1)));
+                let place = queries.place(bits << 32, bound, 0, 0..sums.len());
+                queries.count(&place).min(sums.len() - 1)
+            }
+            _ => counted(number, sums),
         }
     }
 
@@ -192,42 +224,58 @@ impl<'a> MatchLists<'a> {
         self.0.member_weights.get(place).copied().unwrap_or(1.0)
     }
 
-    /// Draw the k-th number of tuples, negatives; `positives` are the tuples' first documents.
+    /// Draw the k-th number of tuples, negatives, and give each to `take`; `positives` are the
+    /// tuples' first documents.
     ///
-    /// The searches of several tuples go side by side, so that they wait for memory together.
+    /// With guides, what all tuples read is asked for before any reads it.
     #[inline(always)]
-    pub(crate) fn negatives<const N: usize>(
+    pub(crate) fn negatives<M: Machine>(
         &self,
-        begun: [&Begun; N],
-        positives: [usize; N],
+        machine: M,
+        begun: &[Begun],
+        positives: &[u32],
+        tuples: &[u32],
         k: u64,
-    ) -> [usize; N] {
-        let mut drawn = [0; N];
-        if self.0.any_other {
-            for at in 0..N {
-                let bits = draw(begun[at].key, k);
-                drawn[at] = self.other(bits, self.0.itself[begun[at].query], positives[at]);
+        places: &mut Vec<Place>,
+        mut take: impl FnMut(usize, usize),
+    ) {
+        let members = match self.1 {
+            Some(guides) if !guides.members.is_empty() => &guides.members,
+            _ => {
+                for &at in tuples {
+                    let at = at as usize;
+                    take(at, self.negative(&begun[at], positives[at] as usize, k));
+                }
+                return;
             }
-            return drawn;
-        }
-        for at in 0..N {
-            let members = count(begun[at].stop - begun[at].start);
-            let bound = self.0.n_documents - members;
-            drawn[at] = below(draw(begun[at].key, k), bound) as usize;
-        }
-        let places = begun.map(|begun| (begun.start, begun.stop - begun.start));
-        let passed = if self.1.len() == self.0.members.len() {
-            passed(places, drawn, |place, _| i64::from(self.1[place]))
-        } else {
-            let members = self.0.members;
-            passed(places, drawn, |place, k| {
-                members[place].wrapping_sub_unsigned(k as u64)
-            })
         };
-        for at in 0..N {
-            drawn[at] += passed[at];
+        places.clear();
+        for &at in tuples {
+            let begun = &begun[at as usize];
+            let own = begun.start..begun.stop;
+            let bound = self.0.n_documents - count(own.len());
+            let place = members.place(draw(begun.key, k), bound, begun.list, own);
+            members.ask(machine, &place);
+            places.push(place);
         }
-        drawn
+        for place in &*places {
+            members.ask_more(machine, place);
+        }
+        for (&at, place) in tuples.iter().zip(&*places) {
+            take(at as usize, place.number as usize + members.count(place));
+        }
+    }
+
+    /// Draw the k-th number of a tuple, a negative.
+    #[inline(always)]
+    fn negative(&self, begun: &Begun, positive: usize, k: u64) -> usize {
+        let bits = draw(begun.key, k);
+        if self.0.any_other {
+            return self.other(bits, self.0.itself[begun.query], positive);
+        }
+        let own = &self.0.members[begun.start..begun.stop];
+        let u = below(bits, self.0.n_documents - count(own.len()));
+        u as usize + passed(own, i64::from(u))
     }
 
     /// A document that is neither the positive nor the query itself.
@@ -289,31 +337,18 @@ fn shuffled(seed: u64, step: u64, size: u32) -> u32 {
     }
 }
 
-/// How many members come before the u-th document that is none, for several lists.
-///
-/// Lists have a start and a size; `free` says, for a place and its number k in the list, how many
-/// documents before own[k] are not members: own[k] - k. So the u-th that is not is u + k.
+/// How many members of a list come before the u-th document that is none: before own[k] there
+/// are own[k] - k, so the u-th is u + k.
 #[inline(always)]
-fn passed<const N: usize>(
-    lists: [(usize, usize); N],
-    u: [usize; N],
-    free: impl Fn(usize, usize) -> i64,
-) -> [usize; N] {
-    let u = u.map(|u| i64::try_from(u).unwrap_or(i64::MAX));
-    let passes = |at: usize, k: usize| free(lists[at].0 + k, k) <= u[at];
-    let (mut first, mut size) = ([0; N], lists.map(|list| list.1));
-    let mut longest = size.into_iter().max().unwrap_or(0);
-    while longest > 1 {
-        for at in 0..N {
-            let half = size[at] / 2;
-            let middle = first[at] + half;
-            first[at] = select_unpredictable(passes(at, middle), middle, first[at]);
-            size[at] -= half;
+fn passed(own: &[i64], u: i64) -> usize {
+    let (mut first, mut end) = (0, own.len());
+    while first < end {
+        let middle = usize::midpoint(first, end);
+        if own[middle].wrapping_sub_unsigned(middle as u64) <= u {
+            first = middle + 1;
+        } else {
+            end = middle;
         }
-        longest -= longest / 2;
-    }
-    for (at, first) in first.iter_mut().enumerate() {
-        *first += usize::from(passes(at, *first));
     }
     first
 }
@@ -346,8 +381,7 @@ pub fn draw_tuples(
         }
         let better = chosen[0].position();
         for (k, negative) in (1 + positives as u64..).zip(negatives) {
-            let [drawn] = lists.negatives([&begun], [better], k);
-            *negative = number(drawn);
+            *negative = number(lists.negative(&begun, better, k));
         }
     }
     Ok(())

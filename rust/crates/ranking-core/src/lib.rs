@@ -17,6 +17,7 @@ pub mod draws;
 mod exp;
 pub mod factored;
 mod features;
+mod guides;
 mod invalid;
 mod lanes;
 pub mod letor;

@@ -3,6 +3,7 @@
 use crate::contract::WIDE;
 use crate::factored::objects::Objects;
 use crate::invalid::{Invalid, check_length};
+use crate::lanes::Machine;
 use crate::wide::Eight;
 
 /// Queries, documents, and the contexts of queries if there are any.
@@ -136,6 +137,14 @@ impl<'a> Factors<'a> {
     }
 }
 
+/// Ask for a row of so many registers, of which two are a line of memory.
+#[inline(always)]
+pub(super) fn ask_row<M: Machine>(machine: M, rows: &[Eight], row: usize, chunks: usize) {
+    for at in (0..chunks).step_by(2) {
+        machine.ask(rows, row * chunks + at);
+    }
+}
+
 /// Objects, and the rows that a half of their vectors is the sum of.
 #[derive(Clone, Copy)]
 pub(super) struct Half<'a> {
@@ -166,6 +175,14 @@ impl<'a> Side<'a> {
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
         !self.first.objects.are_composed() && self.second.is_none()
+    }
+
+    /// Ask for the row of a plain object.
+    #[inline(always)]
+    pub(super) fn ask<M: Machine>(&self, machine: M, object: u32) {
+        if self.is_plain() {
+            ask_row(machine, self.first.matrix, object as usize, self.chunks);
+        }
     }
 
     /// The rows of plain objects.

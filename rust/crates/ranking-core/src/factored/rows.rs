@@ -1,10 +1,14 @@
 //! Rows of U, V or S that one thread changes and projects.
 
 use crate::dispatch::Job;
+use crate::factored::parameters::ask_row;
 use crate::factored::sums::{GROUP, Gradients, Terms, Total};
 use crate::factored::transposed::Transposed;
 use crate::lanes::Machine;
 use crate::wide::{Eight, Wide, dot_wide};
+
+/// Rows are asked for when so many others are to be changed before.
+const AHEAD: usize = 4;
 
 /// Consecutive rows, and all that belongs to them.
 pub(super) struct Piece<'a> {
@@ -82,6 +86,15 @@ impl<'a> Piece<'a> {
     fn place(&self, row: u32) -> Option<usize> {
         let at = (row as usize).wrapping_sub(self.first);
         (at < self.rows.len() / self.chunks).then_some(at)
+    }
+
+    /// Ask for a row that will be changed, if it is among these.
+    #[inline(always)]
+    fn ask<M: Machine>(&self, machine: M, row: u32) {
+        if let Some(at) = self.place(row) {
+            ask_row(machine, self.rows, at, self.chunks);
+            ask_row(machine, self.squares, at, self.chunks);
+        }
     }
 
     /// Change a row, and project it.
@@ -225,7 +238,11 @@ impl<T: Terms> Job for ChangeOwn<'_, T> {
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) {
         let gradients = self.gradients;
-        for (slot, &object) in gradients.registry.objects.iter().enumerate() {
+        let objects = &gradients.registry.objects;
+        for (slot, &object) in objects.iter().enumerate() {
+            if let Some(next) = objects.get(slot + AHEAD) {
+                self.piece.ask(machine, *next);
+            }
             if let Some(at) = self.piece.place(object) {
                 let sums = Own { gradients, slot };
                 self.piece.change(machine, at, &sums, &self.change);

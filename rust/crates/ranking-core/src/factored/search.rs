@@ -5,14 +5,13 @@ use crate::dispatch::Job;
 use crate::factored::nearby::Near;
 use crate::factored::parameters::{Side, View};
 use crate::factored::source::{Start, Trials};
+use crate::guides::Place;
 use crate::lanes::Machine;
 use crate::wide::dot_wide;
 
 /// Tuples that are searched side by side, one trial after the other: so many that their lists stay
 /// in the fastest cache.
 const RUN: usize = 32;
-/// Tuples whose negatives are drawn together.
-const SIDE_BY_SIDE: usize = 8;
 
 /// Query, better and worse document.
 pub type Chosen = [u32; 3];
@@ -29,6 +28,7 @@ pub(super) struct Room {
     positives: Vec<(u32, f32, f32)>,
     /// Tuples that are still to be searched.
     open: Vec<u32>,
+    places: Vec<Place>,
 }
 
 /// A share of a block's tuples.
@@ -74,6 +74,7 @@ impl Search<'_, '_> {
         for (tuple, chosen) in (self.first + run.start..).zip(&mut self.chosen[run.clone()]) {
             let start = self.trials.begin(tuple);
             chosen[0] = u32::try_from(start.query).unwrap_or(u32::MAX);
+            self.queries.ask(machine, chosen[0]);
             room.starts.push(start);
         }
         let wanted = self.chosen[run].iter().map(|chosen| chosen[0]);
@@ -92,6 +93,7 @@ impl Search<'_, '_> {
         for (tuple, start) in (self.first + run.start..).zip(&room.starts) {
             for at in 0..positives {
                 let (document, weight) = self.trials.positive(start, tuple, at);
+                self.documents.ask(machine, document);
                 room.positives.push((document, weight, 0.0));
             }
         }
@@ -124,33 +126,23 @@ impl Search<'_, '_> {
         let chosen = &mut self.chosen[run.clone()];
         let margins = &mut self.margins[run.clone()];
         let weights = &mut self.weights[run.clone()];
+        room.places.try_reserve(RUN)?;
         room.open.clear();
         room.open.extend((0..).take(run.len()));
         let only = self.by_trial.len() == 1;
         for (trial, &weight) in self.by_trial.iter().enumerate() {
-            let first = self.first + run.start;
-            let (some, rest) = room.open.as_chunks::<SIDE_BY_SIDE>();
-            for &some in some {
-                negatives(
-                    self.trials,
-                    &room.starts,
-                    &room.firsts,
-                    first,
-                    trial,
-                    some,
-                    chosen,
-                );
-            }
-            for &one in rest {
-                negatives(
-                    self.trials,
-                    &room.starts,
-                    &room.firsts,
-                    first,
-                    trial,
-                    [one],
-                    chosen,
-                );
+            self.trials.negatives(
+                machine,
+                &room.starts,
+                self.first + run.start,
+                &room.firsts,
+                &room.open,
+                trial,
+                &mut room.places,
+                chosen,
+            );
+            for &at in &room.open {
+                self.documents.ask(machine, chosen[at as usize][2]);
             }
             let wanted = room.open.iter().map(|&at| chosen[at as usize][2]);
             self.near_documents.load(machine, &self.documents, wanted)?;
@@ -172,27 +164,6 @@ impl Search<'_, '_> {
             room.open.truncate(still_open);
         }
         Ok(())
-    }
-}
-
-/// Find the negatives of some tuples of a run that begins at `first`.
-#[inline(always)]
-fn negatives<const N: usize>(
-    trials: &Trials<'_>,
-    starts: &[Start],
-    firsts: &[u32],
-    first: usize,
-    trial: usize,
-    some: [u32; N],
-    chosen: &mut [Chosen],
-) {
-    let some = some.map(|at| at as usize);
-    let starts = some.map(|at| &starts[at]);
-    let tuples = some.map(|at| first + at);
-    let positives = some.map(|at| firsts[at]);
-    let found = trials.negatives(starts, tuples, positives, trial);
-    for (at, worse) in some.into_iter().zip(found) {
-        chosen[at][2] = worse;
     }
 }
 

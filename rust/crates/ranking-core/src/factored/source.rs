@@ -2,10 +2,11 @@
 
 use std::collections::TryReserveError;
 
-use crate::draws::{Begun, MatchLists};
+use crate::draws::{Begun, Guides, MatchLists};
 use crate::factored::parameters::Sides;
+use crate::guides::Place;
 use crate::invalid::{Invalid, check_length};
-use crate::lanes::Index;
+use crate::lanes::{Index, Machine};
 
 /// Tuples, given or drawn.
 #[derive(Clone, Copy, Debug)]
@@ -95,10 +96,10 @@ impl Trials<'_> {
     }
 
     /// What makes draws faster, if there are enough of them to make up for it.
-    pub(super) fn free(&self, count: usize) -> Result<Vec<u32>, TryReserveError> {
+    pub(super) fn guides(&self, count: usize) -> Result<Guides, TryReserveError> {
         match &self.source {
-            Source::Drawn { lists, .. } if count >= lists.n_members() / 8 => lists.free(),
-            _ => Ok(Vec::new()),
+            Source::Drawn { lists, .. } => lists.guides(count),
+            Source::Given(_) => Ok(Guides::default()),
         }
     }
 
@@ -143,32 +144,41 @@ impl Trials<'_> {
         }
     }
 
-    /// The negatives, from 0, of tuples; `positives` are the tuples' first.
+    /// Fill in the negatives of a trial, from 0, of some tuples of those from `first` on, of which
+    /// `firsts` are the first positives.
     #[inline(always)]
-    pub(super) fn negatives<const N: usize>(
+    pub(super) fn negatives<M: Machine>(
         &self,
-        starts: [&Start; N],
-        tuples: [usize; N],
-        positives: [u32; N],
+        machine: M,
+        starts: &[Start],
+        first: usize,
+        firsts: &[u32],
+        tuples: &[u32],
         trial: usize,
-    ) -> [u32; N] {
+        places: &mut Vec<Place>,
+        chosen: &mut [[u32; 3]],
+    ) {
         let number = 1 + self.positives + trial;
-        let mut drawn = [0; N];
         match &self.source {
             Source::Given(given) => {
-                for at in 0..N {
-                    drawn[at] = self.given(given, tuples[at], number);
+                for &at in tuples {
+                    let at = at as usize;
+                    chosen[at][2] = self.given(given, first + at, number);
                 }
             }
             Source::Drawn { lists, .. } => {
-                let positives = positives.map(|positive| positive as usize);
-                let found = lists.negatives(starts, positives, number as u64);
-                for at in 0..N {
-                    drawn[at] = short(found[at]);
-                }
+                lists.negatives(
+                    machine,
+                    starts,
+                    firsts,
+                    tuples,
+                    number as u64,
+                    places,
+                    #[inline(always)]
+                    |at, worse| chosen[at][2] = short(worse),
+                );
             }
         }
-        drawn
     }
 }
 

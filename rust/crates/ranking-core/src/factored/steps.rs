@@ -187,9 +187,9 @@ pub fn factored_steps(
     let crew = &enough(size, crew);
     crew.enter_awake(|| {
         let mut blocks = Blocks::new(sides, factors, size, crew)?;
-        let (mut trials, free) = (*trials, trials.free(count)?);
+        let (mut trials, guides) = (*trials, trials.guides(count)?);
         if let Source::Drawn { lists, .. } = &mut trials.source {
-            *lists = lists.with_free(&free);
+            *lists = lists.guided(&guides);
         }
         let trials = &trials;
         let mut chosen = filled(size, Chosen::default())?;
