@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
 
 from ranking.contracts.loss import CoordinateLoss
 from ranking.contracts.recipe import Search
@@ -14,6 +16,7 @@ from ranking.data.judged import Judged
 from ranking.data.split import query_kfold
 from ranking.errors import CombinationError
 from ranking.evaluation.measure import measure
+from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluate import mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.linear import Linear
@@ -97,15 +100,24 @@ def cross_validated_path(
     folds: int,
     metrics: Sequence[str],
     seed: int = 0,
+    jobs: int = 1,
 ) -> list[dict[str, Any]]:
     """Return the means over folds by query, and the standard errors of the means.
 
     Every fold has a path of its own. A row has the columns of `Point.row`, and ``<column> se``.
+    Folds share `jobs` threads, by joblib; with several, a fold has one, whatever the ranker says.
+    The numbers do not depend on it.
     """
-    paths = [
-        [point.row() for point in regularization_path(ranker, strengths, train, test, metrics)]
-        for train, test in query_kfold(data, folds, seed)
-    ]
+    get_kernel(ranker.kernel)  # plugins are found here, once, and not by every thread
+
+    def path(train: Judged, test: Judged) -> list[dict[str, Any]]:
+        own = clone(ranker)
+        if jobs != 1:
+            own.set_params(threads=1)
+        return [point.row() for point in regularization_path(own, strengths, train, test, metrics)]
+
+    parts = query_kfold(data, folds, seed)
+    paths = Parallel(n_jobs=jobs, prefer="threads")(delayed(path)(*part) for part in parts)
     rows = []
     for same in zip(*paths, strict=True):
         row: dict[str, Any] = {"strength": same[0]["strength"]}

@@ -104,7 +104,9 @@ def path(
             seed=seed,
         )
         if folds is not None:
-            rows[spec] = cross_validated_path(ranker, values, given, folds, names, seed)
+            rows[spec] = cross_validated_path(
+                ranker, values, given, folds, names, seed, jobs=threads
+            )
             continue
         assert isinstance(held_out, Judged)
         ranker.set_params(observers=[Curve(metrics="+".join(names))])

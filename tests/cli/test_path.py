@@ -67,6 +67,7 @@ def test_folds_are_means_over_paths():
     np.testing.assert_allclose([row["map"] for row in rows], np.mean(values, axis=0))
     wanted = np.std(values, axis=0, ddof=1) / np.sqrt(3)
     np.testing.assert_allclose([row["map se"] for row in rows], wanted)
+    assert rows == cross_validated_path(ranker, STRENGTHS, data, 3, ["map"], seed=5, jobs=2)
 
 
 def test_the_command_prints_and_plots(files, tmp_path):
