@@ -15,7 +15,7 @@ from ranking import Ranker
 from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.files import write_bytes
-from ranking.inputs import Trainable, as_trainable
+from ranking.inputs import Trainable
 from ranking_cli.options import (
     exclude_option,
     existing,
@@ -96,7 +96,7 @@ def rank(
         lines = _searched(ranker, data, k or 10)
     else:
         given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
-        described_data = as_trainable(given, None, None, ranker.text_)
+        described_data = ranker.described(given)
         limits: dict[str, Any] = {}
         if exclude:
             limits["exclude"] = [
