@@ -15,7 +15,6 @@ from ranking.data.judged import Judged
 from ranking.data.matching import Matching
 from ranking.errors import DataError
 from ranking.evaluation.measure import query_blocks, refuse_unscorable
-from ranking.inputs import as_trainable
 from ranking.ranker import Ranker
 
 Ints = NDArray[np.int64]
@@ -108,7 +107,7 @@ def _places(what: str, have: Any, want: Any) -> Ints:
 
 
 def _scorable(ranker: Ranker, X: Any) -> Matching:
-    data = as_trainable(X, None, None, ranker.text_)
+    data = ranker.described(X)
     refuse_unscorable(ranker.model_, data)
     if isinstance(data, Judged):
         raise DataError("matching scores are of queries and documents, and these are judged rows.")

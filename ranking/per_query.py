@@ -46,6 +46,11 @@ class Report:
     relevant: int
     facts: dict[str, Any]
 
+    def row(self) -> dict[str, Any]:
+        """Return what does not change from one training to the next: all but the seconds."""
+        facts = {name: value for name, value in self.facts.items() if name != "seconds"}
+        return {"query": self.query, "problem": self.problem, "relevant": self.relevant, **facts}
+
 
 @dataclasses.dataclass(frozen=True)
 class PerQuery:
@@ -132,6 +137,40 @@ def fit_per_query(
         )
     ]
     return PerQuery(_joined(data, [weights for weights, _, _ in fitted]), reports)
+
+
+def adopt(ranker: Ranker, data: Matching, found: PerQuery) -> None:
+    """Make the ranker fitted by these models together, so that it can score and be saved.
+
+    Its history is one row: the epochs of the longest training, and the mean objective. The
+    reports are in its description, and so in its file.
+    """
+    facts = [report.facts for report in found.reports if not report.problem]
+    if not facts:
+        first = found.reports[0]
+        raise DataError(
+            f"none of the {len(found.reports)} queries could be trained; of the first, "
+            f"{first.query}, {first.problem}."
+        )
+    run = ranker.prepare(_rows(data))  # its linear parts, before any training
+    run.stopped = "per query"
+    run.history.append(
+        {
+            "epoch": max(int(each["epochs"]) for each in facts),
+            "objective": float(np.mean([each["objective"] for each in facts])),
+        }
+    )
+    ranker.adopt(run)
+    ranker.model_ = found.model
+    described = ranker.description_
+    described["parts"]["model"]["spec"] = found.model.spec()
+    described["training"] |= {
+        "queries": data.n_queries,
+        "documents": data.n_documents,
+        "trained": len(facts),
+    }
+    del described["training"]["rows"]
+    described["per query"] = [report.row() for report in found.reports]
 
 
 Fitted = tuple[sp.csr_array, str, dict[str, Any]]

@@ -23,6 +23,7 @@ from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver, Stream, Task
 from ranking.data.judged import Judged
 from ranking.data.matching import Matching
+from ranking.data.own_queries import own_queries
 from ranking.data.pairs import known_pairs
 from ranking.data.text.features import TextFeatures
 from ranking.data.texts import TextCollection
@@ -306,6 +307,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         state: dict[str, Any] = super().__getstate__()
         return {**state, "_stream": None}
 
+    @property
+    def per_query(self) -> bool:
+        """Whether the fitted model has a weight vector a query; see `ranking.per_query`."""
+        return bool(getattr(self, "description_", {}).get("per query"))
+
+    def described(
+        self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None
+    ) -> Trainable:
+        """Return data as the fitted model takes them.
+
+        Texts get the features that it was trained on; if it has a weight vector a query, queries
+        are known by their ids, and those of labelled data are the labels.
+        """
+        check_is_fitted(self, "model_")
+        data = as_trainable(X, y, qid, self.text_)
+        return own_queries(data) if self.per_query and isinstance(data, Matching) else data
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return scores, higher is better.
 
@@ -318,7 +336,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             scores[X.row_order] = self.score_rows(X)
             return scores
         if self.model_.takes == "matching" or isinstance(X, Matching | TextCollection):
-            data = as_trainable(X, None, None, self.text_)
+            data = self.described(X)
             refuse_unscorable(self.model_, data)
             return self.model_.scores(data, self.kernel_, self.threads)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -428,8 +446,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
     def _matching(self, X: Any, what: str) -> Matching:
         """Return queries and documents that the model can score."""
-        check_is_fitted(self, "model_")
-        data = as_trainable(X, None, None, self.text_)
+        data = self.described(X)
         refuse_unscorable(self.model_, data)
         if isinstance(data, Judged):
             raise DataError(
@@ -456,6 +473,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             raise DataError(
                 "this model holds no texts to search; train it on a collection of texts, or rank "
                 "data that bring their documents."
+            )
+        if self.per_query:
+            raise DataError(
+                "this model knows its queries by their ids and no words of others; rank data that "
+                "have these queries or labels."
             )
         if isinstance(texts, str):
             raise DataError(f"search takes a list of texts, not {texts[:40]!r}; put it in a list.")
@@ -492,8 +514,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             Whose matches are left out of the list of a query of the same id, unless they are
             relevant in X too: such as the training data. Not for judged rows.
         """
-        check_is_fitted(self, "model_")
-        data = among_known(as_trainable(X, y, qid, self.text_), self.model_)
+        data = among_known(self.described(X, y, qid), self.model_)
         asked, barred = parse_metric(metric), None
         if exclude is not None:
             if isinstance(data, Judged):

@@ -86,7 +86,8 @@ def read_ranker(cls: type[AnyRanker], path: Path, kernel: str | Kernel, threads:
     ranker.text_ = ranker.documents_ = None
     if text is not None:
         ranker.text_ = _restored_text(path, str(text), section(tensors, "text"))
-        _refuse_strangers(path, model, ranker.text_)
+        sides = ("document",) if description.get("per query") else ("query", "document")
+        _refuse_strangers(path, model, ranker.text_, sides)
     kept = section(tensors, "documents")
     if kept and ranker.text_ is not None:
         ranker.documents_ = Documents.restore(kept, ranker.text_.n_features)
@@ -136,10 +137,10 @@ def _restored_text(path: Path, spec: str, tensors: dict[str, Any]) -> TextFeatur
     return text
 
 
-def _refuse_strangers(path: Path, model: Model, text: TextFeatures) -> None:
+def _refuse_strangers(path: Path, model: Model, text: TextFeatures, sides: tuple[str, ...]) -> None:
     """Refuse a model none of whose features is a term of the texts that it was trained on."""
     names = np.array(text.feature_names)
-    for side in ("query", "document"):
+    for side in sides:
         known = getattr(model, f"{side}_feature_ids", None)
         if known is not None and not np.isin(names, known.astype(np.str_)).any():
             raise ModelFileError(

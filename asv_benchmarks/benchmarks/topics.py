@@ -78,3 +78,21 @@ class Topics:
 
     def track_map(self, kernel: str, sweeps: str) -> float:
         return average_precision(fit_per_query(self.ranker, self.train).model, self.test, kernel)
+
+
+class TopicsShared:
+    """One model per topic by feature induction, by one thread and by two."""
+
+    params = (KERNELS, [1, 2])
+    param_names = ("kernel", "jobs")
+    timeout = 600
+
+    def setup(self, kernel: str, jobs: int) -> None:
+        kernel_or_skip(kernel)
+        self.train, _ = make_topics()
+        self.ranker = Ranker(
+            "linear", "domination", "l1:strength=0.01", SOLVERS["induced"], kernel=kernel
+        )
+
+    def time_fit(self, kernel: str, jobs: int) -> None:
+        fit_per_query(self.ranker, self.train, jobs=jobs)

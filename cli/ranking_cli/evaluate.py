@@ -20,7 +20,7 @@ from ranking.data.trec import judged_from
 from ranking.evaluation.bins import by_bins, total_clicks
 from ranking.evaluation.bootstrap import bootstrap_interval
 from ranking.evaluation.measure import measure
-from ranking.inputs import among_known, as_trainable
+from ranking.inputs import among_known
 from ranking.metrics.evaluate import Values, evaluate_run, mean
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
@@ -169,7 +169,7 @@ def measure_model(
     """Return the queries of the data, and the values of a model for them."""
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
     given = read_trainable(data, reader, kernel=kernel, threads=threads)
-    described = among_known(as_trainable(given, None, None, ranker.text_), ranker.model_)
+    described = among_known(ranker.described(given), ranker.model_)
     barred = None
     if exclude:
         known = [read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude]

@@ -68,7 +68,7 @@ def explain(
 
 def _feature(ranker: Ranker, term: str) -> str:
     """Return a term as the features of texts spell it."""
-    if ranker.text_ is None or term in ranker.text_.feature_names:
+    if ranker.text_ is None or ranker.per_query or term in ranker.text_.feature_names:
         return term
     if ranker.text_.hashing:
         raise click.ClickException(
@@ -83,6 +83,10 @@ def _explain_pair(
 ) -> None:
     if ranker.text_ is None:
         raise click.ClickException("this model was not trained on texts, so --pair has no words.")
+    if ranker.per_query:
+        raise click.ClickException(
+            "this model knows its queries by their ids, not by words; explain an id instead."
+        )
     left = described(ranker, query)
     right = None
     if ranker.documents_ is not None:

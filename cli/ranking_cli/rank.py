@@ -15,7 +15,7 @@ from ranking import Ranker
 from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.files import write_bytes
-from ranking.inputs import Trainable, among_known, as_trainable
+from ranking.inputs import Trainable, among_known
 from ranking_cli.options import (
     exclude_option,
     existing,
@@ -97,7 +97,7 @@ def rank(
         lines = _searched(ranker, data, k or 10)
     else:
         given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
-        described_data = among_known(as_trainable(given, None, None, ranker.text_), ranker.model_)
+        described_data = among_known(ranker.described(given), ranker.model_)
         limits: dict[str, Any] = {}
         if exclude:
             limits["exclude"] = [

@@ -21,6 +21,7 @@ from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.run import Run, Snapshot
 from ranking.search import Progress, fit_path
 from ranking_cli.options import existing
+from ranking_cli.per_query import train_per_query
 from ranking_cli.settings import Settings, read_config, settle
 from ranking_cli.tables import render
 from ranking_plugins.observers.checkpoint import Checkpoint
@@ -62,6 +63,12 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
     is_flag=True,
     help="Leave the matches of DATA out of the lists that are measured on --valid.",
 )
+@click.option(
+    "--per-query",
+    is_flag=True,
+    help="Train a weight vector of the documents' features for each query, or each label of "
+    "labelled data, in parallel by --threads.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
 @click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
 @click.option("--resume", is_flag=True, help="Go on where an interrupted training stopped.")
@@ -72,6 +79,7 @@ def train(
     output: Path | None,
     config: Path | None,
     exclude_known: bool,
+    per_query: bool,
     resume: bool,
     dry_run: bool,
     quiet: bool,
@@ -87,6 +95,7 @@ def train(
     ranking train S1.txt S2.txt S3.txt --valid S4.txt --recipe domination -o model.safetensors
     ranking train train.txt --loss domination --regularizer l1:strength=0.001 -o sparse.safetensors
     ranking train texts.tab --valid held-out.tab --recipe sparse-sgd-refit -o words.safetensors
+    ranking train texts.tab --recipe domination-induction --per-query -o topics.safetensors
     """
     flags["valid"] = flags["valid"] or None
     settings = settle(flags, read_config(config), config.name if config else "")
@@ -97,6 +106,14 @@ def train(
         raise click.UsageError("say where the model goes: -o model.safetensors.")
     if not output.parent.is_dir():
         raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
+    if per_query:
+        if resume or exclude_known or settings.given("metrics"):
+            raise click.UsageError(
+                "--per-query is trained in one go and searched by the recipe alone; leave "
+                "--resume, --exclude-known and --metrics out."
+            )
+        train_per_query(data, output, settings, quiet)
+        return
     _Training(data, output, settings, resume, quiet, exclude_known).go()
 
 

@@ -9,10 +9,11 @@ from joblib import parallel_config
 
 from ranking import Judged, Matching, Ranker, get_kernel
 from ranking.contracts.recipe import Search
+from ranking.data.own_queries import own_queries
 from ranking.errors import DataError
 from ranking.evaluation.measure import measure
 from ranking.metrics.parse import parse_metric
-from ranking.per_query import fit_per_query
+from ranking.per_query import adopt, fit_per_query
 
 RANKER = Ranker(loss="domination", regularizer="l1:strength=0.01")
 
@@ -85,3 +86,64 @@ def test_what_does_not_belong_together_is_refused():
         fit_per_query(RANKER, data, search=search)
     with pytest.raises(DataError, match="other queries"):
         fit_per_query(RANKER, data, valid=data.select([0, 1]), search=search)
+
+
+def test_a_label_that_the_validation_data_lack_is_reported():
+    search = Search("regularizer", "strength", (0.3, 0.03), "map")
+    data, valid = make(0), make(1).select([0, 2])
+    found = fit_per_query(
+        RANKER, own_queries(data), valid=own_queries(valid, data.query_ids), search=search
+    )
+    assert found.problems["b"] == "no document of the validation data matches it"
+    assert set(found.problems) == {"b", "d", "e"}
+
+
+def test_labelled_data_have_a_query_a_label():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.random((6, 3)), np.array(["x", "y", "x", "z", "y", "x"])
+    data = own_queries(Matching(rows, rows, labels=(labels, labels), same_objects=True))
+    assert data.query_ids.tolist() == ["x", "y", "z"]
+    np.testing.assert_array_equal(
+        data.relevance.toarray(), labels == np.array([["x"], ["y"], ["z"]])
+    )
+    again = own_queries(data, np.array(["z", "nobody", "x"]))
+    np.testing.assert_array_equal(again.relevance.toarray()[0], labels == "z")
+    assert not again.relevance.toarray()[1].any()
+    with pytest.raises(DataError, match="these documents have none"):
+        own_queries(Matching(rows, None, labels=(labels, labels)))
+
+
+def test_a_ranker_adopts_them_saves_them_and_scores_queries_by_their_ids(tmp_path):
+    data, path = make(0), tmp_path / "model.safetensors"
+    ranker = Ranker(loss="domination", regularizer="l1:strength=0.01")
+    found = fit_per_query(ranker, data, jobs=2)
+    adopt(ranker, data, found)
+    ranker.save(path)
+    again = Ranker.load(path)
+    # Features of queries do not matter, and the order of the queries follows their ids.
+    other = Matching(np.ones((2, 3)), data.documents, np.ones((2, 40)), query_ids=["c", "a"])
+    expected = found.model.weights.toarray()[[2, 0]] @ data.document_rows.toarray().T
+    for each in (ranker, again):
+        np.testing.assert_allclose(each.predict(other), expected, rtol=1e-12)
+    told = again.description_["per query"]
+    assert [row["problem"] for row in told][3] == "no document matches it"
+    assert told[0]["nonzero"] == found.reports[0].facts["nonzero"]
+    assert "seconds" not in told[0]
+
+
+def test_nothing_to_adopt_is_refused():
+    data = make(0).select([3, 4])
+    with pytest.raises(DataError, match="none of the 2 queries could be trained"):
+        adopt(RANKER, data, fit_per_query(RANKER, data))
+
+
+def test_threads_of_the_ranker_do_not_multiply_those_of_the_jobs(monkeypatch):
+    seen = []
+    fit = Ranker.fit
+    monkeypatch.setattr(
+        Ranker, "fit", lambda self, data: (seen.append(self.threads), fit(self, data))[1]
+    )
+    ranker = Ranker(loss="domination", threads=2)
+    fit_per_query(ranker, make(0), jobs=1)
+    fit_per_query(ranker, make(0), jobs=2)
+    assert seen == [2] * 3 + [1] * 3

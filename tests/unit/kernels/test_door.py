@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from ranking.kernels.columns import SparseColumns
 from ranking.kernels.kernel import Kernel
 
 MakeProblem = Callable[..., Any]
@@ -339,6 +340,33 @@ def test_list_with_one_layer(kernel: Kernel, make_problem: MakeProblem) -> None:
     lists = dataclasses.replace(problem.lists, list_ptr=list_ptr, block_ptr=block_ptr)
     with pytest.raises(ValueError, match="two layers or more"):
         kernel.domination_value(lists, problem.margins)
+
+
+def test_lists_that_may_still_change_are_checked_each_time(
+    kernel: Kernel, make_problem: MakeProblem
+) -> None:
+    problem = make_problem(0)
+    own = dataclasses.replace(problem.lists, layer_ptr=problem.lists.layer_ptr.copy())
+    kernel.domination_value(own, problem.margins)
+    own.layer_ptr[1] = 10**9
+    with pytest.raises(ValueError, match="layer_ptr must rise"):
+        kernel.domination_value(own, problem.margins)
+
+
+def test_what_was_checked_once_cannot_change(make_problem: MakeProblem) -> None:
+    problem = make_problem(0, sparse=True)
+    columns = SparseColumns.of(problem.features)
+    for array in (*columns.arrays, problem.lists.layer_ptr, problem.lists.omega):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 7
+
+
+@pytest.mark.parametrize(("indptr", "indices", "error", "words"), BAD_COLUMNS)
+def test_bad_columns_are_refused_when_they_are_made(
+    indptr: list[int], indices: list[int], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        SparseColumns.of(csc(indptr, indices, (4, 3)))
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1025])
