@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ranking.contracts.native import NativePart
 from ranking.contracts.part import Part
 from ranking.errors import PluginError, PluginWarning, RankingError
 from ranking.registry import get_registry
@@ -111,7 +112,12 @@ def watched(parts: Sequence[tuple[str, Part]]) -> Iterator[None]:
     ----------
     parts : sequence of (kind, part)
     """
-    strangers = [(kind, part) for kind, part in parts if kind in CHECKS and not ours(part)]
+    strangers = [
+        (kind, part)
+        for kind, part in parts
+        # What a native part computes, it computes in the kernel's loops, where solvers look at it.
+        if kind in CHECKS and not ours(part) and not isinstance(part, NativePart)
+    ]
     clocks = [_wrap(kind, part) for kind, part in strangers]
     started = time.perf_counter()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -196,7 +197,7 @@ BUILT_IN = ("train", "train.txt", "--loss", "domination", "-o", "model.safetenso
         ("import a_module_that_is_not_there", "cannot be loaded: ModuleNotFoundError: No module"),
         ("raise ValueError('not today')", "cannot be loaded: ValueError: not today"),
         ("def broken(:", "cannot be loaded: SyntaxError: "),
-        ("import time; time.sleep(1.2)", "is slow: importing ranking_bad took 1."),
+        ("import time; time.sleep(1.2)", "is slow: importing ranking_bad took "),
     ],
 )
 def test_one_that_fails_or_is_slow_at_import_is_named_and_the_rest_goes_on(here, body, said):
@@ -251,7 +252,8 @@ def test_a_loss_that_is_slow_is_named_and_trains(here):
     distribution(here, "ranking-odd", PARTS)
     words = ("--loss", "odd:how=slow", "--solver", "sgd:draws=200,rate=0.1")
     done = ranking(here, *TRAIN, *words)
-    assert "Warning: loss 'odd' of ranking-odd 1.2 is slow: it took 1." in done.stderr
+    said = r"Warning: loss 'odd' of ranking-odd 1.2 is slow: it took \d+\.\d s of the \d+\.\d s of"
+    assert re.search(said, done.stderr)
     assert (here / "m.safetensors").exists()
 
 

@@ -1,0 +1,40 @@
+"""What plugins cost everybody: listing them, and watching a part that others wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from ranking import Ranker
+from ranking.registry import Registry
+from ranking.testing.common import small_matching
+from ranking_plugins.losses.pairs import Hinge
+
+
+@dataclasses.dataclass
+class Watched(Hinge):
+    """The hinge in Python, of no package of this project: what it answers is looked at."""
+
+    name: ClassVar[str] = "watched"
+    form: ClassVar[None] = None
+
+
+class Plugins:
+    """The registry, and a loss in Python that is ours or somebody's."""
+
+    params = ("ours", "theirs")
+    param_names = ("whose",)
+
+    def setup(self, whose: str) -> None:
+        """Make data and a loss."""
+        made = type("Hinge", (Watched,), {"__module__": "ranking_plugins.losses.pairs"})
+        self.loss = made() if whose == "ours" else Watched()
+        self.data = small_matching(0)
+
+    def time_registry(self, whose: str) -> None:
+        """Go over what is installed."""
+        Registry()
+
+    def time_epoch(self, whose: str) -> None:
+        """Take 10,000 steps with slopes from Python, by batches of 64."""
+        Ranker(model="bilinear", loss=self.loss, solver="sgd:draws=10000,rate=0.1").fit(self.data)
