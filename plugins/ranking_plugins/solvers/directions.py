@@ -6,8 +6,9 @@ together. Two things make it fast, and leave it the loop over ``Y = M V`` and ``
 - V has some columns more than the model has dimensions, and the best directions within its span
   (Rayleigh and Ritz: the singular vectors of M V) are the model's;
 - ``M'M`` is replaced by the polynomial of Chebyshev that is small at the squared singular values
-  that are not wanted: ``V <- (M'M - s/2) V - s**2/16 V_before``. s is the square of V's smallest
-  singular value, which is never above the true one, so nothing that is wanted is damped.
+  that are not wanted: ``V <- (M'M - s/2) V - s**2/16 V_before``. s is the square of a singular
+  value of M V beyond the dimensions, which is never above the true one, so nothing that is wanted
+  is damped. It is the middle one of them: the last are still too small.
 """
 
 from __future__ import annotations
@@ -105,8 +106,27 @@ class Directions:
         drawn = kernel.random_uniform(stream, 0, columns * added).reshape(columns, added)
         V[:, self.d : self.width] = (drawn - 0.5) * np.sqrt(12.0 / self.d)
         V[np.diff(self.sides.matched[1].parts[0]) == 0] = 0.0
-        V[:, : self.width] = polar_factor(V[:, : self.width], self.threads)
+        with one_blas_thread():
+            self._make_orthonormal(V[:, : self.width])
         return V
+
+    def _make_orthonormal(self, tall: Singles) -> Floats:
+        """Make columns orthonormal, in place; return by what they were turned.
+
+        Columns that are nearly dependent are left to `polar_factor`, and nothing is returned of
+        how those before would turn: zeros, with which they are forgotten.
+        """
+        squares = gram(tall, self.threads)
+        try:
+            upper = np.linalg.cholesky(squares).T
+            if not (np.diag(upper) >= NEAR * np.sqrt(np.diag(squares))).all():
+                raise np.linalg.LinAlgError
+        except np.linalg.LinAlgError:
+            tall[...] = polar_factor(tall, self.threads)
+            return np.zeros_like(squares)
+        turn: Floats = solve_triangular(upper, np.eye(self.width))
+        times(tall, turn, self.threads, out=tall)
+        return turn
 
     def step_queries(self) -> None:
         """Take Y = M V, and turn both such that the columns of Y are orthogonal, longest first."""
@@ -122,7 +142,8 @@ class Directions:
         """Take V from M'Y, less what damps the directions that are not wanted."""
         pull = self.sides.pull(1, self.Y, self.room)[:, : self.width]
         V, before = self.V[:, : self.width], self.before[:, : self.width]
-        square = float(self.values[-1]) ** 2
+        middle = min((self.d + self.width) // 2, self.width - 1)
+        square = float(self.values[middle]) ** 2
         shift, back = np.float32(square / 2.0), (square**2 / 16.0 * self.turn).astype(np.float32)
 
         def damp(rows: slice) -> None:
@@ -130,16 +151,7 @@ class Directions:
             pull[rows] -= before[rows] @ back
 
         in_blocks(damp, pull.shape[0], self.threads)
-        squares = gram(pull, self.threads)
-        try:
-            upper = np.linalg.cholesky(squares).T
-            if not (np.diag(upper) >= NEAR * np.sqrt(np.diag(squares))).all():
-                raise np.linalg.LinAlgError
-            self.turn = solve_triangular(upper, np.eye(self.width))
-            times(pull, self.turn, self.threads, out=pull)
-        except np.linalg.LinAlgError:
-            self.turn = np.zeros_like(self.turn)
-            pull[...] = polar_factor(pull, self.threads)
+        self.turn = self._make_orthonormal(pull)
         self.before, self.V, self.room = self.V, self.room, self.before
 
     def put(self) -> float:
