@@ -6,8 +6,9 @@ together. Two things make it fast, and leave it the loop over ``Y = M V`` and ``
 - V has some columns more than the model has dimensions, and the best directions within its span
   (Rayleigh and Ritz: the singular vectors of M V) are the model's;
 - ``M'M`` is replaced by the polynomial of Chebyshev that is small at the squared singular values
-  that are not wanted: ``V <- (M'M - s/2) V - s**2/16 V_before``. s is the square of V's smallest
-  singular value, which is never above the true one, so nothing that is wanted is damped.
+  that are not wanted: ``V <- (M'M - s/2) V - s**2/16 V_before``. s is the square of a singular
+  value of M V beyond the dimensions, which is never above the true one, so nothing that is wanted
+  is damped. It is the middle one of them: the last are still too small.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from scipy.linalg import solve_triangular
 from ranking.contracts.solver import State, Turn
 from ranking.kernels.contract import WIDE, Floats, Singles
 from ranking_plugins.regularizers.polar import (
+    gram,
     in_blocks,
     one_blas_thread,
     polar_factor,
@@ -104,7 +106,13 @@ class Directions:
         drawn = kernel.random_uniform(stream, 0, columns * added).reshape(columns, added)
         V[:, self.d : self.width] = (drawn - 0.5) * np.sqrt(12.0 / self.d)
         V[np.diff(self.sides.matrices[1].indptr) == 0] = 0.0
-        V[:, : self.width] = polar_factor(V[:, : self.width], self.threads)
+        tall = V[:, : self.width]
+        with one_blas_thread():
+            turn = _orthonormal_turn(gram(tall, self.threads))
+            if turn is None:
+                tall[...] = polar_factor(tall, self.threads)
+            else:
+                times(tall, turn, self.threads, out=tall)
         return V
 
     def step_queries(self) -> None:
@@ -119,24 +127,21 @@ class Directions:
     def step_documents(self) -> None:
         """Take V from M'Y, less what damps the directions that are not wanted."""
         V, damping = self.V[:, : self.width], self.before[:, : self.width]
-        square = float(self.values[-1]) ** 2
+        middle = min((self.d + self.width) // 2, self.width - 1)
+        square = float(self.values[middle]) ** 2
         shift, back = np.float32(square / 2.0), (square**2 / 16.0 * self.turn).astype(np.float32)
 
         def damp(rows: slice) -> None:
             damping[rows] = damping[rows] @ back + shift * V[rows]
 
         in_blocks(damp, (0, V.shape[0]), self.threads)
-        squares = self.sides.pull_gram(1, self.Y, self.width, self.room, self.before)
-        try:
-            upper = np.linalg.cholesky(squares).T
-            if not (np.diag(upper) >= NEAR * np.sqrt(np.diag(squares))).all():
-                raise np.linalg.LinAlgError
-            self.turn = solve_triangular(upper, np.eye(self.width))
-            made = self.sides.turned(self.turn, self.room)
-        except np.linalg.LinAlgError:
-            self.turn = np.zeros_like(self.turn)
-            made = self.sides.turned(None, self.room)
+        turn = _orthonormal_turn(
+            self.sides.pull_gram(1, self.Y, self.width, self.room, self.before)
+        )
+        made = self.sides.turned(turn, self.room)
+        if turn is None:  # V of the round before is then forgotten
             made[:, : self.width] = polar_factor(made[:, : self.width], self.threads)
+        self.turn = np.zeros_like(self.turn) if turn is None else turn
         self.before, self.V, self.room = self.V, made, self.before
 
     def put(self) -> float:
@@ -175,3 +180,15 @@ class Directions:
         for name in ("V", "Y", "before", "turn", "values"):
             setattr(self, name, np.array(state[name]))
         return int(state["epoch"][0]), float(state["objective"][0])
+
+
+def _orthonormal_turn(squares: Floats) -> Floats | None:
+    """Return what makes columns of this Gram matrix orthonormal, or None if they nearly depend."""
+    try:
+        upper = np.linalg.cholesky(squares).T
+    except np.linalg.LinAlgError:
+        return None
+    if not (np.diag(upper) >= NEAR * np.sqrt(np.diag(squares))).all():
+        return None
+    turn: Floats = solve_triangular(upper, np.eye(squares.shape[0]))
+    return turn
