@@ -109,6 +109,8 @@ def spec(table: dict[str, str], part: type[Any]) -> str:
 
 def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Run:
     rate = ",rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
+    if cell.model.name == "structured" and cell.solver.name == "sgd":
+        rate = ",rate=0.1"  # a stage begins anew, and has to come as far in as few steps
     ranker = Ranker(
         spec(MODELS, cell.model),
         cell.loss.name,
@@ -152,7 +154,9 @@ def objective(run: Run) -> float:
         ]
     else:
         grades = data.relevance.toarray()
-        if len(found) == 1:
+        if run.model.name == "structured":  # which scores by the lists of the stage before, too
+            scores, found = run.model.scores(data, run.kernel), found[:2]
+        elif len(found) == 1:
             scores = data.query_rows @ found[0] @ data.document_rows.toarray().T
         else:
             scores = (data.query_rows @ found[0]) @ (data.document_rows @ found[1]).T
