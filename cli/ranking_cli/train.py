@@ -18,6 +18,7 @@ from ranking.data.judged import Judged
 from ranking.data.readers.read import read_trainable
 from ranking.data.texts import TextCollection
 from ranking.metrics.parse import parse_metric, split_metrics
+from ranking.registry import get_registry
 from ranking.run import Run, Snapshot
 from ranking.search import Progress, fit_path
 from ranking_cli.options import existing
@@ -69,6 +70,13 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
     help="Train a weight vector of the documents' features for each query, or each label of "
     "labelled data, in parallel by --threads.",
 )
+@click.option(
+    "--observer",
+    "observers",
+    multiple=True,
+    metavar="SPEC",
+    help="Who watches the training besides, such as mlflow; takes the place of one of its name.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
 @click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
 @click.option("--resume", is_flag=True, help="Go on where an interrupted training stopped.")
@@ -80,6 +88,7 @@ def train(
     config: Path | None,
     exclude_known: bool,
     per_query: bool,
+    observers: tuple[str, ...],
     resume: bool,
     dry_run: bool,
     quiet: bool,
@@ -107,14 +116,14 @@ def train(
     if not output.parent.is_dir():
         raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
     if per_query:
-        if resume or exclude_known or settings.given("metrics"):
+        if resume or exclude_known or observers or settings.given("metrics"):
             raise click.UsageError(
                 "--per-query is trained in one go and searched by the recipe alone; leave "
-                "--resume, --exclude-known and --metrics out."
+                "--resume, --exclude-known, --observer and --metrics out."
             )
         train_per_query(data, output, settings, quiet)
         return
-    _Training(data, output, settings, resume, quiet, exclude_known).go()
+    _Training(data, output, settings, resume, quiet, exclude_known, observers).go()
 
 
 class _Training:
@@ -128,6 +137,7 @@ class _Training:
         resume: bool,
         quiet: bool,
         exclude_known: bool,
+        observers: Sequence[str],
     ) -> None:
         self.output, self.settings, self.quiet = output, settings, quiet
         self.exclude_known = exclude_known
@@ -155,11 +165,13 @@ class _Training:
         self.data, self.valid = self.ranker.describe_data(given, valid=valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
-        observers: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
-        if self.valid is not None:
-            # First in line, so that the others see what it measured.
-            observers.insert(0, self._watcher())
-        self.ranker.set_params(observers=observers)
+        given_observers = [get_registry().create("observer", spec) for spec in observers]
+        own: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
+        # Who measures is first in line, so that the others see it.
+        watchers = [self._watcher()] if self.valid is not None else []
+        taken = {each.name for each in given_observers}
+        watchers = [each for each in watchers if each.name not in taken]
+        self.ranker.set_params(observers=[*watchers, *given_observers, *own])
         self.resumed = self._read_checkpoint() if resume else None
         self.checkpoint.outer_facts["identity"] = self._identity()
 

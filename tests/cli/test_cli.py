@@ -84,6 +84,17 @@ def test_the_same_tensors_whatever_the_kernel_and_threads(files, tmp_path, kerne
     assert results[0] == results[1]
 
 
+def test_observers_are_named_on_the_command_line(files, tmp_path):
+    path = tmp_path / "model.safetensors"
+    words = ["train", files["train"], "--valid", files["valid"], "--loss", "domination", "-o", path]
+    stopping = "early-stopping:metric=map,patience=2"
+    call(*words, "--observer", stopping, "--observer", "curve:metrics=mrr")
+    columns = {name.partition("(")[0] for name in Ranker.load(path).history_[0]}
+    assert {"map", "mrr"} <= columns
+    assert "ndcg@10" not in columns  # the named one took the place of the one that --valid brings
+    assert "there is no observer 'curv'" in call(*words, "--observer", "curv", code=2).stderr
+
+
 def test_several_files_are_one(files, tmp_path):
     for name, queries in (("a", slice(0, 5)), ("b", slice(5, None))):
         data = make_judged(0)
