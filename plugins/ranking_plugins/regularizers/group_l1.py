@@ -102,8 +102,8 @@ class GroupL1(Regularizer):
             return self._codes
         if self.groups is not None:
             raise PartError(
-                "group-l1 has groups of features that a matrix or a vector of weights can have; of "
-                "vectors each is a group by itself: leave groups out."
+                "group-l1 knows its groups only after group_penalty has told it them, as for a "
+                "matrix of weights; for vectors, each a group by itself, leave groups out."
             )
         return np.arange(features)
 
