@@ -19,11 +19,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS
 from benchmarks.topics import SOLVERS, average_precision, make_topics
 
-from ranking import Ranker
+from ranking import Matching, Ranker
 from ranking.per_query import fit_per_query
 
 JOBS = (1, 2)
-ROUNDS = 7
+ROUNDS = {"induced": 7, "all": 3}
+L1 = "l1:strength=0.01"
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
     train, test = make_topics()
     print(f"{train}, load {os.getloadavg()[0]:.1f}")  # noqa: T201
     print(f"{'':30}{'cpu':>9}{'density':>9}{'map':>8}")  # noqa: T201
-    for regularizer in ("l1:strength=0.01", "l2:strength=0.01"):
+    for regularizer in (L1, "l2:strength=0.01"):
         for name, solver in SOLVERS.items():
             ranker = Ranker("linear", "domination", regularizer, solver, kernel=KERNELS[-1])
             started = time.process_time()
@@ -40,17 +41,20 @@ def main() -> None:
             reached = average_precision(model, test, KERNELS[-1])
             line = f"{spent:8.2f}s{model.density:9.2%}{reached:8.4f}"
             print(f"{name + ', ' + regularizer:30}{line}")  # noqa: T201
-    ranker = Ranker("linear", "domination", "l1:strength=0.01", SOLVERS["induced"])
+    for name, rounds in ROUNDS.items():
+        _compare_jobs(name, Ranker("linear", "domination", L1, SOLVERS[name]), train, rounds)
+
+
+def _compare_jobs(name: str, ranker: Ranker, train: Matching, rounds: int) -> None:
     seconds: dict[int, list[float]] = {jobs: [] for jobs in JOBS}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for jobs in JOBS:
             started = time.perf_counter()
             fit_per_query(ranker, train, jobs=jobs)
             seconds[jobs].append(time.perf_counter() - started)
-    middle = {jobs: statistics.median(each) for jobs, each in seconds.items()}
-    for jobs in JOBS:
-        print(f"{jobs} jobs: {middle[jobs]:.2f}s, best {min(seconds[jobs]):.2f}s")  # noqa: T201
-    print(f"ratio {middle[1] / middle[2]:.2f}, load {os.getloadavg()[0]:.1f}")  # noqa: T201
+    one, two = (statistics.median(seconds[jobs]) for jobs in JOBS)
+    told = f"{name}, {L1}: 1 thread {one:.2f}s, 2 threads {two:.2f}s, ratio {one / two:.2f}"
+    print(f"{told}, load {os.getloadavg()[0]:.1f}")  # noqa: T201
 
 
 if __name__ == "__main__":

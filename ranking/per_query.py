@@ -201,10 +201,10 @@ def _fit_one(
     held_out_grades: Grades | None,
     search: Search | None,
 ) -> Fitted:
-    data = rows.regraded(grades)
+    data = rows.with_grades(grades)
     valid = None
     if held_out is not None and held_out_grades is not None:
-        valid = held_out.regraded(held_out_grades)
+        valid = held_out.with_grades(held_out_grades)
     nothing = sp.csr_array((1, data.n_features))
     if not (data.grades > 0).any():
         return nothing, "no document matches it", {}

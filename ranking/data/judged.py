@@ -247,7 +247,7 @@ class Judged:
             _given_doc_ids=None if names is None else names[rows],
         )
 
-    def regraded(self, grades: ArrayLike) -> Judged:
+    def with_grades(self, grades: ArrayLike) -> Judged:
         """Return the same rows with other grades, one for each stored row; nothing is copied."""
         kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         kept["grades"] = as_grades(grades, self.query_ids[self.row_groups])

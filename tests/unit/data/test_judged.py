@@ -312,12 +312,12 @@ def test_finite_features_whose_sum_is_not_are_accepted():
 
 def test_other_grades_for_the_same_rows():
     data = Judged([[0.1], [0.7], [0.3]], [0, 2, 1], ["b", "a", "b"], doc_ids=["x", "y", "z"])
-    other = data.regraded([5.0, 6.0, 7.0])  # of the rows as they are stored: b, b, a
+    other = data.with_grades([5.0, 6.0, 7.0])  # of the rows as they are stored: b, b, a
     assert other.grades.tolist() == [5.0, 6.0, 7.0]
     assert data.grades.tolist() == [0.0, 1.0, 2.0]
     assert np.shares_memory(other.features, data.features)
     assert other.doc_ids.tolist() == ["x", "z", "y"]
     with pytest.raises(DataError, match="grades"):
-        data.regraded([1.0, 2.0])
+        data.with_grades([1.0, 2.0])
     with pytest.raises(DataError, match="NaN or inf"):
-        data.regraded([1.0, 2.0, np.nan])
+        data.with_grades([1.0, 2.0, np.nan])
