@@ -565,7 +565,10 @@ def _triple(valid: Any) -> tuple[Any, Any, Any]:
 def _choose(
     model: Any, loss: Loss, regularizer: Regularizer, solver: Any, takes: str
 ) -> tuple[Any, Any]:
-    """Fill in "auto": the first model and solver, as registered, that fit the rest."""
+    """Fill in "auto": the first model and solver, as registered, that fit the rest.
+
+    A model whose parameters the regularizer was made for goes before others.
+    """
     registry = get_registry()
     models = [model]
     if model == "auto":
@@ -576,17 +579,29 @@ def _choose(
         return models[0], solvers[0]
     reasons: list[str] = []
     tried: list[Cell] = []
+    fitting: list[tuple[bool, Any, Any]] = []
     for some_model, some_solver in itertools.product(models, solvers):
         made_model = registry.create("model", some_model)
         made_solver = registry.create("solver", some_solver)
         verdict = made_solver.accepts(type(made_model), type(loss), type(regularizer))
         if verdict.works:
-            return some_model, some_solver
+            fitting.append((_made_for(regularizer, made_model), some_model, some_solver))
+            continue
         reasons.append(f"{made_model.name} x {made_solver.name}: {verdict.reason}")
         tried.append(Cell(type(made_model), type(loss), type(regularizer), type(made_solver)))
+    if fitting:
+        _, some_model, some_solver = max(fitting, key=lambda fit: fit[0])  # the first of the best
+        return some_model, some_solver
     remedy = Grid().remedy(tried[0]) if tried else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
         + "; ".join(reasons)
         + f". Try {remedy or 'other parts'}."
     )
+
+
+def _made_for(regularizer: Regularizer, model: Model) -> bool:
+    """Say whether kernels have the penalty for such parameters, or its rows are vectors."""
+    if regularizer.inlined:
+        return model.form in regularizer.inlined
+    return regularizer.granularity == "entry" or model.form == "factors"

@@ -82,12 +82,7 @@ def _ask(whose: str, solver: Solver) -> list[Cell]:
         if verdict.works:
             accepted.append((names[0], names[1], names[2]))
             continue
-        ensure(
-            verdict.reason and verdict.instead,
-            whose,
-            "a no has a reason and says what would work instead",
-            f"for {told} it is {verdict}",
-        )
+        ensure(verdict.reason, whose, "a no has a reason", f"for {told} it is {verdict}")
     return accepted
 
 
