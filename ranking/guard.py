@@ -19,7 +19,7 @@ import numpy as np
 from ranking.contracts.native import NativePart
 from ranking.contracts.part import Part
 from ranking.errors import PluginError, PluginWarning, RankingError
-from ranking.registry import get_registry
+from ranking.registry.origin import described, package_of
 
 PACKAGES = ("ranking", "ranking_plugins", "ranking_rust")
 """The packages of this project, whose parts are not watched."""
@@ -34,28 +34,7 @@ Check = Callable[[Any, Any], str]
 
 def ours(part: object) -> bool:
     """Say whether a part is this project's own."""
-    return _package(type(part)) in PACKAGES
-
-
-def described(kind: str, part: Part) -> str:
-    """Name a part, and the distribution or module that it comes from."""
-    distribution, version = origin(kind, part)
-    return f"{kind} {part.name!r} of {f'{distribution} {version}'.strip()}"
-
-
-def origin(kind: str, part: Part) -> tuple[str, str]:
-    """Return the distribution and version of a part, or its module and nothing."""
-    registry = get_registry()
-    home = _package(type(part))
-    if part.name in registry.names(kind):
-        entry = registry.find(kind, part.name)
-        if home == _package(entry.load()):
-            return entry.distribution, entry.version
-    return type(part).__module__, ""
-
-
-def _package(of: Any) -> str:
-    return str(getattr(of, "__module__", "")).partition(".")[0]
+    return package_of(type(part)) in PACKAGES
 
 
 def refuse(whose: str, method: str, problem: str) -> NoReturn:

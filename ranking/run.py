@@ -31,11 +31,12 @@ from ranking.errors import (
 )
 from ranking.evaluation.measure import measure
 from ranking.files import Tensors
-from ranking.guard import described, ours, refuse, watched
+from ranking.guard import ours, refuse, watched
 from ranking.interrupts import HeldInterrupts
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Values
 from ranking.registry import get_registry
+from ranking.registry.origin import described
 
 History = list[dict[str, Any]]
 """A row per epoch: ``epoch``, ``objective``, and what observers measured."""

@@ -16,11 +16,11 @@ from ranking.data.matching import Matching
 from ranking.data.text.features import TextFeatures
 from ranking.errors import ModelFileError, PartError, PluginWarning
 from ranking.files import read_tensors, write_tensors
-from ranking.guard import origin
 from ranking.inputs import Documents
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.registry import get_registry
+from ranking.registry.origin import origin
 from ranking.registry.trust import OURS, canonical
 from ranking.run import Run, pack_history, section, under, unpack_history
 

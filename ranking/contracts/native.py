@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ from ranking.contracts.regularizer import Granularity, Regularizer
 from ranking.kernels import native as loops
 from ranking.kernels.contract import PairForm
 from ranking.native import Functions, ListFunctions, PairFunctions, RowFunctions
+from ranking.registry.origin import described
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -47,7 +47,7 @@ class NativePart(Part, ABC, Generic[F]):
         """The functions, checked, with all that keeps them alive."""
         held = self.__dict__.get("_native")
         if held is None:
-            plugin, wanted = whose(self.kind, self), self.takes_functions
+            plugin, wanted = described(self.kind, self), self.takes_functions
             try:
                 given = self.functions()
             except TypeError as error:
@@ -157,15 +157,6 @@ class NativeRowRegularizer(NativePart[RowFunctions], Regularizer):
         rows = _rows(gain).copy()
         loops.maximize_rows(_kernel(), self.native, rows)
         return rows.reshape(gain.shape)
-
-
-def whose(kind: str, part: Part) -> str:
-    """Say which part of which distribution this is, for errors."""
-    module = type(part).__module__
-    for point in metadata.entry_points(group="ranking"):
-        if point.dist and point.module.partition(".")[0] == module.partition(".")[0]:
-            return f"{kind} {part.name!r} of {point.dist.name} {point.dist.version}"
-    return f"{kind} {part.name!r} of module {module}"
 
 
 @functools.cache

@@ -13,11 +13,12 @@ from ranking.data.checks import Ids
 from ranking.data.judged import Judged
 from ranking.data.trec import JudgedRun
 from ranking.errors import DataError, PartError, RankingError
-from ranking.guard import described, ours, refuse
+from ranking.guard import ours, refuse
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.measures import RankedLists
 from ranking.kernels.select import get_kernel
 from ranking.metrics.ranked import Floats, Measure, RankedMetric
+from ranking.registry.origin import described
 
 Ints = NDArray[np.int64]
 Values = dict[str, Floats]

@@ -1,0 +1,31 @@
+"""Where a part comes from: its distribution and version, or its module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ranking.contracts.part import Part
+from ranking.registry.manager import get_registry
+
+
+def described(kind: str, part: Part) -> str:
+    """Name a part, and the distribution or module that it comes from."""
+    distribution, version = origin(kind, part)
+    home = f"{distribution} {version}" if version else f"module {distribution}"
+    return f"{kind} {part.name!r} of {home}"
+
+
+def origin(kind: str, part: Part) -> tuple[str, str]:
+    """Return the distribution and version of a part, or its module and nothing."""
+    registry = get_registry()
+    home = package_of(type(part))
+    if part.name in registry.names(kind):
+        entry = registry.find(kind, part.name)
+        if home == package_of(entry.load()):
+            return entry.distribution, entry.version
+    return type(part).__module__, ""
+
+
+def package_of(of: Any) -> str:
+    """Return the package in which a class, function or object was defined."""
+    return str(getattr(of, "__module__", "")).partition(".")[0]
