@@ -209,6 +209,14 @@ impl<'a> MatchLists<'a> {
         begun.start + at
     }
 
+    /// Ask for the first positive of a tuple, if it is known where it is.
+    #[inline(always)]
+    pub(crate) fn ask<M: Machine>(&self, machine: M, begun: &Begun) {
+        if let Some(rest) = begun.rest.filter(|_| self.0.member_sums.is_empty()) {
+            machine.ask(self.0.members, begun.start + rest as usize);
+        }
+    }
+
     /// The document at a place among all members.
     #[inline(always)]
     pub(crate) fn member(&self, place: usize) -> usize {
