@@ -181,7 +181,7 @@ impl<'a> MatchLists<'a> {
                 // The bits that would have been drawn for the number.
                 let bound = last_of(sums);
                 let bits = (u64::from(number) << 32).div_ceil(u64::from(bound.max(1)));
-                let place = queries.place(bits << 32, bound, 0, 0..sums.len());
+                let place = Place::new(bits << 32, bound, 0, 0..sums.len());
                 queries.count(&place).min(sums.len() - 1)
             }
             _ => counted(number, sums),
@@ -262,7 +262,7 @@ impl<'a> MatchLists<'a> {
             let begun = &begun[at as usize];
             let own = begun.start..begun.stop;
             let bound = self.0.n_documents - count(own.len());
-            let place = members.place(draw(begun.key, k), bound, begun.list, own);
+            let place = Place::new(draw(begun.key, k), bound, begun.list, own);
             members.ask(machine, &place);
             places.push(place);
         }
