@@ -160,8 +160,9 @@ documents. Then, for each row, ``P[i] -= Y_i``, or with adagrad, which has a sum
 each parameter, ``G += Q; P -= (rate Y) / sqrt(G)`` with the block's first rate. Biases likewise. At
 last each row of U, V and S that has a Y is scaled by ``1 / (1 + l2 rate)``, if l2 > 0, and then, if
 its norm exceeds `max_norm` > 0, to that. So negatives can be searched by tuple, and sums be made
-by slices of the vectors or by rows: the result does not depend on the number of threads. `hogwild`
-lets threads take blocks of their own, all at once, in no order.
+by object and by row: the result does not depend on the number of threads. `hogwild` lets threads
+take blocks of their own, all at once, in no order; a kernel whose language knows no such races
+keeps the order.
 
 Alternating
 -----------

@@ -4,8 +4,9 @@
 
 #include "wide.h"
 
-#define TOP_TILE 256 /* documents */
-#define TOP_STRIP 32 /* queries: their vectors and scores stay in the nearest caches */
+#define TOP_TILE 64 /* documents, at most */
+#define TOP_NEAR 4096 /* numbers of documents' vectors: half of the nearest cache */
+#define TOP_STRIP 128 /* queries: their vectors and scores stay in the caches behind it */
 
 typedef struct {
     const float *queries, *documents, *biases;
@@ -137,12 +138,14 @@ static inline void top_finish(top_heap_t *heap, int64_t k)
 static inline void top_strip(const top_t *top, float *tile, int64_t first, int64_t last)
 {
     top_heap_t heaps[TOP_STRIP];
+    int64_t near = TOP_NEAR / top->width / 8 * 8, most = near < TOP_TILE ? near : TOP_TILE;
+    int64_t size = most > 8 ? most : 8;
     for (int64_t i = first; i < last; i++)
         heaps[i - first] = (top_heap_t){
             top->scores + i * top->k, top->found + i * top->k, 0,
             top->barred + top->barred_ptr[i], top->barred + top->barred_ptr[i + 1]};
-    for (int64_t at = 0; at < top->n_documents; at += TOP_TILE) {
-        int64_t rest = top->n_documents - at, count = rest < TOP_TILE ? rest : TOP_TILE;
+    for (int64_t at = 0; at < top->n_documents; at += size) {
+        int64_t rest = top->n_documents - at, count = rest < size ? rest : size;
         wide_score_tile(
             top->queries + first * top->width, 0, last - first, top->documents + at * top->width,
             count, top->width, top->biases ? top->biases + at : NULL, tile, TOP_TILE);

@@ -187,6 +187,8 @@ LANES_INLINE void wide_score_eight(
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             __m256 document = _mm256_loadu_ps(documents + k * n + i);
+            /* The compiler would load it twice, and loads are what there are most of. */
+            __asm__("" : "+x"(document));
             s[k] = _mm256_add_ps(s[k], _mm256_mul_ps(a, document));
             s[k + 4] = _mm256_add_ps(s[k + 4], _mm256_mul_ps(b, document));
         }

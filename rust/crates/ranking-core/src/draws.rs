@@ -181,7 +181,7 @@ impl<'a> MatchLists<'a> {
                 // The bits that would have been drawn for the number.
                 let bound = last_of(sums);
                 let bits = (u64::from(number) << 32).div_ceil(u64::from(bound.max(1)));
-                let place = queries.place(bits << 32, bound, 0, 0..sums.len());
+                let place = Place::new(bits << 32, bound, 0, 0..sums.len());
                 queries.count(&place).min(sums.len() - 1)
             }
             _ => counted(number, sums),
@@ -207,6 +207,14 @@ impl<'a> MatchLists<'a> {
             at += usize::from(at >= own.partition_point(|&member| member < itself));
         }
         begun.start + at
+    }
+
+    /// Ask for the first positive of a tuple, if it is known where it is.
+    #[inline(always)]
+    pub(crate) fn ask<M: Machine>(&self, machine: M, begun: &Begun) {
+        if let Some(rest) = begun.rest.filter(|_| self.0.member_sums.is_empty()) {
+            machine.ask(self.0.members, begun.start + rest as usize);
+        }
     }
 
     /// The document at a place among all members.
@@ -254,7 +262,7 @@ impl<'a> MatchLists<'a> {
             let begun = &begun[at as usize];
             let own = begun.start..begun.stop;
             let bound = self.0.n_documents - count(own.len());
-            let place = members.place(draw(begun.key, k), bound, begun.list, own);
+            let place = Place::new(draw(begun.key, k), bound, begun.list, own);
             members.ask(machine, &place);
             places.push(place);
         }

@@ -6,6 +6,7 @@
 //! two places in memory, and both can be asked for long before.
 
 use std::collections::TryReserveError;
+use std::ops::Range;
 
 use crate::lanes::Machine;
 use crate::rng::below;
@@ -31,6 +32,21 @@ pub(crate) struct Place {
     start: usize,
 }
 
+impl Place {
+    /// Make a number below a bound from a draw, to be looked up in list `number`, whose numbers
+    /// are at these places among those of all lists.
+    #[inline(always)]
+    pub(crate) fn new(draw: u64, bound: u32, number: usize, list: Range<usize>) -> Self {
+        let part = below(draw, parts(list.len())) as usize;
+        Self {
+            number: below(draw, bound),
+            list: list.start,
+            start: first_part(list.start, number) + part,
+        }
+    }
+}
+
+#[inline(always)]
 fn parts(size: usize) -> u32 {
     u32::try_from(size / 4 + 1).unwrap_or(u32::MAX)
 }
@@ -78,24 +94,6 @@ impl Guide {
         self.lists == 0
     }
 
-    /// Make a number below a bound from a draw, to be looked up in list `number`, which begins at
-    /// a place and has so many numbers.
-    #[inline(always)]
-    pub(crate) fn place(
-        &self,
-        draw: u64,
-        bound: u32,
-        number: usize,
-        list: std::ops::Range<usize>,
-    ) -> Place {
-        let part = below(draw, parts(list.len())) as usize;
-        Place {
-            number: below(draw, bound),
-            list: list.start,
-            start: first_part(list.start, number) + part,
-        }
-    }
-
     /// Ask for what `ask_more` and `count` read first.
     #[inline(always)]
     pub(crate) fn ask<M: Machine>(&self, machine: M, place: &Place) {
@@ -119,7 +117,7 @@ impl Guide {
             let passed = rising.map_or(0, |rising| {
                 let numbered = rising.iter().zip(0_u32..);
                 numbered
-                    .map(|(&x, at)| u32::from((x <= place.number) & (at < left)))
+                    .map(|(&x, at)| u32::from(x <= place.number) & u32::from(at < left))
                     .sum()
             });
             count += passed as usize;

@@ -72,7 +72,7 @@ impl Search<'_, '_> {
         room.starts.clear();
         room.starts.try_reserve(RUN)?;
         for (tuple, chosen) in (self.first + run.start..).zip(&mut self.chosen[run.clone()]) {
-            let start = self.trials.begin(tuple);
+            let start = self.trials.begin(machine, tuple);
             chosen[0] = u32::try_from(start.query).unwrap_or(u32::MAX);
             self.queries.ask(machine, chosen[0]);
             room.starts.push(start);

@@ -123,11 +123,13 @@ impl Trials<'_> {
 
     /// Begin a tuple: its query is known then.
     #[inline(always)]
-    pub(super) fn begin(&self, tuple: usize) -> Start {
+    pub(super) fn begin<M: Machine>(&self, machine: M, tuple: usize) -> Start {
         match &self.source {
             Source::Given(tuples) => Start::given(self.given(tuples, tuple, 0) as usize),
             Source::Drawn { seed, first, lists } => {
-                lists.begin(*seed, first.wrapping_add(tuple as u64))
+                let start = lists.begin(*seed, first.wrapping_add(tuple as u64));
+                lists.ask(machine, &start);
+                start
             }
         }
     }
