@@ -85,7 +85,7 @@ class Alternating(Solver):
     tolerance: float = 1e-4
     scale: float | str = "auto"
     center: bool = False
-    sparse_below: float = 0.05
+    sparse_below: float = 0.1
 
     def __post_init__(self) -> None:
         """Check the parameters."""
