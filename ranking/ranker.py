@@ -583,12 +583,13 @@ def _choose(
     for some_model, some_solver in itertools.product(models, solvers):
         made_model = registry.create("model", some_model)
         made_solver = registry.create("solver", some_solver)
-        verdict = made_solver.accepts(type(made_model), type(loss), type(regularizer))
+        cell = Cell(type(made_model), type(loss), type(regularizer), type(made_solver))
+        verdict = cell.verdict()
         if verdict.works:
             fitting.append((_made_for(regularizer, made_model), some_model, some_solver))
             continue
         reasons.append(f"{made_model.name} x {made_solver.name}: {verdict.reason}")
-        tried.append(Cell(type(made_model), type(loss), type(regularizer), type(made_solver)))
+        tried.append(cell)
     if fitting:
         _, some_model, some_solver = max(fitting, key=lambda fit: fit[0])  # the first of the best
         return some_model, some_solver

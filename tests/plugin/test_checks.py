@@ -236,7 +236,7 @@ class Descent(Solver):
     def accepts(cls, model, loss, regularizer):
         if model is Linear and loss.name == "domination" and regularizer is NoPenalty:
             return YES
-        return Verdict(False, "it is a test", "something else")
+        return Verdict(False, "it is a test")
 
     def turns(self, task):
         data, weights = task.data, task.model.weights
@@ -265,7 +265,7 @@ class Descent(Solver):
         (Descent(forgetful=True), "resumed after epoch 1 ends with the same bits"),
         (broken(Descent, accepts=lambda *_: Verdict(False)), "a no has a reason"),
         (broken(Descent, accepts=lambda *_: True), "accepts returns a Verdict"),
-        (broken(Descent, accepts=lambda *_: Verdict(False, "no", "?")), "it accepts none"),
+        (broken(Descent, accepts=lambda *_: Verdict(False, "no")), "it accepts none"),
     ],
 )
 def test_a_solver(solver: Solver, said: str):
