@@ -581,8 +581,12 @@ def _choose(
     tried: list[Cell] = []
     fitting: list[tuple[bool, Any, Any]] = []
     for some_model, some_solver in itertools.product(models, solvers):
-        made_model = registry.create("model", some_model)
-        made_solver = registry.create("solver", some_solver)
+        try:
+            made_model = registry.create("model", some_model)
+            made_solver = registry.create("solver", some_solver)
+        except PartError as error:  # a stranger's part that is broken is not chosen
+            reasons.append(str(error))
+            continue
         cell = Cell(type(made_model), type(loss), type(regularizer), type(made_solver))
         verdict = cell.verdict()
         if verdict.works:
