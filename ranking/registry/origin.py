@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ranking.contracts.part import Part
-from ranking.registry.manager import get_registry
+from ranking.registry.manager import get_registry, installed_sources
 
 
 def described(kind: str, part: Part) -> str:
@@ -23,6 +23,9 @@ def origin(kind: str, part: Part) -> tuple[str, str]:
         entry = registry.find(kind, part.name)
         if home == package_of(entry.load()):
             return entry.distribution, entry.version
+    for source in installed_sources():  # it may be there, and not registered under its name
+        if source.module.partition(":")[0].partition(".")[0] == home:
+            return source.distribution, source.version
     return type(part).__module__, ""
 
 
