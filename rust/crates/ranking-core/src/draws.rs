@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 
 use crate::guides::{Guide, Place};
 use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::{Index, Machine};
+use crate::lanes::{Index, Machine, Portable};
 use crate::rng::{below, draw};
 
 /// Which documents match which query; `ranking/kernels/match_lists.py` says what each field is.
@@ -144,37 +144,49 @@ impl<'a> MatchLists<'a> {
     }
 
     /// Draw the query of a step, or deal it.
+    fn begin(&self, seed: u64, step: u64) -> Begun {
+        let mut begun = [Begun::default()];
+        self.begin_all(Portable, seed, step, &mut begun);
+        begun[0]
+    }
+
+    /// Draw the queries of steps from `first` on, or deal them: first the numbers of all, so that
+    /// none waits for what another's number stands for.
     #[inline(always)]
-    pub(crate) fn begin(&self, seed: u64, step: u64) -> Begun {
-        let key = draw(seed, step);
+    pub(crate) fn begin_all<M: Machine>(
+        &self,
+        machine: M,
+        seed: u64,
+        first: u64,
+        all: &mut [Begun],
+    ) {
         let sums = self.0.query_sums;
-        let (at, rest) = if sums.is_empty() {
-            (
-                below(draw(key, 0), count(self.0.queries.len())) as usize,
-                None,
-            )
-        } else {
-            let number = shuffled(seed, step, last_of(sums));
-            let at = self.counted_query(number);
-            let before = at.checked_sub(1).map_or(0, |before| sums[before]);
-            let rest = i64::from(number).saturating_sub(before);
-            (at, Some(u32::try_from(rest).unwrap_or(0)))
-        };
-        let query = self.0.queries[at].position();
-        let list = self.0.list_of[query].position();
-        Begun {
-            key,
-            query,
-            list,
-            start: self.0.list_ptr[list].position(),
-            stop: self.0.list_ptr[list + 1].position(),
-            rest,
+        let total = last_of(sums);
+        for (begun, k) in all.iter_mut().zip(0..) {
+            let step = first.wrapping_add(k);
+            begun.key = draw(seed, step);
+            begun.rest = (!sums.is_empty()).then(|| shuffled(seed, step, total));
+        }
+        for begun in all {
+            let at = if let Some(number) = begun.rest {
+                let at = self.counted_query(machine, number);
+                let before = at.checked_sub(1).map_or(0, |before| sums[before]);
+                let rest = i64::from(number).saturating_sub(before);
+                begun.rest = Some(u32::try_from(rest).unwrap_or(0));
+                at
+            } else {
+                below(draw(begun.key, 0), count(self.0.queries.len())) as usize
+            };
+            begun.query = self.0.queries[at].position();
+            begun.list = self.0.list_of[begun.query].position();
+            begun.start = self.0.list_ptr[begun.list].position();
+            begun.stop = self.0.list_ptr[begun.list + 1].position();
         }
     }
 
     /// The place of the query whose running sum is the first to exceed a number.
     #[inline(always)]
-    fn counted_query(&self, number: u32) -> usize {
+    fn counted_query<M: Machine>(&self, machine: M, number: u32) -> usize {
         let sums = self.0.query_sums;
         match self.1 {
             Some(Guides { queries, .. }) if !queries.is_empty() => {
@@ -182,7 +194,7 @@ impl<'a> MatchLists<'a> {
                 let bound = last_of(sums);
                 let bits = (u64::from(number) << 32).div_ceil(u64::from(bound.max(1)));
                 let place = Place::new(bits << 32, bound, 0, 0..sums.len());
-                queries.count(&place).min(sums.len() - 1)
+                queries.count(machine, &place).min(sums.len() - 1)
             }
             _ => counted(number, sums),
         }
@@ -235,7 +247,8 @@ impl<'a> MatchLists<'a> {
     /// Draw the k-th number of tuples, negatives, and give each to `take`; `positives` are the
     /// tuples' first documents.
     ///
-    /// With guides, what all tuples read is asked for before any reads it.
+    /// With guides, what all tuples read is asked for before any reads it; there is a place for
+    /// each.
     #[inline(always)]
     pub(crate) fn negatives<M: Machine>(
         &self,
@@ -244,7 +257,7 @@ impl<'a> MatchLists<'a> {
         positives: &[u32],
         tuples: &[u32],
         k: u64,
-        places: &mut Vec<Place>,
+        places: &mut [Place],
         mut take: impl FnMut(usize, usize),
     ) {
         let members = match self.1 {
@@ -257,20 +270,22 @@ impl<'a> MatchLists<'a> {
                 return;
             }
         };
-        places.clear();
-        for &at in tuples {
+        let places = &mut places[..tuples.len()];
+        for (&at, place) in tuples.iter().zip(&mut *places) {
             let begun = &begun[at as usize];
             let own = begun.start..begun.stop;
             let bound = self.0.n_documents - count(own.len());
-            let place = Place::new(draw(begun.key, k), bound, begun.list, own);
-            members.ask(machine, &place);
-            places.push(place);
+            *place = Place::new(draw(begun.key, k), bound, begun.list, own);
+            members.ask(machine, place);
         }
         for place in &*places {
             members.ask_more(machine, place);
         }
         for (&at, place) in tuples.iter().zip(&*places) {
-            take(at as usize, place.number as usize + members.count(place));
+            take(
+                at as usize,
+                place.number as usize + members.count(machine, place),
+            );
         }
     }
 

@@ -8,11 +8,12 @@
 use std::collections::TryReserveError;
 use std::ops::Range;
 
+use crate::contract::WIDE;
 use crate::lanes::Machine;
 use crate::rng::below;
 
 /// Numbers that are compared at a time.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = WIDE;
 
 /// Lists of numbers that rise, one after the other.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub(crate) struct Guide {
 }
 
 /// A number, and where its count is looked up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) number: u32,
     /// Where the list begins.
@@ -109,18 +110,15 @@ impl Guide {
 
     /// How many numbers of the list are not above the one at a place.
     #[inline(always)]
-    pub(crate) fn count(&self, place: &Place) -> usize {
+    pub(crate) fn count<M: Machine>(&self, machine: M, place: &Place) -> usize {
         let [mut count, end] = [0, 1].map(|next| self.starts[place.start + next] as usize);
-        for first in (count..end).step_by(TOGETHER) {
+        let mut first = count;
+        while first < end {
             let rising = self.rising[place.list + first..].first_chunk::<TOGETHER>();
-            let left = u32::try_from(end - first).unwrap_or(u32::MAX);
-            let passed = rising.map_or(0, |rising| {
-                let numbered = rising.iter().zip(0_u32..);
-                numbered
-                    .map(|(&x, at)| u32::from(x <= place.number) & u32::from(at < left))
-                    .sum()
-            });
-            count += passed as usize;
+            let counted = u32::MAX >> (32 - (end - first).min(TOGETHER));
+            let holds = rising.map_or(0, |rising| machine.at_most(*rising, place.number));
+            count += (holds & counted).count_ones() as usize;
+            first += TOGETHER;
         }
         count
     }

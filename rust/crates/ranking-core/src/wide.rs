@@ -38,6 +38,8 @@ pub trait Singles: Copy + Send + Sync {
     fn ask<T>(self, items: &[T], at: usize);
     /// A bit for each that is not below a limit, the first one lowest.
     fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32;
+    /// A bit for each of eight integers that is not above a limit, the first one lowest.
+    fn at_most(self, a: [u32; WIDE], limit: u32) -> u32;
 }
 
 #[inline(always)]
@@ -112,6 +114,12 @@ impl Singles for Portable {
     fn at_least_wide(self, a: Self::Wide, limit: f32) -> u32 {
         let numbered = a.iter().zip(0..);
         numbered.fold(0, |bits, (&a, at)| bits | u32::from(a >= limit) << at)
+    }
+
+    #[inline(always)]
+    fn at_most(self, a: [u32; WIDE], limit: u32) -> u32 {
+        let numbered = a.iter().zip(0..);
+        numbered.fold(0, |bits, (&a, at)| bits | u32::from(a <= limit) << at)
     }
 }
 
@@ -191,6 +199,12 @@ mod avx2 {
         #[inline(always)]
         fn at_least_wide(self, a: f32x8, limit: f32) -> u32 {
             let holds = self.cmp_le_f32x8(self.splat_f32x8(limit), a);
+            self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
+        }
+
+        #[inline(always)]
+        fn at_most(self, a: [u32; WIDE], limit: u32) -> u32 {
+            let holds = self.cmp_le_u32x8(cast(a), self.splat_u32x8(limit));
             self.avx._mm256_movemask_ps(cast(holds)).cast_unsigned()
         }
     }

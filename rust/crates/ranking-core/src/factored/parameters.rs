@@ -140,8 +140,8 @@ impl<'a> Factors<'a> {
 /// Ask for a row of so many registers, of which two are a line of memory.
 #[inline(always)]
 pub(super) fn ask_row<M: Machine>(machine: M, rows: &[Eight], row: usize, chunks: usize) {
-    for at in (0..chunks).step_by(2) {
-        machine.ask(rows, row * chunks + at);
+    for line in 0..chunks.div_ceil(2) {
+        machine.ask(rows, row * chunks + 2 * line);
     }
 }
 

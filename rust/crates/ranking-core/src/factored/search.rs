@@ -1,6 +1,6 @@
 //! The search for negatives, at the parameters as they are.
 
-use crate::bilinear::Failure;
+use crate::bilinear::{Failure, lengthen};
 use crate::dispatch::Job;
 use crate::factored::nearby::Near;
 use crate::factored::parameters::{Side, View};
@@ -69,13 +69,12 @@ impl Search<'_, '_> {
     #[inline(always)]
     fn begin<M: Machine>(&mut self, machine: M, run: Run) -> Result<(), Failure> {
         let room = &mut *self.room;
-        room.starts.clear();
-        room.starts.try_reserve(RUN)?;
-        for (tuple, chosen) in (self.first + run.start..).zip(&mut self.chosen[run.clone()]) {
-            let start = self.trials.begin(machine, tuple);
+        lengthen(&mut room.starts, RUN, Start::default())?;
+        let starts = &mut room.starts[..run.len()];
+        self.trials.begin(machine, self.first + run.start, starts);
+        for (start, chosen) in starts.iter().zip(&mut self.chosen[run.clone()]) {
             chosen[0] = u32::try_from(start.query).unwrap_or(u32::MAX);
             self.queries.ask(machine, chosen[0]);
-            room.starts.push(start);
         }
         let wanted = self.chosen[run].iter().map(|chosen| chosen[0]);
         self.near_queries.load(machine, &self.queries, wanted)
@@ -90,7 +89,7 @@ impl Search<'_, '_> {
         let room = &mut *self.room;
         room.positives.clear();
         room.positives.try_reserve(run.len() * positives)?;
-        for (tuple, start) in (self.first + run.start..).zip(&room.starts) {
+        for (tuple, start) in (self.first + run.start..).zip(&room.starts[..run.len()]) {
             for at in 0..positives {
                 let (document, weight) = self.trials.positive(start, tuple, at);
                 self.documents.ask(machine, document);
@@ -126,7 +125,7 @@ impl Search<'_, '_> {
         let chosen = &mut self.chosen[run.clone()];
         let margins = &mut self.margins[run.clone()];
         let weights = &mut self.weights[run.clone()];
-        room.places.try_reserve(RUN)?;
+        lengthen(&mut room.places, RUN, Place::default())?;
         room.open.clear();
         room.open.extend((0..).take(run.len()));
         let only = self.by_trial.len() == 1;

@@ -121,15 +121,20 @@ impl Trials<'_> {
         short(tuples[tuple * self.numbers + at].position())
     }
 
-    /// Begin a tuple: its query is known then.
+    /// Begin tuples from one on: their queries are known then.
     #[inline(always)]
-    pub(super) fn begin<M: Machine>(&self, machine: M, tuple: usize) -> Start {
+    pub(super) fn begin<M: Machine>(&self, machine: M, tuple: usize, starts: &mut [Start]) {
         match &self.source {
-            Source::Given(tuples) => Start::given(self.given(tuples, tuple, 0) as usize),
+            Source::Given(tuples) => {
+                for (start, tuple) in starts.iter_mut().zip(tuple..) {
+                    *start = Start::given(self.given(tuples, tuple, 0) as usize);
+                }
+            }
             Source::Drawn { seed, first, lists } => {
-                let start = lists.begin(*seed, first.wrapping_add(tuple as u64));
-                lists.ask(machine, &start);
-                start
+                lists.begin_all(machine, *seed, first.wrapping_add(tuple as u64), starts);
+                for start in starts {
+                    lists.ask(machine, start);
+                }
             }
         }
     }
@@ -157,7 +162,7 @@ impl Trials<'_> {
         firsts: &[u32],
         tuples: &[u32],
         trial: usize,
-        places: &mut Vec<Place>,
+        places: &mut [Place],
         chosen: &mut [[u32; 3]],
     ) {
         let number = 1 + self.positives + trial;
