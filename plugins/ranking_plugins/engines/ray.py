@@ -6,6 +6,7 @@ whose members trust each other; so nobody else may join it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import ipaddress
 import logging
@@ -13,6 +14,7 @@ import numbers
 import os
 import secrets
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -184,7 +186,9 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
     if address is None:
         settings = {"address": "local", "num_cpus": cpus, "include_dashboard": False}
     try:
-        ray.init(configure_logging=False, log_to_driver=False, **settings)
+        # Ray lets workers import from the folder it is called in before anything installed.
+        with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
+            ray.init(configure_logging=False, log_to_driver=False, **settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise EngineError(
             f"cannot enter the Ray cluster {settings['address']!r} ({error}); start one with "
