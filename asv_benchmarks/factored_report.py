@@ -1,7 +1,8 @@
 """Print what an epoch of WARP costs in every kernel, beside LightFM if it is installed.
 
     python -P asv_benchmarks/factored_report.py [--quick] [--kernel NAME] [--epochs N]
-                                                [--width N] [--block N] [--processor]
+                                                [--width N] [--threads N] [--block N]
+                                                [--processor]
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
 ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
@@ -131,6 +132,7 @@ def main() -> None:
     parser.add_argument("--kernel", help="only this kernel")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--width", type=int, help="only this width")
+    parser.add_argument("--threads", type=int, help="only so many threads")
     parser.add_argument("--block", type=int, default=0, help="steps of a block")
     parser.add_argument("--processor", action="store_true", help="measure processor time")
     options = parser.parse_args()
@@ -154,7 +156,7 @@ def main() -> None:
             print(f"{name}: left out, {error}")  # noqa: T201
     for width in [options.width] if options.width else (32, 64, 128):
         for features in (False, True):
-            for threads in (1, 2):
+            for threads in [options.threads] if options.threads else (1, 2):
                 theirs = report_lightfm(likes, width, features, threads, options.epochs)
                 for kernel in kernels:
                     warp = Warp(kernel, likes, width, features, options.block)

@@ -3,9 +3,10 @@
 The order of every floating-point operation is that of :mod:`ranking.kernels.reference_factored`,
 so the results have the same bits. The door (:mod:`ranking.kernels.factored`) has checked every
 array. The loops are in the headers, an idea in each: wide.h has arithmetic on vectors, objects.h
-composes them, crew.h has threads meet, draw.h draws tuples, factored_model.h keeps composed
-vectors, factored_search.h looks for violations, factored_update.h takes the steps of a block,
-factored_steps.h does both by blocks, and factored_top.h finds the best documents.
+composes them, crew.h has threads meet, pace.h finds out whether that pays, draw.h draws tuples,
+factored_model.h keeps composed vectors, factored_search.h looks for violations, factored_update.h
+takes the steps of a block, factored_steps.h does both by blocks, and factored_top.h finds the best
+documents.
 
 This file is built once per instruction set; see meson.build.
 """
@@ -99,6 +100,7 @@ cdef extern from "factored_steps.h" nogil:
     ) noexcept
     ctypedef void crew_work_t(void *job, int turn, int crew)
     crew_work_t job_work
+    crew_work_t job_work_hogwild
     crew_work_t job_search_work
     void crew_run(crew_work_t *work, void *job, int crew) noexcept
     bint job_run(job_t *job, crew_work_t *work) noexcept
@@ -248,7 +250,7 @@ def factored_steps(
     job.max_norm, job.l2 = max_norm, l2
     job.crew = <int>min(<int64_t>threads, job.n if hogwild else job.block)
     job.margins, job.weights = &margins[0], &weights[0]
-    run(&job, job_work)
+    run(&job, job_work_hogwild if hogwild else job_work)
 
 
 def factored_update(

@@ -4,6 +4,7 @@
 
 #include "factored_search.h"
 #include "factored_update.h"
+#include "pace.h"
 
 enum { STEPS_HINGE = 0, STEPS_LOGISTIC = 2, STEPS_NATIVE = 3 }; /* PairForm */
 
@@ -26,9 +27,10 @@ typedef struct {
     int64_t *chosen; /* asked for by `factored_search` */
     float *margins, *weights;
     const int64_t *ptr; /* pairs of documents: 0, 2, 4, ... */
-    block_t *blocks; /* one; or, if threads do not meet, one a thread */
-    int64_t next; /* the next block that nobody has taken */
+    block_t *blocks; /* one of the crew, and one of who works alone; hogwild: one a thread */
+    int64_t next; /* hogwild: the next block that nobody has taken */
     crew_meeting_t meeting;
+    pace_t pace;
     rooms_t rooms;
 } job_t;
 
@@ -37,6 +39,7 @@ typedef struct {
     steps_t steps;
     team_t team;
     float rate;
+    int missed; /* some of the crew did not come */
     rooms_t rooms;
 } update_t;
 
@@ -119,17 +122,47 @@ static inline void job_block(
     crew_meet(&block->team.meeting, crew);
 }
 
+/* Take the blocks that begin from `start` on, before `stop`. */
+static inline void job_stretch(
+    job_t *job, block_t *block, int64_t start, int64_t stop, int turn, int crew)
+{
+    for (; start < stop && !block->team.failed; start += job->block)
+        job_block(job, block, start, start / job->block + 1, turn, crew);
+}
+
+/* All together or one alone, whatever is faster. */
 static inline void job_work(void *of, int turn, int crew)
 {
     job_t *job = of;
-    int64_t start = 0, time = 0;
-    block_t *block = job->blocks + (job->hogwild ? turn : 0);
+    block_t *together = job->blocks, *alone = job->blocks + (job->crew > 1);
+    int64_t start = 0, stop;
     job_fill_guides(job, turn, crew);
-    if (!job->hogwild) {
-        for (; start < job->n && !block->team.failed; start += job->block)
-            job_block(job, block, start, ++time, turn, crew);
+    if (crew < job->crew || crew == 1) {
+        if (turn == 0)
+            job_stretch(job, alone, 0, job->n, 0, 1);
         return;
     }
+    while (start < job->n && !together->team.failed && !alone->team.failed) {
+        if (turn == 0)
+            pace_next(&job->pace, start);
+        crew_meet(&job->meeting, crew);
+        stop = least(job->pace.stop, job->n);
+        if (!job->pace.alone)
+            job_stretch(job, together, start, stop, turn, crew);
+        else if (turn == 0)
+            job_stretch(job, alone, start, stop, 0, 1);
+        start += (stop - start + job->block - 1) / job->block * job->block;
+        crew_meet(&job->meeting, crew);
+    }
+}
+
+/* Each takes blocks as they come, and does not wait for others. */
+static inline void job_work_hogwild(void *of, int turn, int crew)
+{
+    job_t *job = of;
+    block_t *block = job->blocks + turn;
+    int64_t start, time = 0;
+    job_fill_guides(job, turn, crew);
     for (;;) {
         start = __atomic_fetch_add(&job->next, job->block, __ATOMIC_RELAXED);
         if (start >= job->n || block->team.failed)
@@ -185,10 +218,18 @@ static inline void job_guide(job_t *job)
             &lists->query_guide, rooms, lists->n_queries, draw_parts(lists->n_queries) + 1);
 }
 
+/* How many blocks the work needs at a time: see `blocks`. */
+static inline int job_blocks(const job_t *job)
+{
+    if (job->hogwild)
+        return job->crew;
+    return job->crew > 1 && !job->chosen ? 2 : 1;
+}
+
 /* 0 if there is no memory. */
 static inline int job_run(job_t *job, crew_work_t *work)
 {
-    int n_blocks = job->hogwild ? job->crew : 1, ready;
+    int n_blocks = job_blocks(job), ready;
     int64_t *ptr = rooms_take(&job->rooms, job->block + 1, sizeof(int64_t), 0);
     job->blocks = rooms_take(&job->rooms, n_blocks, sizeof(block_t), 1);
     if (!ptr || !job->blocks)
@@ -198,7 +239,7 @@ static inline int job_run(job_t *job, crew_work_t *work)
     job->ptr = ptr;
     job_guide(job);
     for (int i = 0; i < n_blocks; i++)
-        block_open(job->blocks + i, job, job->hogwild ? 1 : job->crew);
+        block_open(job->blocks + i, job, i || job->hogwild ? 1 : job->crew);
     ready = !job->rooms.failed;
     if (ready)
         crew_run(work, job, job->crew);
@@ -215,7 +256,12 @@ static inline void update_work(void *of, int turn, int crew)
     team_t *team = &update->team;
     const steps_t *steps = &update->steps;
     int64_t first = steps->n * turn / crew, last = steps->n * (turn + 1) / crew;
-    moving_t *moving = team_begin(team, first, turn);
+    moving_t *moving;
+    if (crew < team->crew) {
+        __atomic_store_n(&update->missed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    moving = team_begin(team, first, turn);
     for (int64_t i = first; i < last; i++) {
         model_query(&update->model, &team->kept_queries, steps->queries[i], 1);
         for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
@@ -240,6 +286,10 @@ static inline int update_run(update_t *update, float max_norm, float l2, int cre
         crew_run(update_work, update, crew);
     ready = ready && !update->team.failed;
     team_close(&update->team);
+    if (update->missed) {
+        update->missed = 0;
+        return update_run(update, max_norm, l2, 1);
+    }
     return ready;
 }
 

@@ -23,6 +23,7 @@ mod lanes;
 pub mod letor;
 pub mod metrics;
 pub mod native;
+mod pace;
 pub mod rng;
 pub mod scores;
 mod sums;

@@ -8,6 +8,7 @@ use crate::factored::search::Chosen;
 use crate::factored::source::{Source, Trials};
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
+use crate::pace::Pace;
 use crate::threads::Crew;
 
 /// A block of fewer tuples is not worth the meetings of several threads.
@@ -185,8 +186,15 @@ pub fn factored_steps(
         return Err(Invalid::new("block is 0; it must be at least 1.").into());
     }
     let crew = &enough(size, crew);
+    let one = &Crew::alone();
     crew.enter_awake(|| {
-        let mut blocks = Blocks::new(sides, factors, size, crew)?;
+        let mut together = Blocks::new(sides, factors, size, crew)?;
+        let mut alone = if crew.threads() > 1 {
+            Some(Blocks::new(sides, factors, size, one)?)
+        } else {
+            None
+        };
+        let mut pace = Pace::new();
         let (mut trials, guides) = (*trials, trials.guides(count)?);
         if let Source::Drawn { lists, .. } = &mut trials.source {
             *lists = lists.guided(&guides);
@@ -201,6 +209,10 @@ pub fn factored_steps(
         let parts = plan.rates.chunks(plan.block).zip(outputs);
         for (number, (rates, (margins, weights))) in parts.enumerate() {
             let (first, chosen) = (number * plan.block, &mut chosen[..rates.len()]);
+            let blocks = match &mut alone {
+                Some(alone) if pace.is_alone() => alone,
+                _ => &mut together,
+            };
             blocks.search(factors, trials, &by_trial, first, chosen, margins, weights)?;
             let found = margins.iter().zip(&*weights).zip(rates);
             for (slope, ((&margin, &weight), &rate)) in slopes.iter_mut().zip(found) {
@@ -212,6 +224,7 @@ pub fn factored_steps(
             blocks.list_pairs(chosen, &slopes[..rates.len()])?;
             let Shrinking { max_norm, l2 } = plan.shrinking;
             blocks.take(factors, squares, Change::new(rates[0], max_norm, l2))?;
+            pace.count(rates.len());
         }
         Ok(())
     })
