@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -526,6 +529,56 @@ def test_longer_runs(
     assert 0 < np.count_nonzero(wanted["violations"]) <= case.n_steps
     for threads in THREADS:
         assert differing(run(case, kernel, threads), wanted) == [], threads
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_threads_that_part_and_meet(kernel: Kernel, features: bool) -> None:
+    # So many steps that threads try who is faster, all together or one alone.
+    kind = KINDS[0] if features else None
+    case = Case(
+        n_queries=40,
+        n_documents=60,
+        query_kind=kind,
+        document_kind=kind,
+        n_steps=45_000,
+        drawn=True,
+        sums=True,
+        trials=5,
+        rate=0.05,
+        block=1000 if features else 100,
+    )
+    wanted = run(case, kernel)
+    for threads in THREADS[1:]:
+        assert differing(run(case, kernel, threads), wanted) == [], threads
+
+
+FEWER_THREADS = """
+import numpy as np, scipy.sparse as sp
+from ranking.kernels.factored import FactoredObjects, FactoredWeights
+from ranking.kernels.select import get_kernel
+
+rng = np.random.default_rng(0)
+sides = [sp.random_array((30, 20), density=0.3, format="csr", rng=rng) for _ in range(2)]
+tuples = rng.integers(0, 30, (500, 4))
+found = []
+for threads in (1, 3):
+    first = np.random.default_rng(1).normal(size=(2, 20, 8)).astype(np.float32)
+    factors = (first[0], first[1], np.zeros((0, 8), np.float32), np.zeros(0, np.float32))
+    made = FactoredWeights(get_kernel("cython"), factors, adagrad=True)
+    objects = FactoredObjects(*sides)
+    made.steps(objects, tuples, np.full(500, 0.1, np.float32), block=100, threads=threads)
+    queries, documents = tuples[:100, 0], tuples[:100, 1]
+    slopes = np.full(100, 0.1, np.float32)
+    steps = (queries.copy(), np.arange(101), documents.copy(), slopes)
+    made.update(objects, *steps, rate=0.1, threads=threads)
+    found.append(b"".join(each.tobytes() for each in made.factors))
+assert found[0] == found[1]
+"""
+
+
+def test_fewer_threads_than_were_asked_for() -> None:
+    surroundings = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    subprocess.run([sys.executable, "-P", "-c", FEWER_THREADS], check=True, env=surroundings)
 
 
 @pytest.mark.parametrize("n_documents", [50, 5000])

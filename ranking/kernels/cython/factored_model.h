@@ -21,13 +21,19 @@ typedef struct {
     int plain_queries, plain_documents; /* their vectors are rows of U, of V */
 } model_t;
 
-/* Composed vectors, which threads share while the parameters stay as they are. If two compose the
- * same at the same time, either will do: the bits are the same. */
+/* Vectors that a thread has composed, while the parameters stay as they are. To compose one again
+ * takes less time than to have it from another processor, so threads do not share them. */
 typedef struct {
     int64_t *places; /* by object: the time at which it was composed << 32 | where it is */
     float *vectors, *biases;
-    int64_t used;
+    int64_t used, time;
 } kept_t;
+
+/* A thread's own; in lines of the cache of its own. */
+typedef struct {
+    kept_t queries, documents;
+    int64_t other[6];
+} near_t;
 
 typedef struct {
     const float *vector;
@@ -75,37 +81,43 @@ static inline void kept_open(
     kept->places = rooms_take(rooms, n_objects, sizeof(int64_t), 1);
     kept->vectors = rooms_take(rooms, room * whole, sizeof(float), 0);
     kept->biases = rooms_take(rooms, room, sizeof(float), 0);
-    kept->used = 0;
+}
+
+/* The parameters have changed: forget all. */
+LANES_INLINE void near_begin(near_t *near, int64_t time)
+{
+    near->queries.time = near->documents.time = time;
+    near->queries.used = near->documents.used = 0;
 }
 
 /* Where an object's vector is, or -1. */
-LANES_INLINE int64_t kept_place(const kept_t *kept, int64_t object, int64_t time)
+LANES_INLINE int64_t kept_place(const kept_t *kept, int64_t object)
 {
-    int64_t mark = __atomic_load_n(kept->places + object, __ATOMIC_ACQUIRE);
-    return mark >> 32 == time ? (int64_t)(uint32_t)mark : -1;
+    int64_t mark = kept->places[object];
+    return mark >> 32 == kept->time ? (int64_t)(uint32_t)mark : -1;
 }
 
-LANES_INLINE void kept_publish(kept_t *kept, int64_t object, int64_t time, int64_t place)
+/* Room for a vector. */
+LANES_INLINE int64_t kept_take(kept_t *kept, int64_t object)
 {
-    __atomic_store_n(kept->places + object, time << 32 | place, __ATOMIC_RELEASE);
+    kept->places[object] = kept->time << 32 | kept->used;
+    return kept->used++;
 }
 
-static inline int64_t kept_query(const model_t *model, kept_t *kept, int64_t query, int64_t time)
+static inline int64_t kept_query(const model_t *model, kept_t *kept, int64_t query)
 {
-    int64_t place = __atomic_fetch_add(&kept->used, 1, __ATOMIC_RELAXED);
+    int64_t place = kept_take(kept, query);
     float *out = kept->vectors + place * model->whole;
     objects_compose(&model->queries, query, model->U.rows, model->width, out);
     if (model->with_contexts)
         objects_compose(
             &model->contexts, query, model->S.rows, model->width, out + model->width);
-    kept_publish(kept, query, time, place);
     return place;
 }
 
-static inline int64_t kept_document(
-    const model_t *model, kept_t *kept, int64_t document, int64_t time)
+static inline int64_t kept_document(const model_t *model, kept_t *kept, int64_t document)
 {
-    int64_t place = __atomic_fetch_add(&kept->used, 1, __ATOMIC_RELAXED);
+    int64_t place = kept_take(kept, document);
     float *out = kept->vectors + place * model->whole;
     objects_compose(&model->documents, document, model->V.rows, model->width, out);
     if (model->with_contexts)
@@ -113,24 +125,21 @@ static inline int64_t kept_document(
             &model->documents, document, model->S.rows, model->width, out + model->width);
     if (model->with_biases)
         kept->biases[place] = objects_total(&model->documents, document, model->biases.rows);
-    kept_publish(kept, document, time, place);
     return place;
 }
 
-LANES_INLINE const float *model_query(
-    const model_t *model, kept_t *kept, int64_t query, int64_t time)
+LANES_INLINE const float *model_query(const model_t *model, kept_t *kept, int64_t query)
 {
     int64_t place;
     if (model->plain_queries)
         return model->U.rows + query * model->width;
-    place = kept_place(kept, query, time);
+    place = kept_place(kept, query);
     if (place < 0)
-        place = kept_query(model, kept, query, time);
+        place = kept_query(model, kept, query);
     return kept->vectors + place * model->whole;
 }
 
-LANES_INLINE document_t model_document(
-    const model_t *model, kept_t *kept, int64_t document, int64_t time)
+LANES_INLINE document_t model_document(const model_t *model, kept_t *kept, int64_t document)
 {
     document_t made = {NULL, 0.0f};
     int64_t place;
@@ -140,9 +149,9 @@ LANES_INLINE document_t model_document(
             made.bias = model->biases.rows[document];
         return made;
     }
-    place = kept_place(kept, document, time);
+    place = kept_place(kept, document);
     if (place < 0)
-        place = kept_document(model, kept, document, time);
+        place = kept_document(model, kept, document);
     made.vector = kept->vectors + place * model->whole;
     if (model->with_biases)
         made.bias = kept->biases[place];

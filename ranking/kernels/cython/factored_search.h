@@ -139,13 +139,13 @@ static inline void strip_open(const search_t *s, int64_t step, strip_t *strip)
 /* Choose the positive at the given place: best first, of equal ones the one drawn first. If scores
    are not numbers, several may be at that place, or none: then the first. */
 static inline float look_choose(
-    const search_t *s, kept_t *documents, int64_t time, look_t *look, float *highs)
+    const search_t *s, near_t *near, look_t *look, float *highs)
 {
     int64_t n = s->positives, chosen = 0;
     for (int64_t k = 0; k < n; k++)
         highs[k] = model_score(
             s->model, look->u,
-            model_document(s->model, documents, look_positive(s, look, k), time));
+            model_document(s->model, &near->documents, look_positive(s, look, k)));
     for (int64_t k = 0; k < n; k++) {
         int64_t before = 0;
         for (int64_t j = 0; j < n; j++)
@@ -161,29 +161,28 @@ static inline float look_choose(
 
 /* Score the queries' positives. */
 static inline void strip_score_positives(
-    const search_t *s, kept_t *queries, kept_t *documents, int64_t time, strip_t *strip,
-    float *highs)
+    const search_t *s, near_t *near, strip_t *strip, float *highs)
 {
     for (int64_t i = 0; i < strip->n; i++) {
         look_t *look = strip->looks + i;
-        look->u = model_query(s->model, queries, look->query, time);
+        look->u = model_query(s->model, &near->queries, look->query);
         if (s->positives == 1)
             look->high = model_score(
-                s->model, look->u, model_document(s->model, documents, look->better, time));
+                s->model, look->u, model_document(s->model, &near->documents, look->better));
         else
-            look->high = look_choose(s, documents, time, look, highs);
+            look->high = look_choose(s, near, look, highs);
     }
 }
 
 /* Score the negatives of a trial; those that do not violate stay open. */
 static inline void strip_score_negatives(
-    const search_t *s, kept_t *documents, int64_t time, int64_t trial, strip_t *strip)
+    const search_t *s, near_t *near, int64_t trial, strip_t *strip)
 {
     int64_t n = strip->n_open;
     strip->n_open = 0;
     for (int64_t i = 0; i < n; i++) {
         look_t *look = strip->open[i];
-        document_t worse = model_document(s->model, documents, look->worse, time);
+        document_t worse = model_document(s->model, &near->documents, look->worse);
         look->margin = look->high - model_score(s->model, look->u, worse);
         look->trial = trial;
         strip->open[strip->n_open] = look;
@@ -208,8 +207,7 @@ static inline void strip_weigh(const search_t *s, strip_t *strip)
 
 /* Search the strip's tuples, from `step` on. */
 static inline void strip_search(
-    const search_t *s, kept_t *queries, kept_t *documents, int64_t time, int64_t step,
-    strip_t *strip, float *highs)
+    const search_t *s, near_t *near, int64_t step, strip_t *strip, float *highs)
 {
     int64_t trials = s->columns - 1 - s->positives;
     strip_open(s, step, strip);
@@ -218,8 +216,8 @@ static inline void strip_search(
         for (int64_t i = 0; i < strip->n_open; i++)
             search_ask(s, strip->open[i]->worse);
         if (trial == 1)
-            strip_score_positives(s, queries, documents, time, strip, highs);
-        strip_score_negatives(s, documents, time, trial, strip);
+            strip_score_positives(s, near, strip, highs);
+        strip_score_negatives(s, near, trial, strip);
     }
     strip_weigh(s, strip);
 }

@@ -88,17 +88,16 @@ static inline void job_search(
 {
     steps_t steps = {to, block->queries, job->ptr, block->documents, block->slopes};
     float *highs = block->highs + turn * job->search.positives;
-    moving_t *moving = team_begin(&block->team, from, turn);
+    moving_t *moving = team_begin(&block->team, from, time, turn);
+    near_t *near = block->team.near + turn;
     strip_t strip;
     for (; from < to; from += DRAW_STRIP) {
         strip.n = least(DRAW_STRIP, to - from);
-        strip_search(
-            &job->search, &block->team.kept_queries, &block->team.kept_documents, time,
-            start + from, &strip, highs);
+        strip_search(&job->search, near, start + from, &strip, highs);
         for (int64_t i = 0; i < strip.n; i++) {
             job_note(job, block, start + from + i, from + i, strip.looks + i);
             if (!job->chosen)
-                team_freeze(&block->team, &steps, from + i, moving);
+                team_freeze(&block->team, near, &steps, from + i, moving);
         }
     }
 }
@@ -261,13 +260,9 @@ static inline void update_work(void *of, int turn, int crew)
         __atomic_store_n(&update->missed, 1, __ATOMIC_RELAXED);
         return;
     }
-    moving = team_begin(team, first, turn);
-    for (int64_t i = first; i < last; i++) {
-        model_query(&update->model, &team->kept_queries, steps->queries[i], 1);
-        for (int64_t at = steps->ptr[i]; at < steps->ptr[i + 1]; at++)
-            model_document(&update->model, &team->kept_documents, steps->documents[at], 1);
-        team_freeze(team, steps, i, moving);
-    }
+    moving = team_begin(team, first, 1, turn);
+    for (int64_t i = first; i < last; i++)
+        team_freeze(team, team->near + turn, steps, i, moving);
     crew_meet(&team->meeting, crew);
     team_update(team, steps, update->rate, 1, turn, crew);
 }

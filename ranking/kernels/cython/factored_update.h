@@ -15,6 +15,7 @@
 #include "draw.h"
 #include "factored_model.h"
 
+#define PLACES 8 /* that a thread takes at a time */
 #define NOWHERE UINT32_MAX
 
 typedef struct {
@@ -74,7 +75,7 @@ typedef struct {
 /* What threads that meet share while they take the steps of a block. */
 typedef struct {
     const model_t *model;
-    kept_t kept_queries, kept_documents;
+    near_t *near; /* one a thread */
     side_t queries, documents;
     int64_t *context_cuts; /* of S */
     shared_rows_t *context_rows;
@@ -96,15 +97,17 @@ static inline int compare_rows(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* Cut rows so that threads have about as many entries, judged by some of them. */
+/* Cut rows so that threads have about as much to do, judged by some entries. An entry that is the
+ * only one of its row costs as much as four: the row has to be changed for it. */
 static inline int64_t *cut_rows(
     rooms_t *rooms, const objects_t *one, const objects_t *other, int64_t n_rows, int crew)
 {
-    enum { SAMPLE = 1024 };
-    int64_t *cuts = rooms_take(rooms, crew + 1, sizeof(int64_t), 1), sample[SAMPLE];
-    int64_t n_one = objects_start(one, one->n);
+    enum { SAMPLE = 4096, OFTEN = 4, ALONE = 4 };
+    int64_t *cuts = rooms_take(rooms, crew + 1, sizeof(int64_t), 1);
+    int64_t *sample = rooms_take(rooms, 2 * SAMPLE, sizeof(int64_t), 0), *costs = sample + SAMPLE;
+    int64_t n_one = objects_start(one, one->n), total = 0;
     int64_t n = n_one + (other ? objects_start(other, other->n) : 0);
-    if (!cuts)
+    if (!cuts || !sample)
         return NULL;
     cuts[crew] = n_rows;
     if (crew == 1 || n == 0)
@@ -114,8 +117,15 @@ static inline int64_t *cut_rows(
         sample[i] = at < n_one ? objects_index(one, at) : objects_index(other, at - n_one);
     }
     qsort(sample, SAMPLE, sizeof(int64_t), compare_rows);
-    for (int i = 1; i < crew; i++)
-        cuts[i] = sample[SAMPLE * i / crew];
+    for (int64_t first = 0, last = 0; first < SAMPLE; first = last) {
+        while (last < SAMPLE && sample[last] == sample[first])
+            last++;
+        for (int64_t i = first; i < last; i++)
+            costs[i] = total += last - first < OFTEN ? ALONE : 1;
+    }
+    for (int64_t i = 0, next = 1; i < SAMPLE && next < crew; i++)
+        for (; next < crew && costs[i] * crew >= total * next; next++)
+            cuts[next] = sample[i];
     return cuts;
 }
 
@@ -180,7 +190,7 @@ static inline void team_open(
     team_t *team, rooms_t *rooms, const model_t *model, int64_t steps, int64_t mentions,
     int64_t looks, int crew)
 {
-    int64_t most_queries = crew * model->queries.n, most_documents = crew * model->documents.n;
+    int64_t n_queries = model->queries.n, n_documents = model->documents.n;
     memset(team, 0, sizeof *team);
     team->model = model;
     team->crew = crew;
@@ -193,16 +203,19 @@ static inline void team_open(
         team->documents.biases = &model->biases;
     if (model->plain_queries)
         team->frozen_queries = rooms_take(rooms, steps * model->whole, sizeof(float), 0);
-    else
-        kept_open(
-            &team->kept_queries, rooms, model->queries.n,
-            steps < most_queries ? steps : most_queries, model->whole);
     if (model->plain_documents)
         team->frozen_pulls = rooms_take(rooms, steps * model->whole, sizeof(float), 0);
-    else
-        kept_open(
-            &team->kept_documents, rooms, model->documents.n,
-            looks < most_documents ? looks : most_documents, model->whole);
+    team->near = rooms_take(rooms, crew, sizeof(near_t), 1);
+    for (int i = 0; team->near && i < crew; i++) {
+        if (!model->plain_queries)
+            kept_open(
+                &team->near[i].queries, rooms, n_queries, steps < n_queries ? steps : n_queries,
+                model->whole);
+        if (!model->plain_documents)
+            kept_open(
+                &team->near[i].documents, rooms, n_documents,
+                looks < n_documents ? looks : n_documents, model->whole);
+    }
     if (model->with_contexts) {
         team->context_cuts = cut_rows(
             rooms, &model->contexts, &model->documents, model->S.n, crew);
@@ -237,41 +250,34 @@ LANES_INLINE int steps_move(const steps_t *steps, int64_t i)
     return 0;
 }
 
-LANES_INLINE const float *kept_vector(const kept_t *kept, int64_t object, ptrdiff_t whole)
-{
-    return kept->vectors + (int64_t)(uint32_t)kept->places[object] * whole;
-}
-
-LANES_INLINE const float *team_document(const team_t *team, int64_t document)
-{
-    const model_t *model = team->model;
-    if (model->plain_documents)
-        return model->V.rows + document * model->width;
-    return kept_vector(&team->kept_documents, document, model->whole);
-}
 
 /* The gradient of a step's query: the sum of slope times document. */
-LANES_INLINE void step_pull(const team_t *team, const steps_t *steps, int64_t i, float *out)
+LANES_INLINE void step_pull(
+    const model_t *model, near_t *near, const steps_t *steps, int64_t i, float *out)
 {
     int64_t at = steps->ptr[i], stop = steps->ptr[i + 1];
     const int64_t *documents = steps->documents;
-    const float *slopes = steps->slopes, *one = team_document(team, documents[at]);
-    ptrdiff_t whole = team->model->whole;
+    const float *slopes = steps->slopes;
+    const float *one = model_document(model, &near->documents, documents[at]).vector;
+    ptrdiff_t whole = model->whole;
     if (stop - at == 1) {
         memcpy(out, one, (size_t)whole * sizeof(float));
         wide_scale(out, slopes[at], whole);
         return;
     }
     wide_mix(
-        out, one, slopes[at], team_document(team, documents[at + 1]), slopes[at + 1], whole);
+        out, one, slopes[at], model_document(model, &near->documents, documents[at + 1]).vector,
+        slopes[at + 1], whole);
     for (at += 2; at < stop; at++)
-        wide_add(out, team_document(team, documents[at]), slopes[at], whole);
+        wide_add(
+            out, model_document(model, &near->documents, documents[at]).vector, slopes[at], whole);
 }
 
 /* Begin with the steps from `first` on, those of one thread. */
-LANES_INLINE moving_t *team_begin(const team_t *team, int64_t first, int turn)
+LANES_INLINE moving_t *team_begin(const team_t *team, int64_t first, int64_t time, int turn)
 {
     moving_t *moving = team->moving + turn;
+    near_begin(team->near + turn, time);
     moving->steps = team->moving_steps + first;
     moving->n = 0;
     return moving;
@@ -279,7 +285,7 @@ LANES_INLINE moving_t *team_begin(const team_t *team, int64_t first, int turn)
 
 /* Note step i if it is not zero, and keep what it reads of rows that the block changes. */
 LANES_INLINE void team_freeze(
-    const team_t *team, const steps_t *steps, int64_t i, moving_t *moving)
+    const team_t *team, near_t *near, const steps_t *steps, int64_t i, moving_t *moving)
 {
     const model_t *model = team->model;
     ptrdiff_t whole = model->whole;
@@ -291,7 +297,7 @@ LANES_INLINE void team_freeze(
             team->frozen_queries + i * whole, model->U.rows + steps->queries[i] * whole,
             (size_t)whole * sizeof(float));
     if (model->plain_documents)
-        step_pull(team, steps, i, team->frozen_pulls + i * whole);
+        step_pull(model, near, steps, i, team->frozen_pulls + i * whole);
 }
 
 /* A gradient is c times a vector. */
@@ -302,8 +308,8 @@ typedef struct {
 
 /* That of a mention; a step's pull may need a vector of room. */
 LANES_INLINE gradient_t team_gradient(
-    const team_t *team, const side_t *side, const steps_t *steps, const mention_t *mention,
-    float *room)
+    const team_t *team, near_t *near, const side_t *side, const steps_t *steps,
+    const mention_t *mention, float *room)
 {
     const model_t *model = team->model;
     ptrdiff_t whole = model->whole;
@@ -313,11 +319,11 @@ LANES_INLINE gradient_t team_gradient(
         made.c = steps->slopes[mention->at];
         made.vector = model->plain_queries
             ? team->frozen_queries + step * whole
-            : kept_vector(&team->kept_queries, steps->queries[step], whole);
+            : model_query(model, &near->queries, steps->queries[step]);
     } else if (model->plain_documents)
         made.vector = team->frozen_pulls + step * whole;
     else
-        step_pull(team, steps, step, room);
+        step_pull(model, near, steps, step, room);
     return made;
 }
 
@@ -434,13 +440,13 @@ LANES_INLINE void bias_take(const part_t *part, int64_t row, const float *sums, 
 
 /* Add up the gradients of the object at a place. */
 static inline void object_sum(
-    const team_t *team, const side_t *side, const steps_t *steps, const listed_t *listed,
-    int64_t place, float *sums, float *room)
+    const team_t *team, near_t *near, const side_t *side, const steps_t *steps,
+    const listed_t *listed, int64_t place, float *sums, float *room)
 {
     ptrdiff_t whole = team->model->whole;
     wide_empty(sums, 2 * whole);
     for (uint32_t i = listed->firsts[place]; i != NOWHERE; i = listed->mentions[i].next) {
-        gradient_t y = team_gradient(team, side, steps, listed->mentions + i, room);
+        gradient_t y = team_gradient(team, near, side, steps, listed->mentions + i, room);
         if (side->part->squares)
             wide_gather(sums, sums + whole, y.vector, y.c, whole);
         else
@@ -461,8 +467,8 @@ static inline void object_bias_sum(
 
 /* Change the rows of plain objects that a thread owns. */
 static inline void team_change_plain(
-    const team_t *team, const side_t *side, const steps_t *steps, const listed_t *listed,
-    float rate, float *scratch)
+    const team_t *team, near_t *near, const side_t *side, const steps_t *steps,
+    const listed_t *listed, float rate, float *scratch)
 {
     ptrdiff_t whole = team->model->whole;
     const part_t *part = side->part;
@@ -476,9 +482,10 @@ static inline void team_change_plain(
                 wide_ask_to_write(part->squares + listed->names[place + 4] * whole, whole);
         }
         if (first->next == NOWHERE) {
-            row_step(team, part, object, team_gradient(team, side, steps, first, room), rate);
+            row_step(
+                team, part, object, team_gradient(team, near, side, steps, first, room), rate);
         } else {
-            object_sum(team, side, steps, listed, place, sums, room);
+            object_sum(team, near, side, steps, listed, place, sums, room);
             row_take(team, part, object, sums, sums + whole, 1.0f, rate);
         }
         if (side->biases) {
@@ -490,15 +497,20 @@ static inline void team_change_plain(
 
 /* --- rows of features ----------------------------------------------------------------------- */
 
-/* One thread's part of the sums of composed objects. */
+/* One thread's part of the sums of composed objects: some places in turn, for those that are
+ * mentioned first are mentioned often. */
 static inline void side_sum(
     const team_t *team, const side_t *side, const steps_t *steps, int turn, int crew, float *room)
 {
     const listed_t *listed = side->listed;
-    int64_t last = listed->n * (turn + 1) / crew;
-    for (int64_t place = listed->n * turn / crew; place < last; place++) {
+    for (int64_t place = 0; place < listed->n; place++) {
+        if (place / PLACES % crew != turn) {
+            place += PLACES - 1;
+            continue;
+        }
         object_sum(
-            team, side, steps, listed, place, side->sums + place * 2 * team->model->whole, room);
+            team, team->near + turn, side, steps, listed, place,
+            side->sums + place * 2 * team->model->whole, room);
         if (side->biases)
             object_bias_sum(steps, listed, place, side->bias_sums + 2 * place);
     }
@@ -682,8 +694,6 @@ static inline void team_update_composed(
         if (!sides[i]->plain)
             side_sum(team, sides[i], steps, turn, crew, room);
     crew_meet(&team->meeting, crew);
-    if (turn == 0)
-        team->kept_queries.used = team->kept_documents.used = 0;
     for (int i = 0; i < 2; i++)
         if (!sides[i]->plain && !side_change(team, sides[i], rate, time, turn))
             team_fail(team);
@@ -702,7 +712,8 @@ static inline void team_update(
         if (sides[i]->plain) {
             listed_t *listed = sides[i]->listed + turn;
             team_list(team, sides[i], steps, listed, time, turn, crew);
-            team_change_plain(team, sides[i], steps, listed, rate, scratch);
+            team_change_plain(
+                team, team->near + turn, sides[i], steps, listed, rate, scratch);
         }
     if (!sides[0]->plain || !sides[1]->plain)
         team_update_composed(team, steps, rate, time, turn, crew);
