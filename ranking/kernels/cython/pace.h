@@ -11,7 +11,7 @@
 
 enum {
     PACE_TRY = 8192, /* steps */
-    PACE_GO_ON = 64 * PACE_TRY,
+    PACE_GO_ON = 128 * PACE_TRY,
 };
 
 /* Stretches of steps, over and over. The first of two is not timed: caches fill in it. */

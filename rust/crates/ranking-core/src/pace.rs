@@ -9,7 +9,7 @@ use std::time::Instant;
 /// Steps of a trial.
 const TRY: usize = 8192;
 /// Steps after which both are tried again.
-const GO_ON: usize = 64 * TRY;
+const GO_ON: usize = 128 * TRY;
 
 /// Stretches of steps, over and over. The first of two is not timed: caches fill in it.
 #[derive(Clone, Copy, Debug, PartialEq)]

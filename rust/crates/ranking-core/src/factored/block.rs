@@ -19,6 +19,8 @@ use crate::wide::Eight;
 const RECUT: usize = 64;
 /// About so many documents of a tuple are looked at.
 const LOOKS: usize = 4;
+/// Mentions that one thread lists before another has come to help.
+const FEW: usize = 4096;
 /// Slots that are summed up at a time, at least.
 const LEAST: usize = 64;
 
@@ -73,6 +75,10 @@ impl Lists {
 
     fn register(&mut self, crew: &Crew) -> Result<(), Failure> {
         let listing = &self.listing;
+        if listing.documents.len() < FEW {
+            self.documents.list(&listing.documents)?;
+            return self.queries.list(&listing.queries);
+        }
         let tasks: Vec<Task<'_>> = vec![
             Box::new(|| self.documents.list(&listing.documents)),
             Box::new(|| self.queries.list(&listing.queries)),
