@@ -81,8 +81,8 @@ endif
 
 bench: $(VENV)/.installed ## a quick asv run, every kernel side by side
 	$(BIN)/python -m pip install --quiet --group bench
-	cd asv_benchmarks && ../$(BIN)/asv machine --yes && \
-	  ../$(BIN)/asv run --quick --show-stderr --python=same
+	cd asv_benchmarks && $(abspath $(BIN))/asv machine --yes && \
+	  $(abspath $(BIN))/asv run --quick --show-stderr --python=same
 
 docs: $(VENV)/.installed ## build the documentation into site/
 	$(BIN)/python -m pip install --quiet --group docs

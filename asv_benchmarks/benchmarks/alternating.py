@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .matched import Sides, make_sparse, make_vectors
 
@@ -26,6 +28,12 @@ class Alternating:
     def peakmem_iteration(self, kernel: str, width: int, threads: int) -> None:
         self.sides.iterate(self.kernel, self.vectors, threads)
 
+    def track_error(self, kernel: str, width: int, threads: int) -> float:
+        found = self.sides.iterate(self.kernel, self.vectors, threads)
+        return float(np.abs(found - self.sides.iterate_scipy(self.vectors)).max())
+
+    track_error.unit = "largest difference from SciPy's"
+
 
 class AlternatingSparse:
     params = (KERNELS, [100, 1000], [1, 2])
@@ -42,3 +50,9 @@ class AlternatingSparse:
 
     def peakmem_half_step(self, kernel: str, width: int, threads: int) -> None:
         self.sides.half_step(self.kernel, self.vectors, threads)
+
+    def track_density(self, kernel: str, width: int, threads: int) -> float:
+        found = self.sides.half_step(self.kernel, self.vectors, threads)
+        return found.nnz / (SIZE * width)
+
+    track_density.unit = "share of non-zeros"

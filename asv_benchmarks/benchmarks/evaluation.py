@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from ranking import Judged
+from ranking import Judged, read_any
 from ranking.data.readers.letor import Letor
 from ranking.metrics.evaluate import evaluate
 from ranking.metrics.parse import parse_metrics
 
 from .common import KERNELS, PROFILE, kernel_or_skip, make_judged
+from .interactions import SHAPE, make_likes
 
 ALL = (
     "ndcg,ndcg@10,map,p@10,recall@100,mrr,r-precision,mean-rank,auc,pair-error,domination-error,"
@@ -40,15 +42,21 @@ class Metrics:
     def time_all(self, kernel: str, threads: int) -> None:
         evaluate(self.metrics, self.data, self.scores, self.kernel, threads)
 
+    def peakmem_all(self, kernel: str, threads: int) -> None:
+        evaluate(self.metrics, self.data, self.scores, self.kernel, threads)
+
 
 class TrecEval:
     """NDCG alone by pytrec_eval, whose input is built before: the yardstick."""
 
     def setup(self) -> None:
-        import pytrec_eval
-
+        try:
+            import pytrec_eval
+        except ImportError as error:
+            raise NotImplementedError(f"pip install pytrec-eval-terrier: {error}") from error
         same = Metrics()
         same.setup("cython", 1)
+        self.data, self.scores = same.data, same.scores
         names = [str(document) for document in range(DOCUMENTS)]
         grades = same.data.grades.astype(int).reshape(QUERIES, DOCUMENTS).tolist()
         scores = same.scores.reshape(QUERIES, DOCUMENTS).tolist()
@@ -58,6 +66,30 @@ class TrecEval:
 
     def time_ndcg(self) -> None:
         self.evaluator.evaluate(self.run)
+
+    def peakmem_ndcg(self) -> None:
+        self.evaluator.evaluate(self.run)
+
+
+class Agreement:
+    """How far the NDCG of a query is from trec_eval's, at the most."""
+
+    params = (KERNELS,)
+    param_names = ("kernel",)
+
+    def setup(self, kernel: str) -> None:
+        self.kernel = kernel_or_skip(kernel)
+        self.peer = TrecEval()
+        self.peer.setup()
+
+    def track_difference(self, kernel: str) -> float:
+        peer = self.peer
+        theirs = peer.evaluator.evaluate(peer.run)
+        (ours,) = evaluate(parse_metrics("ndcg"), peer.data, peer.scores, self.kernel).values()
+        names = peer.data.query_ids.astype(str)
+        return max(
+            abs(value - theirs[q]["ndcg"]) for q, value in zip(names, ours.tolist(), strict=True)
+        )
 
 
 class Reading:
@@ -92,3 +124,40 @@ class Reading:
 
     def peakmem_read(self, path: str, reader: str, threads: int) -> None:
         self.read()
+
+    def track_difference(self, path: str, reader: str, threads: int) -> float:
+        theirs, _, _ = load_svmlight_file(path, query_id=True)
+        found = self.read()
+        ours = found[0] if reader == "scikit-learn" else found.features
+        dense = ours.toarray() if sparse.issparse(ours) else ours
+        return float(np.abs(dense - theirs.toarray()).max())
+
+    track_difference.unit = "largest difference from scikit-learn's"
+
+
+class ReadingInteractions:
+    """A CSV file of 20,000 interactions (a million in the full profile) with ids that are texts."""
+
+    def setup_cache(self) -> tuple[str, int]:
+        shape, n_likes = {"fast": ((600, 400), 20_000), "full": (SHAPE, 1_000_000)}[PROFILE]
+        likes = make_likes(shape, n_likes).train
+        path = Path("likes.csv").resolve()
+        with path.open("w") as stream:
+            stream.write("user,item\n")
+            stream.writelines(f"u{u},i{i}\n" for u, i in zip(*likes.nonzero(), strict=True))
+        return str(path), likes.nnz
+
+    def setup(self, made: tuple[str, int]) -> None:
+        path, self.wanted = made
+        self.read = lambda: read_any(path)
+
+    def time_read(self, made: tuple[str, int]) -> None:
+        self.read()
+
+    def peakmem_read(self, made: tuple[str, int]) -> None:
+        self.read()
+
+    def track_lost(self, made: tuple[str, int]) -> int:
+        return self.wanted - self.read().relevance.nnz
+
+    track_lost.unit = "interactions"

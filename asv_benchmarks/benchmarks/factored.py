@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ranking import Matching, Ranker
+
 from .common import KERNELS, PROFILE, kernel_or_skip
-from .interactions import Warp, make_likes, precision_of
+from .interactions import K, Warp, make_likes, precision_of, recall
 
 SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
 EPOCHS = 10
@@ -45,3 +47,27 @@ class FactoredScores:
 
     def time_top(self, kernel: str, width: int) -> None:
         self.warp.top()
+
+
+class FactoredFit:
+    """A whole training by each loss, through the ranker: in epochs as the solver chooses them."""
+
+    params = (KERNELS, ["warp", "bpr", "auc", "kos-warp"])
+    param_names = ("kernel", "loss")
+    timeout = 900
+
+    def setup(self, kernel: str, loss: str) -> None:
+        self.likes = make_likes(SHAPE, N_LIKES)
+        self.data = Matching(None, None, self.likes.train)
+        self.ranker = Ranker("factored:dimensions=32", loss, kernel=kernel_or_skip(kernel))
+
+    def time_fit(self, kernel: str, loss: str) -> None:
+        self.ranker.fit(self.data)
+
+    def peakmem_fit(self, kernel: str, loss: str) -> None:
+        self.ranker.fit(self.data)
+
+    def track_recall(self, kernel: str, loss: str) -> float:
+        return recall(self.ranker.fit(self.data), self.likes)
+
+    track_recall.unit = f"recall@{K}"

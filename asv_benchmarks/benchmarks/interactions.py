@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ranking import Matching, Ranker
 from ranking.kernels.contract import PairForm
 from ranking.kernels.factored import (
     Draws,
@@ -26,6 +27,7 @@ from ranking.kernels.match_lists import MatchLists
 SHAPE = (6040, 3706)
 SIDE = 200
 """How many features there are besides an object's own."""
+K = 10
 TRIALS = 10
 RATE = 0.05
 BLOCK, BLOCK_WITH_FEATURES = 256, 16384
@@ -221,3 +223,9 @@ def precision(found: NDArray[np.float32], likes: Likes, k: int = 10) -> float:
     found = found.copy()
     found[likes.train.nonzero()] = -np.inf
     return precision_of(np.argpartition(-found, k, axis=1)[:, :k], likes)
+
+
+def recall(ranker: Ranker, likes: Likes) -> float:
+    """Recall at K of the test likes, those to train on left out."""
+    train, test = (Matching(None, None, part) for part in (likes.train, likes.test))
+    return ranker.score(test, exclude=train, metric=f"recall@{K}(empty=skip)")

@@ -1,7 +1,8 @@
-"""Matching from clicks: M, the polar factor, and a whole training."""
+"""Matching from clicks: M, the polar factor, a whole training, and what the ways to train find."""
 
 from __future__ import annotations
 
+import numpy as np
 import scipy.sparse as sp
 
 from ranking import Matching, Ranker
@@ -10,8 +11,37 @@ from ranking_plugins.regularizers.polar import polar_factor
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .matched import make_sparse, make_vectors
+from .texts import CLASSES, make_texts
 
 SIZE = {"fast": 10_000, "full": 100_000}[PROFILE]
+N_TEXTS, N_WORDS = {"fast": (1000, 2000), "full": (10_000, 10_000)}[PROFILE]
+WAYS = {
+    "rmls": (
+        "sparse-factored:dimensions=48",
+        "alignment",
+        "l1l2-row:strength=0.001,limit=1",
+        "alternating:max_epochs=2,center=true",
+    ),
+    "rmls-large-margin": (
+        "factored:dimensions=48,biases=false",
+        "hinge",
+        "l1l2-row:strength=1e-5,limit=3",
+        "alternating:max_epochs=5",
+    ),
+    "pls": (
+        "factored:dimensions=24,biases=false",
+        "alignment",
+        "orthonormal:scale=1",
+        "alternating:max_epochs=20,tolerance=1e-5",
+    ),
+    "lsi": (
+        "factored:dimensions=24,biases=false",
+        "alignment:per_query=false",
+        "orthonormal:scale=1",
+        "alternating:max_epochs=20,tolerance=1e-5",
+    ),
+}
+"""The recipes, smaller."""
 
 
 def make_clicks() -> Matching:
@@ -47,6 +77,9 @@ class Polar:
     def time_polar_factor(self, width: int, threads: int) -> None:
         polar_factor(self.vectors, threads)
 
+    def peakmem_polar_factor(self, width: int, threads: int) -> None:
+        polar_factor(self.vectors, threads)
+
 
 class Training:
     params = (KERNELS, ["l1l2-row:strength=1", "orthonormal:scale=1"])
@@ -65,3 +98,43 @@ class Training:
 
     def time_fit(self, kernel: str, regularizer: str) -> None:
         self.ranker.fit(self.data)
+
+    def peakmem_fit(self, kernel: str, regularizer: str) -> None:
+        self.ranker.fit(self.data)
+
+
+def make_matches() -> tuple[Matching, Matching]:
+    """Texts with two clicks each on others of their class, and new texts whose class is wanted."""
+    texts, labels = make_texts(3 * N_TEXTS, N_WORDS)
+    queries, documents, new = (slice(at * N_TEXTS, (at + 1) * N_TEXTS) for at in range(3))
+    rng = np.random.default_rng(0)
+    members = [np.flatnonzero(labels[documents] == label) for label in range(CLASSES)]
+    clicked = np.concatenate([rng.choice(members[label], 2) for label in labels[queries]])
+    rows = np.repeat(np.arange(N_TEXTS), 2)
+    clicks = sp.csr_array((np.ones(2 * N_TEXTS), (rows, clicked)), shape=(N_TEXTS, N_TEXTS))
+    wanted = (labels[new][:100, None] == labels[documents]).astype(float)
+    return (
+        Matching(texts[queries], texts[documents], clicks),
+        Matching(texts[new][:100], texts[documents], wanted),
+    )
+
+
+class Learnt:
+    """From clicks on texts to the texts that are of a new query's class."""
+
+    params = (KERNELS, list(WAYS))
+    param_names = ("kernel", "way")
+    timeout = 600
+
+    def setup(self, kernel: str, way: str) -> None:
+        self.train, self.test = make_matches()
+        self.ranker = Ranker(*WAYS[way], kernel=kernel_or_skip(kernel))
+
+    def time_fit(self, kernel: str, way: str) -> None:
+        self.ranker.fit(self.train)
+
+    def peakmem_fit(self, kernel: str, way: str) -> None:
+        self.ranker.fit(self.train)
+
+    def track_map(self, kernel: str, way: str) -> float:
+        return float(self.ranker.fit(self.train).score(self.test, metric="map"))

@@ -16,7 +16,7 @@ from ranking.kernels.kernel import Kernel
 from ranking_plugins.losses.pairs import Hinge
 
 from .common import KERNELS, PROFILE, kernel_or_skip
-from .interactions import Likes, make_likes
+from .interactions import K, Likes, make_likes, recall
 
 SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
 WAYS = ("cython", "cffi", "rust", "numba")
@@ -83,7 +83,19 @@ class Native:
     def setup(self, kernel: str, way: str) -> None:
         self.kernel = kernel_or_skip(kernel)
         make_loss(way)
-        self.data = matching_of(make_likes(SHAPE, N_LIKES))
+        self.likes = make_likes(SHAPE, N_LIKES)
+        self.data = matching_of(self.likes)
+
+    def fit(self, way: str) -> Ranker:
+        return train(self.kernel, self.data, way, "factored:dimensions=64", EPOCHS, N_LIKES)[1]
 
     def time_epochs(self, kernel: str, way: str) -> None:
-        train(self.kernel, self.data, way, "factored:dimensions=64", EPOCHS, N_LIKES)
+        self.fit(way)
+
+    def peakmem_epochs(self, kernel: str, way: str) -> None:
+        self.fit(way)
+
+    def track_recall(self, kernel: str, way: str) -> float:
+        return recall(self.fit(way), self.likes)
+
+    track_recall.unit = f"recall@{K}"

@@ -8,10 +8,9 @@ from ranking import Matching, Ranker
 from ranking.retrieval import top
 
 from .common import KERNELS, PROFILE, kernel_or_skip
-from .interactions import Likes, make_likes
+from .interactions import K, Likes, make_likes, recall
 
 SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
-K = 10
 LIST = 20
 
 
@@ -20,12 +19,6 @@ def fitted(kernel: str, likes: Likes, threads: int, model: str, loss: str = "war
     kernel_or_skip(kernel)
     ranker = Ranker(model=model, loss=loss, kernel=kernel, threads=threads)
     return ranker.fit(Matching(None, None, likes.train))
-
-
-def recall(ranker: Ranker, likes: Likes) -> float:
-    """Recall at K of the test likes, those to train on left out."""
-    train, test = (Matching(None, None, part) for part in (likes.train, likes.test))
-    return ranker.score(test, exclude=train, metric=f"recall@{K}(empty=skip)")
 
 
 class Structured:
@@ -104,8 +97,19 @@ class NewUsers:
         likes = make_likes(SHAPE, N_LIKES)
         self.data = Matching(None, None, likes.train)
         self.ranker = fitted(kernel, likes, 1, "factored:dimensions=32")
-        rows = likes.train[np.diff(likes.train.indptr) >= 10][:100]
+        users = np.flatnonzero(np.diff(likes.train.indptr) >= 10)[:100]
+        rows, self.liked = likes.train[users], (likes.train + likes.test)[users].toarray()
         self.matches = [rows.indices[start : start + 10].tolist() for start in rows.indptr[:-1]]
 
     def time_fold_in(self, kernel: str) -> None:
         self.ranker.fold_in(self.data, self.matches, K)
+
+    def peakmem_fold_in(self, kernel: str) -> None:
+        self.ranker.fold_in(self.data, self.matches, K)
+
+    def track_precision(self, kernel: str) -> float:
+        best = self.ranker.fold_in(self.data, self.matches, K)
+        hits = [self.liked[user, item] for user, row in enumerate(best) for item, _ in row]
+        return float(np.mean(hits))
+
+    track_precision.unit = f"precision@{K}"

@@ -52,9 +52,24 @@ class Passive:
         texts, labels = make_texts(N_TEXTS, N_WORDS)
         self.objects = Objects(texts, texts)
         self.tuples = self.kernel.draw_tuples(make_lists(labels), 1, 0, N_DRAWS)
+        self.held_out = self.kernel.draw_tuples(make_lists(labels), 2, 0, 1000)
+
+    def step(self) -> BilinearWeights:
+        made = BilinearWeights(self.kernel, identity(N_WORDS))
+        made.passive(self.objects, self.tuples, 0.1)
+        return made
 
     def time_steps(self, kernel: str) -> None:
-        BilinearWeights(self.kernel, identity(N_WORDS)).passive(self.objects, self.tuples, 0.1)
+        self.step()
+
+    def peakmem_steps(self, kernel: str) -> None:
+        self.step()
+
+    def track_hinge(self, kernel: str) -> float:
+        margins = self.step().margins(self.objects, self.held_out)
+        return float(np.mean(np.maximum(0.0, 1.0 - margins)))
+
+    track_hinge.unit = "hinge a tuple"
 
 
 class Topics:
@@ -71,6 +86,9 @@ class Topics:
         self.ranker = Ranker("linear", "domination", regularizer, SOLVERS[sweeps], kernel=kernel)
 
     def time_fit(self, kernel: str, sweeps: str) -> None:
+        fit_per_query(self.ranker, self.train)
+
+    def peakmem_fit(self, kernel: str, sweeps: str) -> None:
         fit_per_query(self.ranker, self.train)
 
     def track_density(self, kernel: str, sweeps: str) -> float:

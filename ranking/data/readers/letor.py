@@ -31,7 +31,6 @@ a line of any length                       accepted
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import itertools
 import re
@@ -97,15 +96,8 @@ class Letor(Reader):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """Say whether the first row has a grade and then a qid."""
-        for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
-            words = line.partition(b"#")[0].split()
-            if words:
-                return (
-                    len(words) > 1
-                    and bool(GRADE.fullmatch(words[0]))
-                    and words[1].startswith(b"qid:")
-                )
-        return False
+        words = rows.first_words(head)
+        return len(words) > 1 and bool(GRADE.fullmatch(words[0])) and words[1].startswith(b"qid:")
 
     def read(self, path: Path) -> Judged:
         """Read the whole file; see the module's table for what is accepted and refused."""

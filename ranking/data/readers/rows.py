@@ -78,6 +78,15 @@ def blocks(
         start, filled = 0, filled - stop
 
 
+def first_words(head: bytes) -> list[bytes]:
+    """Return the words of the first row in a file's first bytes, its comment left out."""
+    for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
+        words = line.partition(b"#")[0].split()
+        if words:
+            return words
+    return []
+
+
 def check_threads(reader: str, threads: int) -> None:
     """Refuse a number of threads that no kernel takes."""
     if not 1 <= threads <= 1024:

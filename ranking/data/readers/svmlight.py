@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import re
 from pathlib import Path
@@ -57,15 +56,12 @@ class Svmlight(Reader):
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """Say whether the first row has a number and then a feature, not a qid."""
-        for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
-            words = line.partition(b"#")[0].split()
-            if words:
-                return (
-                    len(words) > 1
-                    and bool(GRADE.fullmatch(words[0]))
-                    and bool(re.match(rb"\d+:", words[1]))
-                )
-        return False
+        words = rows.first_words(head)
+        return (
+            len(words) > 1
+            and bool(GRADE.fullmatch(words[0]))
+            and bool(re.match(rb"\d+:", words[1]))
+        )
 
     def read(self, path: Path) -> Matching:
         """Read the whole file, under the policies of the LETOR reader."""
