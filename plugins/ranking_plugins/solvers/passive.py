@@ -106,7 +106,7 @@ class PassiveAggressive(Solver):
         while done < self.draws:
             count = min(self.epoch, self.draws - done)
             tuples = steps.tuples(done, count)
-            margins, _ = steps.weights.passive(
+            margins, _, _ = steps.weights.passive(
                 steps.objects, tuples, self.aggressiveness, grow=steps.grows
             )
             if not np.isfinite(margins).all():
