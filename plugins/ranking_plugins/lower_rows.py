@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -11,6 +11,12 @@ from ranking.data.judged import Judged
 from ranking.errors import DataError
 from ranking.kernels.contract import Ints
 from ranking.kernels.kernel import Kernel
+
+SEVERAL_GRADES: Final = (
+    "lists have several grades, so what is worse than one of several better rows need not be worse "
+    "than the others"
+)
+"""Why no loss that orders positives takes judged rows."""
 
 
 @dataclasses.dataclass(frozen=True)

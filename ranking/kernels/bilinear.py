@@ -188,32 +188,61 @@ class BilinearWeights:
         tuples: Ints,
         aggressiveness: float,
         *,
+        form: PairForm = PairForm.HINGE,
+        rank_weights: Floats | None = None,
+        n_documents: Ints | None = None,
         grow: bool = True,
         transposed: bool = False,
-    ) -> tuple[Floats, Floats]:
-        """Take a passive-aggressive step for each tuple, in order; return margins and rates."""
+    ) -> tuple[Floats, Floats, Floats]:
+        """Take a passive-aggressive step for each tuple, in order.
+
+        Parameters
+        ----------
+        n_documents : int64 array, optional
+            How many there are to be ranked, for each tuple; if left out, all.
+
+        Returns
+        -------
+        margins, weights, rates : float64 arrays
+            Of violations the weights.
+        """
         self._check(objects, tuples, transposed)
-        if tuples.shape[1] != 3:
-            raise ValueError("a passive-aggressive step has one negative.")
+        if form not in (PairForm.HINGE, PairForm.SQUARED_HINGE):
+            raise ValueError(
+                f"form {PairForm(form).name} has no passive-aggressive step; the hinge and its "
+                "square have."
+            )
+        ranks = _checked_ranks(rank_weights)
+        if (ranks < 0.0).any():
+            raise ValueError("rank_weights must not be negative: a step would go the wrong way.")
+        if n_documents is None:
+            n_documents = np.full(tuples.shape[0], objects.n_documents, np.int64)
+        check_array("n_documents", n_documents, ("int64",), (tuples.shape[0],))
+        if (n_documents < 1).any():
+            raise ValueError("n_documents must be at least 1.")
         if not 0.0 < aggressiveness < np.inf:
             raise ValueError(
                 f"aggressiveness is {aggressiveness}; it must be a finite number above 0."
             )
         if self.groups.size:
             raise ValueError("passive-aggressive steps know no penalty; leave the groups out.")
-        margins, rates = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
+        margins, weights, rates = (np.empty(tuples.shape[0]) for _ in range(3))
         self.store.passive(
             objects.queries,
             objects.documents,
             tuples,
+            int(form),
             float(aggressiveness),
+            ranks,
+            n_documents,
             bool(grow),
             bool(transposed),
             self.clock,
             margins,
+            weights,
             rates,
         )
-        return margins, rates
+        return margins, weights, rates
 
     def margins(
         self, objects: Objects, tuples: Ints, *, transposed: bool = False, threads: int = 1

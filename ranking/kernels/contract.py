@@ -197,7 +197,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-ABI: Final = 2
+ABI: Final = 3
 LANES: Final = 4
 BLOCK: Final = 4096
 """Elements of a block of `Loops.block_sum`; rows at which a block of lists is closed."""
@@ -421,19 +421,32 @@ class BilinearStore(Protocol):
         queries: Csr,
         documents: Csr,
         tuples: Ints,
+        form: int,
         aggressiveness: float,
+        rank_weights: Floats,
+        n_documents: Ints,
         grow: bool,
         transposed: bool,
         clock: Floats,
         margins: Floats,
+        weights: Floats,
         rates: Floats,
     ) -> None:
         """Take passive-aggressive steps, each at the W that the one before left.
 
-        A step of a tuple (query, positive, negative) with margin z < 1 takes the rate
-        min((1 - z) / n, aggressiveness) and the slope -1, where n = (sum of q**2) (sum of
-        delta**2), both summed in stored order from 0.0; others, and those with n = 0, have the
-        rate 0. There is no penalty: every step is a boundary. Margins and rates are filled.
+        form : int
+            `PairForm.HINGE` or `PairForm.SQUARED_HINGE`.
+        n_documents : int64 (steps)
+            How many documents there are to be ranked, for each tuple.
+
+        Margin z and violation weight L are those of `margins`. With z < 1, a step takes the rate
+        min((1 - z) / (n + slack), most) and the slope -1. n is the sum of (q delta')**2 where W
+        may move: (sum of q**2) (sum of delta**2), or without `grow`, for each row i of W in turn,
+        a_i**2 times the sum of b_j**2 over its entries that are not zero, a being what stands on
+        the left and b on the right; sums are in stored order from 0.0. With
+        c = aggressiveness * L, slack and most are 0 and c for the hinge, 1 / (2 * c) and infinity
+        for its square. Where z >= 1 or n = 0, the rate is 0. There is no penalty: every step is a
+        boundary. Margins, weights and rates are filled.
         """
 
     def counts(self, clock: Floats, out: Ints) -> None:

@@ -191,6 +191,17 @@ class BilinearStore:
             total += a * lane_sum(self.weights(row, right[0], clock) * right[1])
         return total
 
+    def squares(self, left: Vector, right: Vector, clock: Floats, grow: bool) -> float:
+        """Return the sum of (left right')**2; without `grow`, over entries that are there."""
+        a, b = left[1] * left[1], right[1] * right[1]
+        if grow:
+            return running_sum(a) * running_sum(b)
+        total = 0.0
+        for row, square in zip(left[0].tolist(), a.tolist(), strict=True):
+            there = np.abs(self.v[row, right[0]].astype(np.float64)) > self.lens(row, clock)[1]
+            total += square * running_sum(b[there])
+        return total
+
     # --- writing ---
 
     def renew(self, row: int, clock: Floats) -> None:
@@ -422,22 +433,35 @@ class BilinearStore:
         queries: tuple[Indices, Indices, Features],
         documents: tuple[Indices, Indices, Features],
         tuples: Ints,
+        form: int,
         aggressiveness: float,
+        rank_weights: Floats,
+        n_documents: Ints,
         grow: bool,
         transposed: bool,
         clock: Floats,
         margins: Floats,
+        weights: Floats,
         rates: Floats,
     ) -> None:
         """Passive-aggressive steps, one by one."""
         for step, chosen in enumerate(tuples):
+            margins[step], weights[step], place = self.search(
+                Csr(*queries),
+                Csr(*documents),
+                chosen,
+                rank_weights,
+                int(n_documents[step]),
+                transposed,
+                clock,
+            )
             query = Csr(*queries).row(int(chosen[0]))
             apart = difference(
-                Csr(*documents).row(int(chosen[1])), Csr(*documents).row(int(chosen[2]))
+                Csr(*documents).row(int(chosen[1])), Csr(*documents).row(int(chosen[place]))
             )
             sides = self.sides(query, apart, transposed)
-            margins[step] = self.score(*sides, clock)
-            rates[step] = passive_rate(float(margins[step]), query, apart, aggressiveness)
+            n = self.squares(*sides, clock, grow)
+            rates[step] = passive_rate(form, margins[step], n, aggressiveness * weights[step])
             clock[Clock.STEP] += 1.0
             if rates[step] != 0.0:
                 self.add(*sides, -float(rates[step]), clock, grow)
@@ -479,13 +503,16 @@ class BilinearStore:
 bilinear = BilinearStore
 
 
-def passive_rate(margin: float, query: Vector, apart: Vector, aggressiveness: float) -> float:
-    """Return the rate that brings a margin to 1, or the aggressiveness if that is less."""
-    n = running_sum(query[1] * query[1]) * running_sum(apart[1] * apart[1])
+def passive_rate(form: int, margin: np.float64, n: float, most: np.float64) -> float:
+    """Return the tau of least tau**2 n / 2 + most * loss(margin + tau n)."""
     if not margin < 1.0 or n == 0.0:
         return 0.0
-    with np.errstate(over="ignore"):
-        return min(float(np.float64(1.0 - margin) / n), aggressiveness)
+    slack = np.float64(0.0)
+    with np.errstate(over="ignore", divide="ignore"):
+        if form == PairForm.SQUARED_HINGE:
+            slack, most = 1.0 / (2.0 * most), np.float64(np.inf)
+        rate = (1.0 - margin) / (n + slack)
+    return float(rate if rate < most else most)
 
 
 # --- scores -------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ TRAININGS = (
     ("bilinear", "warp", "group-l1:strength=0.01", "sgd:draws=300,rate=0.5"),
     ("diagonal", "logistic", "none", "sgd:draws=300,rate=0.5"),
     ("bilinear", "hinge", "none", "passive-aggressive:draws=200"),
+    ("linear", "squared-hinge", "none", "passive-aggressive:draws=200"),
+    ("bilinear", "warp", "none", "passive-aggressive:draws=200"),
     ("factored:dimensions=5", "warp", "max-norm", "sgd:draws=300"),
     ("factored:dimensions=5", "bpr", "l2:strength=0.01", "sgd:draws=300,schedule=sqrt"),
     ("factored:dimensions=5", "kos-warp", "none", "sgd:draws=300"),

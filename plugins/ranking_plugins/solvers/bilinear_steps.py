@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ranking.contracts.loss import Loss
 from ranking.contracts.solver import State, Task
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError
@@ -149,7 +150,7 @@ class BilinearSteps(Steps):
         margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
-            single = self._one_positive(tuples[part], options)
+            single = one_positive(self.task.loss, self.weights, self.objects, tuples[part], options)
             margins[part], weights[part], negatives = self.weights.violations(
                 self.objects, single, rank_weights=self.rank_weights, **options
             )
@@ -158,26 +159,6 @@ class BilinearSteps(Steps):
             slopes = weights[part] * self.loss.pair_slope(margins[part])
             self.weights.update(self.objects, chosen, slopes, eta[part], **common)
         return margins, weights
-
-    def _one_positive(self, tuples: Ints, options: dict[str, Any]) -> Ints:
-        """Return tuples of one positive: of several, the one in its place by score."""
-        several, place = self.task.loss.positives
-        if several == 1:
-            return tuples
-        query, positives, negatives = np.split(tuples, (1, 1 + several), axis=1)
-        # Margins against the same negative order the positives as their scores do.
-        against = np.column_stack(
-            (
-                np.repeat(tuples[:, 0], several),
-                positives.ravel(),
-                np.repeat(negatives[:, 0], several),
-            )
-        )
-        margins = self.weights.margins(self.objects, against, **options).reshape(-1, several)
-        chosen = np.argsort(-margins, axis=1, kind="stable")[:, place]
-        return np.column_stack(
-            (query, np.take_along_axis(positives, chosen[:, None], axis=1), negatives)
-        )
 
     def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:
         """Return the weights of violations; a kernel's are right if all documents are in play."""
@@ -231,3 +212,26 @@ class BilinearSteps(Steps):
         rows, columns = self.objects.n_query_features, self.objects.n_document_features
         width = rows if self.penalty.transposed else columns
         self.weights = BilinearWeights.restore(self.task.kernel, width, arrays)
+
+
+def one_positive(
+    loss: Loss, weights: BilinearWeights, objects: Objects, tuples: Ints, options: dict[str, Any]
+) -> Ints:
+    """Return tuples of one positive: of several, the one in its place by score."""
+    several, place = loss.positives
+    if several == 1:
+        return tuples
+    query, positives, negatives = np.split(tuples, (1, 1 + several), axis=1)
+    # Margins against the same negative order the positives as their scores do.
+    against = np.column_stack(
+        (
+            np.repeat(tuples[:, 0], several),
+            positives.ravel(),
+            np.repeat(negatives[:, 0], several),
+        )
+    )
+    margins = weights.margins(objects, against, **options).reshape(-1, several)
+    chosen = np.argsort(-margins, axis=1, kind="stable")[:, place]
+    return np.column_stack(
+        (query, np.take_along_axis(positives, chosen[:, None], axis=1), negatives)
+    )

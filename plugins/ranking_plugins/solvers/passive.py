@@ -1,8 +1,9 @@
-"""PAMIR: passive-aggressive steps (Grangier and Bengio, 2008).
+"""PAMIR: passive-aggressive steps (Crammer et al., 2006; Grangier and Bengio, 2008).
 
 A tuple is a query q, a document d+ that matches and one d- that does not. If its margin
-z = f(q, d+) - f(q, d-) is at least 1, nothing happens. Else the weights take the shortest step
-that brings it to 1, but no longer than the aggressiveness C allows.
+z = f(q, d+) - f(q, d-) is at least 1, nothing happens. Else the weights go where half the square of
+the way plus C times the loss is least: towards a margin of 1, as far as the aggressiveness C lets
+them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Iterator
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, Final, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Loss
+from ranking.contracts.loss import Loss, PairLoss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
@@ -29,9 +30,13 @@ from ranking.kernels.contract import PairForm
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking.run import section, under
-from ranking_plugins.lower_rows import LowerRows
+from ranking_plugins.lower_rows import SEVERAL_GRADES, LowerRows
+from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, one_positive
 
 Ints = NDArray[np.int64]
+
+FORMS: Final = (PairForm.HINGE, PairForm.SQUARED_HINGE)
+"""The losses of a margin that are 0 from 1 on, and whose steps have a closed form."""
 
 
 @dataclasses.dataclass
@@ -43,8 +48,9 @@ class PassiveAggressive(Solver):
     draws : int
         Tuples that are drawn in all.
     aggressiveness : float
-        C, the longest step, in units of q delta'. Small values average over many tuples, large
-        ones set every tuple right at once.
+        C, how much the loss counts against the length of a step: of the hinge, the longest step in
+        units of q delta'. Small values average over many tuples, large ones set every tuple right
+        at once.
     epoch : int
         Draws from one turn to the next.
     """
@@ -74,24 +80,39 @@ class PassiveAggressive(Solver):
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Verdict:
-        """Take a vector or a matrix of weights, the hinge, and no penalty."""
+        """Take a vector or a matrix of weights, the hinge or its square, weighted, no penalty."""
         if model.form not in ("vector", "matrix"):
             return Verdict(
                 False,
-                "a passive-aggressive step projects onto the weights with a margin of 1, which are "
-                "a half-space only if the score is linear in all weights at once",
+                "a passive-aggressive step goes towards the weights with a margin of 1 or more, "
+                "which are a half-space only if the score is linear in all weights at once",
             )
-        if loss.name not in ("hinge", "auc") or getattr(loss, "form", None) != PairForm.HINGE:
+        if "pair" not in loss.faces:
             return Verdict(
                 False,
-                "a passive-aggressive step projects onto the weights that set one pair right: only "
-                "the hinge is 0 on such a half-space, and no weight of a violation moves it",
+                "a passive-aggressive step sets one pair right, and this loss is no function of "
+                "one pair's margin",
             )
+        form = getattr(loss, "form", None)
+        if form == PairForm.LOGISTIC:
+            return Verdict(
+                False,
+                "a passive-aggressive step leaves weights alone that set a pair right, and this "
+                "loss is above 0 at every margin: no step would be passive",
+            )
+        if form not in FORMS:
+            return Verdict(
+                False,
+                "the margin y after a passive-aggressive step solves y = z - C n phi'(y): that is "
+                "solved for the hinge and its square, and of this loss single slopes are known",
+            )
+        if loss.orders_positives and model.form == "vector":
+            return Verdict(False, SEVERAL_GRADES)
         if regularizer.name != "none":
             return Verdict(
                 False,
-                "a passive-aggressive step is the shortest that brings a margin to 1; a penalty "
-                "after it would take the margin below 1 again, so that no step were passive",
+                "a passive-aggressive step is the only minimum of distance plus C times loss; "
+                "whatever a penalty or a bound changes after it takes the weights off that minimum",
             )
         return YES
 
@@ -102,22 +123,35 @@ class PassiveAggressive(Solver):
         if task.state is not None:
             done = int(task.state["done"][0])
             steps.restore(section(task.state, "weights"))
+        loss = cast(PairLoss, task.loss)
+        rank_weights = np.asarray(loss.rank_weight(np.arange(steps.most)), np.float64)
+        # Which of several positives counts is chosen by blocks, as sgd does; steps see each other.
+        block = self.epoch if task.loss.positives[0] == 1 else PYTHON_BATCH
         epoch = -(-done // self.epoch)
         while done < self.draws:
             count = min(self.epoch, self.draws - done)
-            tuples = steps.tuples(done, count)
-            margins, _ = steps.weights.passive(
-                steps.objects, tuples, self.aggressiveness, grow=steps.grows
-            )
+            tuples, n_documents = steps.tuples(done, count)
+            margins, weights = np.empty(count), np.empty(count)
+            for start in range(0, count, block):
+                part = slice(start, start + block)
+                margins[part], weights[part], _ = steps.weights.passive(
+                    steps.objects,
+                    one_positive(task.loss, steps.weights, steps.objects, tuples[part], {}),
+                    self.aggressiveness,
+                    form=cast(PairForm, loss.form),
+                    rank_weights=rank_weights,
+                    n_documents=n_documents[part],
+                    grow=steps.grows,
+                )
             if not np.isfinite(margins).all():
                 raise DivergenceError(
                     f"a margin is not finite after step {done}; scale the features to unit length."
                 )
             done, epoch = done + count, epoch + 1
             steps.follow()
-            loss = float(np.maximum(0.0, 1.0 - margins).mean())
+            mean = float((weights * loss.pair_value(margins)).mean())
             measures = {"draws": float(done), "density": task.model.density}
-            yield Turn(epoch, loss, False, _State(steps, done), measures)
+            yield Turn(epoch, mean, False, _State(steps, done), measures)
 
 
 class Pairs(Protocol):
@@ -126,9 +160,11 @@ class Pairs(Protocol):
     objects: Objects
     weights: BilinearWeights
     grows: bool
+    most: int
+    """Documents to be ranked in one list, at most."""
 
-    def tuples(self, first: int, count: int) -> Ints:
-        """Return the tuples of the steps first, first + 1, ..."""
+    def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
+        """Return the tuples of the steps first, first + 1, ..., and how many each ranks."""
 
     def follow(self) -> None:
         """Give the model the current weights."""
@@ -145,11 +181,15 @@ class MatchedPairs:
         self.task, self.model = task, cast(Bilinear, task.model)
         self.objects, self.grows = self.model.objects(data), self.model.grows
         self.weights = BilinearWeights(task.kernel, self.model.weights)
-        self.lists = match_lists(data)
+        self.lists, self.most = match_lists(data), data.n_documents
 
-    def tuples(self, first: int, count: int) -> Ints:
-        """Draw queries, one of their documents and one that is not."""
-        return self.task.kernel.draw_tuples(self.lists, self.task.seed, first, count)
+    def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
+        """Draw queries, one of their documents or more, and some that are not."""
+        trials, (positives, _) = cast(PairLoss, self.task.loss).trials, self.task.loss.positives
+        drawn = self.task.kernel.draw_tuples(
+            self.lists, self.task.seed, first, count, trials, positives
+        )
+        return drawn, np.full(count, self.most)
 
     def follow(self) -> None:
         """Give the model the current weights."""
@@ -173,10 +213,13 @@ class JudgedPairs:
         self.objects = Objects(sp.csr_array(np.ones((1, 1))), rows)
         self.weights = BilinearWeights(task.kernel, sp.csr_array(self.model.weights[None, :]))
         self.rows = LowerRows.of(data)
+        self.most = 1 + int(self.rows.below.max())
 
-    def tuples(self, first: int, count: int) -> Ints:
-        """Draw a row that dominates something, and a row that it dominates."""
-        return self.rows.tuples(self.task.kernel, self.task.seed, first, count)[0]
+    def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
+        """Draw a row that dominates something, and some that it dominates: it ranks among those."""
+        trials = cast(PairLoss, self.task.loss).trials
+        drawn, below = self.rows.tuples(self.task.kernel, self.task.seed, first, count, trials)
+        return drawn, below + 1
 
     def follow(self) -> None:
         """Give the model the current weights."""

@@ -17,6 +17,7 @@ from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, History, Solver, Task, Turn, Verdict
 from ranking.data.matching import Matching
 from ranking.errors import CombinationError, DataError, PartError
+from ranking_plugins.lower_rows import SEVERAL_GRADES
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
@@ -143,11 +144,7 @@ class SGD(Solver):
         if not {"pair", "list"} & loss.faces:
             return Verdict(False, loss.why_no("pair"))
         if loss.orders_positives and model.form == "vector":
-            return Verdict(
-                False,
-                "lists have several grades, so what is worse than one of several better rows need "
-                "not be worse than the others",
-            )
+            return Verdict(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
         if form not in regularizer.inlined | regularizer.proximal:
             missing = f"the regularizer has no operator for {form} parameters"

@@ -9,7 +9,7 @@ This file is built once per instruction set; see meson.build.
 """
 
 from cython.parallel cimport prange
-from libc.math cimport floor, fmod, sqrt
+from libc.math cimport INFINITY, fabs, floor, fmod, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -149,7 +149,7 @@ cdef struct State:
 
 
 cdef struct Job:
-    # One call of `margins`, `update` or `steps`.
+    # One call of `margins`, `update`, `steps` or `passive`.
     State *w
     Objects queries
     Objects documents
@@ -656,7 +656,7 @@ cdef void move(
     const Job *job, Py_ssize_t step, double slope, const Clock *clock, Scratch *scratch,
     bint searched, bint shared, int turn, int crew,
 ) noexcept nogil:
-    # Take a step. If its tuple was the last that was searched, scratch still holds its vectors.
+    # Take a step. If its tuple was the last that `find` searched, scratch holds its vectors.
     cdef double factor = job.rates[step] * slope
     cdef const int64_t *chosen = job.tuples + step * job.width
     cdef Side *left = &scratch.query
@@ -667,7 +667,6 @@ cdef void move(
         take(&job.queries, chosen[0], &scratch.query)
         take(&job.documents, chosen[1], &scratch.better)
         take(&job.documents, job.negatives[step], &scratch.worse)
-    if not searched or job.width != 3:
         take_difference(&scratch.better, &scratch.worse, &scratch.apart)
     if job.transposed:
         left, right = right, left
@@ -675,6 +674,13 @@ cdef void move(
         job.w, left, right, factor, clock, job.grow, scratch,
         searched and remembers(job, scratch), shared, turn, crew,
     )
+
+
+cdef void find(const Job *job, Py_ssize_t step, const Clock *clock) noexcept nogil:
+    # Search a tuple, and hold what a step needs if there is one.
+    search(job, step, clock, job.scratch, False)
+    if job.width != 3 and job.margins[step] < 1.0:
+        take_difference(&job.scratch.better, &job.scratch.worse, &job.scratch.apart)
 
 
 cdef void search_share(
@@ -735,7 +741,7 @@ cdef void keep_first(
 
 cdef void step_alone(const Job *job, Py_ssize_t step, Clock *clock) noexcept nogil:
     # Search and move at once, in batches of one.
-    search(job, step, clock, job.scratch, False)
+    find(job, step, clock)
     clock.step += 1.0
     move(
         job, step, job.weights[step] * pair_slope(job, job.margins[step]), clock,
@@ -752,17 +758,49 @@ cdef inline double squares(const Side *side) noexcept nogil:
     return total
 
 
+cdef double squares_there(const Job *job, const Clock *clock) noexcept nogil:
+    # The sum of (left right')**2 over entries that are there.
+    cdef Scratch *scratch = job.scratch
+    cdef Side *left = &scratch.query
+    cdef Side *right = &scratch.apart
+    cdef double s, in_row, total = 0.0
+    cdef int32_t i, j
+    if job.transposed:
+        left, right = right, left
+    for i in range(left.n):
+        row_read(
+            job.w.rows + left.at[i], right.at, right.hashes, right.n, scratch.slots, scratch.v,
+            job.w.wide,
+        )
+        s, in_row = lens(job.w, left.at[i], clock).s, 0.0
+        for j in range(right.n):
+            if fabs(scratch.v[j]) > s:
+                in_row += right.values[j] * right.values[j]
+        total += left.values[i] * left.values[i] * in_row
+    return total
+
+
+cdef inline double passive_rate(int form, double margin, double n, double most) noexcept nogil:
+    cdef double rate, slack = 0.0
+    if n == 0.0:
+        return 0.0
+    if form != HINGE:
+        slack, most = 1.0 / (2.0 * most), INFINITY
+    rate = (1.0 - margin) / (n + slack)
+    return rate if rate < most else most
+
+
 cdef void step_passive(
     const Job *job, Py_ssize_t step, double aggressiveness, double *rates, Clock *clock
 ) noexcept nogil:
-    # The rate brings the margin to 1, or is the aggressiveness if that is less.
     cdef double n, rate = 0.0
-    search(job, step, clock, job.scratch, False)
-    n = squares(&job.scratch.query) * squares(&job.scratch.apart)
-    if job.margins[step] < 1.0 and n != 0.0:
-        rate = (1.0 - job.margins[step]) / n
-        if not rate < aggressiveness:
-            rate = aggressiveness
+    find(job, step, clock)
+    if job.margins[step] < 1.0:
+        if job.grow:
+            n = squares(&job.scratch.query) * squares(&job.scratch.apart)
+        else:
+            n = squares_there(job, clock)
+        rate = passive_rate(job.form, job.margins[step], n, aggressiveness * job.weights[step])
     rates[step] = rate
     clock.step += 1.0
     move(job, step, -1.0, clock, job.scratch, True, False, 0, 1)
@@ -1028,23 +1066,23 @@ cdef class BilinearStore:
         self._check()
 
     def passive(
-        self, queries, documents, const int64_t[:, ::1] tuples, double aggressiveness, bint grow,
-        bint transposed, double[::1] clock, double[::1] margins, double[::1] rates,
+        self, queries, documents, const int64_t[:, ::1] tuples, int form, double aggressiveness,
+        const double[::1] rank_weights, const int64_t[::1] n_documents, bint grow,
+        bint transposed, double[::1] clock, double[::1] margins, double[::1] weights,
+        double[::1] rates,
     ):
         """Passive-aggressive steps, one by one."""
         cdef Job job
         cdef Clock now = clock_of(clock)
         cdef Py_ssize_t n = tuples.shape[0], step
         cdef int64_t[::1] negatives = np.empty(max(n, 1), dtype=np.int64)
-        cdef double[::1] weights = np.empty(max(n, 1))
-        cdef double one = 1.0
         if n == 0:
             return
         memset(&job, 0, sizeof(job))
         job.w, job.queries, job.documents = &self.w, objects_of(queries), objects_of(documents)
         job.tuples, job.width, job.transposed = &tuples[0, 0], tuples.shape[1], transposed
-        job.rank_weights, job.n_ranks, job.n_documents = &one, 1, 1
-        job.every, job.grow, job.rates = 1.0, grow, &rates[0]
+        job.rank_weights, job.n_ranks = &rank_weights[0], rank_weights.shape[0]
+        job.form, job.every, job.grow, job.rates = form, 1.0, grow, &rates[0]
         job.margins, job.weights, job.negatives = &margins[0], &weights[0], &negatives[0]
         open_scratch(&job, n, 1, True)
         try:
@@ -1052,6 +1090,7 @@ cdef class BilinearStore:
                 for step in range(n):
                     if self.w.failed:
                         break
+                    job.n_documents = n_documents[step]
                     step_passive(&job, step, aggressiveness, &rates[0], &now)
         finally:
             close_scratch(&job)

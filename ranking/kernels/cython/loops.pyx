@@ -73,7 +73,7 @@ cdef struct Layout:
 def contract():
     """Return what these loops are."""
     return {
-        "abi": 2,
+        "abi": 3,
         "lanes": LANES,
         "block": BLOCK,
         "rng": "splitmix64",

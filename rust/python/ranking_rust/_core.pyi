@@ -348,11 +348,15 @@ class BilinearStore:
         queries: Csr,
         documents: Csr,
         tuples: Ints,
+        form: int,
         aggressiveness: float,
+        rank_weights: Floats,
+        n_documents: Ints,
         grow: bool,
         transposed: bool,
         clock: Floats,
         margins: Floats,
+        weights: Floats,
         rates: Floats,
     ) -> None: ...
     def counts(self, clock: Floats, out: Ints) -> None: ...

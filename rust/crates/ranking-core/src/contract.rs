@@ -1,7 +1,7 @@
 //! The numbers of the kernel contract; `ranking/kernels/contract.py` says what each is for.
 
 /// Version of the contract.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 /// Partial sums of a sum in lanes.
 pub const LANES: usize = 4;
 /// Elements of a block of `block_sum`.

@@ -6,7 +6,7 @@ use numpy::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ranking_core::bilinear as loops;
-use ranking_core::bilinear::{Clock, Penalty, Plan, Ranks, Store, Tuples};
+use ranking_core::bilinear::{Clock, Form, PassivePlan, Penalty, Plan, Ranks, Store, Tuples};
 use ranking_core::draws;
 
 use crate::arguments::{
@@ -163,11 +163,15 @@ impl BilinearStore {
         queries: Csr<'_>,
         documents: Csr<'_>,
         tuples: PyReadonlyArray2<'_, i64>,
+        form: i64,
         aggressiveness: f64,
+        rank_weights: PyReadonlyArray1<'_, f64>,
+        n_documents: PyReadonlyArray1<'_, i64>,
         grow: bool,
         transposed: bool,
         mut clock: PyReadwriteArray1<'_, f64>,
         mut margins: PyReadwriteArray1<'_, f64>,
+        mut weights: PyReadwriteArray1<'_, f64>,
         mut rates: PyReadwriteArray1<'_, f64>,
     ) -> PyResult<()> {
         let (queries, documents) = (lines(&queries)?, lines(&documents)?);
@@ -175,12 +179,20 @@ impl BilinearStore {
         let ids = slice("tuples", &tuples)?;
         let tuples =
             Tuples::new(&*queries, &*documents, ids, width, transposed).map_err(invalid)?;
+        let plan = PassivePlan {
+            form: Form::try_from(form).map_err(invalid)?,
+            aggressiveness,
+            rank_weights: slice("rank_weights", &rank_weights)?,
+            n_documents: slice("n_documents", &n_documents)?,
+            grow,
+        };
         let margins = slice_mut("margins", &mut margins)?;
+        let weights = slice_mut("weights", &mut weights)?;
         let rates = slice_mut("rates", &mut rates)?;
         let out = slice_mut("clock", &mut clock)?;
         let mut clock = read_clock(out)?;
         let result = with_store!(&mut self.0, |store| py.detach(|| {
-            store.passive(&tuples, aggressiveness, grow, &mut clock, margins, rates)
+            store.passive(&tuples, &plan, &mut clock, margins, weights, rates)
         }));
         out.copy_from_slice(&<[f64; 4]>::from(clock));
         result.map_err(failure)

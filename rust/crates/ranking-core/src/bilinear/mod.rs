@@ -26,7 +26,7 @@ pub use lens::{Clock, Penalty};
 pub use objects::{Lines, Rows, Tuples};
 pub use scores::bilinear_scores;
 pub use search::{Form, Ranks};
-pub use steps::Plan;
+pub use steps::{PassivePlan, Plan};
 pub use store::Store;
 pub use stored::Stored;
 

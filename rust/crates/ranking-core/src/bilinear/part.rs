@@ -65,6 +65,34 @@ impl<T: Stored> View<'_, T> {
             None => self.rows[place - self.first].origin.lens(clock),
         }
     }
+
+    /// The sum of (left right')**2 over entries that are there. With `known`, the block holds what
+    /// reading found of each row of `left`, and still does.
+    pub(super) fn squares(
+        &self,
+        left: &Vector,
+        right: &Vector,
+        clock: &Clock,
+        block: &mut Block<T>,
+        known: bool,
+    ) -> f64 {
+        let mut total = 0.0;
+        for (number, (row, a)) in left.entries().enumerate() {
+            let number = if known { number } else { 0 };
+            if !known {
+                self.read(row, right, clock, block.found(number, right));
+            }
+            let lens = self.lens(self.layout.place(row), clock);
+            let mut in_row = 0.0;
+            for ((_, b), v) in right.entries().zip(&*block.found(number, right).values) {
+                if v.widen().abs() > lens.s {
+                    in_row += b * b;
+                }
+            }
+            total += a * a * in_row;
+        }
+        total
+    }
 }
 
 impl<T: Stored> Reader<T> for View<'_, T> {

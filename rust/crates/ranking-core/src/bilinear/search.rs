@@ -38,6 +38,19 @@ impl TryFrom<i64> for Form {
 }
 
 impl Form {
+    /// The tau of least tau**2 n / 2 + most * loss(margin + tau n), of the hinge or its square.
+    pub(super) fn passive_rate(self, margin: f64, n: f64, most: f64) -> f64 {
+        if n == 0.0 {
+            return 0.0;
+        }
+        let (slack, most) = match self {
+            Self::SquaredHinge => (1.0 / (2.0 * most), f64::INFINITY),
+            _ => (0.0, most),
+        };
+        let rate = (1.0 - margin) / (n + slack);
+        if rate < most { rate } else { most }
+    }
+
     /// The derivative of the loss.
     pub(crate) fn slope(self, margin: f64) -> f64 {
         match self {
@@ -170,6 +183,28 @@ impl<T: Stored> Scratch<T> {
             weight: 0.0,
             place: chosen.len() - 1,
         })
+    }
+
+    /// Search a tuple, and load what a step needs if there is one: say whether `block` then holds
+    /// what was found of W.
+    pub(super) fn find(
+        &mut self,
+        reader: &impl Reader<T>,
+        layout: &Layout,
+        tuples: &Tuples<'_>,
+        step: usize,
+        ranks: &Ranks<'_>,
+        clock: &Clock,
+    ) -> Result<(Found, bool), Failure> {
+        let found = self.search(reader, layout, tuples, step, ranks, clock)?;
+        let chosen = tuples.get(step);
+        let known = chosen.len() == 3;
+        if !known && found.margin < 1.0 {
+            self.load(tuples, step, chosen[found.place], layout)?;
+            let (_, right) = tuples.sides(&self.query, &self.apart);
+            self.block.start(1, right)?;
+        }
+        Ok((found, known))
     }
 }
 

@@ -32,6 +32,21 @@ pub struct Plan<'a> {
     pub hogwild: bool,
 }
 
+/// How passive-aggressive steps are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct PassivePlan<'a> {
+    /// The hinge or its square.
+    pub form: Form,
+    /// C.
+    pub aggressiveness: f64,
+    /// L(rank).
+    pub rank_weights: &'a [f64],
+    /// How many there are to be ranked, one a step.
+    pub n_documents: &'a [i64],
+    /// Entries that are zero move, too.
+    pub grow: bool,
+}
+
 impl<T: Stored> Store<T> {
     /// Fill margins, violation weights and chosen negatives of tuples at the current W.
     ///
@@ -121,50 +136,56 @@ impl<T: Stored> Store<T> {
         crew.enter(|| batches(part, tuples, plan, clock, margins, weights, crew))
     }
 
-    /// Take passive-aggressive steps, one by one; margins and rates are filled.
+    /// Take passive-aggressive steps, one by one; margins, violation weights and rates are filled.
     ///
     /// # Errors
     /// When sizes do not fit, or there is no memory; some steps may then have been taken.
     pub fn passive(
         &mut self,
         tuples: &Tuples<'_>,
-        aggressiveness: f64,
-        grow: bool,
+        plan: &PassivePlan<'_>,
         clock: &mut Clock,
         margins: &mut [f64],
+        weights: &mut [f64],
         rates: &mut [f64],
     ) -> Result<(), Failure> {
+        check_length("n_documents", plan.n_documents.len(), tuples.len())?;
         check_length("margins", margins.len(), tuples.len())?;
+        check_length("weights", weights.len(), tuples.len())?;
         check_length("rates", rates.len(), tuples.len())?;
-        let ranks = Ranks::new(&[1.0], 1)?;
+        if !matches!(plan.form, Form::Hinge | Form::SquaredHinge) {
+            return Err(Invalid::new("the loss must be the hinge or its square.").into());
+        }
         let penalty = Penalty::new(1.0, 0.0, 0.0)?;
         let mut part = self.part();
         let mut scratch = Scratch::default();
         for step in 0..tuples.len() {
-            if tuples.get(step).len() != 3 {
-                return Err(Invalid::new("a passive-aggressive step has one negative.").into());
-            }
             let layout = part.layout;
-            let found = scratch.search(&part.view(), layout, tuples, step, &ranks, clock)?;
-            let n = scratch.query.squares() * scratch.apart.squares();
+            let n_documents = usize::try_from(plan.n_documents[step]).unwrap_or(0);
+            let ranks = Ranks::new(plan.rank_weights, n_documents)?;
+            let (found, known) = scratch.find(&part.view(), layout, tuples, step, &ranks, clock)?;
+            let (left, right) = tuples.sides(&scratch.query, &scratch.apart);
             let mut rate = 0.0;
-            if found.margin < 1.0 && n != 0.0 {
-                rate = (1.0 - found.margin) / n;
-                if rate >= aggressiveness || rate.is_nan() {
-                    rate = aggressiveness;
-                }
+            if found.margin < 1.0 {
+                let n = if plan.grow {
+                    left.squares() * right.squares()
+                } else {
+                    let block = &mut scratch.block;
+                    part.view().squares(left, right, clock, block, known)
+                };
+                let most = plan.aggressiveness * found.weight;
+                rate = plan.form.passive_rate(found.margin, n, most);
             }
-            (margins[step], rates[step]) = (found.margin, rate);
+            (margins[step], weights[step], rates[step]) = (found.margin, found.weight, rate);
             clock.step += 1.0;
             if rate != 0.0 {
-                let (left, right) = tuples.sides(&scratch.query, &scratch.apart);
                 let change = Step {
                     left,
                     right,
                     factor: -rate,
-                    grow,
+                    grow: plan.grow,
                 };
-                part.add(change, clock, &mut scratch.block, true)?;
+                part.add(change, clock, &mut scratch.block, known)?;
             }
             tick(&mut part, rate, &penalty, clock);
         }
@@ -184,21 +205,14 @@ fn one_by_one<T: Stored>(
     let mut scratch = Scratch::default();
     for step in 0..tuples.len() {
         let layout = part.layout;
-        let found = scratch.search(&part.view(), layout, tuples, step, &plan.ranks, clock)?;
+        let (found, known) =
+            scratch.find(&part.view(), layout, tuples, step, &plan.ranks, clock)?;
         (margins[step], weights[step]) = (found.margin, found.weight);
         clock.step += 1.0;
         let slope = found.weight * plan.form.slope(found.margin);
         let factor = plan.rates[step] * slope;
         if factor != 0.0 {
-            let chosen = tuples.get(step);
-            let known = chosen.len() == 3;
-            if !known {
-                scratch.load(tuples, step, chosen[found.place], layout)?;
-            }
             let (left, right) = tuples.sides(&scratch.query, &scratch.apart);
-            if !known {
-                scratch.block.start(1, right)?;
-            }
             let change = Step {
                 left,
                 right,
