@@ -141,7 +141,16 @@ def test_a_step_is_what_a_solver_of_programmes_finds(
     made, moved = case.weights(kernel), 0
     for step, chosen in enumerate(case.tuples.tolist()):
         w = made.weights().toarray()
-        z, block, weight = searched(case, w, step, chosen)
+        margins, _, rates = made.passive(
+            case.objects,
+            case.tuples[step : step + 1],
+            aggressiveness,
+            form=form,
+            rank_weights=HARMONIC if trials > 1 else None,
+            n_documents=ranked(case)[step : step + 1],
+            grow=grow,
+        )
+        z, block, weight = searched(case, w, step, chosen, float(margins[0]))
         c, x = aggressiveness * weight, block.ravel()
 
         def objective(v: NDArray[Any], c: float = c) -> float:
@@ -155,15 +164,6 @@ def test_a_step_is_what_a_solver_of_programmes_finds(
             bounds=[(None, None)] * x.size + [(0.0, None)],
             constraints={"type": "ineq", "fun": lambda v, x=x, z=z: z + v[:-1] @ x + v[-1] - 1.0},
             options={"ftol": 1e-15, "maxiter": 500},
-        )
-        _, _, rates = made.passive(
-            case.objects,
-            case.tuples[step : step + 1],
-            aggressiveness,
-            form=form,
-            rank_weights=HARMONIC if trials > 1 else None,
-            n_documents=ranked(case)[step : step + 1],
-            grow=grow,
         )
         step_taken = (made.weights().toarray() - w).ravel()
         np.testing.assert_allclose(step_taken, rates[0] * x, atol=1e-12)
