@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -607,6 +607,8 @@ def test_a_run_that_is_broken_goes_on(
     for first, second in ((kernel, kernel), (kernel, reference), (reference, kernel)):
         made = case.weights(first)
         head = case.go(made, slice(0, 3 * cut), 2)
+        # What has run away is not taken up again.
+        assume(all(np.isfinite(each).all() for each in made.factors))
         squares = made.squares if case.adagrad else None
         made = FactoredWeights(second, made.factors, adagrad=case.adagrad, squares=squares)
         tail = case.go(made, slice(3 * cut, None))
