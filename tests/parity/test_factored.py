@@ -502,29 +502,31 @@ def test_every_form(
                     assert differing(run(case, kernel, threads), wanted) == [], (kinds, threads)
 
 
+def long_case(features: bool, n_steps: int, block: int, **more: Any) -> Case:
+    """Tuples that are drawn from lists, some trials each, of objects with features or without."""
+    kind = KINDS[0] if features else None
+    return Case(
+        n_queries=40,
+        n_documents=60,
+        query_kind=kind,
+        document_kind=kind,
+        n_steps=n_steps,
+        drawn=True,
+        sums=True,
+        trials=5,
+        rate=0.05,
+        block=block,
+        **more,
+    )
+
+
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("adagrad", [False, True])
 @pytest.mark.parametrize("width", [8, 24, 32, 64, 128, 136])
 def test_longer_runs(
     kernel: Kernel, reference: Kernel, width: int, adagrad: bool, features: bool
 ) -> None:
-    kind = KINDS[0] if features else None
-    case = Case(
-        n_queries=40,
-        n_documents=60,
-        query_kind=kind,
-        document_kind=kind,
-        width=width,
-        adagrad=adagrad,
-        n_steps=700,
-        drawn=True,
-        sums=True,
-        trials=5,
-        spread=0.2,
-        rate=0.05,
-        max_norm=1.0,
-        block=256,
-    )
+    case = long_case(features, 700, 256, width=width, adagrad=adagrad, spread=0.2, max_norm=1.0)
     wanted = run(case, reference)
     assert 0 < np.count_nonzero(wanted["violations"]) <= case.n_steps
     for threads in THREADS:
@@ -534,19 +536,7 @@ def test_longer_runs(
 @pytest.mark.parametrize("features", [False, True])
 def test_threads_that_part_and_meet(kernel: Kernel, features: bool) -> None:
     # So many steps that threads try who is faster, all together or one alone.
-    kind = KINDS[0] if features else None
-    case = Case(
-        n_queries=40,
-        n_documents=60,
-        query_kind=kind,
-        document_kind=kind,
-        n_steps=45_000,
-        drawn=True,
-        sums=True,
-        trials=5,
-        rate=0.05,
-        block=1000 if features else 100,
-    )
+    case = long_case(features, 45_000, 1000 if features else 100)
     wanted = run(case, kernel)
     for threads in THREADS[1:]:
         assert differing(run(case, kernel, threads), wanted) == [], threads
