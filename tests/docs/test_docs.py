@@ -311,6 +311,30 @@ def test_everything_built_in_is_in_the_documents():
     assert not [f"{e.kind} {e.name}" for e in entries if not mentions(text, e.name)]
 
 
+def recipes_of(page: Path) -> list[tuple[str, dict[str, str]]]:
+    """The rows of a page's tables of recipes: a name, and what is said of its parts."""
+    rows = []
+    for table in re.findall(r"^\| recipe \|.*\n(?:\|.*\n)+", page.read_text(), flags=re.MULTILINE):
+        head, _, *lines = ([cell.strip() for cell in row.split("|")] for row in table.splitlines())
+        for line in lines:
+            cells = zip(head, line, strict=True)
+            told = {kind: re.findall(r"`([^`]+)`", cell) for kind, cell in cells}
+            parts = {kind: found[0] for kind, found in told.items() if found and kind in KINDS}
+            rows += [(name, parts) for name in told["recipe"]]
+    return rows
+
+
+def test_recipes_are_what_the_pages_say():
+    told = [row for page in PAGES for row in recipes_of(page)]
+    assert {"warp", "rmls", "sparse-sgd", "svd"} <= {name for name, _ in told}
+    for name, parts in told:
+        made = get_registry().create("recipe", name).parts
+        for kind, spec in parts.items():
+            if kind != "recipe":
+                # A page may leave the parameters out, but not some of them.
+                assert spec in (made[kind], made[kind].partition(":")[0]), (name, kind)
+
+
 def section(text: str, heading: str) -> str:
     """What stands between a heading and the next of the same depth."""
     _, found, rest = text.partition(f"\n## {heading}\n")

@@ -107,7 +107,9 @@ def split_matches(data: Matching, seed: int) -> Split:
     )
 
 
-def read_likes(folder: Path, seed: int, *, features: bool = False) -> tuple[Matching, Matching]:
+def read_likes(
+    folder: Path, seed: int, *, features: bool = False, validate: bool = False
+) -> tuple[Matching, Matching]:
     """Read MovieLens 100K; ten ratings of each user, drawn by the seed, are to test.
 
     Ratings of 4 and 5 are matches, and others none, as in LightFM's tests.
@@ -117,20 +119,24 @@ def read_likes(folder: Path, seed: int, *, features: bool = False) -> tuple[Matc
     features : bool
         Whether users have their age, gender and occupation, and films their genres, each beside
         an indicator of its own; else indicators alone.
+    validate : bool
+        Whether to leave those ten out, and to test with ten others: to choose settings.
     """
     path = folder / "movielens100k" / "ml-100k.inter.gz"
     _refuse_missing(path)
     data = read_any(path)
     assert isinstance(data, Matching)
     ratings = data.relevance
-    # The ten smallest of a user's random numbers.
+    # The place of a rating among those of its user, by random numbers.
     user = np.repeat(np.arange(data.n_queries), np.diff(ratings.indptr))
     order = np.lexsort((np.random.default_rng(seed).random(user.size), user))
-    tested = np.zeros(user.size, np.bool_)
-    tested[order] = np.arange(user.size) - ratings.indptr[user] < 10
+    place = np.empty(user.size, np.int64)
+    place[order] = np.arange(user.size) - ratings.indptr[user]
+    first = 10 if validate else 0
     liked = ratings.data >= 4.0
     described = _described(data) if features else Matching(None, None, ratings)
-    train, test = (described.keep_entries(liked & part) for part in (~tested, tested))
+    trained, tested = place >= first + 10, (place >= first) & (place < first + 10)
+    train, test = (described.keep_entries(liked & part) for part in (trained, tested))
     return train, test
 
 
