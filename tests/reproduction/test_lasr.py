@@ -61,7 +61,7 @@ def test_successions_are_in_the_order_of_time(real_data: Path):
 def test_the_order_is_the_papers(real_data: Path):
     split = held_out.split_users(held_out.read_successions(real_data / "interactions"), 0)
     options = Options(real_data, False, "auto", 2, 0, lambda text: None)
-    trained = methods(50, SUCCESSIONS._replace(epochs=3), 1, options)
+    trained = methods(50, SUCCESSIONS[50]._replace(epochs=3), 1, options)
     found = {
         fitted.name: held_out.recall(fitted.model, split.test, None, get_kernel(), 2)
         for name in ("svd", "lasr")
