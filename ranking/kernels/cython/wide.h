@@ -86,20 +86,6 @@ LANES_INLINE float wide_dot(const float *a, const float *b, ptrdiff_t n)
     return wide_fold(sums);
 }
 
-/* Two dot products at a time, as one alone waits for its own additions. */
-LANES_INLINE void wide_dot_two(
-    const float *a, const float *b, const float *c, ptrdiff_t n, float *ab, float *ac)
-{
-    wide_t first = wide_splat(0.0f), second = wide_splat(0.0f);
-    for (ptrdiff_t i = 0; i < n; i += 8) {
-        wide_t own = wide_load(a + i);
-        first += own * wide_load(b + i);
-        second += own * wide_load(c + i);
-    }
-    *ab = wide_fold(first);
-    *ac = wide_fold(second);
-}
-
 LANES_INLINE void wide_scale(float *a, float by, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i += 8)
@@ -173,48 +159,95 @@ LANES_INLINE void wide_empty(float *out, ptrdiff_t n)
 
 /* --- scores -------------------------------------------------------------------------------- */
 
-/* Two queries against four documents, which lie one after the other. */
-LANES_INLINE void wide_score_eight(
-    const float *one, const float *other, const float *documents, ptrdiff_t n,
-    const float *biases, float *to_one, float *to_other)
+#ifdef __AVX2__
+/* Eight times eight partial sums become eight scores: halves of k and k + 4 are added side by
+ * side; then fours become twos, and twos ones. One of two that are added stays where it is, as
+ * processors blend faster than they move. */
+LANES_INLINE __m256 wide_fold_eight(const __m256 *s)
+{
+    __m256 t[4];
+    for (int k = 0; k < 4; k++)
+        t[k] = _mm256_add_ps(
+            _mm256_blend_ps(s[k], s[k + 4], 0xF0), _mm256_permute2f128_ps(s[k], s[k + 4], 0x21));
+    for (int k = 0; k < 4; k += 2)
+        t[k] = _mm256_add_ps(
+            _mm256_blend_ps(t[k], t[k + 1], 0xCC), _mm256_shuffle_ps(t[k], t[k + 1], 0x4E));
+    return _mm256_add_ps(
+        _mm256_shuffle_ps(t[0], t[2], 0x88), _mm256_shuffle_ps(t[0], t[2], 0xDD));
+}
+
+/* The same of four. */
+LANES_INLINE __m128 wide_fold_four(const __m256 *s)
+{
+    __m128 t[4];
+    for (int k = 0; k < 4; k++)
+        t[k] = _mm_add_ps(_mm256_castps256_ps128(s[k]), _mm256_extractf128_ps(s[k], 1));
+    for (int k = 0; k < 4; k += 2)
+        t[k] = _mm_add_ps(
+            _mm_blend_ps(t[k], t[k + 1], 0xC), _mm_shuffle_ps(t[k], t[k + 1], 0x4E));
+    return _mm_add_ps(_mm_shuffle_ps(t[0], t[2], 0x88), _mm_shuffle_ps(t[0], t[2], 0xDD));
+}
+#endif
+
+/* One to three queries against four documents; queries, and documents, lie one after the other.
+ * Three take all registers there are. */
+LANES_INLINE void wide_score_four(
+    const float *queries, const int rows, const float *documents, ptrdiff_t n,
+    const float *biases, float *out, int64_t stride)
 {
 #ifdef __AVX2__
-    __m256 s[8];
-    for (int k = 0; k < 8; k++)
+    __m256 s[12], first;
+    __m128 own = biases ? _mm_loadu_ps(biases) : _mm_setzero_ps(), last;
+    for (int k = 0; k < 4 * rows; k++)
         s[k] = _mm256_setzero_ps();
     for (ptrdiff_t i = 0; i < n; i += 8) {
-        __m256 a = _mm256_loadu_ps(one + i), b = _mm256_loadu_ps(other + i);
+        __m256 q[3];
+        for (int r = 0; r < rows; r++)
+            q[r] = _mm256_loadu_ps(queries + r * n + i);
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             __m256 document = _mm256_loadu_ps(documents + k * n + i);
-            /* The compiler would load it twice, and loads are what there are most of. */
+            /* The compiler would load it again for each query. */
             __asm__("" : "+x"(document));
-            s[k] = _mm256_add_ps(s[k], _mm256_mul_ps(a, document));
-            s[k + 4] = _mm256_add_ps(s[k + 4], _mm256_mul_ps(b, document));
+#pragma GCC unroll 3
+            for (int r = 0; r < rows; r++)
+                s[4 * r + k] = _mm256_add_ps(s[4 * r + k], _mm256_mul_ps(q[r], document));
         }
     }
-    /* Halves of k and k + 4 are added side by side; then fours become twos, and twos ones. */
-    for (int k = 0; k < 4; k++)
-        s[k] = _mm256_add_ps(
-            _mm256_permute2f128_ps(s[k], s[k + 4], 0x20),
-            _mm256_permute2f128_ps(s[k], s[k + 4], 0x31));
-    for (int k = 0; k < 4; k += 2)
-        s[k] = _mm256_add_ps(
-            _mm256_shuffle_ps(s[k], s[k + 1], 0x44), _mm256_shuffle_ps(s[k], s[k + 1], 0xEE));
-    s[0] = _mm256_add_ps(
-        _mm256_shuffle_ps(s[0], s[2], 0x88), _mm256_shuffle_ps(s[0], s[2], 0xDD));
-    if (biases)
-        s[0] = _mm256_add_ps(s[0], _mm256_broadcast_ps((const __m128 *)biases));
-    _mm_storeu_ps(to_one, _mm256_castps256_ps128(s[0]));
-    _mm_storeu_ps(to_other, _mm256_extractf128_ps(s[0], 1));
-#else
-    for (int k = 0; k < 4; k++) {
-        float a, b;
-        wide_dot_two(documents + k * n, one, other, n, &a, &b);
-        to_one[k] = biases ? a + biases[k] : a;
-        to_other[k] = biases ? b + biases[k] : b;
+    if (rows > 1) {
+        first = wide_fold_eight(s);
+        if (biases)
+            first = _mm256_add_ps(first, _mm256_set_m128(own, own));
+        _mm_storeu_ps(out, _mm256_castps256_ps128(first));
+        _mm_storeu_ps(out + stride, _mm256_extractf128_ps(first, 1));
     }
+    if (rows % 2) {
+        last = wide_fold_four(s + 4 * (rows - 1));
+        _mm_storeu_ps(out + (rows - 1) * stride, biases ? _mm_add_ps(last, own) : last);
+    }
+#else
+    for (int r = 0; r < rows; r++)
+        for (int k = 0; k < 4; k++) {
+            float score = wide_dot(queries + r * n, documents + k * n, n);
+            out[r * stride + k] = biases ? score + biases[k] : score;
+        }
 #endif
+}
+
+/* One to three queries against `count` documents. */
+LANES_INLINE void wide_score_rows(
+    const float *queries, const int rows, const float *documents, int64_t count, ptrdiff_t n,
+    const float *biases, float *out, int64_t stride)
+{
+    int64_t j = 0;
+    for (; j + 4 <= count; j += 4)
+        wide_score_four(
+            queries, rows, documents + j * n, n, biases ? biases + j : NULL, out + j, stride);
+    for (; j < count; j++)
+        for (int r = 0; r < rows; r++) {
+            float score = wide_dot(queries + r * n, documents + j * n, n);
+            out[r * stride + j] = biases ? score + biases[j] : score;
+        }
 }
 
 /* Queries first to last against `count` documents; out has `stride` columns. */
@@ -222,23 +255,16 @@ static inline void wide_score_tile(
     const float *queries, int64_t first, int64_t last, const float *documents, int64_t count,
     ptrdiff_t n, const float *biases, float *out, int64_t stride)
 {
-    for (int64_t i = first; i < last; i += 2) {
-        /* A last one without another is scored twice. */
-        int64_t next = i + 1 < last ? i + 1 : i;
-        const float *one = queries + i * n, *other = queries + next * n;
-        float *to_one = out + i * stride, *to_other = out + next * stride;
-        int64_t j = 0;
-        for (; j + 4 <= count; j += 4)
-            wide_score_eight(
-                one, other, documents + j * n, n, biases ? biases + j : NULL, to_one + j,
-                to_other + j);
-        for (; j < count; j++) {
-            float a, b;
-            wide_dot_two(documents + j * n, one, other, n, &a, &b);
-            to_one[j] = biases ? a + biases[j] : a;
-            to_other[j] = biases ? b + biases[j] : b;
-        }
-    }
+    int64_t i = first;
+    for (; i + 3 <= last; i += 3)
+        wide_score_rows(
+            queries + i * n, 3, documents, count, n, biases, out + i * stride, stride);
+    if (last - i == 2)
+        wide_score_rows(
+            queries + i * n, 2, documents, count, n, biases, out + i * stride, stride);
+    else if (last - i == 1)
+        wide_score_rows(
+            queries + i * n, 1, documents, count, n, biases, out + i * stride, stride);
 }
 
 #endif

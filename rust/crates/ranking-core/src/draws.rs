@@ -1,6 +1,7 @@
 //! Tuples by counter: the draws of a step are those of a seed that is the step's own draw.
 
 use std::collections::TryReserveError;
+use std::ops::Range;
 
 use crate::guides::{Guide, Place};
 use crate::invalid::{Invalid, check_length, check_pointer};
@@ -42,8 +43,9 @@ pub(crate) struct Begun {
     key: u64,
     pub(crate) query: usize,
     list: usize,
+    /// Where the list begins among all members, and how long it is.
     start: usize,
-    stop: usize,
+    size: u32,
     /// What was dealt for the first positive, if it is not to be drawn.
     rest: Option<u32>,
 }
@@ -56,6 +58,12 @@ impl Begun {
             query,
             ..Self::default()
         }
+    }
+
+    /// The places of the list's members.
+    #[inline(always)]
+    fn places(&self) -> Range<usize> {
+        self.start..self.start + self.size as usize
     }
 }
 
@@ -179,8 +187,9 @@ impl<'a> MatchLists<'a> {
             };
             begun.query = self.0.queries[at].position();
             begun.list = self.0.list_of[begun.query].position();
-            begun.start = self.0.list_ptr[begun.list].position();
-            begun.stop = self.0.list_ptr[begun.list + 1].position();
+            let ends = [0, 1].map(|next| self.0.list_ptr[begun.list + next].position());
+            (begun.start, begun.size) = (ends[0], count(ends[1] - ends[0]));
+            self.ask(machine, begun);
         }
     }
 
@@ -193,7 +202,7 @@ impl<'a> MatchLists<'a> {
                 // The bits that would have been drawn for the number.
                 let bound = last_of(sums);
                 let bits = (u64::from(number) << 32).div_ceil(u64::from(bound.max(1)));
-                let place = Place::new(bits << 32, bound, 0, 0..sums.len());
+                let place = Place::new(bits << 32, bound, 0, 0, count(sums.len()));
                 queries.count(machine, &place).min(sums.len() - 1)
             }
             _ => counted(number, sums),
@@ -206,16 +215,15 @@ impl<'a> MatchLists<'a> {
         let dealt = begun.rest.filter(|_| k == 1);
         let number = |bound: u32| dealt.unwrap_or_else(|| below(draw(begun.key, k), bound));
         if !self.0.member_sums.is_empty() {
-            let sums = &self.0.member_sums[begun.start..begun.stop];
+            let sums = &self.0.member_sums[begun.places()];
             return begun.start + counted(number(last_of(sums)), sums);
         }
         let itself = self.0.itself[begun.query];
-        let size = count(begun.stop - begun.start);
-        let bound = size - u32::from(itself >= 0);
+        let bound = begun.size - u32::from(itself >= 0);
         // Smaller than what is there, whatever was trusted.
         let mut at = number(bound).min(bound - 1) as usize;
         if itself >= 0 {
-            let own = &self.0.members[begun.start..begun.stop];
+            let own = &self.0.members[begun.places()];
             at += usize::from(at >= own.partition_point(|&member| member < itself));
         }
         begun.start + at
@@ -223,7 +231,7 @@ impl<'a> MatchLists<'a> {
 
     /// Ask for the first positive of a tuple, if it is known where it is.
     #[inline(always)]
-    pub(crate) fn ask<M: Machine>(&self, machine: M, begun: &Begun) {
+    fn ask<M: Machine>(&self, machine: M, begun: &Begun) {
         if let Some(rest) = begun.rest.filter(|_| self.0.member_sums.is_empty()) {
             machine.ask(self.0.members, begun.start + rest as usize);
         }
@@ -272,10 +280,15 @@ impl<'a> MatchLists<'a> {
         };
         let places = &mut places[..tuples.len()];
         for (&at, place) in tuples.iter().zip(&mut *places) {
-            let begun = &begun[at as usize];
-            let own = begun.start..begun.stop;
-            let bound = self.0.n_documents - count(own.len());
-            *place = Place::new(draw(begun.key, k), bound, begun.list, own);
+            let Begun {
+                key,
+                list,
+                start,
+                size,
+                ..
+            } = begun[at as usize];
+            let bound = self.0.n_documents - size;
+            *place = Place::new(draw(key, k), bound, list, start, size);
             members.ask(machine, place);
         }
         for place in &*places {
@@ -296,8 +309,8 @@ impl<'a> MatchLists<'a> {
         if self.0.any_other {
             return self.other(bits, self.0.itself[begun.query], positive);
         }
-        let own = &self.0.members[begun.start..begun.stop];
-        let u = below(bits, self.0.n_documents - count(own.len()));
+        let own = &self.0.members[begun.places()];
+        let u = below(bits, self.0.n_documents - begun.size);
         u as usize + passed(own, i64::from(u))
     }
 

@@ -6,7 +6,6 @@
 //! two places in memory, and both can be asked for long before.
 
 use std::collections::TryReserveError;
-use std::ops::Range;
 
 use crate::contract::WIDE;
 use crate::lanes::Machine;
@@ -34,22 +33,21 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Make a number below a bound from a draw, to be looked up in list `number`, whose numbers
-    /// are at these places among those of all lists.
+    /// Make a number below a bound from a draw, to be looked up in list `number`, which has so
+    /// many numbers from `start` on among those of all lists.
     #[inline(always)]
-    pub(crate) fn new(draw: u64, bound: u32, number: usize, list: Range<usize>) -> Self {
-        let part = below(draw, parts(list.len())) as usize;
+    pub(crate) fn new(draw: u64, bound: u32, number: usize, start: usize, size: u32) -> Self {
         Self {
             number: below(draw, bound),
-            list: list.start,
-            start: first_part(list.start, number) + part,
+            list: start,
+            start: first_part(start, number) + below(draw, parts(size)) as usize,
         }
     }
 }
 
 #[inline(always)]
-fn parts(size: usize) -> u32 {
-    u32::try_from(size / 4 + 1).unwrap_or(u32::MAX)
+fn parts(size: u32) -> u32 {
+    size / 4 + 1
 }
 
 /// Where the parts are of list `number`, if so many numbers are in the lists before.
@@ -73,14 +71,14 @@ impl Guide {
         self.rising.extend(numbers);
         let own = &self.rising[before..];
         self.starts.resize(first_part(before, self.lists), 0);
-        let (parts, mut count) = (parts(own.len()), 0);
+        let size = u32::try_from(own.len()).unwrap_or(u32::MAX);
+        let (parts, mut count) = (parts(size), 0);
         for part in 0..parts {
             let bits = (u64::from(part) << 32).div_ceil(u64::from(parts));
             let number = below(bits << 32, bound);
             count += own[count..].iter().take_while(|&&x| x <= number).count();
             self.starts.push(u32::try_from(count).unwrap_or(u32::MAX));
         }
-        let size = u32::try_from(own.len()).unwrap_or(u32::MAX);
         self.starts.push(size);
         self.lists += 1;
     }
@@ -111,15 +109,27 @@ impl Guide {
     /// How many numbers of the list are not above the one at a place.
     #[inline(always)]
     pub(crate) fn count<M: Machine>(&self, machine: M, place: &Place) -> usize {
-        let [mut count, end] = [0, 1].map(|next| self.starts[place.start + next] as usize);
-        let mut first = count;
-        while first < end {
-            let rising = self.rising[place.list + first..].first_chunk::<TOGETHER>();
-            let counted = u32::MAX >> (32 - (end - first).min(TOGETHER));
-            let holds = rising.map_or(0, |rising| machine.at_most(*rising, place.number));
-            count += (holds & counted).count_ones() as usize;
-            first += TOGETHER;
+        let Some(&[start, end]) = self.starts[place.start..].first_chunk::<2>() else {
+            return 0;
+        };
+        let (start, end) = (start as usize, end as usize);
+        let rising = &self.rising[place.list + start..];
+        let mut count = start + count_some(machine, rising, end - start, place.number);
+        // More than eight are rare.
+        for first in (start + TOGETHER..end).step_by(TOGETHER) {
+            let rising = &self.rising[place.list + first..];
+            count += count_some(machine, rising, end - first, place.number);
         }
         count
     }
+}
+
+/// How many of the first `size` numbers, no more than eight, are not above a limit.
+#[inline(always)]
+fn count_some<M: Machine>(machine: M, rising: &[u32], size: usize, limit: u32) -> usize {
+    let Some(rising) = rising.first_chunk::<TOGETHER>() else {
+        return 0;
+    };
+    let counted = !(u32::MAX << size.min(TOGETHER));
+    (machine.at_most(*rising, limit) & counted).count_ones() as usize
 }

@@ -314,7 +314,14 @@ impl<M: Machine> AddAssign for Wide<M> {
 #[inline(always)]
 pub(crate) fn dot_wide<M: Machine>(machine: M, a: &[Eight], b: &[Eight]) -> f32 {
     let mut sum = Wide::splat(machine, 0.0);
+    // Four at a time: the loop itself would take as long as its sums.
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<4>(), b.as_chunks::<4>());
     for (a, b) in a.iter().zip(b) {
+        for (a, b) in a.iter().zip(b) {
+            sum += Wide::new(machine, *a) * Wide::new(machine, *b);
+        }
+    }
+    for (a, b) in a_rest.iter().zip(b_rest) {
         sum += Wide::new(machine, *a) * Wide::new(machine, *b);
     }
     sum.fold()

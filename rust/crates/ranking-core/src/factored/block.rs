@@ -3,11 +3,13 @@
 use crate::bilinear::{Failure, lengthen};
 use crate::dispatch::{Job, dispatch};
 use crate::factored::nearby::{Near, Nearby};
-use crate::factored::parameters::{Factors, Side, Sides, View};
-use crate::factored::registry::{Listing, Registry};
+use crate::factored::notes::{Notebook, Notes};
+use crate::factored::parameters::{Factors, Side, Sides};
+use crate::factored::registry::Registry;
 use crate::factored::rows::{Addends, Change, ChangeOwn, ChangeShared, Piece};
-use crate::factored::search::{Chosen, Room, Search};
+use crate::factored::search::{Chosen, Room, Search, Slopes};
 use crate::factored::source::Trials;
+use crate::factored::steps::Steps;
 use crate::factored::sums::{Gradients, OfDocuments, OfQueries, Sum, Terms};
 use crate::factored::tables::Table;
 use crate::factored::transposed::Features;
@@ -45,45 +47,39 @@ fn task<'t>(job: impl Job<Output = ()> + Send + 't) -> Task<'t> {
     })
 }
 
-/// Steps, and the objects that occur in them.
-struct Lists {
-    listing: Listing,
-    queries: Registry,
-    documents: Registry,
+/// Objects that occur in the steps.
+#[derive(Debug)]
+enum Lists {
+    /// They have rows of their own, and are listed by who changes these.
+    Own(Vec<Registry>),
+    /// They share rows, and are listed together.
+    Sharing(Registry),
 }
 
 impl Lists {
-    fn of_queries<'s>(&'s self, documents: &'s [View<'s>]) -> Gradients<'s, OfQueries<'s>> {
-        Gradients {
-            registry: &self.queries,
-            terms: OfQueries {
-                listing: &self.listing,
-                documents,
-            },
+    fn new(side: &Side<'_>, threads: usize) -> Result<Self, Failure> {
+        let new = || Registry::new(side.first.objects.len());
+        if side.is_plain() {
+            let lists = (0..threads).map(|_| new());
+            return Ok(Self::Own(lists.collect::<Result<_, _>>()?));
+        }
+        Ok(Self::Sharing(new()?))
+    }
+
+    /// List objects that share rows.
+    fn list(&mut self, terms: &impl Terms) -> Result<(), Failure> {
+        match self {
+            Self::Own(_) => Ok(()),
+            Self::Sharing(registry) => registry.list(terms, 0..usize::MAX),
         }
     }
 
-    fn of_documents<'s>(&'s self, queries: &'s [View<'s>]) -> Gradients<'s, OfDocuments<'s>> {
-        Gradients {
-            registry: &self.documents,
-            terms: OfDocuments {
-                listing: &self.listing,
-                queries,
-            },
+    /// Where objects are listed by who changes their rows, and where they are listed together.
+    fn split(&mut self) -> (&mut [Registry], Option<&Registry>) {
+        match self {
+            Self::Own(registries) => (registries, None),
+            Self::Sharing(registry) => (&mut [], Some(registry)),
         }
-    }
-
-    fn register(&mut self, crew: &Crew) -> Result<(), Failure> {
-        let listing = &self.listing;
-        if listing.documents.len() < FEW {
-            self.documents.list(&listing.documents)?;
-            return self.queries.list(&listing.queries);
-        }
-        let tasks: Vec<Task<'_>> = vec![
-            Box::new(|| self.documents.list(&listing.documents)),
-            Box::new(|| self.queries.list(&listing.queries)),
-        ];
-        run(crew, tasks)
     }
 }
 
@@ -96,19 +92,19 @@ struct Sums {
 
 impl Sums {
     /// Add up gradients, by shares of the slots.
-    fn tasks<'t, T: Terms + Sync>(
+    fn tasks<'t, T: Terms + Send + 't>(
         &'t mut self,
-        gradients: &'t Gradients<'t, T>,
+        gradients: Gradients<'t, T>,
         width: usize,
         threads: usize,
-    ) -> Result<Vec<Task<'t>>, Failure> {
-        let slots = gradients.registry.objects.len();
+    ) -> Result<impl Iterator<Item = Task<'t>>, Failure> {
+        let slots = gradients.registry.objects().len();
         let size = slots.div_ceil(4 * threads).max(LEAST);
         lengthen(&mut self.both, slots * 2 * width, Eight::default())?;
         lengthen(&mut self.biases, slots, [0.0; 2])?;
         let both = self.both[..slots * 2 * width].chunks_mut(size * 2 * width);
         let outputs = both.zip(self.biases[..slots].chunks_mut(size)).enumerate();
-        let tasks = outputs.map(|(share, (out, biases))| {
+        Ok(outputs.map(move |(share, (out, biases))| {
             task(Sum {
                 gradients,
                 first: share * size,
@@ -116,8 +112,7 @@ impl Sums {
                 out,
                 biases,
             })
-        });
-        Ok(tasks.collect())
+        }))
     }
 
     /// The sums, for rows of the first halves.
@@ -140,8 +135,9 @@ pub(super) struct Blocks<'a> {
     rooms: Vec<Room>,
     queries: Nearby,
     documents: Nearby,
-    lists: Lists,
+    notebook: Notebook,
     /// Of queries and of documents.
+    lists: [Lists; 2],
     sums: [Sums; 2],
     /// U, V and S.
     tables: [Table; 3],
@@ -165,24 +161,18 @@ impl<'a> Blocks<'a> {
             if side.is_plain() { 0 } else { rows }
         };
         let s_rows = sides.contexts.map_or(0, |contexts| contexts.features());
-        let near_documents = if documents.is_plain() {
-            Nearby::Plain
-        } else {
-            Nearby::new(&documents, size.saturating_mul(LOOKS), shares)?
-        };
         Ok(Self {
             sides,
             crew,
             shares,
             rooms: (0..shares).map(|_| Room::default()).collect(),
-            // Rows of U are copied: they change before those of V do, which need them.
             queries: Nearby::new(&queries, size, shares)?,
-            documents: near_documents,
-            lists: Lists {
-                listing: Listing::default(),
-                queries: Registry::new(sides.queries.len())?,
-                documents: Registry::new(sides.documents.len())?,
-            },
+            documents: Nearby::new(&documents, size.saturating_mul(LOOKS), shares)?,
+            notebook: Notebook::default(),
+            lists: [
+                Lists::new(&queries, shares)?,
+                Lists::new(&documents, shares)?,
+            ],
             sums: [Sums::default(), Sums::default()],
             tables: [
                 Table::new(shared(&queries))?,
@@ -194,7 +184,7 @@ impl<'a> Blocks<'a> {
         })
     }
 
-    /// Search the tuples from `first` on.
+    /// Search the tuples from `first` on; if it is said how, write their steps down.
     pub(super) fn search(
         &mut self,
         factors: &Factors<'_>,
@@ -204,6 +194,7 @@ impl<'a> Blocks<'a> {
         chosen: &mut [Chosen],
         margins: &mut [f32],
         weights: &mut [f32],
+        slopes: Option<Slopes<'_>>,
     ) -> Result<(), Failure> {
         trials.check_numbers(first..first + chosen.len(), self.sides)?;
         let queries = factors.query_side(self.sides);
@@ -211,12 +202,26 @@ impl<'a> Blocks<'a> {
         self.queries.begin(&queries, self.crew)?;
         self.documents.begin(&documents, self.crew)?;
         let size = chosen.len().div_ceil(self.shares).max(1);
+        let mut steps: Vec<Option<(Slopes<'_>, Notes<'_>)>> = Vec::new();
+        if let Some(slopes) = slopes {
+            let pairs = (0..self.shares).map(|_| 2 * size);
+            let width = queries.width();
+            let notes = self.notebook.begin(size, pairs, width, self.is_plain)?;
+            steps.extend(notes.into_iter().enumerate().map(|(share, notes)| {
+                let rates = slopes.rates.chunks(size).nth(share).unwrap_or_default();
+                Some((Slopes { rates, ..slopes }, notes))
+            }));
+        } else {
+            steps.resize_with(self.shares, || None);
+        }
         let near_queries = self.queries.shares(self.shares).into_iter();
         let near = near_queries.zip(self.documents.shares(self.shares));
         let outputs = margins.chunks_mut(size).zip(weights.chunks_mut(size));
         let outputs = chosen.chunks_mut(size).zip(outputs);
-        let shares = outputs.zip(near.zip(&mut self.rooms)).enumerate();
-        let tasks = shares.map(|(share, ((chosen, (margins, weights)), (near, room)))| {
+        let shares = near.zip(&mut self.rooms).zip(steps);
+        let shares = outputs.zip(shares).enumerate();
+        let tasks = shares.map(|(share, ((chosen, (margins, weights)), own))| {
+            let ((near, room), steps) = own;
             let search = Search {
                 trials,
                 by_trial,
@@ -229,61 +234,42 @@ impl<'a> Blocks<'a> {
                 margins,
                 weights,
                 room,
+                steps,
             };
             Box::new(|| dispatch(search)) as Task<'_>
         });
         run(self.crew, tasks.collect())
     }
 
-    /// List the steps of tuples that were searched; those whose slopes are 0 are none.
-    pub(super) fn list_pairs(&mut self, chosen: &[Chosen], slopes: &[f32]) -> Result<(), Failure> {
-        let size = chosen.len().div_ceil(self.shares).max(1);
-        let listing = &mut self.lists.listing;
-        listing.clear();
-        listing.reserve(chosen.len(), 2 * chosen.len())?;
-        let shares = chosen.chunks(size).zip(slopes.chunks(size)).enumerate();
-        for (share, (chosen, slopes)) in shares {
-            for (&[query, better, worse], &slope) in chosen.iter().zip(slopes) {
-                if slope != 0.0 {
-                    let documents = [(better, slope), (worse, -slope)];
-                    listing.push(query, share, documents.into_iter());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// List given steps, and have their vectors at hand.
-    pub(super) fn list_steps<D: Iterator<Item = (u32, f32)>>(
-        &mut self,
-        factors: &Factors<'_>,
-        count: (usize, usize),
-        steps: impl Iterator<Item = (u32, D)>,
-    ) -> Result<(), Failure> {
-        let size = count.0.div_ceil(self.shares).max(1);
-        let listing = &mut self.lists.listing;
-        listing.clear();
-        listing.reserve(count.0, count.1)?;
-        for (number, (query, documents)) in steps.enumerate() {
-            listing.push(query, number / size, documents);
-        }
+    /// Write given steps down, and have their vectors at hand.
+    pub(super) fn note(&mut self, factors: &Factors<'_>, steps: &Steps<'_>) -> Result<(), Failure> {
         let queries = factors.query_side(self.sides);
         let documents = factors.document_side(self.sides);
         self.queries.begin(&queries, self.crew)?;
         self.documents.begin(&documents, self.crew)?;
-        let listing = &self.lists.listing;
+        let size = steps.queries.len().div_ceil(self.shares).max(1);
+        let shares: Vec<_> = (0..self.shares)
+            .map(|share| steps.share(share, size))
+            .collect();
+        let counts = shares.iter().map(Steps::n_documents);
+        let width = queries.width();
+        let notes = self.notebook.begin(size, counts, width, self.is_plain)?;
         let near = self.queries.shares(self.shares).into_iter();
-        let near = near.zip(self.documents.shares(self.shares)).enumerate();
-        let tasks = near.map(|(share, near)| {
-            let load = Load {
-                listing,
-                share,
-                queries,
-                documents,
-                near,
-            };
-            Box::new(|| dispatch(load)) as Task<'_>
-        });
+        let near = near.zip(self.documents.shares(self.shares));
+        let tasks = shares
+            .iter()
+            .zip(notes)
+            .zip(near)
+            .map(|((steps, notes), near)| {
+                let note = Note {
+                    steps,
+                    queries,
+                    documents,
+                    near,
+                    notes,
+                };
+                Box::new(|| dispatch(note)) as Task<'_>
+            });
         run(self.crew, tasks.collect())
     }
 
@@ -294,14 +280,34 @@ impl<'a> Blocks<'a> {
         squares: &mut Factors<'_>,
         change: Change,
     ) -> Result<(), Failure> {
-        self.lists.register(self.crew)?;
         let recut = self.crew.threads() > 1 && self.taken.is_multiple_of(RECUT);
         self.taken += 1;
+        self.register()?;
         self.add_up(factors, squares, change, recut)?;
+        if self.is_plain == [true; 2] {
+            return Ok(());
+        }
         self.change_rows(factors, squares, change, recut)
     }
 
-    /// Add up gradients by object; queries that have rows of their own change these at once.
+    /// List the objects that share rows.
+    fn register(&mut self) -> Result<(), Failure> {
+        let listing = &self.notebook.listing;
+        let of_queries = OfQueries::unread(listing);
+        let of_documents = OfDocuments::unread(listing);
+        let [queries, documents] = &mut self.lists;
+        if listing.n_pulls() < FEW {
+            documents.list(&of_documents)?;
+            return queries.list(&of_queries);
+        }
+        let tasks: Vec<Task<'_>> = vec![
+            Box::new(|| documents.list(&of_documents)),
+            Box::new(|| queries.list(&of_queries)),
+        ];
+        run(self.crew, tasks)
+    }
+
+    /// Add up gradients by object; rows that objects have for themselves change at once.
     fn add_up(
         &mut self,
         factors: &mut Factors<'_>,
@@ -309,58 +315,65 @@ impl<'a> Blocks<'a> {
         change: Change,
         recut: bool,
     ) -> Result<(), Failure> {
-        let (sides, threads) = (self.sides, self.crew.threads());
-        let width = self.width(factors.chunks);
-        let document_views = self.documents.views(factors.v, width, self.shares);
-        let query_views = self.queries.views(&[], width, self.shares);
-        let of_queries = self.lists.of_queries(&document_views);
-        let of_documents = self.lists.of_documents(&query_views);
-        let of_their_features = Features {
-            objects: &sides.documents,
-            slots: &self.lists.documents.objects,
+        let (sides, threads, chunks) = (self.sides, self.crew.threads(), factors.chunks);
+        let width = self.width(chunks);
+        let views = [&self.documents, &self.queries].map(|near| near.views(self.shares));
+        let listing = &self.notebook.listing;
+        let of_queries = OfQueries {
+            listing,
+            documents: self.notebook.documents(&views[0]),
+        };
+        let of_documents = OfDocuments {
+            listing,
+            queries: self.notebook.queries(&views[1]),
         };
         let [u, v, s] = &mut self.tables;
-        let [query_sums, document_sums] = &mut self.sums;
+        let [query_lists, document_lists] = &mut self.lists;
+        let (own_queries, queries) = query_lists.split();
+        let (own_documents, documents) = document_lists.split();
+        let renewed = recut.then_some(threads);
+        let piece = Piece::new(factors.u, squares.u, chunks);
+        let of_u = own_jobs(u, own_queries, of_queries, piece, change, renewed);
+        let piece = Piece {
+            biases: factors.biases,
+            bias_squares: squares.biases,
+            ..Piece::new(factors.v, squares.v, chunks)
+        };
+        let of_v = own_jobs(v, own_documents, of_documents, piece, change, renewed);
         let mut tasks = Vec::new();
-        if let Some(contexts) = &sides.contexts {
-            let of_contexts = Features {
-                objects: contexts,
-                slots: &self.lists.queries.objects,
-            };
+        if let (Some(contexts), Some(queries), Some(documents)) =
+            (&sides.contexts, queries, documents)
+        {
+            let of_contexts = Features::new(contexts, queries);
+            let of_documents = Features::new(&sides.documents, documents);
             let listed = &mut s.transposed;
-            tasks
-                .push(Box::new(move || listed.list(&[of_contexts, of_their_features])) as Task<'_>);
+            tasks.push(Box::new(move || listed.list(&[of_contexts, of_documents])) as Task<'_>);
         }
-        if !self.is_plain[1] {
-            let listed = &mut v.transposed;
-            tasks.push(Box::new(move || listed.list(&[of_their_features])));
-            tasks.extend(document_sums.tasks(&of_documents, width, threads)?);
-        }
-        if self.is_plain[0] {
-            if recut {
-                u.share_out(&self.lists.listing.queries, threads);
-            }
-            let piece = Piece::new(factors.u, squares.u, factors.chunks);
-            tasks.extend(u.cut(piece).into_iter().map(|piece| {
-                task(ChangeOwn {
-                    gradients: &of_queries,
-                    piece,
-                    change,
-                })
-            }));
-        } else {
-            let features = Features {
-                objects: &sides.queries,
-                slots: &self.lists.queries.objects,
-            };
-            let listed = &mut u.transposed;
+        let [query_sums, document_sums] = &mut self.sums;
+        if let Some(registry) = documents {
+            let (terms, listed) = (of_documents, &mut v.transposed);
+            let features = Features::new(&sides.documents, registry);
             tasks.push(Box::new(move || listed.list(&[features])));
-            tasks.extend(query_sums.tasks(&of_queries, width, threads)?);
+            tasks.extend(document_sums.tasks(Gradients { registry, terms }, width, threads)?);
         }
+        if let Some(registry) = queries {
+            let (terms, listed) = (of_queries, &mut u.transposed);
+            let features = Features::new(&sides.queries, registry);
+            tasks.push(Box::new(move || listed.list(&[features])));
+            tasks.extend(query_sums.tasks(Gradients { registry, terms }, width, threads)?);
+        }
+        let (mut of_u, mut of_v) = (of_u.into_iter(), of_v.into_iter());
+        tasks.extend((0..threads).map(|_| {
+            let (of_u, of_v) = (of_u.next(), of_v.next());
+            Box::new(|| {
+                of_u.map_or(Ok(()), dispatch)?;
+                of_v.map_or(Ok(()), dispatch)
+            }) as Task<'_>
+        }));
         run(self.crew, tasks)
     }
 
-    /// Change the rows that are left.
+    /// Change the rows that objects share.
     fn change_rows(
         &mut self,
         factors: &mut Factors<'_>,
@@ -370,16 +383,14 @@ impl<'a> Blocks<'a> {
     ) -> Result<(), Failure> {
         let (threads, chunks) = (self.crew.threads(), factors.chunks);
         let width = self.width(chunks);
-        let query_views = self.queries.views(&[], width, self.shares);
-        let of_documents = self.lists.of_documents(&query_views);
         let [u, v, s] = &mut self.tables;
         let [query_sums, document_sums] = &self.sums;
         let renewed = recut.then_some(threads);
         let mut tasks = Vec::new();
-        if self.sides.contexts.is_some() {
+        if let (Some(_), Lists::Sharing(queries)) = (self.sides.contexts, &self.lists[0]) {
             let addends = Addends {
                 sums: [&query_sums.both, &document_sums.both],
-                count: self.lists.queries.objects.len(),
+                count: queries.objects().len(),
                 biases: &[],
                 width,
                 start: chunks,
@@ -387,23 +398,12 @@ impl<'a> Blocks<'a> {
             let piece = Piece::new(factors.s, squares.s, chunks);
             tasks.extend(shared_tasks(s, piece, addends, change, renewed));
         }
-        let piece = Piece {
-            biases: factors.biases,
-            bias_squares: squares.biases,
-            ..Piece::new(factors.v, squares.v, chunks)
-        };
-        if self.is_plain[1] {
-            if recut {
-                v.share_out(&self.lists.listing.documents, threads);
-            }
-            tasks.extend(v.cut(piece).into_iter().map(|piece| {
-                task(ChangeOwn {
-                    gradients: &of_documents,
-                    piece,
-                    change,
-                })
-            }));
-        } else {
+        if !self.is_plain[1] {
+            let piece = Piece {
+                biases: factors.biases,
+                bias_squares: squares.biases,
+                ..Piece::new(factors.v, squares.v, chunks)
+            };
             let addends = document_sums.addends(width);
             tasks.extend(shared_tasks(v, piece, addends, change, renewed));
         }
@@ -419,6 +419,32 @@ impl<'a> Blocks<'a> {
     fn width(&self, chunks: usize) -> usize {
         chunks * if self.sides.contexts.is_some() { 2 } else { 1 }
     }
+}
+
+/// Change the rows of a table that objects have for themselves, each piece with a registry of its
+/// own; they are first shared out among threads, if so many are given.
+fn own_jobs<'t, T: Terms>(
+    table: &mut Table,
+    registries: &'t mut [Registry],
+    terms: T,
+    piece: Piece<'t>,
+    change: Change,
+    threads: Option<usize>,
+) -> Vec<ChangeOwn<'t, T>> {
+    if registries.is_empty() {
+        return Vec::new();
+    }
+    if let Some(threads) = threads {
+        table.share_out(&terms, threads);
+    }
+    let pieces = registries.iter_mut().zip(table.cut(piece));
+    let jobs = pieces.map(|(registry, piece)| ChangeOwn {
+        registry,
+        terms,
+        piece,
+        change,
+    });
+    jobs.collect()
 }
 
 /// Change the rows of a table that objects share; they are first shared out among threads, if so
@@ -444,23 +470,29 @@ fn shared_tasks<'t>(
     })
 }
 
-/// Have the vectors at hand that a share's steps need.
-struct Load<'a> {
-    listing: &'a Listing,
-    share: usize,
+/// Have the vectors at hand that a share's steps need, and write these down.
+struct Note<'a> {
+    steps: &'a Steps<'a>,
     queries: Side<'a>,
     documents: Side<'a>,
     near: (Near<'a>, Near<'a>),
+    notes: Notes<'a>,
 }
 
-impl Job for Load<'_> {
+impl Job for Note<'_> {
     type Output = Result<(), Failure>;
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> Result<(), Failure> {
-        let (steps, documents) = self.listing.of_share(self.share);
-        let wanted = self.listing.queries[steps].iter().copied();
-        self.near.0.load(machine, &self.queries, wanted)?;
-        let wanted = self.listing.documents[documents].iter().copied();
-        self.near.1.load(machine, &self.documents, wanted)
+        let steps = self.steps;
+        self.near.0.load(machine, &self.queries, steps.queries())?;
+        self.near
+            .1
+            .load(machine, &self.documents, steps.documents())?;
+        let queries = self.near.0.view(&self.queries);
+        let documents = self.near.1.view(&self.documents);
+        for (query, pulls) in steps.iter() {
+            self.notes.take(machine, [queries, documents], query, pulls);
+        }
+        Ok(())
     }
 }

@@ -1,22 +1,24 @@
 //! U, V, S and biases in training: negatives are searched and steps taken by blocks; scores.
 //!
 //! `ranking/kernels/contract.py` ("Factored") says what is computed, and
-//! `ranking/kernels/reference_factored.py` in which order. A block goes through four phases, in
-//! each of which threads share the work and write to slices of their own:
+//! `ranking/kernels/reference_factored.py` in which order. A block goes through phases, in each of
+//! which threads share the work and write to slices of their own:
 //!
 //! 1. the search, by tuple ([`search`]), at vectors that are composed when they are first looked
-//!    at ([`cache`]);
-//! 2. the steps are listed by query and by document ([`registry`]);
-//! 3. gradients are added up by object ([`sums`]), and features are listed by row
+//!    at ([`cache`]); a step that is found is written down with what it reads of rows that the
+//!    block changes ([`notes`]);
+//! 2. objects that share rows are listed with their steps ([`registry`]);
+//! 3. their gradients are added up by object ([`sums`]), and features are listed by row
 //!    ([`transposed`]);
 //! 4. rows are changed ([`rows`]).
 //!
-//! An object that has no features has a row of its own, which is changed as soon as its gradients
-//! are added up: they never leave the registers.
+//! An object that has no features has a row of its own. Who changes that lists its steps and adds
+//! up their gradients at once, in registers; if all objects are such, there are two phases.
 
 mod block;
 mod cache;
 mod nearby;
+mod notes;
 mod objects;
 mod parameters;
 mod registry;

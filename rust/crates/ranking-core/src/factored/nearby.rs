@@ -5,7 +5,6 @@ use crate::factored::cache::Cache;
 use crate::factored::parameters::{Side, View};
 use crate::lanes::Machine;
 use crate::threads::Crew;
-use crate::wide::Eight;
 
 /// Vectors of one side, for a share of the tuples.
 pub(super) enum Near<'a> {
@@ -53,13 +52,15 @@ pub(super) enum Nearby {
 }
 
 impl Nearby {
-    /// Copies of rows, or composed vectors; a block looks at about so many.
+    /// Vectors of which a block looks at about so many.
     pub(super) fn new(side: &Side<'_>, looks: usize, shares: usize) -> Result<Self, Failure> {
-        let is_composed = side.first.objects.are_composed() || side.second.is_some();
+        if side.is_plain() {
+            return Ok(Self::Plain);
+        }
         // Shares that compose what they need together compose more than all there is if they
         // look at it more often than about 1.4 times.
         let most = looks.saturating_mul(7);
-        if shares > 1 && is_composed && side.first.objects.len().saturating_mul(10) <= most {
+        if shares > 1 && side.first.objects.len().saturating_mul(10) <= most {
             return Ok(Self::All(Cache::new(side)?));
         }
         let caches = (0..shares).map(|_| Cache::new(side));
@@ -85,23 +86,10 @@ impl Nearby {
         }
     }
 
-    /// The vectors, for whoever only looks; `rows` are those of plain objects.
-    pub(super) fn views<'s>(
-        &'s self,
-        rows: &'s [Eight],
-        width: usize,
-        shares: usize,
-    ) -> Vec<View<'s>> {
+    /// Composed vectors by share, for whoever only looks.
+    pub(super) fn views(&self, shares: usize) -> Vec<View<'_>> {
         match self {
-            Self::Plain => {
-                let view = View {
-                    vectors: rows,
-                    biases: &[],
-                    slots: &[],
-                    width,
-                };
-                vec![view; shares]
-            }
+            Self::Plain => Vec::new(),
             Self::All(cache) => vec![cache.view(); shares],
             Self::Some(caches) => caches.iter().map(Cache::view).collect(),
         }

@@ -137,6 +137,9 @@ impl<'a> Factors<'a> {
     }
 }
 
+/// Widths of which there is a copy of loops over plain rows, in registers: such loops are unrolled.
+pub(super) const WIDTHS: [usize; 3] = [4, 8, 16];
+
 /// Ask for a row of so many registers, of which two are a line of memory.
 #[inline(always)]
 pub(super) fn ask_row<M: Machine>(machine: M, rows: &[Eight], row: usize, chunks: usize) {
@@ -177,10 +180,10 @@ impl<'a> Side<'a> {
         !self.first.objects.are_composed() && self.second.is_none()
     }
 
-    /// Ask for the row of a plain object.
+    /// Ask for the row of an object if it is plain.
     #[inline(always)]
-    pub(super) fn ask<M: Machine>(&self, machine: M, object: u32) {
-        if self.is_plain() {
+    pub(super) fn ask<M: Machine>(&self, machine: M, is_plain: bool, object: u32) {
+        if is_plain {
             ask_row(machine, self.first.matrix, object as usize, self.chunks);
         }
     }

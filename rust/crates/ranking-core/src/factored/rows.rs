@@ -1,8 +1,12 @@
 //! Rows of U, V or S that one thread changes and projects.
 
+use std::ops::Range;
+
+use crate::bilinear::Failure;
 use crate::dispatch::Job;
-use crate::factored::parameters::ask_row;
-use crate::factored::sums::{GROUP, Gradients, Terms, Total};
+use crate::factored::parameters::{WIDTHS, ask_row};
+use crate::factored::registry::Registry;
+use crate::factored::sums::{GROUP, Gradients, Terms, Total, squared, times};
 use crate::factored::transposed::Transposed;
 use crate::lanes::Machine;
 use crate::wide::{Eight, Wide, dot_wide};
@@ -81,18 +85,18 @@ impl<'a> Piece<'a> {
         parts
     }
 
-    /// Where a row is among these, if it is.
+    /// The numbers of the rows.
     #[inline(always)]
-    fn place(&self, row: u32) -> Option<usize> {
-        let at = (row as usize).wrapping_sub(self.first);
-        (at < self.rows.len() / self.chunks).then_some(at)
+    fn range(&self) -> Range<usize> {
+        self.first..self.first + self.rows.len() / self.chunks
     }
 
-    /// Ask for a row that will be changed, if it is among these.
+    /// Ask for a row that will be changed.
     #[inline(always)]
     fn ask<M: Machine>(&self, machine: M, row: u32) {
-        if let Some(at) = self.place(row) {
-            ask_row(machine, self.rows, at, self.chunks);
+        let at = row as usize - self.first;
+        ask_row(machine, self.rows, at, self.chunks);
+        if !self.squares.is_empty() {
             ask_row(machine, self.squares, at, self.chunks);
         }
     }
@@ -102,20 +106,11 @@ impl<'a> Piece<'a> {
     fn change<M: Machine>(&mut self, machine: M, at: usize, sums: &impl RowSums, change: &Change) {
         let places = at * self.chunks..(at + 1) * self.chunks;
         let row = &mut self.rows[places.clone()];
-        let squares = if self.squares.is_empty() {
-            &mut []
+        if self.squares.is_empty() {
+            by_groups(machine, sums, row, &mut NoSquares);
         } else {
-            &mut self.squares[places]
-        };
-        let mut first = 0;
-        while first + GROUP <= row.len() {
-            let total = sums.total::<M, GROUP>(machine, first);
-            subtract(machine, &total, row, squares, first, change.rate);
-            first += GROUP;
-        }
-        for first in first..row.len() {
-            let total = sums.total::<M, 1>(machine, first);
-            subtract(machine, &total, row, squares, first, change.rate);
+            let (squares, rate) = (&mut self.squares[places], change.rate);
+            by_groups(machine, sums, row, &mut Adagrad { squares, rate });
         }
         change.project(machine, row);
         let Some(bias) = self.biases.get_mut(at) else {
@@ -131,30 +126,81 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Subtract N registers of the gradients from a row, from the one at `first`.
-#[inline(always)]
-fn subtract<M: Machine, const N: usize>(
-    machine: M,
-    total: &Total<[Wide<M>; N]>,
-    row: &mut [Eight],
-    squares: &mut [Eight],
-    first: usize,
-    rate: f32,
-) {
-    let row = &mut row[first..][..N];
-    if squares.is_empty() {
+/// How gradients become a step.
+trait Stepping {
+    /// Subtract the gradients from N registers, from the one at `first`.
+    fn subtract<M: Machine, const N: usize>(
+        &mut self,
+        machine: M,
+        total: &Total<[Wide<M>; N]>,
+        row: &mut [Eight; N],
+        first: usize,
+    );
+}
+
+/// The rate is in the gradients.
+struct NoSquares;
+
+impl Stepping for NoSquares {
+    #[inline(always)]
+    fn subtract<M: Machine, const N: usize>(
+        &mut self,
+        machine: M,
+        total: &Total<[Wide<M>; N]>,
+        row: &mut [Eight; N],
+        _: usize,
+    ) {
         for (p, y) in row.iter_mut().zip(total.gradient) {
             *p = (Wide::new(machine, *p) - y).array();
         }
-        return;
     }
-    let rate = Wide::splat(machine, rate);
-    let squares = &mut squares[first..][..N];
-    let totals = total.gradient.into_iter().zip(total.squares);
-    for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
-        let sum = Wide::new(machine, *square) + q;
-        *square = sum.array();
-        *p = (Wide::new(machine, *p) - (rate * y) / sum.sqrt()).array();
+}
+
+/// Each number has a rate by the squares of its gradients.
+struct Adagrad<'a> {
+    squares: &'a mut [Eight],
+    rate: f32,
+}
+
+impl Stepping for Adagrad<'_> {
+    #[inline(always)]
+    fn subtract<M: Machine, const N: usize>(
+        &mut self,
+        machine: M,
+        total: &Total<[Wide<M>; N]>,
+        row: &mut [Eight; N],
+        first: usize,
+    ) {
+        let rate = Wide::splat(machine, self.rate);
+        let squares = &mut self.squares[first..][..N];
+        let totals = total.gradient.into_iter().zip(total.squares);
+        for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
+            let sum = Wide::new(machine, *square) + q;
+            *square = sum.array();
+            *p = (Wide::new(machine, *p) - (rate * y) / sum.sqrt()).array();
+        }
+    }
+}
+
+/// Subtract sums from a row, by as many registers at a time as there is room for.
+#[inline(always)]
+fn by_groups<M: Machine>(
+    machine: M,
+    sums: &impl RowSums,
+    row: &mut [Eight],
+    stepping: &mut impl Stepping,
+) {
+    let (groups, rest) = row.as_chunks_mut::<GROUP>();
+    let mut first = 0;
+    for group in groups {
+        let total = sums.total::<M, GROUP>(machine, first);
+        stepping.subtract(machine, &total, group, first);
+        first += GROUP;
+    }
+    for one in rest.as_chunks_mut::<1>().0 {
+        let total = sums.total::<M, 1>(machine, first);
+        stepping.subtract(machine, &total, one, first);
+        first += 1;
     }
 }
 
@@ -226,28 +272,90 @@ impl<T: Terms> RowSums for Own<'_, T> {
     }
 }
 
+/// An object that occurs once.
+struct Once<'a> {
+    factor: f32,
+    vector: &'a [Eight],
+    slope: f32,
+}
+
+impl RowSums for Once<'_> {
+    #[inline(always)]
+    fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]> {
+        let gradient = times(machine, self.factor, self.vector, first);
+        Total {
+            gradient,
+            squares: squared(gradient),
+        }
+    }
+
+    #[inline(always)]
+    fn bias(&self) -> Total<f32> {
+        Total {
+            gradient: self.slope,
+            squares: self.slope * self.slope,
+        }
+    }
+}
+
 /// Change the rows of objects that have one of their own.
 pub(super) struct ChangeOwn<'a, T> {
-    pub(super) gradients: &'a Gradients<'a, T>,
+    pub(super) registry: &'a mut Registry,
+    pub(super) terms: T,
     pub(super) piece: Piece<'a>,
     pub(super) change: Change,
 }
 
 impl<T: Terms> Job for ChangeOwn<'_, T> {
-    type Output = ();
+    type Output = Result<(), Failure>;
     #[inline(always)]
-    fn run<M: Machine>(mut self, machine: M) {
-        let gradients = self.gradients;
-        let objects = &gradients.registry.objects;
-        for (slot, &object) in objects.iter().enumerate() {
-            if let Some(next) = objects.get(slot + AHEAD) {
-                self.piece.ask(machine, *next);
-            }
-            if let Some(at) = self.piece.place(object) {
-                let sums = Own { gradients, slot };
-                self.piece.change(machine, at, &sums, &self.change);
+    fn run<M: Machine>(self, machine: M) -> Result<(), Failure> {
+        match WIDTHS.map(|width| self.piece.chunks == width) {
+            [true, ..] => self.of_width(machine, WIDTHS[0]),
+            [_, true, _] => self.of_width(machine, WIDTHS[1]),
+            [.., true] => self.of_width(machine, WIDTHS[2]),
+            _ => {
+                let width = self.piece.chunks;
+                self.of_width(machine, width)
             }
         }
+    }
+}
+
+impl<T: Terms> ChangeOwn<'_, T> {
+    #[inline(always)]
+    fn of_width<M: Machine>(mut self, machine: M, chunks: usize) -> Result<(), Failure> {
+        self.piece.chunks = chunks;
+        let (piece, terms) = (&mut self.piece, self.terms);
+        self.registry.list(&terms, piece.range())?;
+        let registry = &*self.registry;
+        let gradients = &Gradients { registry, terms };
+        let objects = registry.objects();
+        let next = objects.iter().skip(AHEAD).map(Some);
+        let next = next.chain(std::iter::repeat(None));
+        for ((slot, &object), next) in objects.iter().enumerate().zip(next) {
+            if let Some(&next) = next {
+                piece.ask(machine, next);
+            }
+            let row = object as usize - piece.first;
+            let (at, later) = registry.occurrences(slot);
+            match terms.scaled(at, chunks) {
+                Some((factor, vector)) if later.is_empty() => {
+                    let slope = terms.slope(at);
+                    let sums = Once {
+                        factor,
+                        vector,
+                        slope,
+                    };
+                    piece.change(machine, row, &sums, &self.change);
+                }
+                _ => {
+                    let sums = Own { gradients, slot };
+                    piece.change(machine, row, &sums, &self.change);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -283,20 +391,10 @@ impl Addends<'_> {
         };
         let sums = &sums[slot * 2 * self.width + self.start..];
         Total {
-            gradient: times(machine, value, &sums[first..]),
-            squares: times(machine, value * value, &sums[self.width + first..]),
+            gradient: times(machine, value, sums, first),
+            squares: times(machine, value * value, sums, self.width + first),
         }
     }
-}
-
-#[inline(always)]
-fn times<M: Machine, const N: usize>(machine: M, factor: f32, sums: &[Eight]) -> [Wide<M>; N] {
-    let factor = Wide::splat(machine, factor);
-    let sums: &[Eight; N] = sums.first_chunk().unwrap_or(&[[0.0; 8]; N]);
-    sums.map(
-        #[inline(always)]
-        |x| factor * Wide::new(machine, x),
-    )
 }
 
 /// A row that objects share.
@@ -346,12 +444,14 @@ impl Job for ChangeShared<'_> {
     type Output = ();
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) {
+        let range = self.piece.range();
         for (place, &row) in self.transposed.rows.iter().enumerate() {
-            if let Some(at) = self.piece.place(row) {
+            if range.contains(&(row as usize)) {
                 let sums = Shared {
                     addends: &self.addends,
                     entries: self.transposed.entries(place),
                 };
+                let at = row as usize - range.start;
                 self.piece.change(machine, at, &sums, &self.change);
             }
         }

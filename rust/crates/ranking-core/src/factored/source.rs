@@ -132,9 +132,6 @@ impl Trials<'_> {
             }
             Source::Drawn { seed, first, lists } => {
                 lists.begin_all(machine, *seed, first.wrapping_add(tuple as u64), starts);
-                for start in starts {
-                    lists.ask(machine, start);
-                }
             }
         }
     }
@@ -151,8 +148,8 @@ impl Trials<'_> {
         }
     }
 
-    /// Fill in the negatives of a trial, from 0, of some tuples of those from `first` on, of which
-    /// `firsts` are the first positives.
+    /// Draw the negatives of a trial, from 0, of some tuples of those from `first` on, of which
+    /// `firsts` are the first positives, and give each to `take`.
     #[inline(always)]
     pub(super) fn negatives<M: Machine>(
         &self,
@@ -163,14 +160,14 @@ impl Trials<'_> {
         tuples: &[u32],
         trial: usize,
         places: &mut [Place],
-        chosen: &mut [[u32; 3]],
+        mut take: impl FnMut(usize, u32),
     ) {
         let number = 1 + self.positives + trial;
         match &self.source {
             Source::Given(given) => {
                 for &at in tuples {
                     let at = at as usize;
-                    chosen[at][2] = self.given(given, first + at, number);
+                    take(at, self.given(given, first + at, number));
                 }
             }
             Source::Drawn { lists, .. } => {
@@ -182,7 +179,7 @@ impl Trials<'_> {
                     number as u64,
                     places,
                     #[inline(always)]
-                    |at, worse| chosen[at][2] = short(worse),
+                    |at, worse| take(at, short(worse)),
                 );
             }
         }

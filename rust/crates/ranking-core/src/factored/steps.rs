@@ -1,10 +1,10 @@
 //! Search and update, apart or block after block.
 
-use crate::bilinear::{Failure, Form, Stored, filled};
+use crate::bilinear::{Failure, Form, filled};
 use crate::factored::block::Blocks;
 use crate::factored::parameters::{Factors, Sides};
 use crate::factored::rows::Change;
-use crate::factored::search::Chosen;
+use crate::factored::search::{Chosen, Slopes};
 use crate::factored::source::{Source, Trials};
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
@@ -69,18 +69,51 @@ impl Steps<'_> {
         ))
     }
 
+    /// Those from share * size on, `size` at most.
+    pub(super) fn share(&self, share: usize, size: usize) -> Self {
+        let count = self.queries.len();
+        let [first, end] = [share, share + 1].map(|share| count.min(share * size));
+        Self {
+            queries: &self.queries[first..end],
+            pointers: &self.pointers[first..=end],
+            ..*self
+        }
+    }
+
+    /// How many documents they have.
+    pub(super) fn n_documents(&self) -> usize {
+        let ends = [self.pointers.first(), self.pointers.last()];
+        let [first, end] = ends.map(|end| end.map_or(0, |end| end.position()));
+        end - first
+    }
+
+    /// Their queries.
+    pub(super) fn queries(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.queries.iter().copied().map(short)
+    }
+
+    /// The documents of all.
+    pub(super) fn documents(&self) -> impl ExactSizeIterator<Item = u32> {
+        let first = self.pointers.first().map_or(0, |first| first.position());
+        let documents = self.documents[first..][..self.n_documents()].iter();
+        documents.copied().map(short)
+    }
+
     /// The steps that are not zero.
-    fn iter(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (u32, f32)>)> {
-        let short = |number: &i64| u32::try_from(*number).unwrap_or(u32::MAX);
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (u32, f32)>)> {
         let steps = self.queries.iter().zip(self.pointers.windows(2));
         steps.filter_map(move |(query, ends)| {
             let places = ends[0].position()..ends[1].position();
             let slopes = &self.slopes[places.clone()];
-            let documents = self.documents[places].iter().map(short);
+            let documents = self.documents[places].iter().copied().map(short);
             let is_step = slopes.iter().any(|&slope| slope != 0.0);
-            is_step.then(|| (short(query), documents.zip(slopes.iter().copied())))
+            is_step.then(|| (short(*query), documents.zip(slopes.iter().copied())))
         })
     }
+}
+
+fn short(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// The crew, unless there is too little to do for it.
@@ -125,7 +158,9 @@ pub fn factored_search(
         let mut found = filled(count, Chosen::default())?;
         let mut blocks = Blocks::new(sides, factors, count, crew)?;
         let by_trial = trials.weights();
-        blocks.search(factors, trials, &by_trial, 0, &mut found, margins, weights)?;
+        blocks.search(
+            factors, trials, &by_trial, 0, &mut found, margins, weights, None,
+        )?;
         for (chosen, found) in chosen.iter_mut().zip(found.as_flattened()) {
             *chosen = i64::from(*found);
         }
@@ -153,8 +188,7 @@ pub fn factored_update(
     let crew = &enough(steps.queries.len(), crew);
     crew.enter(|| {
         let mut blocks = Blocks::new(sides, factors, steps.queries.len(), crew)?;
-        let count = (steps.queries.len(), steps.documents.len());
-        blocks.list_steps(factors, count, steps.iter())?;
+        blocks.note(factors, steps)?;
         let change = Change::new(rate, shrinking.max_norm, shrinking.l2);
         blocks.take(factors, squares, change)
     })
@@ -201,7 +235,6 @@ pub fn factored_steps(
         }
         let trials = &trials;
         let mut chosen = filled(size, Chosen::default())?;
-        let mut slopes = filled(size, 0.0)?;
         let by_trial = trials.weights();
         let adagrad = !squares.u.is_empty();
         let outputs = margins.chunks_mut(plan.block);
@@ -213,29 +246,24 @@ pub fn factored_steps(
                 Some(alone) if pace.is_alone() => alone,
                 _ => &mut together,
             };
-            blocks.search(factors, trials, &by_trial, first, chosen, margins, weights)?;
-            let found = margins.iter().zip(&*weights).zip(rates);
-            for (slope, ((&margin, &weight), &rate)) in slopes.iter_mut().zip(found) {
-                *slope = weight * single_slope(plan.form, margin);
-                if !adagrad {
-                    *slope *= rate;
-                }
-            }
-            blocks.list_pairs(chosen, &slopes[..rates.len()])?;
+            let slopes = Slopes {
+                form: plan.form,
+                rates: if adagrad { &[] } else { rates },
+            };
+            blocks.search(
+                factors,
+                trials,
+                &by_trial,
+                first,
+                chosen,
+                margins,
+                weights,
+                Some(slopes),
+            )?;
             let Shrinking { max_norm, l2 } = plan.shrinking;
             blocks.take(factors, squares, Change::new(rates[0], max_norm, l2))?;
             pace.count(rates.len());
         }
         Ok(())
     })
-}
-
-/// The derivative of the loss; the logistic one and a plugin's in double precision.
-fn single_slope(form: Form, margin: f32) -> f32 {
-    match form {
-        Form::Logistic | Form::Native(_) => f32::narrow(form.slope(f64::from(margin))),
-        Form::Hinge if margin < 1.0 => -1.0,
-        Form::SquaredHinge if margin < 1.0 => -2.0 * (1.0 - margin),
-        _ => 0.0,
-    }
 }

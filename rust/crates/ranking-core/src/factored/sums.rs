@@ -1,7 +1,7 @@
 //! Gradients of objects, added up over the steps of a block.
 
 use crate::factored::parameters::View;
-use crate::factored::registry::{Listing, Registry};
+use crate::factored::registry::{Listing, Occurrences, Pull, Registry};
 use crate::lanes::Machine;
 use crate::wide::{Eight, Wide};
 
@@ -9,7 +9,7 @@ use crate::wide::{Eight, Wide};
 pub(super) const GROUP: usize = 4;
 
 /// The gradients of the occurrences of objects.
-pub(super) trait Terms {
+pub(super) trait Terms: Occurrences + Copy {
     /// N registers, from the one at `first`, of the gradient of an occurrence.
     fn term<M: Machine, const N: usize>(
         &self,
@@ -18,54 +18,118 @@ pub(super) trait Terms {
         first: usize,
     ) -> [Wide<M>; N];
 
+    /// The gradient of an occurrence as a number times a vector of so many registers, if it is at
+    /// hand like that.
+    fn scaled(&self, occurrence: usize, width: usize) -> Option<(f32, &[Eight])>;
+
     /// The gradient of the bias.
     fn slope(&self, occurrence: usize) -> f32;
+}
+
+/// What steps read of the other side.
+#[derive(Clone, Copy)]
+pub(super) enum Read<'a> {
+    /// It was written down for each step, as the rows change.
+    Frozen {
+        /// By step.
+        vectors: &'a [Eight],
+        /// Registers of a vector.
+        width: usize,
+    },
+    /// Composed vectors, by share.
+    Near(&'a [View<'a>]),
 }
 
 /// An occurrence of a query is a step.
 #[derive(Clone, Copy)]
 pub(super) struct OfQueries<'a> {
     pub(super) listing: &'a Listing,
-    /// By share.
-    pub(super) documents: &'a [View<'a>],
+    /// Their documents' vectors; if frozen, the sums of them times their slopes.
+    pub(super) documents: Read<'a>,
 }
 
-/// An occurrence of a document is a place in the list of all.
+/// An occurrence of a document is a pull.
 #[derive(Clone, Copy)]
 pub(super) struct OfDocuments<'a> {
     pub(super) listing: &'a Listing,
-    /// By share.
-    pub(super) queries: &'a [View<'a>],
+    /// Their queries' vectors.
+    pub(super) queries: Read<'a>,
 }
 
 #[inline(always)]
-fn times<M: Machine, const N: usize>(
+fn some<const N: usize>(vector: &[Eight], first: usize) -> &[Eight; N] {
+    vector[first..].first_chunk().unwrap_or(&[[0.0; 8]; N])
+}
+
+#[inline(always)]
+pub(super) fn times<M: Machine, const N: usize>(
     machine: M,
     factor: f32,
     vector: &[Eight],
     first: usize,
 ) -> [Wide<M>; N] {
     let factor = Wide::splat(machine, factor);
-    let vector: &[Eight; N] = vector[first..].first_chunk().unwrap_or(&[[0.0; 8]; N]);
-    vector.map(
+    some(vector, first).map(
         #[inline(always)]
         |x| factor * Wide::new(machine, x),
     )
 }
 
-impl OfQueries<'_> {
-    /// What one document of a step adds to the gradient of its query.
+impl Pull {
+    /// N registers of slope times document.
     #[inline(always)]
-    fn pull<M: Machine, const N: usize>(
+    fn term<M: Machine, const N: usize>(
         &self,
         machine: M,
-        step: usize,
-        at: usize,
+        documents: &View<'_>,
         first: usize,
     ) -> [Wide<M>; N] {
-        let view = &self.documents[self.listing.shares[step] as usize];
-        let v = view.vector(self.listing.documents[at] as usize);
-        times(machine, self.listing.slopes[at], v, first)
+        let v = documents.vector(self.document as usize);
+        times(machine, self.slope, v, first)
+    }
+}
+
+/// N registers of the gradient of a step's query: the sum of slope times document.
+#[inline(always)]
+pub(super) fn pull<M: Machine, const N: usize>(
+    machine: M,
+    pulls: &[Pull],
+    documents: &View<'_>,
+    first: usize,
+) -> [Wide<M>; N] {
+    let mut total = pulls[0].term(machine, documents, first);
+    for pull in &pulls[1..] {
+        let term: [Wide<M>; N] = pull.term(machine, documents, first);
+        for (total, y) in total.iter_mut().zip(term) {
+            *total += y;
+        }
+    }
+    total
+}
+
+impl<'a> OfQueries<'a> {
+    /// For whoever does not read vectors.
+    pub(super) fn unread(listing: &'a Listing) -> Self {
+        Self {
+            listing,
+            documents: Read::Near(&[]),
+        }
+    }
+}
+
+impl Occurrences for OfQueries<'_> {
+    fn count(&self) -> usize {
+        self.listing.step_places().map(|places| places.len()).sum()
+    }
+
+    #[inline(always)]
+    fn for_each(&self, mut take: impl FnMut(u32, usize)) {
+        for places in self.listing.step_places() {
+            let steps = &self.listing.steps[places.clone()];
+            for (step, at) in steps.iter().zip(places) {
+                take(step.query, at);
+            }
+        }
     }
 }
 
@@ -77,23 +141,70 @@ impl Terms for OfQueries<'_> {
         step: usize,
         first: usize,
     ) -> [Wide<M>; N] {
-        let mut places = self.listing.documents_of(step);
-        let first_place = places.next().unwrap_or(0);
-        let mut total = self.pull(machine, step, first_place, first);
-        for at in places {
-            for (total, pull) in total
-                .iter_mut()
-                .zip(self.pull::<M, N>(machine, step, at, first))
-            {
-                *total += pull;
+        match self.documents {
+            Read::Frozen { vectors, width } => some(&vectors[step * width..], first).map(
+                #[inline(always)]
+                |x| Wide::new(machine, x),
+            ),
+            Read::Near(views) => {
+                let step = self.listing.steps[step];
+                let view = &views[step.share as usize];
+                pull(machine, self.listing.pulls_of(step), view, first)
             }
         }
-        total
+    }
+
+    #[inline(always)]
+    fn scaled(&self, step: usize, width: usize) -> Option<(f32, &[Eight])> {
+        match self.documents {
+            Read::Frozen { vectors, .. } => Some((1.0, &vectors[step * width..][..width])),
+            Read::Near(_) => None,
+        }
     }
 
     #[inline(always)]
     fn slope(&self, _: usize) -> f32 {
         0.0
+    }
+}
+
+impl<'a> OfDocuments<'a> {
+    /// For whoever does not read vectors.
+    pub(super) fn unread(listing: &'a Listing) -> Self {
+        Self {
+            listing,
+            queries: Read::Near(&[]),
+        }
+    }
+
+    /// The slope of an occurrence, and where the vector of its query begins.
+    #[inline(always)]
+    fn vector(&self, occurrence: usize) -> (f32, &'a [Eight]) {
+        let Pull { step, slope, .. } = self.listing.pulls[occurrence];
+        let u = match self.queries {
+            Read::Frozen { vectors, width } => &vectors[step as usize * width..],
+            Read::Near(views) => {
+                let step = self.listing.steps[step as usize];
+                views[step.share as usize].vector(step.query as usize)
+            }
+        };
+        (slope, u)
+    }
+}
+
+impl Occurrences for OfDocuments<'_> {
+    fn count(&self) -> usize {
+        self.listing.n_pulls()
+    }
+
+    #[inline(always)]
+    fn for_each(&self, mut take: impl FnMut(u32, usize)) {
+        for places in self.listing.pull_places() {
+            let pulls = &self.listing.pulls[places.clone()];
+            for (pull, at) in pulls.iter().zip(places) {
+                take(pull.document, at);
+            }
+        }
     }
 }
 
@@ -105,15 +216,19 @@ impl Terms for OfDocuments<'_> {
         occurrence: usize,
         first: usize,
     ) -> [Wide<M>; N] {
-        let step = self.listing.steps[occurrence] as usize;
-        let view = &self.queries[self.listing.shares[step] as usize];
-        let u = view.vector(self.listing.queries[step] as usize);
-        times(machine, self.slope(occurrence), u, first)
+        let (slope, u) = self.vector(occurrence);
+        times(machine, slope, u, first)
+    }
+
+    #[inline(always)]
+    fn scaled(&self, occurrence: usize, width: usize) -> Option<(f32, &[Eight])> {
+        let (slope, u) = self.vector(occurrence);
+        Some((slope, &u[..width]))
     }
 
     #[inline(always)]
     fn slope(&self, occurrence: usize) -> f32 {
-        self.listing.slopes[occurrence]
+        self.listing.pulls[occurrence].slope
     }
 }
 
@@ -137,6 +252,7 @@ impl<M: Machine, const N: usize> Total<[Wide<M>; N]> {
 }
 
 /// Objects of a block with their gradients.
+#[derive(Clone, Copy)]
 pub(super) struct Gradients<'a, T> {
     pub(super) registry: &'a Registry,
     pub(super) terms: T,
@@ -183,7 +299,7 @@ impl<T: Terms> Gradients<'_, T> {
 }
 
 #[inline(always)]
-fn squared<M: Machine, const N: usize>(term: [Wide<M>; N]) -> [Wide<M>; N] {
+pub(super) fn squared<M: Machine, const N: usize>(term: [Wide<M>; N]) -> [Wide<M>; N] {
     term.map(
         #[inline(always)]
         |y| y * y,
@@ -192,7 +308,7 @@ fn squared<M: Machine, const N: usize>(term: [Wide<M>; N]) -> [Wide<M>; N] {
 
 /// Sums of consecutive slots, where features have to share them.
 pub(super) struct Sum<'a, 'o, T> {
-    pub(super) gradients: &'a Gradients<'a, T>,
+    pub(super) gradients: Gradients<'a, T>,
     pub(super) first: usize,
     /// Registers of a vector.
     pub(super) width: usize,

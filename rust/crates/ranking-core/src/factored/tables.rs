@@ -1,6 +1,7 @@
 //! U, V and S: which thread changes which rows, and which objects share a row.
 
 use crate::bilinear::Failure;
+use crate::factored::registry::Occurrences;
 use crate::factored::rows::Piece;
 use crate::factored::transposed::Transposed;
 
@@ -28,9 +29,10 @@ impl Table {
     }
 
     /// Share the rows out so that each thread has as much work, given the rows that have some.
-    pub(super) fn share_out(&mut self, rows: &[u32], threads: usize) {
-        let rows = rows.iter().map(|&row| (row as usize, 1)).collect();
-        self.cuts = quantiles(rows, threads);
+    pub(super) fn share_out(&mut self, rows: &impl Occurrences, threads: usize) {
+        let mut all = Vec::with_capacity(rows.count());
+        rows.for_each(|row, _| all.push((row as usize, 1)));
+        self.cuts = quantiles(all, threads);
     }
 
     /// Share the rows out by the entries that are listed.

@@ -13,7 +13,7 @@ use crate::wide::Wide;
 /// Queries that one thread takes at a time.
 const SHARE: usize = 256;
 /// Candidates beyond the best that are gathered before the worse are dropped, at least.
-const SPARE: usize = 64;
+const SPARE: usize = 16;
 
 /// Documents that queries are not to have: query i those between pointers i and i + 1, which rise.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 use crate::bilinear::{Failure, filled, lengthen};
 use crate::factored::objects::Objects;
+use crate::factored::registry::Registry;
 
 const NOWHERE: u32 = u32::MAX;
 
@@ -19,8 +20,15 @@ pub(super) struct Transposed {
 /// Objects by slot, and their features.
 #[derive(Clone, Copy)]
 pub(super) struct Features<'a> {
-    pub(super) objects: &'a Objects<'a>,
-    pub(super) slots: &'a [u32],
+    objects: &'a Objects<'a>,
+    slots: &'a [u32],
+}
+
+impl<'a> Features<'a> {
+    pub(super) fn new(objects: &'a Objects<'a>, registry: &'a Registry) -> Self {
+        let slots = registry.objects();
+        Self { objects, slots }
+    }
 }
 
 impl Transposed {
