@@ -230,10 +230,10 @@ class Structured(Factored):
         return FactoredObjects(self._rows(data, 0), self._rows(data, 1), contexts)
 
     def _contexts(
-        self, data: Matching, kernel: Kernel, threads: int, lists: Ints | None = None
+        self, data: Matching, kernel: Kernel, threads: int, known: Ints | None = None
     ) -> sp.csr_array:
         """Return sum_j w_j d_j for each query: the features of the list of the stage before."""
-        found = lists
+        found = known
         if found is None:
             found = best_lists(self._earlier[-1], data, self.k, kernel, threads)
         n_queries, k = found.shape

@@ -232,7 +232,7 @@ class _Margins:
             losses[rows, columns] = np.maximum(0.0, 1.0 - scores[rows, columns])
             total += float(losses.sum())
         penalty = 0.5 * self.strength * float((self.weights**2).sum())
-        return total / self.features.shape[0] + penalty
+        return total / float(self.features.shape[0]) + penalty
 
     def state(self, epoch: int) -> State:
         """Return what another pass needs."""

@@ -732,9 +732,7 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
         assert mine.tobytes() == expected.tobytes()
     # Ranking is by all of stage 0, and nothing of the folds is kept.
     assert "lists" not in model.tensors()
-    np.testing.assert_allclose(
-        fitted.predict(data), by_formula(model, data), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(fitted.predict(data), by_formula(model, data), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("base", [False, True])
