@@ -94,6 +94,7 @@ def test_the_order_is_the_papers(real_data: Path):
         assert found["svd"][cut] < found["lasr t=0"][cut] < found["lasr t=1"][cut]
 
 
+@pytest.mark.filterwarnings("ignore:.*documents match no query")
 def test_labels_are_in_the_papers_order(real_data: Path):
     """Of table 5, by MAP, on the first two splits of Corel 5K."""
     options = Options(real_data, False, "auto", 2, 0, lambda text: None)

@@ -79,7 +79,7 @@ COLLECTIONS = (
             "rank-svm": Parts("hinge", "l2:strength=1e-6", f"{FIXED},rate=0.01", 400),
             "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 100),
             "lasr t=1": Parts(WARP, "max-norm:limit=1.1", f"{PAIRS},rate=0.02", 100),
-            "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.25", f"{PAIRS},rate=0.02", 100),
+            "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.02", 60),
         },
     ),
     Collection(
@@ -89,9 +89,9 @@ COLLECTIONS = (
             "one-vs-rest": Parts("hinge", "l2:strength=0.1", f"{HINGE}=1"),
             "one-vs-rest, logistic": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
             "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{FIXED},rate=0.01", 100),
-            "wsabie": Parts(WARP, "max-norm:limit=6", f"{PAIRS},rate=0.05", 8),
-            "lasr t=1": Parts(WARP, "max-norm:limit=3", f"{PAIRS},rate=0.05", 8),
-            "lasr t=1, folds": Parts(WARP, "max-norm:limit=3", f"{PAIRS},rate=0.05", 8),
+            "wsabie": Parts(WARP, "max-norm:limit=6", f"{PAIRS},rate=0.05", 16),
+            "lasr t=1": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 16),
+            "lasr t=1, folds": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 16),
         },
     ),
 )
