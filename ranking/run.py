@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,7 @@ class Run:
     _turn: Turn | None = None
     _resumed: Tensors | None = None
     _before: int = 0
+    _last: int = 0
     _barred: Pairs | None = None
 
     def __post_init__(self) -> None:
@@ -174,6 +176,8 @@ class Run:
         with HeldInterrupts() as held:
             while not self.stopped or self._advance():
                 try:
+                    if state is None:
+                        self._rehearse()
                     self._turns(self._task(state), held)
                 except KeyboardInterrupt:
                     # One that was not held came in the middle of an epoch: nothing of it is kept.
@@ -184,12 +188,14 @@ class Run:
                         observer.finish(self)
                 state = None
 
-    def _task(self, state: Tensors | None) -> Task:
+    def _task(
+        self, state: Tensors | None, model: Model | None = None, data: Matching | None = None
+    ) -> Task:
         return Task(
-            self.model,
+            model or self.model,
             self.loss,
             self.regularizer,
-            self.data,
+            data or self.data,
             self.kernel,
             self.threads,
             self.seed,
@@ -201,11 +207,18 @@ class Run:
         """Begin the next stage of a model that has one; observers then begin anew."""
         if not self.model.advance(self.data, self.kernel, self.threads):
             return False
-        self._before = int(self.history[-1]["epoch"]) if self.history else 0
+        done = int(self.history[-1]["epoch"]) if self.history else 0
+        self._before, self._last = done, done - self._before
         self.stopped = self._ending = ""
         for observer in self.observers:
             observer.start(self)
         return True
+
+    def _rehearse(self) -> None:
+        """Train what a stage asks before it begins, unseen by observers."""
+        for model, data in self.model.rehearse(self.data, self.kernel, self.threads):
+            for _ in islice(self.solver.turns(self._task(None, model, data)), self._last):
+                pass
 
     def _turns(self, task: Task, held: HeldInterrupts) -> None:
         if self._ending:  # the run was killed after its last epoch, before it could end

@@ -48,6 +48,24 @@ class Structured:
     track_recall.unit = f"recall@{K}"
 
 
+class Folds:
+    """Stage 0, five times again without a part of the users each, and a stage after it."""
+
+    params = (KERNELS, [0, 5])
+    param_names = ("kernel", "folds")
+    timeout = 900
+
+    def setup(self, kernel: str, folds: int) -> None:
+        kernel_or_skip(kernel)
+        likes = make_likes((600, 400), 20_000)
+        tastes = np.random.default_rng(0).random((600, 20))
+        self.data = Matching(tastes, None, likes.train)
+
+    def time_fit(self, kernel: str, folds: int) -> None:
+        model = f"structured:dimensions=16,k={LIST},folds={folds}"
+        Ranker(model, "warp", kernel=kernel).fit(self.data)
+
+
 class Top:
     """The best of all users without what they have, and what is alike."""
 

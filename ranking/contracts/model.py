@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -60,6 +60,13 @@ class Model(Part, ABC):
     def advance(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
         """Begin the next stage, for models that are trained in stages; False if there is none."""
         return False
+
+    def rehearse(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
+        """Yield models and data to train them with, before a stage begins that asks them.
+
+        Each is trained as the stage before was, for as many epochs, before the next is asked for.
+        """
+        return iter(())
 
     @property
     @abstractmethod

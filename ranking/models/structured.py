@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from ranking.contracts.model import Embedding, MatchingModel, Tensors
+from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.data.checks import Ids
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import DataError, ModelFileError, PartError
 from ranking.kernels.contract import Floats, Ints, Singles
 from ranking.kernels.factored import FactoredObjects, scores, vectors
 from ranking.models.factored import Factored
@@ -23,6 +24,7 @@ from ranking.run import section, under
 if TYPE_CHECKING:
     from ranking.data.matching import Matching
     from ranking.kernels.kernel import Kernel
+    from ranking.ranker import Ranker
 
 SIDE_OF_S = 2
 """The stream from which S is drawn; U and V have 0 and 1."""
@@ -48,13 +50,17 @@ class Structured(Factored):
         T: how many stages come after stage 0.
     k : int
         How many documents a stage looks at.
-    base : str or MatchingModel, optional
-        A trained model that is stage 0, or the file of one; by default stage 0 is trained too.
+    base : str, Ranker or MatchingModel, optional
+        A trained model that is stage 0, its ranker, or the file of one; by default stage 0 is
+        trained too.
     inference : {"iterative", "greedy", "beam"}
         How the last stage ranks: each document by itself, given the list of the stage before; or
         the k best one after the other, each given those before it; or so with several lists kept.
     beam : int
         How many lists are kept.
+    folds : int
+        If not 0, the lists from which stage 1 learns are of models of stage 0 that have not seen
+        the query: as many, each trained without one part of the queries, and asked for its lists.
 
     Attributes
     ----------
@@ -69,14 +75,15 @@ class Structured(Factored):
     spread: float = 1.0
     stages: int = 1
     k: int = 20
-    base: str | MatchingModel | None = None
+    base: str | Ranker | MatchingModel | None = None
     inference: str = "iterative"
     beam: int = 4
+    folds: int = 0
 
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        for name, least in (("stages", 1), ("k", 1), ("beam", 1)):
+        for name, least in (("stages", 1), ("k", 1), ("beam", 1), ("folds", 0)):
             value: object = getattr(self, name)
             if not isinstance(value, numbers.Integral) or not least <= int(value) <= 1000:
                 raise PartError(
@@ -88,9 +95,30 @@ class Structured(Factored):
                 f"structured has inference={self.inference!r}; it must be one of "
                 f"{', '.join(INFERENCES)}."
             )
-        if not isinstance(self.base, str | MatchingModel | None):
-            raise PartError(f"structured has base={self.base!r}; it must be a model or its file.")
+        if not isinstance(self.base, str | MatchingModel | None) and not hasattr(
+            self.base, "model_"
+        ):
+            raise PartError(
+                f"structured has base={self.base!r}; it must be a trained model, its ranker or its "
+                "file."
+            )
+        self._refuse_folds()
         self._earlier: list[MatchingModel] = []
+        self._lists: Ints | None = None
+
+    def _refuse_folds(self) -> None:
+        if self.folds == 1:
+            raise PartError("structured has folds=1, which leaves nothing to train with; take 2.")
+        if self.folds and self.stages > 1:
+            raise PartError(
+                f"structured has folds={self.folds} and stages={self.stages}; the lists of a later "
+                "stage would need folds of folds. Take stages=1."
+            )
+        if self.folds and isinstance(self.base, MatchingModel):
+            raise PartError(
+                f"structured has folds={self.folds} and a base of which is not known how it was "
+                "trained; give its ranker, or its file."
+            )
 
     def spec(self) -> str:
         """Spell the model; a base that was given as an object is among the tensors only."""
@@ -119,16 +147,47 @@ class Structured(Factored):
         self.S = self.S[:0]
         super().start(data, seed)
         if self.base is not None:
-            self._earlier.append(_read(self.base) if isinstance(self.base, str) else self.base)
+            self._earlier.append(_model_of(_read(self.base)))
             self._draw_stage()
 
     def advance(self, data: Matching, kernel: Kernel, threads: int = 1) -> bool:
         """Keep the stage that was trained, and begin the next."""
         if self.stage == self.stages:
+            self._lists = None  # nobody learns from them any more
             return False
         self._earlier.append(self._frozen())
         self._draw_stage()
         return True
+
+    def rehearse(
+        self, data: Matching, kernel: Kernel, threads: int = 1
+    ) -> Iterator[tuple[Model, Matching]]:
+        """Find lists of stage 0 as new queries would have them, by models without each part."""
+        if not self.folds or not self._earlier:
+            return
+        if data.queries is None or data.n_queries < self.folds:
+            raise DataError(
+                f"structured has folds={self.folds}, and a query that is left out is known by its "
+                "features; give each of at least as many queries some, or take folds=0."
+            )
+        base = None if self.base is None else _read(self.base)
+        lists = np.full((data.n_queries, min(self.k, data.n_documents)), -1)
+        for left_out in self._parts(data.n_queries, kernel):
+            part = data.select(np.setdiff1d(np.arange(data.n_queries), left_out))
+            if base is None:
+                model: MatchingModel = Factored(self.dimensions, self.biases, self.spread)
+                model.start(part, self._seed)
+                yield model, part
+            else:
+                model = _model_of(clone(base).fit(part))
+            lists[left_out] = best_lists(model, data.select(left_out), self.k, kernel, threads)
+        self._lists = lists
+
+    def _parts(self, n_queries: int, kernel: Kernel) -> list[Ints]:
+        """Return which queries are left out together, drawn from the stream of no S."""
+        stream = int(kernel.random_bits(self._seed, SIDE_OF_S, 1)[0])
+        order = np.argsort(kernel.random_uniform(stream, 0, n_queries), kind="stable")
+        return [np.sort(order[start :: self.folds]) for start in range(self.folds)]
 
     def _frozen(self) -> MatchingModel:
         """Return the stage in training as a model that does not change any more."""
@@ -167,12 +226,16 @@ class Structured(Factored):
 
     def objects(self, data: Matching, kernel: Kernel, threads: int = 1) -> FactoredObjects:
         """Return queries, documents, and what the stage before found for each query."""
-        contexts = self._contexts(data, kernel, threads) if self._earlier else None
+        contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
         return FactoredObjects(self._rows(data, 0), self._rows(data, 1), contexts)
 
-    def _contexts(self, data: Matching, kernel: Kernel, threads: int) -> sp.csr_array:
+    def _contexts(
+        self, data: Matching, kernel: Kernel, threads: int, known: Ints | None = None
+    ) -> sp.csr_array:
         """Return sum_j w_j d_j for each query: the features of the list of the stage before."""
-        found = best_lists(self._earlier[-1], data, self.k, kernel, threads)
+        found = known
+        if found is None:
+            found = best_lists(self._earlier[-1], data, self.k, kernel, threads)
         n_queries, k = found.shape
         weights = np.broadcast_to(1.0 / np.arange(1, k + 1, dtype=np.float64), found.shape)
         kept = found >= 0
@@ -232,6 +295,8 @@ class Structured(Factored):
             before = self._earlier[-1]
             kept["before"] = np.frombuffer(before.spec().encode(), np.uint8).copy()
             kept |= under("stage", before.tensors())
+        if self._lists is not None:
+            kept["lists"] = self._lists
         return kept
 
     def restore(self, tensors: Tensors) -> None:
@@ -247,6 +312,9 @@ class Structured(Factored):
         if self._earlier:
             shape = (self.document_feature_ids.size, self.dimensions)
             self.S = self._padded(self._checked("S", tensors, shape))
+        self._lists = tensors.get("lists")
+        if self._lists is not None and (self._lists.dtype != np.int64 or self._lists.ndim != 2):
+            raise ModelFileError("`lists` of a structured model must be int64, a row a query.")
 
     @property
     def density(self) -> float:
@@ -272,14 +340,19 @@ def _made(spelled: Any) -> MatchingModel:
     return made
 
 
-def _read(path: str) -> MatchingModel:
-    """Return the model in a file."""
+def _read(base: Any) -> Any:
+    """Return a base, or what is in its file: a ranker."""
     from ranking.ranker import Ranker
 
-    model = Ranker.load(path).model_
+    return Ranker.load(base) if isinstance(base, str) else base
+
+
+def _model_of(base: Any) -> MatchingModel:
+    """Return the model of a trained ranker, or the model itself."""
+    model = getattr(base, "model_", base)
     if not isinstance(model, MatchingModel):
         raise PartError(
-            f"structured has base={path}, a model of judged rows; give one that matches queries "
-            "with documents."
+            f"structured has base={model.spec()}, a model of judged rows; give one that matches "
+            "queries with documents."
         )
     return model

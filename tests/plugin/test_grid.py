@@ -163,18 +163,22 @@ def objective(run: Run) -> float:
         lists = list(zip(scores, grades, strict=True))
         if run.solver.name == "one-vs-rest":  # the loss of single scores, not of margins
             right = np.where(grades > 0, scores, -scores)
-            lists, loss = [(right, grades)], Single()
+            lists, loss = [(right, grades)], Single(loss)
     penalty = sum(run.regularizer.penalty(each) for each in found)
     return float(np.mean([list_loss(loss, *each) for each in lists])) + penalty
 
 
 class Single:
-    """The logistic loss of scores that should be above 0, a regression a document."""
+    """A loss of scores that should be above 0, a classifier a document."""
 
     faces = frozenset({"list"})
 
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+
     def list_value(self, scores: np.ndarray, grades: np.ndarray) -> float:
-        return float(np.logaddexp(0.0, -scores).mean(axis=0).sum() * (grades > 0.0).sum())
+        losses: np.ndarray = self.loss.pair_value(scores)
+        return float(losses.mean(axis=0).sum() * (grades > 0.0).sum())
 
 
 def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:

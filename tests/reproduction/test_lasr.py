@@ -10,8 +10,9 @@ from scipy import sparse, stats
 
 from ranking import Matching, get_kernel
 from ranking.models.factored import Factored
-from ranking_plugins.reproductions import Options, held_out
-from ranking_plugins.reproductions.lasr import SUCCESSIONS, half_width, methods, rows
+from ranking_plugins.reproductions import Options, annotation, held_out
+from ranking_plugins.reproductions.lasr import SUCCESSIONS, methods, rows
+from ranking_plugins.reproductions.seeds import gains, half_width, means
 
 
 def test_recall_counts_pairs_as_often_as_they_are():
@@ -48,6 +49,28 @@ def test_half_width_is_students():
     values = np.array([0.1, 0.2, 0.4, 0.3, 0.25])
     low, high = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
     assert half_width(values) == pytest.approx((high - low) / 2)
+    of_seeds = [{"map": value} for value in values]
+    assert means(of_seeds) == {"map": values.mean(), "map ±": half_width(values)}
+    assert [gain["map"] for gain in gains(of_seeds, of_seeds[::-1])] == pytest.approx(
+        values - values[::-1]
+    )
+
+
+def test_examples_that_validate_never_test():
+    data = Matching(np.arange(1.0, 41.0)[:, None], None, np.ones((40, 2)))
+    kept, tested = set(), set()
+    for seed in range(8):
+        split = held_out.split_examples(data, seed)
+        parts = [
+            frozenset(part.query_rows.toarray().ravel().tolist())
+            for part in (split.train, split.valid, split.test)
+        ]
+        assert [len(part) for part in parts] == [28, 4, 8]
+        assert len(frozenset().union(*parts)) == 40
+        kept.add(parts[1])
+        tested.add(parts[2])
+    assert len(kept) == 1
+    assert len(tested) == 8
 
 
 def test_successions_are_in_the_order_of_time(real_data: Path):
@@ -71,6 +94,25 @@ def test_the_order_is_the_papers(real_data: Path):
         assert found["svd"][cut] < found["lasr t=0"][cut] < found["lasr t=1"][cut]
 
 
+@pytest.mark.filterwarnings("ignore:.*documents match no query")
+def test_labels_are_in_the_papers_order(real_data: Path):
+    """Of table 5, by MAP, on the first two splits of Corel 5K."""
+    options = Options(real_data, False, "auto", 2, 0, lambda text: None)
+    corel = annotation.COLLECTIONS[0]
+    data = annotation.read(real_data / "multilabel", corel.files)
+    found: list[list[float]] = []
+    for seed in (0, 1):
+        split = held_out.split_examples(data, seed)
+        values, base = [], None
+        for method in ("one-vs-rest", "rank-svm", "wsabie", "lasr t=1, folds"):
+            model = annotation.make_model(method, base, options)
+            fitted = annotation.fit(model, corel.parts[method], split.train, seed, options)
+            base = fitted.ranker if method == "wsabie" else None
+            values.append(annotation.measured(fitted.ranker, split.test, 2)["map"])
+        found.append(values)
+    assert (np.diff(np.mean(found, axis=0)) > 0.0).all()
+
+
 def test_the_quick_reproduction_has_every_row(real_data: Path):
     options = Options(real_data, True, "auto", 2, 0, lambda text: None)
     with pytest.warns(UserWarning, match="documents match no query"):
@@ -80,7 +122,8 @@ def test_the_quick_reproduction_has_every_row(real_data: Path):
         tables.setdefault(row.dataset, []).append(row.method)
         assert all(np.isfinite(value) for value in row.metrics.values())
     stages = ["lasr t=0", "lasr t=1", "lasr t=1, gain", "lasr t=2", "lasr t=2, gain"]
-    labels = ["one-vs-rest", "rank-svm", "wsabie", "lasr t=1"]
+    labels = ["one-vs-rest", "one-vs-rest, logistic", "rank-svm", "wsabie"]
+    labels += ["lasr t=1", "lasr t=1, gain", "lasr t=1, folds", "lasr t=1, folds, gain"]
     assert tables == {
         "MovieLens 1M, n = 50": ["nmf", "svd", "auc", *stages],
         "Last.fm, n = 50": ["nmf", "svd", "auc", *stages],

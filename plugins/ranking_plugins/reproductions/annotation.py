@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,8 @@ from ranking.models.bilinear import Bilinear
 from ranking.models.factored import Factored
 from ranking.models.structured import Structured
 from ranking_plugins.reproductions import Options, Row
+from ranking_plugins.reproductions.held_out import split_examples
+from ranking_plugins.reproductions.seeds import Values, gains, means
 
 MEASURES = {
     "r@1": "recall@1(empty=skip)",
@@ -42,6 +44,8 @@ PAPER = {
 
 WARP = "warp:max_trials=100"
 PAIRS = "sgd:draw=pairs"
+FIXED = f"{PAIRS},schedule=fixed"
+HINGE = "one-vs-rest:max_iterations"
 
 
 class Parts(NamedTuple):
@@ -54,115 +58,145 @@ class Parts(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """A data set, and what was chosen on every tenth training example, held out."""
+    """A data set, and what was chosen by the MAP of the examples that validate."""
 
     name: str
-    train: str
-    test: str
+    files: tuple[str, str]
     parts: dict[str, Parts]
 
 
 DIMENSIONS = 100
+FOLDS = 5
+"""Parts of the examples whose lists come from a WSABIE that was trained without them."""
 
 COLLECTIONS = (
     Collection(
         "Corel 5K",
-        "corel5k/Corel5k-train-sparse.arff.gz",
-        "corel5k/Corel5k-test-sparse.arff",
+        ("corel5k/Corel5k-train-sparse.arff.gz", "corel5k/Corel5k-test-sparse.arff"),
         {
-            "one-vs-rest": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
-            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{PAIRS},rate=0.1,schedule=fixed", 30),
-            "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.05", 30),
-            "lasr t=1": Parts(WARP, "max-norm:limit=1.25", f"{PAIRS},rate=0.02", 30),
+            "one-vs-rest": Parts("hinge", "l2:strength=0.4", f"{HINGE}=10"),
+            "one-vs-rest, logistic": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
+            "rank-svm": Parts("hinge", "l2:strength=1e-6", f"{FIXED},rate=0.01", 400),
+            "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 100),
+            "lasr t=1": Parts(WARP, "max-norm:limit=1.1", f"{PAIRS},rate=0.02", 100),
+            "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.02", 60),
         },
     ),
     Collection(
         "Delicious",
-        "delicious/delicious-train.arff.gz",
-        "delicious/delicious-test.arff.gz",
+        ("delicious/delicious-train.arff.gz", "delicious/delicious-test.arff.gz"),
         {
-            "one-vs-rest": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
-            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{PAIRS},rate=0.1,schedule=fixed", 8),
-            "wsabie": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 8),
-            "lasr t=1": Parts(WARP, "max-norm:limit=3", f"{PAIRS},rate=0.05", 8),
+            "one-vs-rest": Parts("hinge", "l2:strength=0.1", f"{HINGE}=1"),
+            "one-vs-rest, logistic": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
+            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{FIXED},rate=0.01", 100),
+            "wsabie": Parts(WARP, "max-norm:limit=6", f"{PAIRS},rate=0.05", 16),
+            "lasr t=1": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 16),
+            "lasr t=1, folds": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 16),
         },
     ),
 )
 
 
-def rows(options: Options) -> Iterator[Row]:
-    """Train and measure the four methods on each data set."""
+class Fitted(NamedTuple):
+    """A trained method."""
+
+    ranker: Ranker
+    seconds: float
+
+
+def rows(options: Options, seeds: Sequence[int]) -> Iterator[Row]:
+    """Train and measure the methods on each data set, with each seed."""
     for collection in COLLECTIONS:
-        train, test = (
-            read(options.data / "multilabel" / path, 300 if options.quick else None)
-            for path in (collection.train, collection.test)
-        )
-        base: Factored | None = None
+        data = read(options.data / "multilabel", collection.files, 300 if options.quick else None)
+        splits = [split_examples(data, seed) for seed in seeds]
+        base: list[Fitted] = []
+        before: list[Values] = []
         for method, parts in collection.parts.items():
             options.tell(f"{collection.name}: {method}")
-            ranker, row = run(collection.name, method, parts, base, train, test, options)
+            fitted, values = [], []
+            for at, (seed, split) in enumerate(zip(seeds, splits, strict=True)):
+                model = make_model(method, base[at].ranker if base else None, options)
+                fitted.append(fit(model, parts, split.train, seed, options))
+                values.append(measured(fitted[at].ranker, split.test, options.threads))
+            paper = dict(zip(MEASURES, PAPER.get(method, ()), strict=False))
+            yield _row(collection.name, method, values, paper, fitted)
+            if base:
+                yield _row(collection.name, f"{method}, gain", gains(values, before), {}, fitted)
             if method == "wsabie":
-                base = cast(Factored, ranker.model_)
-            yield row
+                base, before = fitted, values
 
 
-def read(path: Path, size: int | None = None) -> Matching:
-    """Return examples of unit length with a constant feature more, or the first so many."""
-    if not path.exists():
-        raise DataError(f"{path} does not exist; give the folder that holds it with --data.")
-    data = read_any(path)
-    assert isinstance(data, Matching)
-    ones = np.ones((data.n_queries, 1), np.float32)
-    features = sparse.hstack((data.unit_length().query_rows, ones), format="csr")
-    whole = Matching(features, None, data.relevance, document_ids=data.document_ids)
+def read(folder: Path, files: Sequence[str], size: int | None = None) -> Matching:
+    """Return all examples, of unit length and with a constant feature more, or the first few."""
+    found = []
+    for name in files:
+        if not (folder / name).exists():
+            raise DataError(
+                f"{folder / name} does not exist; give the folder that holds it with --data."
+            )
+        part = read_any(folder / name)
+        assert isinstance(part, Matching)
+        found.append(part.unit_length())
+    features = sparse.vstack([part.query_rows for part in found], format="csr")
+    ones = np.ones((features.shape[0], 1), np.float32)
+    whole = Matching(
+        sparse.hstack((features, ones), format="csr"),
+        None,
+        sparse.vstack([part.relevance for part in found], format="csr"),
+        document_ids=found[0].document_ids,
+    )
     return whole if size is None else whole.select(np.arange(min(size, whole.n_queries)))
 
 
-def run(
-    dataset: str,
-    method: str,
-    parts: Parts,
-    base: Factored | None,
-    train: Matching,
-    test: Matching,
-    options: Options,
-) -> tuple[Ranker, Row]:
-    """Train and measure one method."""
+def fit(model: Model, parts: Parts, train: Matching, seed: int, options: Options) -> Fitted:
+    """Train one method."""
     solver = parts.solver
     if parts.passes:
         draws = train.relevance.nnz * (1 if options.quick else parts.passes)
         solver += f",draws={draws},epoch={train.relevance.nnz}"
     ranker = Ranker(
-        _model(method, base, options),
+        model,
         parts.loss,
         parts.regularizer,
         solver,
         kernel=options.kernel,
         threads=options.threads,
-        seed=options.seed,
+        seed=seed,
     )
     started = time.perf_counter()
     ranker.fit(train)
-    seconds = time.perf_counter() - started
+    return Fitted(ranker, time.perf_counter() - started)
+
+
+def measured(ranker: Ranker, test: Matching, threads: int) -> Values:
+    """Return what the table has."""
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
-    values = measure(ranker.model_, list(metrics.values()), test, ranker.kernel_, options.threads)
-    row = Row(
+    values = measure(ranker.model_, list(metrics.values()), test, ranker.kernel_, threads)
+    return {name: mean(values[metric.spelled()]) for name, metric in metrics.items()}
+
+
+def _row(
+    dataset: str, method: str, values: list[Values], paper: Values, fitted: Sequence[Fitted]
+) -> Row:
+    first = fitted[0].ranker
+    return Row(
         dataset,
         method,
-        {name: mean(values[metric.spelled()]) for name, metric in metrics.items()},
-        dict(zip(MEASURES, PAPER[method], strict=True)),
-        seconds,
-        sum(tensor.nbytes for tensor in ranker.model_.tensors().values()),
-        ranker.model_.density,
-        ranker.history_,
+        means(values),
+        paper,
+        float(np.mean([one.seconds for one in fitted])),
+        sum(tensor.nbytes for tensor in first.model_.tensors().values()),
+        first.model_.density,
+        first.history_,
+        values,
     )
-    return ranker, row
 
 
-def _model(method: str, base: Factored | None, options: Options) -> Model:
+def make_model(method: str, base: Ranker | None, options: Options) -> Model:
+    """Return the model of a method; a later stage looks at what the base finds."""
     width = 8 if options.quick else DIMENSIONS
     if method == "wsabie":
         return Factored(width, biases=False)
-    if method == "lasr t=1":
-        return Structured(width, stages=1, base=base)
+    if method.startswith("lasr"):
+        return Structured(width, stages=1, base=base, folds=FOLDS if "folds" in method else 0)
     return Bilinear(initial="zero")

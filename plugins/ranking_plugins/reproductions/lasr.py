@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy import stats
 
 from ranking import Ranker
 from ranking.contracts.model import MatchingModel, Model
@@ -28,6 +27,7 @@ from ranking_plugins.reproductions.held_out import (
     split_matches,
     split_users,
 )
+from ranking_plugins.reproductions.seeds import gains, means
 
 title = "Latent structured ranking: rank once more, having seen the list"
 notes = (
@@ -42,7 +42,9 @@ notes = (
     "them together. Settings were chosen by the recall of validation pairs of seed 0. "
     "Corel 5K and Delicious stand for ImageNet, so only the order of their rows can be compared "
     "with the paper's; their examples have several labels, and r@k is the share of an example's "
-    "labels among the first k."
+    "labels among the first k. One example in ten validates, the same with every seed, which draws "
+    "one in five that test, and the training; settings were chosen by the MAP of those that "
+    "validate. The gain is over WSABIE."
 )
 
 SEEDS = 5
@@ -126,7 +128,7 @@ def rows(options: Options) -> Iterator[Row]:
     """Train and measure, table by table."""
     yield from _successions(options)
     yield from _listeners(options)
-    yield from annotation.rows(options)
+    yield from annotation.rows(options, _seeds(options, SEEDS))
 
 
 def _successions(options: Options) -> Iterator[Row]:
@@ -189,11 +191,7 @@ def _table(
             known = dict(zip(values[0], paper.get(row, ()), strict=False))
             yield _row(dataset, row, values, known, same)
             if before:
-                gains = [
-                    {cut: new[cut] - old[cut] for cut in new}
-                    for new, old in zip(values, before, strict=True)
-                ]
-                yield _row(dataset, f"{row}, gain", gains, {}, same)
+                yield _row(dataset, f"{row}, gain", gains(values, before), {}, same)
             before = values
 
 
@@ -204,16 +202,11 @@ def _row(
     paper: dict[str, float],
     fitted: Sequence[Fitted],
 ) -> Row:
-    metrics = {}
-    for cut in values[0]:
-        of_seeds = np.array([value[cut] for value in values])
-        metrics[cut] = float(of_seeds.mean())
-        metrics[f"{cut} ±"] = half_width(of_seeds)
     model = cast(Factored, fitted[0].model)
     return Row(
         dataset,
         name,
-        metrics,
+        means(values),
         paper,
         float(np.mean([one.seconds for one in fitted])),
         sum(part.nbytes for part in model.factors),
@@ -221,12 +214,6 @@ def _row(
         fitted[0].history,
         values,
     )
-
-
-def half_width(values: np.ndarray[Any, Any]) -> float:
-    """Return how far Student's 95 % interval of a mean reaches to each side."""
-    error = values.std(ddof=1) / np.sqrt(values.size)
-    return float(stats.t.ppf(0.975, values.size - 1) * error)
 
 
 def _factorised(

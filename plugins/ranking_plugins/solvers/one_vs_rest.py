@@ -1,4 +1,4 @@
-"""One logistic regression a document, each trained without regard to the others."""
+"""One linear classifier a document, each trained without regard to the others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import numbers
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -17,30 +18,36 @@ from scipy.special import expit
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, Task, Turn, Verdict
+from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
 from ranking.data.matching import Matching
 from ranking.errors import DataError, DataWarning, PartError
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import Logistic
+from ranking_plugins.losses.pairs import Hinge, Logistic
 from ranking_plugins.regularizers.l2 import L2
 
 Floats = NDArray[np.float64]
+
+BLOCK = 1024
+"""Queries that are scored at a time."""
 
 
 @dataclasses.dataclass
 class OneVsRest(Solver):
     """Tells the queries that each document matches from all others, each document by itself.
 
-    Minimises, for every document, the mean over the queries of ``log(1 + exp(-y q'w))`` plus
-    ``strength/2 |w|^2``, where y is 1 for a match and -1 for everything else, by L-BFGS. There is
-    no intercept: give queries a constant feature for one.
+    Minimises, for every document, the mean over the queries of ``loss(y q'w)`` plus
+    ``strength/2 |w|^2``, where y is 1 for a match and -1 for everything else. The logistic loss is
+    minimised by L-BFGS. The hinge, of large-margin classifiers, has no gradient where it matters:
+    it is minimised query by query, each step to the exact maximum over its dual variables (Hsieh et
+    al., 2008), an epoch a pass. There is no intercept: give queries a constant feature for one.
 
     Parameters
     ----------
     max_iterations : int
-        Of L-BFGS, for each document.
+        Of L-BFGS, for each document; or passes over the queries.
     tolerance : float
-        Ends when no entry of the gradient is larger.
+        Ends when no entry of the gradient is larger; of the hinge, of the dual's, where it may
+        move.
     """
 
     name: ClassVar[str] = "one-vs-rest"
@@ -64,38 +71,44 @@ class OneVsRest(Solver):
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Verdict:
-        """Take the bilinear model, the logistic loss and L2."""
+        """Take the bilinear model, the hinge or the logistic loss, and L2."""
         if model.name != Bilinear.name:
             return Verdict(
                 False,
-                "each document is a regression by itself, with a weight a query feature: a full "
+                "each document is a classifier by itself, with a weight a query feature: a full "
                 "matrix",
             )
-        if loss.name != Logistic.name:
+        if loss.name not in (Hinge.name, Logistic.name):
             return Verdict(
                 False,
-                "each document is a logistic regression by itself, and what compares documents "
-                "would tie them together",
+                "each document is a classifier by itself, by the logistic loss or the hinge of its "
+                "own scores, and what compares documents would tie them together",
             )
         if not issubclass(regularizer, L2):
             return Verdict(
                 False,
-                "L-BFGS needs a penalty with a gradient everywhere, and separable queries need one "
-                "for there to be a minimum: l2 is both",
+                "L-BFGS needs a penalty with a gradient everywhere, the hinge's dual one that is a "
+                "square, and separable queries need one for there to be a minimum: l2 is all of "
+                "it",
             )
         return YES
 
     def turns(self, task: Task) -> Iterator[Turn]:
-        """Train all documents' regressions, in one turn."""
+        """Train all documents' classifiers: regressions in one turn, margins a pass a turn."""
         data = cast(Matching, task.data)
         matches = _matches(data)
         features = data.query_rows.astype(np.float64)
-        problem = _Problem(features, features.T.tocsr(), cast(L2, task.regularizer).strength)
+        strength = cast(L2, task.regularizer).strength
+        if task.loss.name == Hinge.name:
+            yield from self._by_margins(task, _Margins(features, matches, strength))
+            return
+        problem = _Regression(features, features.T.tocsr(), strength)
         weights = np.empty((data.n_query_features, data.n_documents))
         objective = 0.0
+        columns = matches.tocsc()
         for document in range(data.n_documents):
             signs = np.full(data.n_queries, -1.0)
-            signs[matches.indices[slice(*matches.indptr[document : document + 2])]] = 1.0
+            signs[columns.indices[slice(*columns.indptr[document : document + 2])]] = 1.0
             found = minimize(
                 problem.value_and_gradient,
                 np.zeros(data.n_query_features),
@@ -106,13 +119,32 @@ class OneVsRest(Solver):
             )
             weights[:, document] = found.x
             objective += float(found.fun)
-        model = cast(Bilinear, task.model)
-        model.weights = sparse.csr_array(weights.astype(model.dtype))
+        _give(task, weights)
         yield Turn(1, objective, True, dict)
+
+    def _by_margins(self, task: Task, margins: _Margins) -> Iterator[Turn]:
+        first = 0
+        if task.state is not None:
+            margins.restore(task.state)
+            first = int(task.state["epoch"][0])
+        for epoch in range(first + 1, self.max_iterations + 1):
+            n_queries = margins.duals.shape[0]
+            drawn = task.kernel.random_uniform(task.seed, (epoch - 1) * n_queries, n_queries)
+            slack = margins.go_through(np.argsort(drawn, kind="stable"))
+            _give(task, margins.weights)
+            converged = slack <= self.tolerance
+            yield Turn(epoch, margins.objective(), converged, partial(margins.state, epoch))
+            if converged:
+                return
+
+
+def _give(task: Task, weights: Floats) -> None:
+    model = cast(Bilinear, task.model)
+    model.weights = sparse.csr_array(weights.astype(model.dtype))
 
 
 def _matches(data: Matching) -> Any:
-    """Return which queries each document matches, by column, or refuse the data."""
+    """Return which documents each query matches, by row, or refuse the data."""
     if data.documents is not None:
         raise DataError(
             "one-vs-rest has weights for each document, and these documents have "
@@ -124,9 +156,9 @@ def _matches(data: Matching) -> Any:
             "one-vs-rest takes a relevance matrix, and these data are labelled by class; give "
             "relevance, or use solver sgd."
         )
-    matches = sparse.csc_array(data.relevance > 0)
+    matches = sparse.csr_array(data.relevance > 0)
     matches.eliminate_zeros()
-    without = np.diff(matches.indptr) == 0
+    without = np.bincount(matches.indices, minlength=data.n_documents) == 0
     if without.any():
         warnings.warn(
             f"{int(without.sum())} of {data.n_documents} documents match no query of the training "
@@ -139,7 +171,7 @@ def _matches(data: Matching) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Problem:
+class _Regression:
     """The objective of one document; `transposed` is that of the features, laid out by rows."""
 
     features: Any
@@ -151,3 +183,65 @@ class _Problem:
         value = np.logaddexp(0.0, -margins).mean() + 0.5 * self.strength * (weights @ weights)
         slopes = -signs * expit(-margins) / signs.size
         return float(value), self.transposed @ slopes + self.strength * weights
+
+
+class _Margins:
+    """The hinge of all documents at once, which share the queries and nothing else.
+
+    With C = 1 / (strength queries), ``w = sum_i y_i a_i q_i`` is the minimum if every a_i in [0, C]
+    maximises the dual given the others: where its gradient 1 - y_i q_i'w is 0, or at the end of the
+    interval to which the gradient points.
+    """
+
+    def __init__(self, features: Any, matches: Any, strength: float) -> None:
+        self.features, self.matches, self.strength = features, matches, strength
+        self.most = 1.0 / (strength * features.shape[0])
+        self.squares: Floats = np.asarray(features.multiply(features).sum(axis=1)).ravel()
+        self.duals: Floats = np.zeros(matches.shape)
+        self.weights: Floats = np.zeros((features.shape[1], matches.shape[1]))
+
+    def go_through(self, order: NDArray[np.intp]) -> float:
+        """Bring one query's variables after the other to their maximum.
+
+        Returns the largest entry of the gradient, of those that were free to move.
+        """
+        slack = 0.0
+        signs = np.empty(self.duals.shape[1])
+        for query in order[self.squares[order] > 0.0].tolist():
+            entries = slice(*self.features.indptr[query : query + 2])
+            at, values = self.features.indices[entries], self.features.data[entries]
+            signs.fill(-1.0)
+            signs[self.matches.indices[slice(*self.matches.indptr[query : query + 2])]] = 1.0
+            rows = self.weights[at]
+            gradient = 1.0 - signs * (values @ rows)
+            before = self.duals[query]
+            after = np.clip(before + gradient / self.squares[query], 0.0, self.most)
+            moved = after != before
+            slack = max(slack, float(np.abs(gradient[moved]).max(initial=0.0)))
+            self.weights[at] = rows + np.outer(values, signs * (after - before))
+            self.duals[query] = after
+        return slack
+
+    def objective(self) -> float:
+        """Return the sum over the documents of the mean hinge and the penalty."""
+        total = 0.0
+        for start in range(0, self.features.shape[0], BLOCK):
+            scores = self.features[start : start + BLOCK] @ self.weights
+            rows, columns = self.matches[start : start + BLOCK].nonzero()
+            losses = np.maximum(0.0, 1.0 + scores)
+            losses[rows, columns] = np.maximum(0.0, 1.0 - scores[rows, columns])
+            total += float(losses.sum())
+        penalty = 0.5 * self.strength * float((self.weights**2).sum())
+        return total / float(self.features.shape[0]) + penalty
+
+    def state(self, epoch: int) -> State:
+        """Return what another pass needs."""
+        return {
+            "duals": self.duals.copy(),
+            "weights": self.weights.copy(),
+            "epoch": np.array([epoch]),
+        }
+
+    def restore(self, state: State) -> None:
+        """Take back what `state` returned."""
+        self.duals, self.weights = state["duals"].copy(), state["weights"].copy()

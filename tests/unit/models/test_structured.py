@@ -12,7 +12,7 @@ from sklearn.base import clone
 from ranking import Matching, Ranker
 from ranking.contracts.observer import Observer
 from ranking.contracts.solver import Task
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import DataError, ModelFileError, PartError
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.inference import choose_jointly, place_first
@@ -674,3 +674,124 @@ def test_density_is_that_of_the_last_stage(make_tastes):
     assert model.density == 1.0
     model.S[:] = 0.0
     assert model.density == (12 + 15) / (12 + 15 + 15)
+
+
+# --- lists of queries that were left out --------------------------------------------------------
+
+
+def folded(kernel, data, base=None, **options):
+    model = Structured(5, stages=1, k=3, folds=3, base=base)
+    return ranker(kernel, model, **options)
+
+
+def by_hand(kernel, data, train, model):
+    """Stage 1 from its start, with the lists of models that `train` makes without the query."""
+    begun = Structured(5, stages=1, k=3)
+    begun.start(data, SEED)
+    begun._earlier, begun._lists = [model.at_stage(0)], None
+    begun._draw_stage()
+    found = np.zeros((data.n_queries, 3), np.int64)
+    left_out = Structured(5, folds=3)
+    left_out.start(data, SEED)
+    parts = left_out._parts(data.n_queries, kernel)
+    assert sorted(np.concatenate(parts)) == list(range(data.n_queries))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    for part in parts:
+        others = [query for query in range(data.n_queries) if query not in part]
+        scores = train(data.select(np.array(others))).model_.scores(data.select(part), kernel)
+        found[part] = lists_by_sorting(scores, data.select(part), 3)
+    in_sample = lists_by_sorting(model.at_stage(0).scores(data, kernel), data, 3)
+    assert found.tolist() != in_sample
+    begun._lists = found
+    return begun
+
+
+@pytest.mark.parametrize("base", ["none", "ranker", "file"])
+def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_tastes, tmp_path, base):
+    data = make_tastes(1, features="queries")
+
+    def first(rate=0.3):
+        return ranker(factored_kernel, Factored(5, biases=False), rate=rate)
+
+    given, rate = None, 0.3
+    if base != "none":  # which was trained otherwise than the stage after it
+        rate = 0.1
+        given = first(rate).fit(data)
+        if base == "file":
+            given.save(tmp_path / "base")
+            given = str(tmp_path / "base")
+    fitted = folded(factored_kernel, data, given).fit(data)
+    model = fitted.model_
+    begun = by_hand(factored_kernel, data, lambda part: first(rate).fit(part), model)
+    task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
+    stream = SGD(draws=40, epoch=20, rate=0.3, batch=8).stream(task)
+    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 40, 40, 3)
+    for part in (tuples[:20], tuples[20:]):
+        stream.take(part, None)
+    for mine, expected in zip(model.factors, begun.factors, strict=True):
+        assert mine.tobytes() == expected.tobytes()
+    # Ranking is by all of stage 0, and nothing of the folds is kept.
+    assert "lists" not in model.tensors()
+    np.testing.assert_allclose(fitted.predict(data), by_formula(model, data), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
+    data, valid = (make_tastes(seed, features="queries") for seed in (1, 2))
+    first = ranker(factored_kernel, Factored(5, biases=False)).fit(data) if base else None
+
+    def run(*observers):
+        stopping = EarlyStopping(metric="map", patience=1)
+        watching = [stopping, *observers]
+        return folded(factored_kernel, data, first, observers=watching, draws=60).prepare(
+            data, valid
+        )
+
+    kept = Snapshots()
+    whole = run(kept)
+    whole.go()
+    assert any("model/lists" in snapshot.tensors for snapshot in kept.kept)
+    for snapshot in kept.kept:
+        again = run()
+        again.go(snapshot)
+        assert again.history == whole.history
+        assert bits(again.model) == bits(whole.model)
+
+
+def test_a_fold_is_trained_as_long_as_the_stage(factored_kernel, make_tastes):
+    """Early stopping ends stage 0 after two epochs of four, and its folds as well."""
+    data = make_tastes(1, features="queries")
+
+    class AfterTwo(Observer):
+        name = "after-two"
+
+        def turn(self, run, turn):
+            return turn.epoch == 2
+
+    stopped = folded(factored_kernel, data, draws=80, observers=[AfterTwo()]).fit(data)
+    assert [row["epoch"] for row in stopped.history_] == [1, 2, 3, 4, 5, 6]
+    short = ranker(factored_kernel, Factored(5, biases=False), draws=40)
+    begun = by_hand(factored_kernel, data, lambda part: clone(short).fit(part), stopped.model_)
+    task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=SEED)
+    for _ in SGD(draws=80, epoch=20, rate=0.3, batch=8).turns(task):
+        pass
+    begun._lists = None
+    assert bits(begun) == bits(stopped.model_)
+
+
+def test_folds_that_cannot_be_are_refused(make_tastes):
+    data = make_tastes(1)
+    for params, reason in (
+        ({"folds": 1}, "leaves nothing to train with"),
+        ({"folds": -1}, "whole number from 0"),
+        ({"folds": 2, "stages": 2}, r"folds of folds. Take stages=1"),
+        ({"folds": 2, "base": by_svd(data)}, "give its ranker, or its file"),
+    ):
+        with pytest.raises(PartError, match=reason):
+            Structured(**params)
+    with pytest.raises(DataError, match="known by its features"):
+        folded("reference", data).fit(data)
+    model = Structured(5, folds=2)
+    model.start(make_tastes(1, features="queries"), 0)
+    with pytest.raises(ModelFileError, match="int64, a row a query"):
+        model.restore({**model.tensors(), "lists": np.zeros(3)})

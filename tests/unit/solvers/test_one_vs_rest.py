@@ -1,16 +1,20 @@
-"""One-vs-rest against scikit-learn's logistic regression."""
+"""One-vs-rest against scikit-learn's logistic regression and support vectors."""
 
 from __future__ import annotations
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 from ranking import Matching, Ranker
+from ranking.contracts.observer import Observer
 from ranking.errors import CombinationError, DataError, DataWarning, PartError
+from ranking.run import Snapshot
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.solvers.one_vs_rest import OneVsRest
 
@@ -56,13 +60,88 @@ def test_every_column_is_scikit_learns(dense):
     np.testing.assert_allclose(fitted.predict(data), scores, rtol=1e-5)
 
 
-def test_a_label_without_examples_is_told_and_ranks_last():
+@pytest.mark.parametrize("dense", [False, True])
+def test_every_margin_is_scikit_learns(dense):
+    data = make_labelled(dense=dense)
+    fitted = ranker(loss="hinge", solver=OneVsRest(5000, tolerance=1e-9)).fit(data)
+    assert fitted.stopped_ == "converged"
+    features, labels = data.query_rows.toarray(), data.relevance.toarray()
+    objective = 0.0
+    for document in range(5):
+        oracle = LinearSVC(
+            loss="hinge", C=1.0 / (STRENGTH * 60), fit_intercept=False, tol=1e-10, max_iter=100_000
+        ).fit(features, labels[:, document])
+        weights = fitted.model_.weights.toarray()[:, document]
+        np.testing.assert_allclose(weights, oracle.coef_[0], atol=1e-6)
+        signs = 2.0 * labels[:, document] - 1.0
+        losses = np.maximum(0.0, 1.0 - signs * (features @ oracle.coef_[0]))
+        objective += losses.mean() + 0.5 * STRENGTH * (oracle.coef_[0] ** 2).sum()
+    assert fitted.objective_ == pytest.approx(objective)
+    told = [row["objective"] for row in fitted.history_]
+    assert told[-1] == pytest.approx(min(told))
+    assert len(told) > 5
+
+
+def test_the_hinge_is_trained_pass_by_pass():
+    """After one pass a query's score for a label is on the right side, if it came last."""
+    data = make_labelled()
+    weak = L2(1e-6)  # so weak that no variable meets its end of the interval
+    fitted = ranker(loss="hinge", regularizer=weak, solver=OneVsRest(1)).fit(data)
+    assert fitted.n_iter_ == 1
+    right = fitted.predict(data) * (2.0 * data.relevance.toarray() - 1.0)
+    assert (right >= 1.0 - 1e-5).all(axis=1).any()
+    for kernel in ("reference", "cython", "rust"):
+        other = ranker(loss="hinge", regularizer=weak, solver=OneVsRest(1), kernel=kernel)
+        assert other.fit(data).predict(data).tobytes() == fitted.predict(data).tobytes()
+    # Another seed is another order.
+    other = ranker(loss="hinge", regularizer=weak, solver=OneVsRest(1), seed=1).fit(data)
+    assert other.predict(data).tobytes() != fitted.predict(data).tobytes()
+
+
+def test_the_hinge_is_resumed_after_each_pass():
+    class Snapshots(Observer):
+        name = "snapshots"
+        kept: ClassVar[list[Snapshot]] = []
+
+        def turn(self, run, turn):
+            self.kept.append(run.snapshot())
+            return False
+
+    data = make_labelled()
+    whole = ranker(loss="hinge", solver=OneVsRest(6), observers=[Snapshots()]).prepare(data)
+    whole.go()
+    assert len(Snapshots.kept) == 6
+    for snapshot in Snapshots.kept:
+        again = ranker(loss="hinge", solver=OneVsRest(6)).prepare(data)
+        again.go(snapshot)
+        assert again.history == whole.history
+        np.testing.assert_array_equal(again.model.weights.data, whole.model.weights.data)
+
+
+def test_a_query_without_features_teaches_nothing():
+    data = make_labelled()
+    features = data.query_rows.toarray()
+    features[7] = 0.0
+    others = np.delete(np.arange(60), 7)
+    some = Matching(sp.csr_array(features[others]), None, data.relevance[others])
+    every = Matching(sp.csr_array(features), None, data.relevance)
+    solver = OneVsRest(5000, tolerance=1e-9)
+    # The mean is over all queries, those without features too.
+    one = ranker(loss="hinge", regularizer=L2(STRENGTH * 60 / 59), solver=solver).fit(some)
+    other = ranker(loss="hinge", regularizer=L2(STRENGTH), solver=solver).fit(every)
+    np.testing.assert_allclose(
+        other.model_.weights.toarray(), one.model_.weights.toarray(), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_label_without_examples_is_told_and_ranks_last(loss):
     data = make_labelled()
     labels = data.relevance.toarray()
     labels[:, 2] = 0.0
     with pytest.warns(DataWarning, match=r"1 of 5 documents match no query.*the first is 2"):
-        fitted = ranker().fit(Matching(data.queries, None, sp.csr_array(labels)))
-    assert fitted.predict(data)[:, 2].mean() < -1.0
+        fitted = ranker(loss=loss).fit(Matching(data.queries, None, sp.csr_array(labels)))
+    assert fitted.predict(data)[:, 2].mean() < -0.9
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ranker().fit(data)
@@ -87,9 +166,9 @@ def test_what_it_cannot_do_is_said(make_matching):
         ranker().fit(Matching(np.ones((3, 2)), None, labels=([0, 1, 0], [0, 0, 1])))
     data = make_labelled()
     for part, value, remedy in (
-        ("model", "factored", "regression by itself.* Try solver sgd"),
-        ("loss", "hinge", "would tie them together.* Try solver sgd"),
-        ("regularizer", "none", "l2 is both.* Try solver sgd"),
+        ("model", "factored", "classifier by itself.* Try solver sgd"),
+        ("loss", "warp", "would tie them together.* Try solver sgd"),
+        ("regularizer", "none", "l2 is all of it.* Try solver sgd"),
     ):
         with pytest.raises(CombinationError, match=remedy):
             ranker(**{part: value}).fit(data)
