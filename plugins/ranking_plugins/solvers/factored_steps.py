@@ -24,14 +24,12 @@ from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weig
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
 
-BLOCK = 256
-"""Tuples whose negatives are searched at the same vectors, if nobody says how many."""
+BLOCK, BLOCKS = 1024, 192
+"""The most tuples whose negatives are searched at the same vectors, if nobody says how many, and
+the least number of such blocks in an epoch: with few matches, a block is small."""
 
-FEATURE_BLOCK = 16384
+FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
 """The same if vectors are sums: those of a block are made once for all of its tuples."""
-
-BLOCKS = 48
-"""At least so many blocks has an epoch: with few matches, a block is small."""
 
 
 class FactoredSteps(Steps):
@@ -79,8 +77,8 @@ class FactoredSteps(Steps):
         if self.solver.batch != "auto":
             return int(self.solver.batch)
         plain = all(side is None for side in self.objects.sides)
-        most = BLOCK if plain else FEATURE_BLOCK
-        return max(1, min(most, self.plan.epoch // BLOCKS))
+        most, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
+        return max(1, min(most, self.plan.epoch // blocks))
 
     def skip(self, done: int) -> None:
         """Go on as after so many steps; Adagrad's sums begin anew."""

@@ -24,7 +24,12 @@ from ranking_plugins.regularizers.l1l2_row import L1L2Row
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.max_norm import MaxNorm
 from ranking_plugins.regularizers.orthonormal import Orthonormal
-from ranking_plugins.solvers.factored_steps import BLOCK, BLOCKS, FEATURE_BLOCK
+from ranking_plugins.solvers.factored_steps import (
+    BLOCK,
+    BLOCKS,
+    FEATURE_BLOCK,
+    FEATURE_BLOCKS,
+)
 from ranking_plugins.solvers.plan import lists_of
 from ranking_plugins.solvers.sgd import SGD
 
@@ -431,11 +436,11 @@ def test_more_pairs_than_can_be_told_apart():
 
 
 def test_what_auto_is(fast_kernel, make_tastes):
-    """Ten passes over the matches at a rate of 0.05, by Adagrad and blocks of 48ths."""
-    for features, most in (("none", BLOCK), ("both", FEATURE_BLOCK)):
+    """Ten passes over the matches at a rate of 0.05, by Adagrad and blocks of a share each."""
+    for features, blocks in (("none", BLOCKS), ("both", FEATURE_BLOCKS)):
         data = make_tastes(1, 40, 45, features=features)
         matches = int(data.n_relevant.sum())
-        block = max(1, min(most, matches // BLOCKS))
+        block = max(1, matches // blocks)
         left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, seed=SEED).fit(data)
         told = ranker(
             fast_kernel,
@@ -449,6 +454,16 @@ def test_what_auto_is(fast_kernel, make_tastes):
         ).fit(data)
         assert bits(left) == bits(told)
         assert [row["draws"] for row in left.history_] == [matches * n for n in range(1, 11)]
+
+
+@pytest.mark.parametrize(("features", "most"), [("none", BLOCK), ("both", FEATURE_BLOCK)])
+def test_blocks_have_a_largest_size(fast_kernel, make_tastes, features: str, most: int):
+    data = make_tastes(1, 40, 45, features=features)
+    draws = {"draws": 2 * most, "epoch": 1000 * most}
+    left = ranker(fast_kernel, "warp", batch="auto", **draws).fit(data)
+    told = ranker(fast_kernel, "warp", batch=most, **draws).fit(data)
+    other = ranker(fast_kernel, "warp", batch=most // 2, **draws).fit(data)
+    assert bits(left) == bits(told) != bits(other)
 
 
 def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, Yield};
 
 type Pools = HashMap<(u32, usize), Arc<Pool>>;
@@ -15,8 +14,8 @@ type Pools = HashMap<(u32, usize), Arc<Pool>>;
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
 /// Looks for work that are made at once, and then after giving way to other threads.
-const SPINS: usize = 100;
-const YIELDS: usize = 2_000;
+const SPINS: usize = 1_000;
+const YIELDS: usize = 3_000;
 /// How long a thread then rests between two looks.
 const REST: Duration = Duration::from_micros(50);
 
@@ -109,12 +108,36 @@ impl Crew {
     pub(crate) fn for_each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
         match &self.0 {
             None => items.iter_mut().for_each(work),
-            Some(_) => items.par_iter_mut().with_max_len(1).for_each(work),
+            Some(_) => share_out(items, &work),
         }
     }
 }
 
-/// Threads are kept awake while this lives.
+/// Do something with every item, halves at the same time.
+fn share_out<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
+    if let [item] = items {
+        return work(item);
+    }
+    let (mine, others) = items.split_at_mut(items.len().div_ceil(2));
+    if others.is_empty() {
+        return;
+    }
+    // The pool would put a thread to sleep that waits for its other half, as soon as it has looked
+    // some times; short items end sooner than it wakes.
+    let waits = AtomicBool::new(true);
+    rayon::join(
+        || {
+            share_out(mine, work);
+            look_for_work(&waits);
+        },
+        || {
+            let _waits = Awake(&waits);
+            share_out(others, work);
+        },
+    );
+}
+
+/// A thread is kept awake while this lives.
 struct Awake<'a>(&'a AtomicBool);
 
 impl Drop for Awake<'_> {
