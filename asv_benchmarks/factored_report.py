@@ -2,14 +2,15 @@
 
     python -P asv_benchmarks/factored_report.py [--quick] [--kernel NAME] [--epochs N]
                                                 [--width N] [--threads N] [--block N]
-                                                [--processor]
+                                                [--processor] [--turns]
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
 ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
 11 of 200 others. LightFM (`pip install lightfm-next`) does the same in the same run. Seconds are
 those of the clock, the shortest of the epochs, drawing included; with --processor those of the
 processor, which hold on a busy machine too, but add up those of threads. The precision is that
-after all epochs.
+after all epochs. With --turns, what two threads gain with features, one and two taking turns, as
+the processors of a machine may be nearer to each other at one time than at another.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +127,26 @@ def report_scores(kernel: Kernel, likes: Likes, width: int) -> None:
     )
 
 
+def report_turns(kernels: list[Kernel], likes: Likes, widths: list[int], epochs: int) -> None:
+    """Print the shortest epoch of one thread and of two, epoch by epoch in turns."""
+    for width in widths:
+        for kernel in kernels:
+            warps = [Warp(kernel, likes, width, True) for _ in range(2)]
+            steps = [
+                [
+                    clock(partial(warp.step, warp.draws(epoch), at + 1))
+                    for at, warp in enumerate(warps)
+                ]
+                for epoch in range(epochs)
+            ]
+            one, two = np.min(steps, axis=0)
+            print(  # noqa: T201
+                f"{kernel.name:16}{width:6}  features, one thread {one:.3f}s, two {two:.3f}s: "
+                f"{one / two:.2f} x",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -135,6 +157,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="only so many threads")
     parser.add_argument("--block", type=int, default=0, help="steps of a block")
     parser.add_argument("--processor", action="store_true", help="measure processor time")
+    parser.add_argument("--turns", action="store_true", help="one thread and two with features")
     options = parser.parse_args()
     if options.processor:
         global TIMER
@@ -154,7 +177,11 @@ def main() -> None:
         except (NotImplementedError, AttributeError) as error:
             kernels = [kernel for kernel in kernels if kernel.name != name]
             print(f"{name}: left out, {error}")  # noqa: T201
-    for width in [options.width] if options.width else (32, 64, 128):
+    widths = [options.width] if options.width else [32, 64, 128]
+    if options.turns:
+        report_turns(kernels, likes, widths, options.epochs)
+        return
+    for width in widths:
         for features in (False, True):
             for threads in [options.threads] if options.threads else (1, 2):
                 theirs = report_lightfm(likes, width, features, threads, options.epochs)
