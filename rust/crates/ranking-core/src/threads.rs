@@ -164,3 +164,34 @@ fn look_for_work(is_awake: &AtomicBool) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_is_done_once() {
+        for threads in 1..=3 {
+            let crew = Crew::new(threads).unwrap();
+            for count in [0, 1, 2, 3, 7, 100] {
+                let mut items = vec![0; count];
+                crew.enter_awake(|| crew.for_each(&mut items, |item| *item += 1));
+                crew.enter(|| crew.for_each(&mut items, |item| *item += 1));
+                assert_eq!(items, vec![2; count]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_lets_those_go_that_wait() {
+        let crew = Crew::new(2).unwrap();
+        for bad in [0, 1] {
+            let mut items = [0, 1];
+            let work = || crew.enter_awake(|| crew.for_each(&mut items, |at| assert_ne!(*at, bad)));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+        }
+        let mut items = [0; 2];
+        crew.enter_awake(|| crew.for_each(&mut items, |item| *item += 1));
+        assert_eq!(items, [1; 2]);
+    }
+}
