@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
     from ranking.ranker import Ranker
 
+BEGINNINGS = ("anew", "before")
+
 SIDE_OF_S = 2
 """The stream from which S is drawn; U and V have 0 and 1."""
 
@@ -58,6 +60,9 @@ class Structured(Factored):
         the k best one after the other, each given those before it; or so with several lists kept.
     beam : int
         How many lists are kept.
+    begin : {"anew", "before"}
+        Where U, V and the biases of a later stage begin: drawn anew, as in the paper, or where
+        those of the stage before ended. S is always drawn.
     folds : int
         If not 0, the lists from which stage 1 learns are of models of stage 0 that have not seen
         the query: as many, each trained without one part of the queries, and asked for its lists.
@@ -78,6 +83,7 @@ class Structured(Factored):
     base: str | Ranker | MatchingModel | None = None
     inference: str = "iterative"
     beam: int = 4
+    begin: str = "anew"
     folds: int = 0
 
     def __post_init__(self) -> None:
@@ -90,11 +96,12 @@ class Structured(Factored):
                     f"structured has {name}={value!r}; it must be a whole number from {least} to "
                     "1000."
                 )
-        if self.inference not in INFERENCES:
-            raise PartError(
-                f"structured has inference={self.inference!r}; it must be one of "
-                f"{', '.join(INFERENCES)}."
-            )
+        for name, known in (("inference", INFERENCES), ("begin", BEGINNINGS)):
+            if getattr(self, name) not in known:
+                raise PartError(
+                    f"structured has {name}={getattr(self, name)!r}; it must be one of "
+                    f"{', '.join(known)}."
+                )
         if not isinstance(self.base, str | MatchingModel | None) and not hasattr(
             self.base, "model_"
         ):
@@ -204,11 +211,25 @@ class Structured(Factored):
         return kept
 
     def _draw_stage(self) -> None:
-        """Draw U, V and S anew, other numbers in each stage."""
+        """Draw U, V and S, other numbers in each stage, or S alone."""
         rows, columns = self.query_feature_ids, self.document_feature_ids
         empty: Singles = np.zeros((0, self.width), np.float32)
         self.factors = (empty, empty, empty, np.zeros(0, np.float32))
+        if self.begin == "before":
+            self.U, self.V, self.document_biases = self._vectors_before()
         self._grow(rows, columns)
+
+    def _vectors_before(self) -> tuple[Singles, Singles, Singles]:
+        """Return copies of the stage before's U, V and biases, or refuse a base without such."""
+        before = self._earlier[-1]
+        if not isinstance(before, Factored) or not _same_rows(before, self):
+            raise PartError(
+                f"structured has begin=before and a base, {before.spec()}, whose vectors it cannot "
+                "go on with; give a factored one with the same dimensions, biases and features, or "
+                "take begin=anew."
+            )
+        U, V, _, biases = (part.copy() for part in before.factors)
+        return U, V, biases
 
     def _grow(self, rows: Ids, columns: Ids) -> None:
         super()._grow(rows, columns)
@@ -322,6 +343,15 @@ class Structured(Factored):
         parts = [part[..., : self.dimensions] for part in self.factors[:3]]
         filled = sum(int(np.count_nonzero(part)) for part in parts)
         return filled / max(sum(part.size for part in parts), 1)
+
+
+def _same_rows(one: Factored, other: Factored) -> bool:
+    """Tell whether U, V and the biases of two models have the same shapes, for the same ids."""
+    return (
+        (one.dimensions, one.biases) == (other.dimensions, other.biases)
+        and np.array_equal(one.query_feature_ids, other.query_feature_ids)
+        and np.array_equal(one.document_feature_ids, other.document_feature_ids)
+    )
 
 
 def _made(spelled: Any) -> MatchingModel:

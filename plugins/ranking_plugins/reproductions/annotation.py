@@ -80,6 +80,7 @@ COLLECTIONS = (
             "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 100),
             "lasr t=1": Parts(WARP, "max-norm:limit=1.1", f"{PAIRS},rate=0.02", 100),
             "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.02", 60),
+            "lasr t=1, folds, before": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 10),
         },
     ),
     Collection(
@@ -198,5 +199,7 @@ def make_model(method: str, base: Ranker | None, options: Options) -> Model:
     if method == "wsabie":
         return Factored(width, biases=False)
     if method.startswith("lasr"):
-        return Structured(width, stages=1, base=base, folds=FOLDS if "folds" in method else 0)
+        begin, spread = ("before", 0.3) if "before" in method else ("anew", 1.0)
+        folds = FOLDS if "folds" in method else 0
+        return Structured(width, spread=spread, base=base, begin=begin, folds=folds)
     return Bilinear(initial="zero")

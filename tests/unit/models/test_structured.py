@@ -676,6 +676,64 @@ def test_density_is_that_of_the_last_stage(make_tastes):
     assert model.density == (12 + 15) / (12 + 15 + 15)
 
 
+# --- a stage that begins where the one before ended ---------------------------------------------
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tastes, given, biases):
+    data = make_tastes(1)
+    base = ranker(factored_kernel, Factored(5, biases)).fit(data) if given else None
+    cascade = Structured(5, biases, stages=2, k=3, base=base, begin="before")
+    model = ranker(factored_kernel, cascade, draws=40).fit(data).model_
+    for stage in (1, 2):
+        before, after = model.at_stage(stage - 1), model.at_stage(stage)
+        # One stage by hand: the vectors of the one before, and an S that any stage would draw.
+        begun = Structured(5, biases, stages=2, k=3)
+        begun.start(data, SEED)
+        begun._earlier = [model.at_stage(at) for at in range(stage)]
+        begun._draw_stage()
+        begun.U, begun.V = before.U.copy(), before.V.copy()
+        begun.document_biases = before.document_biases.copy()
+        task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
+        stream = SGD(draws=40, epoch=20, rate=0.3, batch=8).stream(task)
+        lists = lists_of(data, SGD(), "pairs")
+        tuples = factored_kernel.draw_tuples(lists, SEED, 40 * stage, 40, 3)
+        for part in (tuples[:20], tuples[20:]):
+            stream.take(part, None)
+        for mine, expected in zip(after.factors, begun.factors, strict=True):
+            assert mine.tobytes() == expected.tobytes()
+
+
+def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
+    data = make_tastes(1)
+
+    def run(*observers):
+        model = Structured(5, stages=2, k=3, begin="before")
+        return ranker(factored_kernel, model, observers=observers, draws=60).prepare(data)
+
+    kept = Snapshots()
+    whole = run(kept)
+    whole.go()
+    for snapshot in kept.kept:
+        again = run()
+        again.go(snapshot)
+        assert bits(again.model) == bits(whole.model)
+
+
+def test_a_base_that_cannot_be_gone_on_with_is_refused(make_tastes):
+    data = make_tastes(1)
+    for base in (
+        ranker("reference", Factored(4, biases=False)).fit(data),
+        ranker("reference", Factored(5, biases=True)).fit(data),
+        ranker("reference", Factored(5, biases=False)).fit(make_tastes(1, 9, 8)),
+    ):
+        with pytest.raises(PartError, match=r"cannot go on with; give a factored one .* or take"):
+            ranker("reference", Structured(5, k=3, base=base, begin="before")).fit(data)
+    with pytest.raises(PartError, match=r"begin='soon'; it must be one of anew, before"):
+        Structured(begin="soon")
+
+
 # --- lists of queries that were left out --------------------------------------------------------
 
 
