@@ -84,7 +84,7 @@ class OneVsRest(Solver):
                 "each document is a classifier by itself, by the logistic loss or the hinge of its "
                 "own scores, and what compares documents would tie them together",
             )
-        if not issubclass(regularizer, L2):
+        if regularizer is not L2:  # what is derived from it may penalise otherwise
             return Verdict(
                 False,
                 "L-BFGS needs a penalty with a gradient everywhere, the hinge's dual one that is a "
