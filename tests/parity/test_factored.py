@@ -533,10 +533,11 @@ def test_longer_runs(
         assert differing(run(case, kernel, threads), wanted) == [], threads
 
 
-@pytest.mark.parametrize("features", [False, True])
-def test_threads_that_part_and_meet(kernel: Kernel, features: bool) -> None:
-    # So many steps that threads try who is faster, all together or one alone.
-    case = long_case(features, 45_000, 1000 if features else 100)
+@pytest.mark.parametrize(("features", "block"), [(False, 100), (True, 1000), (True, 10_000)])
+def test_threads_that_part_and_meet(kernel: Kernel, features: bool, block: int) -> None:
+    # So many steps that threads try who is faster, all together or one alone; with large blocks
+    # they stay together.
+    case = long_case(features, 45_000, block)
     wanted = run(case, kernel)
     for threads in THREADS[1:]:
         assert differing(run(case, kernel, threads), wanted) == [], threads
@@ -571,9 +572,9 @@ def test_fewer_threads_than_were_asked_for() -> None:
     subprocess.run([sys.executable, "-P", "-c", FEWER_THREADS], check=True, env=surroundings)
 
 
-@pytest.mark.parametrize("n_documents", [50, 5000])
+@pytest.mark.parametrize("n_documents", [30, 50, 5000])
 def test_few_and_many_documents(kernel: Kernel, reference: Kernel, n_documents: int) -> None:
-    # A kernel may share composed documents if there are few; the bits are the same.
+    # A kernel may compose all documents at once if there are few; the bits are the same.
     case = Case(
         n_documents=n_documents,
         query_kind=KINDS[0],

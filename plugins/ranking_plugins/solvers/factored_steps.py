@@ -24,7 +24,7 @@ from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weig
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
 
-BLOCK, BLOCKS = 1024, 192
+BLOCK, BLOCKS = 2048, 192
 """The most tuples whose negatives are searched at the same vectors, if nobody says how many, and
 the least number of such blocks in an epoch: with few matches, a block is small."""
 

@@ -74,7 +74,7 @@ class SGD(Solver):
         Tuples whose margins are taken at the same weights. 1 is plain SGD; more lets threads
         share the work, whose result then depends on the batch, but not on the threads. "auto" is
         1, or 64 for a loss that is written in Python; for factors a 192nd of an epoch, at
-        most 1024, or with features a 48th, at most 16384.
+        most 2048, or with features a 48th, at most 16384.
     mode : {"deterministic", "hogwild"}
         Whether threads step in order, or all at once, for a result that is never twice the same.
     epoch : int or "auto"

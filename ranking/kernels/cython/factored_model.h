@@ -21,18 +21,20 @@ typedef struct {
     int plain_queries, plain_documents; /* their vectors are rows of U, of V */
 } model_t;
 
-/* Vectors that a thread has composed, while the parameters stay as they are. To compose one again
- * takes less time than to have it from another processor, so threads do not share them. */
+/* Vectors that are composed, while the parameters stay as they are: those of all objects at once,
+ * some by each thread, in the objects' order, which is fast; or each when a thread first needs it.
+ * Then threads do not share them: to compose one again is as fast as to ask the others for it. */
 typedef struct {
     int64_t *places; /* by object: the time at which it was composed << 32 | where it is */
     float *vectors, *biases;
     int64_t used, time;
+    int all;
 } kept_t;
 
 /* A thread's own; in lines of the cache of its own. */
 typedef struct {
     kept_t queries, documents;
-    int64_t other[6];
+    int64_t other[4];
 } near_t;
 
 typedef struct {
@@ -75,19 +77,27 @@ static inline void rooms_free(rooms_t *rooms)
     }
 }
 
+/* For blocks that look at so many of the objects, some of them often: at least, and at most. */
 static inline void kept_open(
-    kept_t *kept, rooms_t *rooms, int64_t n_objects, int64_t room, ptrdiff_t whole)
+    kept_t *kept, rooms_t *rooms, int64_t n_objects, int64_t least, int64_t most, ptrdiff_t whole)
 {
+    int64_t room = most < n_objects ? most : n_objects;
+    kept->all = least >= n_objects;
     kept->places = rooms_take(rooms, n_objects, sizeof(int64_t), 1);
     kept->vectors = rooms_take(rooms, room * whole, sizeof(float), 0);
     kept->biases = rooms_take(rooms, room, sizeof(float), 0);
+    if (kept->all && kept->places)
+        for (int64_t object = 0; object < n_objects; object++)
+            kept->places[object] = object; /* composed at time 0, which does not pass */
 }
 
-/* The parameters have changed: forget all. */
-LANES_INLINE void near_begin(near_t *near, int64_t time)
+/* The parameters have changed: forget what was composed. */
+LANES_INLINE void kept_begin(kept_t *kept, int64_t time)
 {
-    near->queries.time = near->documents.time = time;
-    near->queries.used = near->documents.used = 0;
+    if (kept->all)
+        return;
+    kept->time = time;
+    kept->used = 0;
 }
 
 /* Where an object's vector is, or -1. */
@@ -104,20 +114,19 @@ LANES_INLINE int64_t kept_take(kept_t *kept, int64_t object)
     return kept->used++;
 }
 
-static inline int64_t kept_query(const model_t *model, kept_t *kept, int64_t query)
+static inline void kept_query(
+    const model_t *model, const kept_t *kept, int64_t query, int64_t place)
 {
-    int64_t place = kept_take(kept, query);
     float *out = kept->vectors + place * model->whole;
     objects_compose(&model->queries, query, model->U.rows, model->width, out);
     if (model->with_contexts)
         objects_compose(
             &model->contexts, query, model->S.rows, model->width, out + model->width);
-    return place;
 }
 
-static inline int64_t kept_document(const model_t *model, kept_t *kept, int64_t document)
+static inline void kept_document(
+    const model_t *model, const kept_t *kept, int64_t document, int64_t place)
 {
-    int64_t place = kept_take(kept, document);
     float *out = kept->vectors + place * model->whole;
     objects_compose(&model->documents, document, model->V.rows, model->width, out);
     if (model->with_contexts)
@@ -125,7 +134,6 @@ static inline int64_t kept_document(const model_t *model, kept_t *kept, int64_t 
             &model->documents, document, model->S.rows, model->width, out + model->width);
     if (model->with_biases)
         kept->biases[place] = objects_total(&model->documents, document, model->biases.rows);
-    return place;
 }
 
 LANES_INLINE const float *model_query(const model_t *model, kept_t *kept, int64_t query)
@@ -134,8 +142,10 @@ LANES_INLINE const float *model_query(const model_t *model, kept_t *kept, int64_
     if (model->plain_queries)
         return model->U.rows + query * model->width;
     place = kept_place(kept, query);
-    if (place < 0)
-        place = kept_query(model, kept, query);
+    if (place < 0) {
+        place = kept_take(kept, query);
+        kept_query(model, kept, query, place);
+    }
     return kept->vectors + place * model->whole;
 }
 
@@ -150,8 +160,10 @@ LANES_INLINE document_t model_document(const model_t *model, kept_t *kept, int64
         return made;
     }
     place = kept_place(kept, document);
-    if (place < 0)
-        place = kept_document(model, kept, document);
+    if (place < 0) {
+        place = kept_take(kept, document);
+        kept_document(model, kept, document, place);
+    }
     made.vector = kept->vectors + place * model->whole;
     if (model->with_biases)
         made.bias = kept->biases[place];

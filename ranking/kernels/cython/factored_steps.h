@@ -81,14 +81,15 @@ LANES_INLINE void job_note(
     }
 }
 
-/* Search the steps start + from to start + to, and freeze what they read. */
+/* Search one thread's part of the steps start to start + count, and freeze what they read. */
 static inline void job_search(
-    const job_t *job, block_t *block, int64_t start, int64_t from, int64_t to, int64_t time,
-    int turn)
+    const job_t *job, block_t *block, int64_t start, int64_t count, int64_t time, int turn,
+    int crew)
 {
+    int64_t from = count * turn / crew, to = count * (turn + 1) / crew;
     steps_t steps = {to, block->queries, job->ptr, block->documents, block->slopes};
     float *highs = block->highs + turn * job->search.positives;
-    moving_t *moving = team_begin(&block->team, from, time, turn);
+    moving_t *moving = team_begin(&block->team, from, time, turn, crew);
     near_t *near = block->team.near + turn;
     strip_t strip;
     for (; from < to; from += DRAW_STRIP) {
@@ -114,8 +115,7 @@ static inline void job_block(
 {
     int64_t count = least(job->block, job->n - start);
     steps_t steps = {count, block->queries, job->ptr, block->documents, block->slopes};
-    job_search(
-        job, block, start, count * turn / crew, count * (turn + 1) / crew, time, turn);
+    job_search(job, block, start, count, time, turn, crew);
     crew_meet(&block->team.meeting, crew);
     team_update(&block->team, &steps, job->rates[start], time, turn, crew);
     crew_meet(&block->team.meeting, crew);
@@ -129,7 +129,7 @@ static inline void job_stretch(
         job_block(job, block, start, start / job->block + 1, turn, crew);
 }
 
-/* All together or one alone, whatever is faster. */
+/* All together or one alone, whatever is faster; with large blocks that is together. */
 static inline void job_work(void *of, int turn, int crew)
 {
     job_t *job = of;
@@ -139,6 +139,10 @@ static inline void job_work(void *of, int turn, int crew)
     if (crew < job->crew || crew == 1) {
         if (turn == 0)
             job_stretch(job, alone, 0, job->n, 0, 1);
+        return;
+    }
+    if (job->block >= PACE_TRY) {
+        job_stretch(job, together, 0, job->n, turn, crew);
         return;
     }
     while (start < job->n && !together->team.failed && !alone->team.failed) {
@@ -174,8 +178,7 @@ static inline void job_search_work(void *of, int turn, int crew)
 {
     job_t *job = of;
     job_fill_guides(job, turn, crew);
-    job_search(
-        job, job->blocks, 0, job->n * turn / crew, job->n * (turn + 1) / crew, 1, turn);
+    job_search(job, job->blocks, 0, job->n, 1, turn, crew);
 }
 
 static inline void block_open(block_t *block, job_t *job, int crew)
@@ -260,7 +263,7 @@ static inline void update_work(void *of, int turn, int crew)
         __atomic_store_n(&update->missed, 1, __ATOMIC_RELAXED);
         return;
     }
-    moving = team_begin(team, first, 1, turn);
+    moving = team_begin(team, first, 1, turn, crew);
     for (int64_t i = first; i < last; i++)
         team_freeze(team, team->near + turn, steps, i, moving);
     crew_meet(&team->meeting, crew);

@@ -207,14 +207,15 @@ static inline void team_open(
         team->frozen_pulls = rooms_take(rooms, steps * model->whole, sizeof(float), 0);
     team->near = rooms_take(rooms, crew, sizeof(near_t), 1);
     for (int i = 0; team->near && i < crew; i++) {
-        if (!model->plain_queries)
-            kept_open(
-                &team->near[i].queries, rooms, n_queries, steps < n_queries ? steps : n_queries,
-                model->whole);
-        if (!model->plain_documents)
-            kept_open(
-                &team->near[i].documents, rooms, n_documents,
-                looks < n_documents ? looks : n_documents, model->whole);
+        near_t *near = team->near + i, *first = team->near;
+        if (first->queries.all)
+            near->queries = first->queries;
+        else if (!model->plain_queries)
+            kept_open(&near->queries, rooms, n_queries, steps, steps, model->whole);
+        if (first->documents.all)
+            near->documents = first->documents;
+        else if (!model->plain_documents)
+            kept_open(&near->documents, rooms, n_documents, mentions, looks, model->whole);
     }
     if (model->with_contexts) {
         team->context_cuts = cut_rows(
@@ -273,13 +274,36 @@ LANES_INLINE void step_pull(
             out, model_document(model, &near->documents, documents[at]).vector, slopes[at], whole);
 }
 
-/* Begin with the steps from `first` on, those of one thread. */
-LANES_INLINE moving_t *team_begin(const team_t *team, int64_t first, int64_t time, int turn)
+/* One thread's part of the vectors of all objects, some in turn. */
+static inline void team_compose(const team_t *team, int turn, int crew)
 {
+    enum { SOME = 64 };
+    const model_t *model = team->model;
+    const kept_t *queries = &team->near->queries, *documents = &team->near->documents;
+    int64_t n_queries = queries->all ? model->queries.n : 0;
+    int64_t n_documents = documents->all ? model->documents.n : 0;
+    for (int64_t from = turn * SOME; from < n_queries; from += crew * SOME)
+        for (int64_t i = from; i < from + SOME && i < n_queries; i++)
+            kept_query(model, queries, i, i);
+    for (int64_t from = turn * SOME; from < n_documents; from += crew * SOME)
+        for (int64_t i = from; i < from + SOME && i < n_documents; i++)
+            kept_document(model, documents, i, i);
+}
+
+/* Begin with the steps from `first` on, those of one thread. */
+static inline moving_t *team_begin(
+    team_t *team, int64_t first, int64_t time, int turn, int crew)
+{
+    near_t *near = team->near + turn;
     moving_t *moving = team->moving + turn;
-    near_begin(team->near + turn, time);
+    kept_begin(&near->queries, time);
+    kept_begin(&near->documents, time);
     moving->steps = team->moving_steps + first;
     moving->n = 0;
+    if (near->queries.all || near->documents.all) {
+        team_compose(team, turn, crew);
+        crew_meet(&team->meeting, crew);
+    }
     return moving;
 }
 

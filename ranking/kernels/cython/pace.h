@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-    PACE_TRY = 8192, /* steps */
+    PACE_TRY = 8192, /* steps; blocks of so many are best taken together */
     PACE_GO_ON = 128 * PACE_TRY,
 };
 

@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-/// Steps of a trial.
-const TRY: usize = 8192;
+/// Steps of a trial. Blocks of so many are best taken together: to meet takes no time beside them.
+pub(crate) const TRY: usize = 8192;
 /// Steps after which both are tried again.
 const GO_ON: usize = 128 * TRY;
 

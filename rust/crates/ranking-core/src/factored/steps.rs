@@ -8,7 +8,7 @@ use crate::factored::search::{Chosen, Slopes};
 use crate::factored::source::{Source, Trials};
 use crate::invalid::{Invalid, check_length, check_pointer};
 use crate::lanes::Index;
-use crate::pace::Pace;
+use crate::pace::{Pace, TRY};
 use crate::threads::Crew;
 
 /// A block of fewer tuples is not worth the meetings of several threads.
@@ -223,7 +223,7 @@ pub fn factored_steps(
     let one = &Crew::alone();
     crew.enter_awake(|| {
         let mut together = Blocks::new(sides, factors, size, crew)?;
-        let mut alone = if crew.threads() > 1 {
+        let mut alone = if crew.threads() > 1 && size < TRY {
             Some(Blocks::new(sides, factors, size, one)?)
         } else {
             None
