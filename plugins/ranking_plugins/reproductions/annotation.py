@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,6 +67,8 @@ class Collection(NamedTuple):
 
 
 DIMENSIONS = 100
+GOING_ON = "wsabie, going on"
+"""The control of LaSR that begins with WSABIE's vectors: as many more passes, without lists."""
 FOLDS = 5
 """Parts of the examples whose lists come from a WSABIE that was trained without them."""
 
@@ -78,9 +81,12 @@ COLLECTIONS = (
             "one-vs-rest, logistic": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
             "rank-svm": Parts("hinge", "l2:strength=1e-6", f"{FIXED},rate=0.01", 400),
             "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 100),
+            GOING_ON: Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.005", 80),
             "lasr t=1": Parts(WARP, "max-norm:limit=1.1", f"{PAIRS},rate=0.02", 100),
             "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.02", 60),
-            "lasr t=1, folds, before": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 10),
+            "lasr t=1, folds, before": Parts(
+                WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.005", 80
+            ),
         },
     ),
     Collection(
@@ -116,8 +122,11 @@ def rows(options: Options, seeds: Sequence[int]) -> Iterator[Row]:
             options.tell(f"{collection.name}: {method}")
             fitted, values = [], []
             for at, (seed, split) in enumerate(zip(seeds, splits, strict=True)):
-                model = make_model(method, base[at].ranker if base else None, options)
-                fitted.append(fit(model, parts, split.train, seed, options))
+                if method == GOING_ON:
+                    fitted.append(go_on(base[at].ranker, parts, split.train, options))
+                else:
+                    model = make_model(method, base[at].ranker if base else None, options)
+                    fitted.append(fit(model, parts, split.train, seed, options))
                 values.append(measured(fitted[at].ranker, split.test, options.threads))
             paper = dict(zip(MEASURES, PAPER.get(method, ()), strict=False))
             yield _row(collection.name, method, values, paper, fitted)
@@ -153,8 +162,7 @@ def fit(model: Model, parts: Parts, train: Matching, seed: int, options: Options
     """Train one method."""
     solver = parts.solver
     if parts.passes:
-        draws = train.relevance.nnz * (1 if options.quick else parts.passes)
-        solver += f",draws={draws},epoch={train.relevance.nnz}"
+        solver += f",draws={_draws(parts, train, options)},epoch={train.relevance.nnz}"
     ranker = Ranker(
         model,
         parts.loss,
@@ -167,6 +175,18 @@ def fit(model: Model, parts: Parts, train: Matching, seed: int, options: Options
     started = time.perf_counter()
     ranker.fit(train)
     return Fitted(ranker, time.perf_counter() - started)
+
+
+def go_on(base: Ranker, parts: Parts, train: Matching, options: Options) -> Fitted:
+    """Train a copy of a trained method for longer; Adagrad begins anew, as for a later stage."""
+    ranker = copy.copy(base).set_params(regularizer=parts.regularizer, solver=parts.solver)
+    started = time.perf_counter()
+    ranker.partial_fit(train, draws=_draws(parts, train, options))
+    return Fitted(ranker, time.perf_counter() - started)
+
+
+def _draws(parts: Parts, train: Matching, options: Options) -> int:
+    return int(train.relevance.nnz) * (1 if options.quick else parts.passes)
 
 
 def measured(ranker: Ranker, test: Matching, threads: int) -> Values:
@@ -199,7 +219,7 @@ def make_model(method: str, base: Ranker | None, options: Options) -> Model:
     if method == "wsabie":
         return Factored(width, biases=False)
     if method.startswith("lasr"):
-        begin, spread = ("before", 0.3) if "before" in method else ("anew", 1.0)
+        begin, spread = ("before", 0.6) if "before" in method else ("anew", 1.0)
         folds = FOLDS if "folds" in method else 0
         return Structured(width, spread=spread, base=base, begin=begin, folds=folds)
     return Bilinear(initial="zero")
