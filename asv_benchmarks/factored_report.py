@@ -2,15 +2,16 @@
 
     python -P asv_benchmarks/factored_report.py [--quick] [--kernel NAME] [--epochs N]
                                                 [--width N] [--threads N] [--block N]
-                                                [--processor] [--turns]
+                                                [--processor]
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
 ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
-11 of 200 others. LightFM (`pip install lightfm-next`) does the same in the same run. Seconds are
-those of the clock, the shortest of the epochs, drawing included; with --processor those of the
-processor, which hold on a busy machine too, but add up those of threads. The precision is that
-after all epochs. With --turns, what two threads gain with features, one and two taking turns, as
-the processors of a machine may be nearer to each other at one time than at another.
+11 of 200 others. LightFM (`pip install lightfm-next`) does the same in the same run. All take
+turns, an epoch each, on one thread and on two, so that what else the machine does, and how far
+its processors are apart, is the same for all. Seconds are those of the clock, the shortest and the
+median of the epochs, drawing included; with --processor those of the processor, which hold on a
+busy machine too, but add up those of threads. Behind the precision after all epochs: how much
+longer LightFM takes on as many threads, and how much longer one thread does.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,6 +51,7 @@ except ImportError:
 
 
 TIMER = time.perf_counter
+PEER = "lightfm"
 
 
 def clock(call: Callable[[], object]) -> float:
@@ -59,25 +61,32 @@ def clock(call: Callable[[], object]) -> float:
     return TIMER() - start
 
 
-def show(name: str, width: int, features: bool, threads: int, rest: str) -> None:
-    """Print a line."""
-    which = "features" if features else "none"
-    print(f"{name:16}{width:6}{which:>10}{threads:9}{rest}", flush=True)  # noqa: T201
+class Racer(NamedTuple):
+    """A trainer on some threads.
+
+    Attributes
+    ----------
+    step : callable
+        Takes an epoch, and returns the share of tuples that moved something, if that is known.
+    precision : callable
+        That of what is trained.
+    """
+
+    name: str
+    threads: int
+    step: Callable[[int], float | None]
+    precision: Callable[[], float]
 
 
-def report_epochs(warp: Warp, width: int, threads: int, epochs: int) -> float:
-    """Print the shortest epoch, and the precision after all; return the epoch."""
-    steps, share = [], 0.0
-    for epoch in range(epochs):
-        start = TIMER()
+def ours(warp: Warp, threads: int) -> Racer:
+    """Return a kernel of ours."""
+
+    def step(epoch: int) -> float:
         _, weights = warp.step(warp.draws(epoch), threads)
-        steps.append(TIMER() - start)
-        share = float(np.mean(weights > 0.0))
-    found = precision_of(warp.top(), warp.likes)
-    rest = f"{min(steps):9.3f}{np.median(steps):9.3f}{share:9.1%}{found:9.4f}"
+        return float(np.mean(weights > 0.0))
+
     name = f"{type(warp).__name__} {warp.kernel.name}"
-    show(name, width, not isinstance(warp.sides[0], int), threads, rest)
-    return min(steps)
+    return Racer(name, threads, step, lambda: precision_of(warp.top(), warp.likes))
 
 
 def narrow(rows: sp.csr_array) -> sp.csr_matrix:
@@ -86,12 +95,8 @@ def narrow(rows: sp.csr_array) -> sp.csr_matrix:
     return sp.csr_matrix((rows.data, indices, indptr), shape=rows.shape)
 
 
-def report_lightfm(
-    likes: Likes, width: int, features: bool, threads: int, epochs: int
-) -> float | None:
-    """Print the same of LightFM."""
-    if LightFM is None:
-        return None
+def lightfm(likes: Likes, width: int, features: bool, threads: int) -> Racer:
+    """Return LightFM."""
     model = LightFM(
         no_components=width, loss="warp", learning_rate=RATE, max_sampled=TRIALS, random_state=0
     )
@@ -99,52 +104,56 @@ def report_lightfm(
     if features:
         for at, name in enumerate(("user_features", "item_features")):
             sides[name] = narrow(make_features(likes.train.shape[at], at))
-    steps = [
-        clock(lambda: model.fit_partial(train, epochs=1, num_threads=threads, **sides))
-        for _ in range(epochs)
-    ]
-    _, users = model.get_user_representations(sides.get("user_features"))
-    biases, items = model.get_item_representations(sides.get("item_features"))
-    found = precision(np.asarray(users @ items.T + biases, np.float32), likes)
-    show(
-        "lightfm", width, features, threads,
-        f"{min(steps):9.3f}{np.median(steps):9.3f}{'':9}{found:9.4f}",
-    )  # fmt: skip
-    return min(steps)
+
+    def step(_: int) -> None:
+        model.fit_partial(train, epochs=1, num_threads=threads, **sides)
+
+    def found() -> float:
+        _, users = model.get_user_representations(sides.get("user_features"))
+        biases, items = model.get_item_representations(sides.get("item_features"))
+        return precision(np.asarray(users @ items.T + biases, np.float32), likes)
+
+    return Racer(PEER, threads, step, found)
+
+
+def race(racers: Sequence[Racer], width: int, features: bool, epochs: int) -> None:
+    """Let all take turns, epoch by epoch, and print what each took and reached."""
+    seconds, moved = np.empty((epochs, len(racers))), [None] * len(racers)
+    for epoch in range(epochs):
+        for at, racer in enumerate(racers):
+            start = TIMER()
+            moved[at] = racer.step(epoch)
+            seconds[epoch, at] = TIMER() - start
+    shortest = {
+        (racer.name, racer.threads): value
+        for racer, value in zip(racers, seconds.min(axis=0), strict=True)
+    }
+    for at, (name, threads, _, precision_now) in enumerate(racers):
+        own = shortest[name, threads]
+        share = "" if moved[at] is None else f"{moved[at]:.1%}"
+        peer, one = shortest.get((PEER, threads)), shortest.get((name, 1))
+        ratios = f"{peer / own:8.2f} x" if peer and name != PEER else " " * 10
+        ratios += f"{one / own:8.2f} x" if one and threads > 1 else ""
+        which = "features" if features else "none"
+        print(  # noqa: T201
+            f"{name:16}{width:6}{which:>10}{threads:9}{own:9.3f}{np.median(seconds[:, at]):9.3f}"
+            f"{share:>9}{precision_now():9.4f}{ratios}",
+            flush=True,
+        )
 
 
 def report_scores(kernel: Kernel, likes: Likes, width: int) -> None:
     """Print the time of all scores, and of the ten best, beside NumPy's product."""
     warp = Warp(kernel, likes, width, False)
     Q, D, biases = warp.vectors()
-    ours = min(clock(lambda: scores(kernel, Q, D, biases)) for _ in range(5))
+    every = min(clock(lambda: scores(kernel, Q, D, biases)) for _ in range(5))
     best = min(clock(lambda: top(kernel, Q, D, biases, 10)) for _ in range(5))
     theirs = min(clock(lambda: Q @ D.T) for _ in range(5))
     print(  # noqa: T201
-        f"{kernel.name}: width {width}: all scores {ours:.3f}s, the ten best {best:.3f}s; "
+        f"{kernel.name}: width {width}: all scores {every:.3f}s, the ten best {best:.3f}s; "
         f"NumPy's product (on the threads that it has) {theirs:.3f}s",
         flush=True,
     )
-
-
-def report_turns(kernels: list[Kernel], likes: Likes, widths: list[int], epochs: int) -> None:
-    """Print the shortest epoch of one thread and of two, epoch by epoch in turns."""
-    for width in widths:
-        for kernel in kernels:
-            warps = [Warp(kernel, likes, width, True) for _ in range(2)]
-            steps = [
-                [
-                    clock(partial(warp.step, warp.draws(epoch), at + 1))
-                    for at, warp in enumerate(warps)
-                ]
-                for epoch in range(epochs)
-            ]
-            one, two = np.min(steps, axis=0)
-            print(  # noqa: T201
-                f"{kernel.name:16}{width:6}  features, one thread {one:.3f}s, two {two:.3f}s: "
-                f"{one / two:.2f} x",
-                flush=True,
-            )
 
 
 def main() -> None:
@@ -157,7 +166,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, help="only so many threads")
     parser.add_argument("--block", type=int, default=0, help="steps of a block")
     parser.add_argument("--processor", action="store_true", help="measure processor time")
-    parser.add_argument("--turns", action="store_true", help="one thread and two with features")
     options = parser.parse_args()
     if options.processor:
         global TIMER
@@ -166,7 +174,7 @@ def main() -> None:
     print(  # noqa: T201
         f"{likes.name}, {likes.train.shape[0]} x {likes.train.shape[1]}, {likes.train.nnz} likes\n"
         f"{'':16}{'width':>6}{'':>10}{'threads':>9}{'epoch':>9}{'median':>9}{'moved':>9}"
-        f"{'P@10':>9}"
+        f"{'P@10':>9}{'LightFM':>10}{'one':>10}"
     )
     names = [options.kernel] if options.kernel else KERNELS
     kernels = []
@@ -178,20 +186,19 @@ def main() -> None:
             kernels = [kernel for kernel in kernels if kernel.name != name]
             print(f"{name}: left out, {error}")  # noqa: T201
     widths = [options.width] if options.width else [32, 64, 128]
-    if options.turns:
-        report_turns(kernels, likes, widths, options.epochs)
-        return
+    crews = [options.threads] if options.threads else [1, 2]
     for width in widths:
         for features in (False, True):
-            for threads in [options.threads] if options.threads else (1, 2):
-                theirs = report_lightfm(likes, width, features, threads, options.epochs)
-                for kernel in kernels:
-                    warp = Warp(kernel, likes, width, features, options.block)
-                    ours = report_epochs(warp, width, threads, options.epochs)
-                    if theirs:
-                        print(f"  LightFM takes {theirs / ours:.2f} x")  # noqa: T201
+            racers = [lightfm(likes, width, features, threads) for threads in crews if LightFM]
+            racers += [
+                ours(Warp(kernel, likes, width, features, options.block), threads)
+                for kernel in kernels
+                for threads in crews
+            ]
+            race(racers, width, features, options.epochs)
+        pairs = [ours(Bpr(kernel, likes, width, False, options.block), 1) for kernel in kernels]
+        race(pairs, width, False, options.epochs)
         for kernel in kernels:
-            report_epochs(Bpr(kernel, likes, width, False, options.block), width, 1, options.epochs)
             report_scores(kernel, likes, width)
 
 
