@@ -2,7 +2,7 @@
 
     python -P asv_benchmarks/factored_report.py [--quick] [--kernel NAME] [--epochs N]
                                                 [--width N] [--threads N] [--block N]
-                                                [--processor]
+                                                [--processor] [--seeds N]
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
 ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
@@ -11,7 +11,8 @@ turns, an epoch each, on one thread and on two, so that what else the machine do
 its processors are apart, is the same for all. Seconds are those of the clock, the shortest and the
 median of the epochs, drawing included; with --processor those of the processor, which hold on a
 busy machine too, but add up those of threads. Behind the precision after all epochs: how much
-longer LightFM takes on as many threads, and how much longer one thread does.
+longer LightFM takes on as many threads, and how much longer one thread does. With --seeds the
+precision alone, without features, its mean over so many seeds and the standard error.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,10 +97,10 @@ def narrow(rows: sp.csr_array) -> sp.csr_matrix:
     return sp.csr_matrix((rows.data, indices, indptr), shape=rows.shape)
 
 
-def lightfm(likes: Likes, width: int, features: bool, threads: int) -> Racer:
+def lightfm(likes: Likes, width: int, features: bool, threads: int, seed: int = 0) -> Racer:
     """Return LightFM."""
     model = LightFM(
-        no_components=width, loss="warp", learning_rate=RATE, max_sampled=TRIALS, random_state=0
+        no_components=width, loss="warp", learning_rate=RATE, max_sampled=TRIALS, random_state=seed
     )
     train, sides = narrow(likes.train), {}
     if features:
@@ -142,6 +144,21 @@ def race(racers: Sequence[Racer], width: int, features: bool, epochs: int) -> No
         )
 
 
+def report_precision(
+    racers: Sequence[Callable[[int], Racer]], width: int, epochs: int, seeds: int
+) -> None:
+    """Print the precision of each, over seeds."""
+    for racer in racers:
+        found = []
+        for seed in range(seeds):
+            name, _, step, precision_now = racer(seed)
+            for epoch in range(epochs):
+                step(epoch)
+            found.append(precision_now())
+        error = np.std(found, ddof=1) / seeds**0.5
+        print(f"{name:16}{width:6}  P@10 {np.mean(found):.4f} ± {error:.4f}", flush=True)  # noqa: T201
+
+
 def report_scores(kernel: Kernel, likes: Likes, width: int) -> None:
     """Print the time of all scores, and of the ten best, beside NumPy's product."""
     warp = Warp(kernel, likes, width, False)
@@ -165,6 +182,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, help="only this width")
     parser.add_argument("--threads", type=int, help="only so many threads")
     parser.add_argument("--block", type=int, default=0, help="steps of a block")
+    parser.add_argument("--seeds", type=int, help="only the precision, over so many seeds")
     parser.add_argument("--processor", action="store_true", help="measure processor time")
     options = parser.parse_args()
     if options.processor:
@@ -188,6 +206,16 @@ def main() -> None:
     widths = [options.width] if options.width else [32, 64, 128]
     crews = [options.threads] if options.threads else [1, 2]
     for width in widths:
+        if options.seeds:
+            trainers = [partial(lightfm, likes, width, False, 1)] if LightFM else []
+            trainers += [
+                lambda seed, kernel=kernel, width=width: ours(
+                    Warp(kernel, likes, width, False, options.block, seed), 1
+                )
+                for kernel in kernels
+            ]
+            report_precision(trainers, width, options.epochs, options.seeds)
+            continue
         for features in (False, True):
             racers = [lightfm(likes, width, features, threads) for threads in crews if LightFM]
             racers += [

@@ -61,8 +61,7 @@ CHOSEN = {
     (10, True): Settings(0.08, 0.01, 0.1),
     (32, True): Settings(0.08, 0.03, 0.05),
 }
-"""By dimensions, and whether there are features; what `--choose` found, by ten seeds without
-features and by `--seeds 6` with them."""
+"""By dimensions, and whether there are features; what `--choose` found, by ten seeds."""
 
 GRID = [
     Settings(*one) for one in itertools.product((0.06, 0.07, 0.08), (0.01, 0.02, 0.03), (0.05, 0.1))

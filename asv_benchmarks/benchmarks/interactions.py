@@ -23,6 +23,7 @@ from ranking.kernels.factored import (
 )
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.match_lists import MatchLists
+from ranking_plugins.solvers.factored_steps import BLOCK, BLOCKS, FEATURE_BLOCK, FEATURE_BLOCKS
 
 SHAPE = (6040, 3706)
 SIDE = 200
@@ -30,7 +31,6 @@ SIDE = 200
 K = 10
 TRIALS = 10
 RATE = 0.05
-BLOCK, BLOCK_WITH_FEATURES = 2048, 16384
 
 
 class Likes(NamedTuple):
@@ -116,10 +116,18 @@ class Warp:
     """
 
     def __init__(
-        self, kernel: Kernel, likes: Likes, width: int, features: bool, block: int = 0
+        self,
+        kernel: Kernel,
+        likes: Likes,
+        width: int,
+        features: bool,
+        block: int = 0,
+        seed: int = 0,
     ) -> None:
         self.kernel, self.likes, self.lists = kernel, likes, lists_of(likes.train)
-        self.block = block or (BLOCK_WITH_FEATURES if features else BLOCK)
+        self.seed = seed
+        most, blocks = (FEATURE_BLOCK, FEATURE_BLOCKS) if features else (BLOCK, BLOCKS)
+        self.block = block or max(1, min(most, likes.train.nnz // blocks))
         sides = [make_features(n, at) for at, n in enumerate(likes.train.shape)]
         self.sides = sides if features else list(likes.train.shape)
         self.objects = FactoredObjects(*self.sides)
@@ -129,7 +137,7 @@ class Warp:
 
     def make_weights(self, width: int) -> FactoredWeights:
         """Return weights to begin with."""
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(self.seed)
         U, V = (
             ((rng.random((n, width)) - 0.5) / width).astype(np.float32)
             for n in (self.objects.n_query_features, self.objects.n_document_features)
@@ -140,7 +148,7 @@ class Warp:
     def draws(self, epoch: int, n: int = 0) -> Draws:
         """Return an epoch's tuples: as many as there are likes."""
         n = n or self.likes.train.nnz
-        return Draws(self.lists, 1, epoch * n, n, TRIALS)
+        return Draws(self.lists, 1 + self.seed, epoch * n, n, TRIALS)
 
     def step(
         self, draws: Draws, threads: int = 1, hogwild: bool = False
