@@ -64,7 +64,10 @@ def reproduce(
         rows.append(row)
         if output is not None:  # what is measured is kept, whatever happens to the rest
             _write(output, name, module, rows)
-    click.echo(render(_lines(rows), form), nl=False)
+    # People look at a data set at a time; what programs read is one table.
+    parts = list(_by_dataset(rows).values()) if form in ("table", "markdown") else [rows]
+    lacking = math.nan if form == "jsonl" else ""
+    click.echo("\n".join(render(_lines(part, lacking), form) for part in parts), nl=False)
     if output is not None:
         click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
 
@@ -81,14 +84,23 @@ def _json(row: Row) -> dict[str, Any]:
     return {name: None if value != value else value for name, value in row_facts.items()}
 
 
-def _lines(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return one line a row, all with the same columns."""
+def _by_dataset(rows: list[Row]) -> dict[str, list[Row]]:
+    names = dict.fromkeys(row.dataset for row in rows)
+    return {name: [row for row in rows if row.dataset == name] for name in names}
+
+
+def _lines(rows: list[Row], lacking: float | str) -> list[dict[str, Any]]:
+    """Return one line a row, all with the same columns; what a row lacks is given."""
     lines = [_line(row) for row in rows]
     # Measured columns first, then the paper's, as in the first line that has them.
     columns = dict.fromkeys(name for line in lines for name in line)
     ends = ("seconds", "megabytes", "density")
     order = [*(name for name in columns if name not in ends), *ends]
-    return [{name: line.get(name, math.nan) for name in order} for line in lines]
+    return [{name: _or(line.get(name), lacking) for name in order} for line in lines]
+
+
+def _or(value: Any, lacking: float | str) -> Any:
+    return lacking if value is None or value != value else value
 
 
 def _line(row: Row) -> dict[str, Any]:
@@ -105,9 +117,8 @@ def _line(row: Row) -> dict[str, Any]:
 
 def _page(module: Any, rows: list[Row]) -> str:
     body = f"<p>{module.notes}</p>\n"
-    for dataset in dict.fromkeys(row.dataset for row in rows):
-        mine = [row for row in rows if row.dataset == dataset]
-        lines = _lines(mine)
+    for dataset, mine in _by_dataset(rows).items():
+        lines = _lines(mine, "")
         headers = [key for key in lines[0] if key != "dataset"]
         cells = [[_cell(line[key]) for key in headers] for line in lines]
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
@@ -130,5 +141,5 @@ def _page(module: Any, rows: list[Row]) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
+        return f"{value:.4g}"
     return str(value)

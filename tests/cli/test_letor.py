@@ -81,3 +81,13 @@ def test_missing_data_are_named(tmp_path):
     result = CliRunner().invoke(cli, ["reproduce", "letor", "--data", str(tmp_path)])
     assert result.exit_code == 1
     assert "S1.txt does not exist; give the folder that holds letor with --data" in result.output
+
+
+def test_a_table_a_data_set_with_empty_cells(folder):
+    result = CliRunner().invoke(cli, ["reproduce", "letor", "--data", str(folder), "--quick"])
+    assert result.exit_code == 0, result.output
+    tables = [part.splitlines() for part in result.stdout.split("\n\n")]
+    assert [{line.split()[0] for line in lines[2:]} for lines in tables] == [
+        {collection.name} for collection in letor.COLLECTIONS
+    ]
+    assert "nan" not in result.stdout
