@@ -80,15 +80,25 @@ class Racer(NamedTuple):
     precision: Callable[[], float]
 
 
-def ours(warp: Warp, threads: int) -> Racer:
+def ours(
+    kind: type[Warp],
+    kernel: Kernel,
+    likes: Likes,
+    width: int,
+    features: bool,
+    threads: int,
+    block: int,
+    seed: int = 0,
+) -> Racer:
     """Return a kernel of ours."""
+    warp = kind(kernel, likes, width, features, block, seed)
 
     def step(epoch: int) -> float:
         _, weights = warp.step(warp.draws(epoch), threads)
         return float(np.mean(weights > 0.0))
 
-    name = f"{type(warp).__name__} {warp.kernel.name}"
-    return Racer(name, threads, step, lambda: precision_of(warp.top(), warp.likes))
+    name = f"{kind.__name__} {kernel.name}"
+    return Racer(name, threads, step, lambda: precision_of(warp.top(), likes))
 
 
 def narrow(rows: sp.csr_array) -> sp.csr_matrix:
@@ -209,9 +219,7 @@ def main() -> None:
         if options.seeds:
             trainers = [partial(lightfm, likes, width, False, 1)] if LightFM else []
             trainers += [
-                lambda seed, kernel=kernel, width=width: ours(
-                    Warp(kernel, likes, width, False, options.block, seed), 1
-                )
+                partial(ours, Warp, kernel, likes, width, False, 1, options.block)
                 for kernel in kernels
             ]
             report_precision(trainers, width, options.epochs, options.seeds)
@@ -219,12 +227,12 @@ def main() -> None:
         for features in (False, True):
             racers = [lightfm(likes, width, features, threads) for threads in crews if LightFM]
             racers += [
-                ours(Warp(kernel, likes, width, features, options.block), threads)
+                ours(Warp, kernel, likes, width, features, threads, options.block)
                 for kernel in kernels
                 for threads in crews
             ]
             race(racers, width, features, options.epochs)
-        pairs = [ours(Bpr(kernel, likes, width, False, options.block), 1) for kernel in kernels]
+        pairs = [ours(Bpr, kernel, likes, width, False, 1, options.block) for kernel in kernels]
         race(pairs, width, False, options.epochs)
         for kernel in kernels:
             report_scores(kernel, likes, width)

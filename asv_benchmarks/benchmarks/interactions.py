@@ -190,7 +190,7 @@ class Bpr(Warp):
 
     def make_weights(self, width: int) -> FactoredWeights:
         """Return weights to begin with."""
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(self.seed)
         U, V = (
             (0.1 * rng.normal(size=(n, width)) / np.sqrt(width)).astype(np.float32)
             for n in (self.objects.n_query_features, self.objects.n_document_features)
