@@ -201,7 +201,7 @@ class Bpr(Warp):
     def draws(self, epoch: int, n: int = 0) -> Draws:
         """Return an epoch's tuples, with one negative each."""
         n = n or self.likes.train.nnz
-        return Draws(self.lists, 1, epoch * n, n)
+        return Draws(self.lists, 1 + self.seed, epoch * n, n)
 
     def step(
         self, draws: Draws, threads: int = 1, hogwild: bool = False
