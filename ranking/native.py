@@ -113,7 +113,7 @@ class Functions:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class PairFunctions(Functions):
+class PairwiseFunctions(Functions):
     """A loss of a margin: `ranking_pair_loss` of the header."""
 
     capsule_name: ClassVar[str] = "ranking.pair_loss"
@@ -136,7 +136,7 @@ class PairFunctions(Functions):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ListFunctions(Functions):
+class ListwiseFunctions(Functions):
     """A loss of a list: `ranking_list_loss` of the header."""
 
     capsule_name: ClassVar[str] = "ranking.list_loss"

@@ -1,6 +1,6 @@
 """Parts whose functions are native: an author overrides `functions`, and the rest is here.
 
-The faces below are for whoever asks in Python. Solvers hand the functions themselves to the kernel
+The interfaces below are for whoever asks in Python. Solvers hand the functions themselves to the kernel
 of the run, which calls them in its own loops.
 """
 
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Array, Face, Loss
+from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import Granularity, Regularizer
 from ranking.kernels import native as loops
 from ranking.kernels.contract import PairForm
-from ranking.native import Functions, ListFunctions, PairFunctions, RowFunctions
+from ranking.native import Functions, ListwiseFunctions, PairwiseFunctions, RowFunctions
 from ranking.registry.origin import described
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ class NativePart(Part, ABC, Generic[F]):
 
 
 @dataclasses.dataclass
-class NativePairLoss(NativePart[PairFunctions], Loss):
+class NativePairwiseLoss(NativePart[PairwiseFunctions], Loss):
     """A loss of a margin by `ranking_pair_loss`.
 
     Override `trials` and `rank_weight` to search for a violation and weigh it, as WARP does.
     """
 
     kind: ClassVar[str] = "loss"
-    takes_functions: ClassVar[type[Functions]] = PairFunctions
-    faces: ClassVar[frozenset[Face]] = frozenset({"pair"})
+    takes_functions: ClassVar[type[Functions]] = PairwiseFunctions
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise"})
     form: ClassVar[PairForm | None] = PairForm.NATIVE
 
     @property
@@ -88,12 +88,12 @@ class NativePairLoss(NativePart[PairFunctions], Loss):
         """One negative, whatever its margin."""
         return 1
 
-    def pair_value(self, margin: Array) -> Array:
+    def pairwise_value(self, margin: Array) -> Array:
         """Return the loss of each margin."""
         flat = np.ascontiguousarray(margin, dtype=np.float64)
         return loops.pair_values(_kernel(), self.native, flat.ravel()).reshape(flat.shape)
 
-    def pair_slope(self, margin: Array) -> Array:
+    def pairwise_slope(self, margin: Array) -> Array:
         """Return its derivative."""
         flat = np.ascontiguousarray(margin, dtype=np.float64)
         return loops.pair_slopes(_kernel(), self.native, flat.ravel()).reshape(flat.shape)
@@ -104,20 +104,20 @@ class NativePairLoss(NativePart[PairFunctions], Loss):
 
 
 @dataclasses.dataclass
-class NativeListLoss(NativePart[ListFunctions], Loss):
+class NativeListwiseLoss(NativePart[ListwiseFunctions], Loss):
     """A loss of lists by `ranking_list_loss`."""
 
     kind: ClassVar[str] = "loss"
-    takes_functions: ClassVar[type[Functions]] = ListFunctions
-    faces: ClassVar[frozenset[Face]] = frozenset({"list"})
+    takes_functions: ClassVar[type[Functions]] = ListwiseFunctions
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise"})
 
-    def list_value(self, scores: Array, grades: Array) -> float:
+    def listwise_value(self, scores: Array, grades: Array) -> float:
         """Return the loss of one list."""
         return float(loops.list_values(_kernel(), self.native, *_one_list(scores, grades))[0])
 
-    def list_slopes(self, scores: Array, grades: Array) -> Array:
+    def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return the derivative of the loss of one list with respect to each score."""
-        return loops.list_slopes(_kernel(), self.native, *_one_list(scores, grades))
+        return loops.listwise_slopes(_kernel(), self.native, *_one_list(scores, grades))
 
 
 @dataclasses.dataclass

@@ -17,7 +17,7 @@ from ranking.kernels.door import (
     checked_threads,
 )
 from ranking.kernels.native import checked_form
-from ranking.native import PairFunctions
+from ranking.native import PairwiseFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -142,7 +142,7 @@ class BilinearWeights:
         rates: Floats,
         *,
         form: PairForm = PairForm.HINGE,
-        functions: PairFunctions | None = None,
+        functions: PairwiseFunctions | None = None,
         rank_weights: Floats | None = None,
         every: int = 100,
         l1: float = 0.0,

@@ -31,7 +31,7 @@ from ranking.kernels.door import (
 )
 from ranking.kernels.match_lists import MatchLists
 from ranking.kernels.native import checked_form
-from ranking.native import PairFunctions
+from ranking.native import PairwiseFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -178,7 +178,7 @@ class FactoredWeights:
         rates: Singles,
         *,
         form: PairForm = PairForm.HINGE,
-        functions: PairFunctions | None = None,
+        functions: PairwiseFunctions | None = None,
         rank_weights: Singles | None = None,
         positives: int = 1,
         place: int = 0,

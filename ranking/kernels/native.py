@@ -8,32 +8,32 @@ import numpy as np
 
 from ranking.kernels.contract import NO_CALL, Call, Features, Floats, Ints, PairForm
 from ranking.kernels.door import FLOATS, check_array, check_pointer, checked_threads
-from ranking.native import ListFunctions, PairFunctions, RowFunctions
+from ranking.native import ListwiseFunctions, PairwiseFunctions, RowFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 
-def checked_form(form: PairForm, functions: PairFunctions | None) -> tuple[int, Call]:
+def checked_form(form: PairForm, functions: PairwiseFunctions | None) -> tuple[int, Call]:
     """Return the form of a loss, and where its slope is if that is not inlined."""
     if PairForm(form) != PairForm.NATIVE:
         if functions is not None:
             raise ValueError(f"form {PairForm(form).name} is inlined; leave the functions out.")
         return int(form), NO_CALL
-    if not isinstance(functions, PairFunctions):
-        raise TypeError(f"form NATIVE needs PairFunctions, not {type(functions).__name__}.")
+    if not isinstance(functions, PairwiseFunctions):
+        raise TypeError(f"form NATIVE needs PairwiseFunctions, not {type(functions).__name__}.")
     return int(form), functions.call("slope")
 
 
 def pair_values(
-    kernel: Kernel, functions: PairFunctions, margins: Floats, threads: int = 1
+    kernel: Kernel, functions: PairwiseFunctions, margins: Floats, threads: int = 1
 ) -> Floats:
     """Return the loss of each margin."""
     return _pairs(kernel, functions.call("value"), margins, threads)
 
 
 def pair_slopes(
-    kernel: Kernel, functions: PairFunctions, margins: Floats, threads: int = 1
+    kernel: Kernel, functions: PairwiseFunctions, margins: Floats, threads: int = 1
 ) -> Floats:
     """Return its derivative."""
     return _pairs(kernel, functions.call("slope"), margins, threads)
@@ -48,7 +48,7 @@ def _pairs(kernel: Kernel, call: Call, margins: Floats, threads: int) -> Floats:
 
 def list_values(
     kernel: Kernel,
-    functions: ListFunctions,
+    functions: ListwiseFunctions,
     list_ptr: Ints,
     scores: Floats,
     grades: Floats,
@@ -63,9 +63,9 @@ def list_values(
     return out
 
 
-def list_slopes(
+def listwise_slopes(
     kernel: Kernel,
-    functions: ListFunctions,
+    functions: ListwiseFunctions,
     list_ptr: Ints,
     scores: Floats,
     grades: Floats,

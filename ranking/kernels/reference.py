@@ -231,7 +231,7 @@ def far_slopes(margins: Floats, x: Floats, omega: Floats, layers: list[slice]) -
     return float(g), float(h)
 
 
-def list_value(margins: Floats, omega: Floats, layers: list[slice]) -> float:
+def listwise_value(margins: Floats, omega: Floats, layers: list[slice]) -> float:
     """Loss of one list."""
     value = 0.0
     C = Z = 0.0
@@ -270,7 +270,7 @@ def domination_value(
         block = 0.0
         for q in range(block_ptr[b], block_ptr[b + 1]):
             layers = layers_of(q, list_ptr, layer_ptr, layer_size)
-            block += list_value(margins, omega, layers)
+            block += listwise_value(margins, omega, layers)
         total += block
     return total
 
@@ -367,7 +367,7 @@ class DenseState:
                 factor = exp_full(t)
             self.e[rows] = self.e[rows] * factor
 
-    def list_slopes(self, q: int, column: int) -> Pair:
+    def listwise_slopes(self, q: int, column: int) -> Pair:
         """Gradient and curvature of list q along a feature."""
         layers = layers_of(q, self.list_ptr, self.layer_ptr, self.layer_size)
         if self.far[q]:
@@ -403,7 +403,7 @@ class DenseState:
             for q in range(self.block_ptr[b], self.block_ptr[b + 1]):
                 if delta != 0.0:
                     self.move(q, moved, delta, peak)
-                list_g, list_h = self.list_slopes(q, column)
+                list_g, list_h = self.listwise_slopes(q, column)
                 block_g += list_g
                 block_h += list_h
             g += block_g
@@ -593,7 +593,7 @@ class SparseState:
             if self.layer_of[self.indices[at]] == layer
         ]
 
-    def list_slopes(self, q: int, entries: range) -> Pair:
+    def listwise_slopes(self, q: int, entries: range) -> Pair:
         """Gradient and curvature of list q along a column's entries."""
         layers = range(self.list_ptr[q], self.list_ptr[q + 1])
         if self.far[q]:
@@ -627,7 +627,7 @@ class SparseState:
         """Gradient and curvature along a column: only the lists that it touches have any."""
         g = h = 0.0
         for q, entries in self.runs(column):
-            list_g, list_h = self.list_slopes(q, entries)
+            list_g, list_h = self.listwise_slopes(q, entries)
             g += list_g
             h += list_h
         return g, h

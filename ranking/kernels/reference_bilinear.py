@@ -128,7 +128,7 @@ def difference(one: Vector, other: Vector) -> Vector:
     return columns[values != 0.0], values[values != 0.0]
 
 
-def pair_slope(form: int, margin: float, slope: Call = NO_CALL) -> float:
+def pairwise_slope(form: int, margin: float, slope: Call = NO_CALL) -> float:
     """Return the derivative of an inlined loss, or what a native one says."""
     if form == PairForm.NATIVE:
         return native_pair(slope, margin)
@@ -411,7 +411,7 @@ class BilinearStore:
                 negatives[part],
                 threads,
             )
-            slopes = np.array([pair_slope(form, z, slope) for z in margins[part].tolist()])
+            slopes = np.array([pairwise_slope(form, z, slope) for z in margins[part].tolist()])
             self.update(
                 queries,
                 documents,
@@ -567,7 +567,7 @@ def dense_sweep(
         block = np.ix_(rows, columns)
         margin = float(a @ w[block].astype(np.float64) @ b)
         rate = float(rates[step - 1])
-        w[block] -= (rate * pair_slope(form, margin)) * np.outer(a, b)
+        w[block] -= (rate * pairwise_slope(form, margin)) * np.outer(a, b)
         due += rate
         if step % every == 0:
             shrunk = np.abs(w) - l1 * due

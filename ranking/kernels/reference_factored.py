@@ -88,7 +88,7 @@ def ranked(scores: list[np.float32], place: int) -> int:
     return 0
 
 
-def pair_slope(form: int, margin: np.float32, slope: Call = NO_CALL) -> np.float32:
+def pairwise_slope(form: int, margin: np.float32, slope: Call = NO_CALL) -> np.float32:
     """Return the derivative; of the logistic loss and of a native one in double precision."""
     if form == PairForm.NATIVE:
         return np.float32(native_pair(slope, float(margin)))
@@ -395,7 +395,7 @@ def factored_steps(
         for (query, better, worse), margin, weight, rate in zip(
             chosen.tolist(), margins[part], weights[part], rates[part], strict=True
         ):
-            factor = np.float32(weight * pair_slope(form, margin, slope))
+            factor = np.float32(weight * pairwise_slope(form, margin, slope))
             if not squares[0].size:
                 factor = np.float32(rate * factor)
             pair = np.array([factor, -factor], np.float32)
