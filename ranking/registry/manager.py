@@ -76,7 +76,7 @@ class Source(NamedTuple):
 
 
 def installed_sources() -> list[Source]:
-    """Return the entry points of the group ``ranking``, this distribution's first."""
+    """Return the entry points of the group ``ranking``, those of this project first."""
     found = []
     for point in metadata.entry_points(group=PROJECT):
         distribution = point.dist.name if point.dist else "unknown"
@@ -84,9 +84,7 @@ def installed_sources() -> list[Source]:
         found.append(Source(point.name, distribution, version, point.load, point.value))
     # An editable install may be seen twice; the same entry point counts once.
     unique = {(source.distribution, source.name): source for source in reversed(found)}
-    return sorted(
-        unique.values(), key=lambda s: (s.distribution != PROJECT, s.distribution, s.name)
-    )
+    return sorted(unique.values(), key=lambda s: (not s.ours, s.distribution, s.name))
 
 
 class Registry:
