@@ -74,9 +74,10 @@ class Commands(click.Group):
                 warnings.showwarning = _show_warning
                 return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if error.option_name in RENAMED_OPTIONS:
-                error.possibilities = [RENAMED_OPTIONS[error.option_name]]
-            raise
+            name = error.option_name
+            if name not in RENAMED_OPTIONS:
+                raise
+            raise click.NoSuchOption(name, None, [RENAMED_OPTIONS[name]], error.ctx) from None
         except PartError as error:
             raise click.UsageError(str(error)) from error
         except RankingError as error:
