@@ -183,7 +183,7 @@ def _plugins(run: Run) -> dict[str, dict[str, Any]]:
 @functools.cache
 def _version() -> str:
     """Return the version of this package; reading it anew for each of many fits takes long."""
-    return metadata.version("ranking")
+    return metadata.version("ranking-kit")
 
 
 def sizes(run: Run) -> dict[str, int]:

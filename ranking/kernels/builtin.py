@@ -30,11 +30,11 @@ def reference_kernel() -> Kernel:
         setattr(loops, f"factored_{name}", getattr(reference_factored, f"factored_{name}"))
     for name in ("pairs", "list_values", "list_slopes", "penalties", "prox", "maximize"):
         setattr(loops, f"native_{name}", getattr(reference_native, f"native_{name}"))
-    return Kernel("reference", loops, metadata.version("ranking"))
+    return Kernel("reference", loops, metadata.version("ranking-kit"))
 
 
 def cython_kernel() -> Kernel:
     """Return the Cython kernel, built for the best instruction set that this machine has."""
     from ranking.kernels.cython import best_loops
 
-    return Kernel("cython", best_loops(), metadata.version("ranking"))
+    return Kernel("cython", best_loops(), metadata.version("ranking-kit"))

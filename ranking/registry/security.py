@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-OURS: Final = ("ranking", "ranking-rust")
+OURS: Final = ("ranking-kit", "ranking-kit-rust")
 """The distributions of this project; the off switch and the allow-list are about all others."""
 
 SWITCH: Final = "RANKING_PLUGINS"

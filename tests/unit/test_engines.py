@@ -230,7 +230,7 @@ def test_an_engine_with_nothing_to_do_is_refused(judged, seed):
 
 def test_ray_that_is_not_installed(seed, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(EngineError, match=r"pip install ranking\[ray\]"):
+    with pytest.raises(EngineError, match=r"pip install ranking-kit\[ray\]"):
         fit(clicks(seed), "orthonormal", engine="ray:address=127.0.0.1:6379")
 
 

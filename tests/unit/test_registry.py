@@ -47,14 +47,14 @@ class Huber:
 def test_everything_built_in_can_be_loaded():
     registry = get_registry()
     for entry in registry.entries():
-        if entry.distribution == "ranking":
+        if entry.distribution == "ranking-kit":
             assert entry.load() is not None
             assert entry.help
             assert "\n" not in entry.help
 
 
 def test_this_distribution_comes_first():
-    assert installed_sources()[0].distribution == "ranking"
+    assert installed_sources()[0].distribution == "ranking-kit"
 
 
 def test_listing_imports_nothing_heavy():

@@ -21,7 +21,7 @@ def ranking_callbacks() -> dict[str, Lazy]:
         ),
         "mlflow": Lazy(
             "ranking_plugins.callbacks.mlflow:MLflow",
-            help="Logs parts, epochs and the model to MLflow; needs ranking[mlflow].",
+            help="Logs parts, epochs and the model to MLflow; needs ranking-kit[mlflow].",
         ),
         "progress": Lazy(
             "ranking_plugins.callbacks.progress:Progress",

@@ -21,7 +21,7 @@ from ranking.training.trainer import Run
 class MLflow(Callback):
     """Logs a training to MLflow, as a run of its own or into the one that is active.
 
-    Needs ``pip install "ranking[mlflow]"``. Where it goes is MLflow's to say, as by the environment
+    Needs ``pip install "ranking-kit[mlflow]"``. Where it goes is MLflow's to say, as by the environment
     variable MLFLOW_TRACKING_URI.
 
     Parameters
@@ -116,7 +116,7 @@ def _module() -> ModuleType:
         import mlflow
     except ImportError as error:
         raise PartError(
-            f'callback mlflow needs MLflow ({error}); pip install "ranking[mlflow]".'
+            f'callback mlflow needs MLflow ({error}); pip install "ranking-kit[mlflow]".'
         ) from error
     made: ModuleType = mlflow
     return made

@@ -171,7 +171,7 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
         import ray
     except ImportError as error:
         raise EngineError(
-            f"engine 'ray' needs Ray ({error}); install it with `pip install ranking[ray]`."
+            f"engine 'ray' needs Ray ({error}); install it with `pip install ranking-kit[ray]`."
         ) from error
     if ray.is_initialized():  # by whoever called: it is theirs, but must be as safe
         if address is not None:
