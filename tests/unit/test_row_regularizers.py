@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
+from ranking.contracts.regularizer import RowPenalty, kernel_form, kernel_forms
 from ranking.errors import PartError
 from ranking.registry import get_registry
 from ranking_plugins.regularizers.l1 import L1
@@ -146,14 +147,14 @@ def test_what_is_not_orthonormal_is_outside():
         Orthonormal().prox(np.ones((2, 3)), 1.0)
 
 
-def test_what_kernels_inline_for_vectors():
-    assert NoPenalty().row_penalty() == (0.0, 0.0)
-    assert L2(0.3).row_penalty() == (0.3, 0.0)
-    assert MaxNorm(0.3).row_penalty() == (0.0, 0.3)
+def test_kernel_form_of_factors():
+    assert kernel_form(NoPenalty(), "factors") == RowPenalty(0.0, 0.0)
+    assert kernel_form(L2(0.3), "factors") == RowPenalty(0.3, 0.0)
+    assert kernel_form(MaxNorm(0.3), "factors") == RowPenalty(0.0, 0.3)
     for regularizer in (L1(0.1), L1L2Row(), Orthonormal()):
-        assert regularizer.row_penalty() is None
-        assert "factors" in regularizer.proximal
-        assert "factors" not in regularizer.inlined
+        assert kernel_form(regularizer, "factors") is None
+        assert "factors" in regularizer.forms
+        assert "factors" not in kernel_forms(regularizer)
 
 
 @pytest.mark.parametrize("kind", [MaxNorm, L1L2Row])
@@ -165,7 +166,7 @@ def test_a_bad_limit_is_refused(kind, limit):
 
 @pytest.mark.parametrize("strength", [-1.0, float("nan"), "much"])
 def test_a_bad_strength_is_refused(strength):
-    with pytest.raises(PartError, match="'l1l2-row' has strength"):
+    with pytest.raises(PartError, match="l1l2-row has strength="):
         L1L2Row(strength)
 
 
