@@ -30,7 +30,8 @@ from ranking.testing import (
     check_solver,
 )
 from ranking.testing.common import small_matching
-from ranking_plugins import L1, L2, Hinge, L1L2Row, Logistic, MaxNorm, NoPenalty
+from ranking_plugins.losses import Hinge, Logistic
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, NoPenalty
 
 pytest_plugins = ["ranking.testing.fixtures"]
 

@@ -17,8 +17,7 @@ from ranking.errors import CombinationError, EngineError, PartError
 from ranking.registry import default_engine, get_registry
 from ranking_plugins.engines.local import Local
 from ranking_plugins.engines.ray import Ray, refuse_open
-from ranking_plugins.regularizers import polar
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.regularizers import Orthonormal, polar
 from ranking_plugins.solvers.shards import (
     RANGES,
     Computing,

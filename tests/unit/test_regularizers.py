@@ -11,11 +11,7 @@ from scipy.optimize import minimize
 from ranking import Ranker
 from ranking.contracts.regularizer import EntryPenalty, FeatureIds, SupportsMaximize
 from ranking.errors import CombinationError, PartError
-from ranking_plugins.regularizers.elastic import Elastic
-from ranking_plugins.regularizers.group_l1 import GroupL1
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.none import NoPenalty
+from ranking_plugins.regularizers import L1, L2, Elastic, GroupL1, NoPenalty
 
 REGULARIZERS = [NoPenalty(), L1(0.3), L2(0.7), L1(0.0), L2(0.0), Elastic(0.5, 0.4)]
 numbers = st.floats(-5, 5)

@@ -10,12 +10,7 @@ from scipy.optimize import minimize
 from ranking.contracts.regularizer import RowPenalty, kernel_form, kernel_forms
 from ranking.errors import PartError
 from ranking.registry import get_registry
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.none import NoPenalty
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, NoPenalty, Orthonormal
 
 ROWS = np.random.default_rng(1).normal(size=(4, 3)) * [[0.2], [1.0], [2.0], [0.0]]
 
