@@ -18,7 +18,7 @@ from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.regularizer import Regularizer, kernel_forms
 from ranking.contracts.solver import OnlineTrainer, Solver, TrainingProblem
 from ranking.data.exclusions import known_pairs
 from ranking.data.inputs import Documents, Trainable, among_known, as_trainable, fit_text
@@ -609,6 +609,7 @@ def _choose(
 
 def _made_for(regularizer: Regularizer, model: Model) -> bool:
     """Say whether kernels have the penalty for such parameters, or its rows are vectors."""
-    if regularizer.inlined:
-        return model.form in regularizer.inlined
+    forms = kernel_forms(regularizer)
+    if forms:
+        return model.form in forms
     return regularizer.granularity == "entry" or model.form == "factors"

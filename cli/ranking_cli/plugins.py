@@ -12,7 +12,7 @@ from ranking.errors import KernelUnavailableError
 from ranking.registry import Problem, Registry
 from ranking.registry.compatibility import Grid
 from ranking.registry.manager import Entry, Source, installed_sources
-from ranking.registry.security import Trust
+from ranking.registry.security import PluginSecurity
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer")
@@ -99,7 +99,7 @@ def _kernels(registry: Registry) -> tuple[list[Row], list[str]]:
 def _third_party(sources: list[Source]) -> tuple[list[Row], list[Problem]]:
     """Return one row per third-party entry point, from metadata, and those that are refused."""
     rows: list[Row] = []
-    refused, trust = [], Trust()
+    refused, trust = [], PluginSecurity()
     for source in sources:
         if source.ours:
             continue

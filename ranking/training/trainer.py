@@ -23,7 +23,6 @@ from ranking.contracts.solver import (
     EpochResult,
     Solver,
     TrainingProblem,
-    default_engine,
 )
 from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
@@ -39,7 +38,7 @@ from ranking.io.tensors import Tensors
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Values
 from ranking.metrics.model_evaluation import measure
-from ranking.registry import get_registry
+from ranking.registry import default_engine, get_registry
 from ranking.registry.compatibility import refuse_misfit
 from ranking.registry.guard import ours, refuse, watched
 from ranking.registry.origin import described

@@ -20,7 +20,7 @@ from ranking.metrics.evaluate import mean
 from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import cli
-from ranking_plugins.callbacks.checkpoint import Checkpoint
+from ranking_plugins.callbacks import Checkpoint
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, make_tastes, write_letor

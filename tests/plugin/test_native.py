@@ -34,9 +34,8 @@ from ranking.native import (
     RowFunctions,
     include_dir,
 )
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import WARP
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
+from ranking_plugins.losses import WARP, Domination
+from ranking_plugins.regularizers import L1L2Row
 from ranking_plugins.regularizers.soft import soft
 
 SOURCE = r"""

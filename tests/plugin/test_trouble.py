@@ -18,7 +18,7 @@ from conftest import make_judged, make_tastes, write_letor
 
 from ranking import Ranker
 from ranking.data.writers import write
-from ranking_plugins import Hinge
+from ranking_plugins.losses import Hinge
 
 PARTS = '''
 import dataclasses

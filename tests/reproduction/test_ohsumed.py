@@ -14,8 +14,8 @@ import pytest
 from ranking import JudgedLists, Ranker, get_kernel, read
 from ranking.registry import get_registry
 from ranking.training.search import fit_path
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.losses import Domination
+from ranking_plugins.regularizers import L2
 from ranking_plugins.reproductions import Options, letor
 
 

@@ -15,7 +15,7 @@ from ranking.kernels.contract import PairForm
 from ranking.kernels.factored import FactoredObjects, FactoredWeights
 from ranking.kernels.reference_bilinear import pairwise_slope
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
+from ranking_plugins.losses import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.solvers.steps import rank_weights
 
 LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP(), KosWARP()]

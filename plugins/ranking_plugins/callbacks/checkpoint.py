@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import number
 from ranking.contracts.solver import EpochResult
 from ranking.errors import ModelFileError, PartError
 from ranking.io.tensors import Tensors, read_tensors, write_tensors
@@ -31,10 +32,9 @@ class Checkpoint(Callback):
     name: ClassVar[str] = "checkpoint"
 
     path: str | Path = ""
-    every: float = 1.0
+    every: float = number(1.0, minimum=0.0)
 
-    def __post_init__(self) -> None:
-        """Check the path; start without an outer loop."""
+    def _setup(self) -> None:
         if not str(self.path):
             raise PartError("checkpoint needs a file: checkpoint:path=run.checkpoint.")
         self.outer_facts: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import boolean
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
 from ranking.io.model_file import PARTS, describe
@@ -39,10 +40,9 @@ class MLflow(Callback):
 
     experiment: str = ""
     run_name: str = ""
-    model: bool = False
+    model: bool = boolean(False)
 
-    def __post_init__(self) -> None:
-        """Start without a run."""
+    def _setup(self) -> None:
         self.run_id = ""
         self._ours = False
 

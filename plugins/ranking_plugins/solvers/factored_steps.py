@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.regularizer import (
+    Regularizer,
+    RowPenalty,
+    kernel_form,
+    native_rows,
+    of_side,
+    target_density,
+)
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
@@ -39,7 +46,7 @@ class FactoredSteps(Steps):
         super().__init__(solver, problem)
         if solver.refit:
             raise CombinationError("refit=true is not for factors; take model bilinear.")
-        if problem.regularizer.target_density is not None:
+        if target_density(problem.regularizer) is not None:
             raise CombinationError(
                 "a wanted density is found for a sparse matrix, not for factors; give a strength, "
                 f"such as {problem.regularizer.name}:strength=0.001."
@@ -55,7 +62,7 @@ class FactoredSteps(Steps):
                 "of lists; take sampling=weighted."
             )
         self.model = cast(Factored, problem.model)
-        self.inlined = problem.regularizer.row_penalty()
+        self.inlined = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
         self.apart = self.inlined is None
         self._begin(None)
 
@@ -206,10 +213,11 @@ class FactoredSteps(Steps):
             matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
             regularizer = self._regularizer(place)
-            if regularizer.native is not None:
+            functions = native_rows(regularizer)
+            if functions is not None:
                 shrunk = matrix.copy()
                 width, threads = self.model.dimensions, self.problem.threads
-                prox_rows(self.problem.kernel, regularizer.native, shrunk, step, width, threads)
+                prox_rows(self.problem.kernel, functions, shrunk, step, width, threads)
             else:
                 shrunk = np.zeros_like(matrix)
                 shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
@@ -221,7 +229,7 @@ class FactoredSteps(Steps):
 
     def _regularizer(self, place: int) -> Regularizer:
         """Return that of U, which is for queries, or of V and S, which are for documents."""
-        return self.problem.regularizer.of_side(min(place, 1))
+        return of_side(self.problem.regularizer, min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]

@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Iterator
 from typing import ClassVar, Final, Protocol, cast
 
@@ -19,12 +18,13 @@ from numpy.typing import NDArray
 
 from ranking.contracts.loss import Loss, PairwiseLoss
 from ranking.contracts.model import Model
+from ranking.contracts.parameters import integer, number
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import match_lists
-from ranking.errors import DivergenceError, PartError
+from ranking.errors import DivergenceError
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import PairForm
 from ranking.models.bilinear import Bilinear
@@ -57,24 +57,9 @@ class PassiveAggressive(Solver):
 
     name: ClassVar[str] = "passive-aggressive"
 
-    max_steps: int = 100_000
-    aggressiveness: float = 0.1
-    steps_per_epoch: int = 10_000
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        for name in ("max_steps", "steps_per_epoch"):
-            value: object = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise PartError(
-                    f"passive-aggressive has {name}={value!r}; it must be a whole number from 1."
-                )
-        most: object = self.aggressiveness
-        if not isinstance(most, numbers.Real) or not 0.0 < float(most) < np.inf:
-            raise PartError(
-                f"passive-aggressive has aggressiveness={most!r}; it must be a finite number "
-                "above 0."
-            )
+    max_steps: int = integer(100_000, minimum=1)
+    aggressiveness: float = number(0.1, above=0.0)
+    steps_per_epoch: int = integer(10_000, minimum=1)
 
     @classmethod
     def accepts(

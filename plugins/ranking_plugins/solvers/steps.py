@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
+from ranking.contracts.regularizer import DensityTarget
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
@@ -229,8 +230,9 @@ class Steps(ABC):
         """Go back to where `state` was asked."""
         self.done = int(state["done"][0])
         self.refitting = bool(state["refitting"][0])
-        if self.problem.regularizer.target_density is not None:
-            self.problem.regularizer.settle(float(state["strength"][0]))
+        regularizer = self.problem.regularizer
+        if isinstance(regularizer, DensityTarget) and regularizer.target_density is not None:
+            regularizer.set_strength(float(state["strength"][0]))
         self.restore_arrays(section(state, "weights"))
 
 

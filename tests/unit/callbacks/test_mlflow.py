@@ -11,8 +11,7 @@ import pytest
 
 from ranking import Ranker
 from ranking.errors import PartError
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.callbacks.mlflow import MLflow
+from ranking_plugins.callbacks import EarlyStopping, MLflow
 
 
 @pytest.fixture

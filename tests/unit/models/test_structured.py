@@ -19,12 +19,11 @@ from ranking.models.factored import Factored
 from ranking.models.list_inference import choose_jointly, place_first
 from ranking.models.structured import Structured
 from ranking.registry import get_registry
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.pairwise import WARP, Logistic
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.none import NoPenalty
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import WARP, Logistic
+from ranking_plugins.regularizers import MaxNorm, NoPenalty
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.plan import lists_of
-from ranking_plugins.solvers.sgd import SGD
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]

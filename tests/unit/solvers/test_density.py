@@ -10,8 +10,8 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.triplets import match_lists
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import Hinge
-from ranking_plugins.regularizers.l1 import L1
+from ranking_plugins.losses import Hinge
+from ranking_plugins.regularizers import L1
 from ranking_plugins.solvers import sgd as sgd_module
 from ranking_plugins.solvers.density import POWER, Trial, first_guess, next_guess
 

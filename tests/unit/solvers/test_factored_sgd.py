@@ -16,14 +16,19 @@ from ranking.contracts.callback import Callback
 from ranking.data.triplets import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.factored import Factored
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import (
+    AUC,
+    BPR,
+    WARP,
+    Domination,
+    Hinge,
+    KosWARP,
+    Logistic,
+    SquaredHinge,
+)
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, Orthonormal
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.factored_steps import (
     BLOCK,
     BLOCKS,
@@ -31,7 +36,6 @@ from ranking_plugins.solvers.factored_steps import (
     FEATURE_BLOCKS,
 )
 from ranking_plugins.solvers.plan import lists_of
-from ranking_plugins.solvers.sgd import SGD
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -441,7 +445,9 @@ def test_more_pairs_than_can_be_told_apart():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
     data = MatchingData(None, None, labels=(labels, labels))
-    with pytest.raises(DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"):
+    with pytest.raises(
+        DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"
+    ):
         lists_of(data, SGD(), "positives")
     assert lists_of(data, SGD(), "queries").queries.size == 70_000
     counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])

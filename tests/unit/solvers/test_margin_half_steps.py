@@ -11,8 +11,8 @@ from ranking import Ranker
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import CombinationError
 from ranking.models.factored import Factored
-from ranking_plugins import L1L2Row, NoPenalty, Orthonormal
-from ranking_plugins.losses.pairwise import Hinge
+from ranking_plugins.losses import Hinge
+from ranking_plugins.regularizers import L1L2Row, NoPenalty, Orthonormal
 from ranking_plugins.solvers.margin_half_steps import HalfSteps
 
 LOSSES = ("hinge", "warp", "domination")

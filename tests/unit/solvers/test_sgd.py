@@ -10,14 +10,12 @@ from ranking.contracts.callback import Callback
 from ranking.data.triplets import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.pairwise import WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.regularizers.group_l1 import GroupL1
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.regularizers import L1, L2, GroupL1
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.schedules import rates
-from ranking_plugins.solvers.sgd import SGD
 
 
 class PythonHinge(Hinge):
