@@ -83,8 +83,8 @@ FIELDS = dataclasses.fields(Request)
 @click.option(
     "--valid-reader",
     metavar="SPEC",
-    help="Format of --valid, such as beir:split=dev; by default as --reader, if that has no "
-    "options.",
+    help="Format of --valid, such as beir:split=dev; by default as --reader, if that selects no "
+    "split.",
 )
 @click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
 @click.option("--engine", metavar="SPEC", help="Which processes train: local, or ray:workers=2.")
