@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from ranking.data.inputs import (
     Trainable,
     among_known,
     as_trainable,
-    prepare,
+    prepare_data,
 )
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -54,7 +54,7 @@ from ranking.metrics.parse import parse_metric
 from ranking.metrics.result import Evaluation
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
-from ranking.training.trainer import Snapshot, Trainer
+from ranking.training.trainer import Trainer
 from ranking.training.wrappers.search import ParameterSearch
 
 if TYPE_CHECKING:
@@ -73,9 +73,6 @@ if TYPE_CHECKING:
 
 else:
     from sklearn.base import BaseEstimator as Estimator
-
-Wrapper = Callable[[TrainingPlan], Fitter]
-"""Makes a wrapper, such as a parameter search, around a plan."""
 
 
 class Ranker(Estimator):
@@ -232,7 +229,6 @@ class Ranker(Estimator):
         qid: ArrayLike | None = None,
         valid: Any = None,
         exclude_known: bool = False,
-        wrapper: Wrapper | None = None,
     ) -> Self:
         """Train.
 
@@ -250,18 +246,29 @@ class Ranker(Estimator):
         exclude_known : bool
             Whether to leave the positives of X out of the lists that are validated, as a
             recommender does not recommend again what a user has; not for judged rows.
-        wrapper : callable, optional
-            From the plan to a wrapper around it that trains instead, such as
-            ``functools.partial(PerQuery, jobs=4)``. By default a `ParameterSearch`, if this ranker
-            has one and there are validation data, else the plan itself.
         """
-        prepared = self.prepare(X, y, qid=qid, valid=valid)
-        if wrapper is None and self.parameter_search is not None and valid is not None:
-            wrapper = partial(ParameterSearch, search=self.parameter_search)
-        plan = self.plan()
-        training = (plan if wrapper is None else wrapper(plan)).trainer(
-            prepared.data, prepared.valid, exclude_known=exclude_known
-        )
+        fitter: Fitter = self.plan()
+        if self.parameter_search is not None and valid is not None:
+            fitter = ParameterSearch(self.plan(), self.parameter_search)
+        return self.fit_with(fitter, X, y, qid=qid, valid=valid, exclude_known=exclude_known)
+
+    def fit_with(
+        self,
+        fitter: Fitter,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        valid: Any = None,
+        exclude_known: bool = False,
+    ) -> Self:
+        """Train with a wrapper around `plan`, such as `PerQuery` or `RegularizationPath`.
+
+        Other parameters are those of `fit`. What the wrapper reports is in ``report_``. After an
+        interrupt the ranker is fitted as far as training came.
+        """
+        prepared = self.prepare_data(X, y, qid=qid, valid=valid)
+        training = fitter.trainer(prepared.data, prepared.valid, exclude_known=exclude_known)
         try:
             training.train()
         finally:
@@ -269,17 +276,25 @@ class Ranker(Estimator):
                 self.adopt(training.result(), prepared)
         return self
 
-    def prepare(
+    def prepare_data(
         self, X: Any, y: Any = None, *, qid: Any = None, valid: Any = None
     ) -> PreparedData:
         """Return training and validation data as a trainer takes them; texts get features."""
-        return prepare(X, y, qid, valid, self.features)
+        return prepare_data(X, y, qid, valid, self.features)
 
-    def adopt(self, result: TrainingResult, prepared: PreparedData) -> Self:
-        """Take over the result of a training as the fitted attributes."""
-        self._adopt(result, prepared.text, prepared.documents)
-        data = prepared.data
-        self.seen_ = SeenItems.from_data(data) if isinstance(data, MatchingData) else None
+    def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
+        """Take over the result of a training as the fitted attributes.
+
+        Parameters
+        ----------
+        result : TrainingResult
+        prepared : PreparedData, optional
+            What it was trained on, for `search` and `recommend`.
+        """
+        text, documents = (None, None) if prepared is None else prepared[2:]
+        self._adopt(result, text, documents)
+        if prepared is not None and isinstance(prepared.data, MatchingData):
+            self.seen_ = SeenItems.from_data(prepared.data)
         return self
 
     def _adopt(
@@ -296,7 +311,7 @@ class Ranker(Estimator):
         self.stopped_, self.report_ = result.stopped, result.report
         self.description_ = result.description
         self.n_features_in_ = result.n_features
-        self.text_, self.documents_ = text, documents
+        self.text_, self.documents_, self.seen_ = text, documents, None
         self._online: tuple[OnlineTrainer, Trainer] | None = None
 
     def partial_fit(
@@ -341,7 +356,7 @@ class Ranker(Estimator):
     def _start_online(self, X: Any) -> tuple[PreparedData, tuple[OnlineTrainer, Trainer]]:
         """Return data and an online trainer that starts from the fitted model, if there is one."""
         fitted = hasattr(self, "model_")
-        prepared = self._as_before(X) if fitted else self.prepare(X)
+        prepared = self._as_before(X) if fitted else self.prepare_data(X)
         trainer = self.plan().trainer(prepared.data)
         if fitted:
             trainer.model.restore(self.model_.tensors())
@@ -517,9 +532,7 @@ class Ranker(Estimator):
         if not users.size:
             return RankedResults(seen.user_ids[:0], seen.item_ids, retrieve_nothing)
         exclusions = seen.exclusions(users) if exclude_seen else None
-        return self._retrieve(
-            seen.data(users), k, exclusions, columns=Columns("user", "item")
-        )
+        return self._retrieve(seen.data(users), k, exclusions, columns=Columns("user", "item"))
 
     def similar_items(self, item_ids: Iterable[Any], k: int = 10) -> RankedResults:
         """Return the k items whose embeddings have the largest cosine with each item, by id.
@@ -709,9 +722,7 @@ class Ranker(Estimator):
                 raise DataError("exclude is for queries and documents; leave it out.")
             exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
-        values = evaluate_model(
-            self.model_, unique, data, self.kernel_, self.threads, exclusions
-        )
+        values = evaluate_model(self.model_, unique, data, self.kernel_, self.threads, exclusions)
         names = {name: metric.spelled() for name, metric in parsed.items()}
         return Evaluation(data.query_ids, values, names)
 
@@ -753,15 +764,14 @@ class Ranker(Estimator):
         """
         self._check_fitted()
         stored = self.seen_ if self.seen_ is None or seen else self.seen_.without_positives()
-        write_model(
-            Path(path), self._result(), self.text_, self.documents_, stored
-        )
+        write_model(Path(path), self._result(), self.text_, self.documents_, stored)
 
     def _result(self) -> TrainingResult:
-        parts = [getattr(self, f"{kind}_", None) for kind in ("loss", "regularizer", "solver")]
         return TrainingResult(
             self.model_,
-            *parts,
+            getattr(self, "loss_", None),
+            getattr(self, "regularizer_", None),
+            getattr(self, "solver_", None),
             self.kernel_,
             self.history_,
             self.stopped_,
@@ -778,7 +788,10 @@ class Ranker(Estimator):
         """
         file = read_model(Path(path), kernel)
         ranker = cls(
-            **file.specs,
+            file.specs["model"],
+            file.specs["loss"],
+            file.specs["regularizer"],
+            file.specs["solver"],
             features=None if file.text is None else file.text.spec(),
             kernel=kernel,
             threads=validate_threads(threads),

@@ -20,8 +20,8 @@ def validate_threads(threads: object) -> int:
     """
     if not _is_whole(threads, 1, MAX_THREADS):
         raise PartError(
-            f"threads is {threads!r}; it must be a whole number from 1 to {MAX_THREADS}. The result "
-            "does not depend on it; os.cpu_count() returns how many processors there are."
+            f"threads is {threads!r}; it must be a whole number from 1 to {MAX_THREADS}. "
+            "os.cpu_count() returns how many processors there are."
         )
     return int(threads)  # type: ignore[call-overload, no-any-return]
 
@@ -47,4 +47,4 @@ def validate_k(k: object, *, or_all: bool = False) -> None:
 
 def _is_whole(value: object, least: int, most: int) -> bool:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return whole and least <= int(value) <= most  # type: ignore[call-overload, no-any-return]
+    return whole and least <= int(value) <= most  # type: ignore[call-overload]

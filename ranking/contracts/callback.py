@@ -9,21 +9,21 @@ from ranking.contracts.part import Part
 
 if TYPE_CHECKING:
     from ranking.contracts.solver import EpochResult
-    from ranking.training.trainer import Run
+    from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
 class Callback(Part):
     """Watches a run; every method may be left as it is."""
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Get ready, before the first epoch: forget any earlier run. A resume then restores."""
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Look at an epoch that has ended; return True to stop the run."""
         return False
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Tidy up after the last epoch, also when the run was interrupted."""
 
     def state(self) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from ranking.inference.results import RankedResults
 from ranking.inference.retrieval import TopK
 
 
-class _JudgedRetriever(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class _JudgedRetriever:
     data: JudgedLists
     scores: NDArray[np.float64]
     k: int | None

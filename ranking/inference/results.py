@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import itertools
@@ -73,7 +74,8 @@ class RankedList(Sequence[tuple[Any, float]]):
         return repr(list(self))
 
 
-class Subset(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Subset:
     """Retrieve lists for some of the queries only, given by their positions among all."""
 
     retrieve: Retrieve

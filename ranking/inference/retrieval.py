@@ -15,7 +15,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels import factored
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.model_evaluation import query_blocks
+from ranking.metrics.evaluation import query_blocks
 
 BLOCK = 1024
 """Queries whose top k are computed in one kernel call."""

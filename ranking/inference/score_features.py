@@ -15,7 +15,7 @@ from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.model_evaluation import query_blocks
+from ranking.metrics.evaluation import query_blocks
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

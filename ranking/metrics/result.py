@@ -47,9 +47,7 @@ class Evaluation:
         """Return the values of a metric, one per query."""
         name = self.names.get(metric, metric)
         if name not in self.values:
-            raise DataError(
-                f"{metric!r} was not evaluated; the metrics are {', '.join(self)}."
-            )
+            raise DataError(f"{metric!r} was not evaluated; the metrics are {', '.join(self)}.")
         return self.values[name]
 
     def __iter__(self) -> Iterator[str]:

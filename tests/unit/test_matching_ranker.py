@@ -245,7 +245,7 @@ def test_score_excludes_known_positives(matching_kernel, judged):
     ranker.model_.weights = sp.csr_array(
         np.array([[4.0, 3.0, 2.0, 1.0], [1.0, 4.0, 3.0, 2.0]], np.float32)
     )
-    # By hand: query 0 has its positive second, or first without document 0; query 1 keeps its positive.
+    # By hand: the positive of query 0 is second, or first without document 0.
     assert ranker.score(data, metric="mrr") == (0.5 + 1.0) / 2
     assert ranker.score(data, metric="mrr", exclude=known) == 1.0
     assert ranker.score(data, metric="p@2", exclude=known) == (1 / 2 + 1 / 2) / 2

@@ -52,7 +52,7 @@ def test_index_by_query_id_computes_one_list():
     assert ranked.ids.tolist() == ["alien", "red mars"]
     assert "cy" in found
     assert "eve" not in found
-    with pytest.raises(KeyError, match="no query 'eve'.* such as 'ann'"):
+    with pytest.raises(KeyError, match=r"no query 'eve'.* such as 'ann'"):
         found["eve"]
 
 

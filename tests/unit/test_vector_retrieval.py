@@ -140,7 +140,8 @@ def test_a_query_is_excluded_from_its_own_list(factored_kernel, make_matching):
     for given in (None, exclusions):
         pairs = None if given is None else as_pairs(given)
         found = [
-            one.documents.tolist() for one in top_k(model, data, 5, factored_kernel, exclusions=pairs)
+            one.documents.tolist()
+            for one in top_k(model, data, 5, factored_kernel, exclusions=pairs)
         ]
         assert found == list(by_sorting(scores, data, 5, given))
 
@@ -256,7 +257,9 @@ def test_similar_is_the_cosine(factored_kernel, make_tastes):
         assert np.mean([place[one] % 3 == place[name] % 3 for one, _ in ranked]) >= 0.5
 
 
-def test_similar_handles_zero_embeddings_and_bad_arguments(factored_kernel, make_tastes, make_matching):
+def test_similar_handles_zero_embeddings_and_bad_arguments(
+    factored_kernel, make_tastes, make_matching
+):
     vectors = np.zeros((3, 8), np.float32)
     vectors[:2, 0] = [2.0, -5.0]
     found = list(similar(vectors, np.array(["b", "c", "a"]), 9, factored_kernel))
@@ -318,7 +321,9 @@ def test_fold_in_of_one_query_hardly_depends_on_others(fast_kernel, make_tastes)
 def test_fold_in_refuses_bad_positives(factored_kernel, make_tastes, make_matching):
     data = make_tastes(4)
     ranker = fitted(factored_kernel, data, max_steps=10)
-    with pytest.raises(DataError, match=r"new query 1 has the positive 'film', which is not a document"):
+    with pytest.raises(
+        DataError, match=r"new query 1 has the positive 'film', which is not a document"
+    ):
         ranker.fold_in(data, [["i1"], ["i2", "film"]])
     everything = data.document_ids.tolist()
     for matches in ([], [["i1"], []], [everything]):
