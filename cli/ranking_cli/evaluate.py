@@ -12,7 +12,6 @@ import numpy as np
 from ranking import Ranker
 from ranking.contracts.metric import Metric
 from ranking.data.exclusions import known_pairs
-from ranking.data.inputs import among_known
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matches import Matches
 from ranking.data.readers.read import read_trainable
@@ -168,7 +167,7 @@ def measure_model(
     """Return the queries of the data, and the values of a model for them."""
     ranker = Ranker.load(model, kernel=kernel, threads=threads)
     given = read_trainable(data, reader, kernel=kernel, threads=threads)
-    described = among_known(ranker.described(given), ranker.model_)
+    described = ranker.to_model_data(given)
     barred = None
     if exclude:
         known = [read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude]

@@ -33,7 +33,8 @@ def train_per_query(paths: Sequence[Path], output: Path, settings: Settings, qui
         kernel=settings["kernel"],
         random_state=settings["seed"],
     )
-    data, valid = ranker.describe_data(given, valid=held_out)
+    prepared = ranker.prepare_data(given, valid=held_out)
+    data, valid = prepared.data, prepared.valid
     if isinstance(data, JudgedLists) or isinstance(valid, JudgedLists):
         raise click.UsageError(
             "--per-query is for queries and documents, and these are judged rows, whose queries "
@@ -45,7 +46,7 @@ def train_per_query(paths: Sequence[Path], output: Path, settings: Settings, qui
     result = wrapper.fit(
         topics, None if valid is None else own_queries(valid, topics.query_ids)
     )
-    ranker.adopt(result)
+    ranker.adopt(result, prepared)
     ranker.save(output)
     if not quiet:
         _report(ranker, result.report, time.perf_counter() - started, output)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ranking import Ranker
 from ranking._utils.files import write_bytes
-from ranking.data.inputs import Trainable, among_known
+from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
 from ranking_cli.options import (
@@ -97,7 +97,7 @@ def rank(
         lines = _searched(ranker, data, k or 10)
     else:
         given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
-        described_data = among_known(ranker.described(given), ranker.model_)
+        described_data = ranker.to_model_data(given)
         limits: dict[str, Any] = {}
         if exclude:
             limits["exclude"] = [
@@ -143,7 +143,7 @@ def _searched(ranker: Ranker, words: tuple[str, ...], k: int) -> Iterator[Ranked
             raise click.UsageError(
                 f"the model knows no word of {word!r}; if it is a path, there is no such file."
             )
-    for words_of, found in zip(words, ranker.search(words, k), strict=True):
+    for words_of, found in ranker.search(words, k):
         name = "-".join(words_of.split()) or "query"
         for at, (document, score) in enumerate(found, start=1):
             yield Ranked(name, str(document), at, score)
@@ -171,10 +171,9 @@ def _ranked(
     ranker: Ranker, data: Trainable, k: int | None, limits: dict[str, Any]
 ) -> Iterator[Ranked]:
     if not isinstance(data, JudgedLists):
-        for found in ranker.rank(data, k, **limits):
-            names = data.document_ids[found.documents].tolist()
-            for at, (name, score) in enumerate(zip(names, found.scores, strict=True), start=1):
-                yield Ranked(str(data.query_ids[found.query]), str(name), at, float(score))
+        for query, ranked in ranker.rank(data, k, **limits):
+            for at, (name, score) in enumerate(ranked, start=1):
+                yield Ranked(str(query), str(name), at, score)
         return
     if limits:
         raise click.UsageError("--exclude is for queries and documents, not for judged rows.")

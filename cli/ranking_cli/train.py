@@ -162,7 +162,8 @@ class _Training:
                 "--exclude-known leaves matches of queries and documents out of what is measured "
                 "on --valid; leave it out for judged rows, or give --valid."
             )
-        self.data, self.valid = self.ranker.describe_data(given, valid=valid)
+        self.prepared = self.ranker.prepare_data(given, valid=valid)
+        self.data, self.valid = self.prepared.data, self.prepared.valid
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
         given_observers = [get_registry().create("callback", spec) for spec in callbacks]
@@ -184,7 +185,7 @@ class _Training:
         """
         if not isinstance(self.data, JudgedLists):
             metrics = split_metrics(self.settings["metrics"])
-            if self.ranker.parts(self.data)[0].form == "factors":
+            if self.ranker.plan().resolve(self.data)[0].form == "factors":
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
         search = self.settings.search
@@ -214,7 +215,7 @@ class _Training:
             training.train(self.resumed)
         finally:
             if training.finished:
-                self.ranker.adopt(training.result())
+                self.ranker.adopt(training.result(), self.prepared)
         if search is not None and not self.quiet:
             self._tell(search, training.progress)
 

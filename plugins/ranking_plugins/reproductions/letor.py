@@ -116,7 +116,13 @@ def run(dataset: str, name: str, parts: list[JudgedLists], fold: int, options: O
     if options.quick:
         search = dataclasses.replace(search, values=search.values[2:4], outer=None)
     ranker = Ranker(
-        **recipe.parts, kernel=options.kernel, threads=options.threads, random_state=options.seed
+        recipe.parts["model"],
+        recipe.parts["loss"],
+        recipe.parts["regularizer"],
+        recipe.parts["solver"],
+        kernel=options.kernel,
+        threads=options.threads,
+        random_state=options.seed,
     )
     started = time.perf_counter()
     ranker.fit_with(ParameterSearch(ranker.plan(), search), train, valid=turned[3])
