@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranking import MatchingData, Ranker
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Likes, make_likes, recall
@@ -106,7 +106,7 @@ class Top:
         self.ranker = ranker.fit(self.data)
 
     def best(self, threads: int) -> None:
-        found = top(self.ranker.model_, self.data, K, self.kernel, threads, barred=self.known)
+        found = top_k(self.ranker.model_, self.data, K, self.kernel, threads, exclusions=self.known)
         for _ in found:
             pass
 

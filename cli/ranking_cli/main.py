@@ -67,7 +67,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; map errors of `ranking` to exit code 1, and misuse to 2."""
-        from ranking.errors import PartError, RankingError
+        from ranking import PartError, RankingError
 
         try:
             with warnings.catch_warnings():
@@ -77,7 +77,8 @@ class Commands(click.Group):
             name = error.option_name
             if name not in RENAMED_OPTIONS:
                 raise
-            raise click.NoSuchOption(name, None, [RENAMED_OPTIONS[name]], error.ctx) from None
+            hint = f"No such option {name!r}. Did you mean {RENAMED_OPTIONS[name]!r}?"
+            raise click.UsageError(hint, error.ctx) from None
         except PartError as error:
             raise click.UsageError(str(error)) from error
         except RankingError as error:

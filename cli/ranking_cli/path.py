@@ -9,11 +9,16 @@ from typing import Any
 
 import click
 
-from ranking import JudgedLists, Ranker
-from ranking.io.tensors import write_bytes
-from ranking.metrics.parse import parse_metric, split_metrics
-from ranking.registry import parse_spec
-from ranking.training.path import cross_validated_path, regularization_path
+from ranking import (
+    JudgedLists,
+    Ranker,
+    RegularizationPath,
+    cross_validated_path,
+    parse_metric,
+    parse_spec,
+    split_metrics,
+)
+from ranking_cli.files import write_text
 from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.settings import check_shared_reader, resolve_settings
@@ -101,7 +106,7 @@ def path(
     ]
     click.echo(render(rows, form), nl=False)
     if output is not None:
-        write_bytes(output, _page(results, histories, metric).encode())
+        write_text(output, _page(results, histories, metric))
         click.echo(f"wrote {output}", err=True)
 
 
@@ -142,19 +147,13 @@ def _train(
             random_state=request.seed,
         )
         if request.folds is not None:
+            path = RegularizationPath(ranker.plan(), strengths, metrics)
             results[spec] = cross_validated_path(
-                ranker,
-                strengths,
-                data,
-                request.folds,
-                metrics,
-                request.seed,
-                jobs=resources.threads,
+                path, data, request.folds, request.seed, jobs=resources.threads
             )
             continue
-        assert valid is not None
         ranker.set_params(callbacks=[Curve(metrics="+".join(metrics))])
-        points = regularization_path(ranker, strengths, data, valid, metrics)
+        points = RegularizationPath(ranker.plan(), strengths, metrics).fit(data, valid).report
         results[spec] = [point.row() for point in points]
         histories[spec] = points[_best(results[spec], metrics[0])].history
     return results, histories

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ranking.kernels.builtin import reference_kernel
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.evaluate import evaluate
+from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
 from ranking.ranker import Ranker
 from ranking.testing.common import ensure, same_bits, small_judged, small_matching
@@ -65,7 +65,12 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
             ensure(same_bits(answer, theirs[name]), whose, "has the bits of the reference", told)
     for model, loss, regularizer, solver in TRAININGS:
         data: Any = small_judged(seed) if model == "linear" else small_matching(seed)
-        parts = {"model": model, "loss": loss, "regularizer": regularizer, "solver": solver}
+        parts: dict[str, Any] = {
+            "model": model,
+            "loss": loss,
+            "regularizer": regularizer,
+            "solver": solver,
+        }
         found = {}
         for name, who, threads in (
             ("reference", reference, 1),

@@ -15,7 +15,7 @@ from ranking.data.exclusions import Pairs
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.kernel import Kernel
 
 Ints = NDArray[np.int64]
@@ -178,7 +178,7 @@ def recall(
     """Return the share of held-out matches, each as often as it counts, among the first k."""
     hits = np.zeros(max(CUTS))
     row = np.zeros(data.n_documents)
-    for found in top(model, data, hits.size, kernel, threads, barred=barred):
+    for found in top_k(model, data, hits.size, kernel, threads, exclusions=barred):
         entries = slice(*data.relevance.indptr[found.query : found.query + 2])
         held_out = data.relevance.indices[entries]
         row[held_out] = data.relevance.data[entries]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
 from ranking.contracts.regularizer import DensityTarget
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
@@ -17,7 +18,6 @@ from ranking.errors import DivergenceError
 from ranking.kernels.contract import INLINED
 from ranking.kernels.factored import Draws
 from ranking.kernels.match_lists import MatchLists
-from ranking.training.trainer import section, under
 from ranking_plugins.solvers.list_steps import list_losses
 from ranking_plugins.solvers.plan import lists_of, settle
 from ranking_plugins.solvers.schedules import rates

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ranking._utils.tensors import Tensors
 from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
 from ranking.data.text.counts import count, take_columns
 from ranking.data.text.tokenise import checked, ngram_range, stop_list
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
-from ranking.io.tensors import Tensors
 from ranking.registry.spec import parse_spec
 
 MOST_COLUMNS = 2**31 - 1
@@ -136,11 +136,11 @@ class TextFeatures(Part):
     def from_spec(cls, spec: str) -> Self:
         """Make features, not fitted, from what `spec` returned."""
         name, params = parse_spec(spec)
-        unknown = sorted(set(params) - set(cls._names()))
+        unknown = sorted(set(params) - set(cls.parameter_names()))
         if name != cls.name or unknown:
             raise PartError(
                 f"{spec!r} does not spell {cls.name!r} with some of its parameters "
-                f"{', '.join(cls._names())}."
+                f"{', '.join(cls.parameter_names())}."
             )
         return cls(**params)
 

@@ -13,7 +13,7 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.list_inference import choose_jointly, place_first
@@ -494,7 +494,7 @@ def test_inference_ranks_the_joint_list_first(factored_kernel, make_tastes, infe
     iterative = by_formula(plain, data)
     scores = joint.scores(data, factored_kernel)
     for k in (2, None):
-        for found in top(joint, data, k, factored_kernel):
+        for found in top_k(joint, data, k, factored_kernel):
             first = chosen[found.query].tolist()
             rest = [d for d in range(15) if d not in first]
             rest.sort(key=lambda d, row=iterative[found.query]: -row[d])
@@ -511,7 +511,7 @@ def test_a_query_is_not_chosen_for_itself(factored_kernel, make_matching, infere
     alone = (rows @ dense(model.U, 5)) @ (rows @ dense(model.V, 5)).T
     fits = rows @ dense(model.S, 5)
     breadth = model.beam if inference == "beam" else 1
-    for found in top(model, data, 3, factored_kernel):
+    for found in top_k(model, data, 3, factored_kernel):
         others = np.delete(np.arange(14), found.query)
         expected = choose_jointly(
             alone[found.query][None, others].astype(np.float32),
@@ -615,16 +615,16 @@ def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularize
             regularizer=regularizer,
             callbacks=[stopping, *callbacks],
             max_steps=60,
-        ).prepare(data, valid)
+        ).plan().trainer(data, valid)
 
     kept = Snapshots()
     whole = cascade(kept)
-    whole.go()
+    whole.train()
     assert len(kept.kept) >= (4 if base else 6)
     stages = set()
     for snapshot in kept.kept:
         again = cascade()
-        again.go(snapshot)
+        again.train(snapshot)
         stages.add("model/S" in snapshot.tensors)
         assert again.history == whole.history
         assert bits(again.model) == bits(whole.model)
@@ -729,14 +729,14 @@ def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
 
     def run(*callbacks):
         model = Structured(5, stages=2, k=3, init="previous-stage")
-        return ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).prepare(data)
+        return ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).plan().trainer(data)
 
     kept = Snapshots()
     whole = run(kept)
-    whole.go()
+    whole.train()
     for snapshot in kept.kept:
         again = run()
-        again.go(snapshot)
+        again.train(snapshot)
         assert bits(again.model) == bits(whole.model)
 
 
@@ -822,17 +822,17 @@ def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
     def run(*callbacks):
         stopping = EarlyStopping(metric="map", patience=1)
         watching = [stopping, *callbacks]
-        return folded(factored_kernel, data, first, callbacks=watching, max_steps=60).prepare(
+        return folded(factored_kernel, data, first, callbacks=watching, max_steps=60).plan().trainer(
             data, valid
         )
 
     kept = Snapshots()
     whole = run(kept)
-    whole.go()
+    whole.train()
     assert any("model/lists" in snapshot.tensors for snapshot in kept.kept)
     for snapshot in kept.kept:
         again = run()
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again.model) == bits(whole.model)
 

@@ -299,12 +299,12 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     data = make_tastes(1)
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
-    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
-    whole.go()
+    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).plan().trainer(data)
+    whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
-        again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
-        again.go(snapshot)
+        again = ranker(factored_kernel, Domination(), regularizer, **options).plan().trainer(data)
+        again.train(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
     parts = ranker(
@@ -640,14 +640,14 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     data, valid = (make_tastes(seed, features=features, counts=True) for seed in (1, 2))
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
-    whole.go()
+    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
+    whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
         again = ranker(
             factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
-        ).prepare(data, valid)
-        again.go(snapshot)
+        ).plan().trainer(data, valid)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)
         assert again.stopped == whole.stopped
