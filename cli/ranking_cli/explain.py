@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ranking import Ranker
+from ranking import DataWarning, Ranker
 from ranking_cli.options import existing
 from ranking_cli.queries import text_features
 from ranking_cli.tables import format_option, render
@@ -60,7 +61,9 @@ def explain(
 
 
 def _explain_pair(ranker: Ranker, query: str, document: str, k: int, form: str) -> None:
-    entries = ranker.explain(query, document)
+    with warnings.catch_warnings():  # an unknown text is an error, and unknown words are reported
+        warnings.simplefilter("ignore", DataWarning)
+        entries = ranker.explain(query, document)
     text_features(ranker, query)
     rows: list[dict[str, Any]] = [
         {
