@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ranking.data.describe import describe as describe_data
+    from ranking.data.describe import doubts as check_data
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
-    from ranking.data.readers.read import read, read_any, recognise
     from ranking.data.readers.read import read_trainable as read_data
+    from ranking.data.readers.read import recognise
     from ranking.data.readers.trec import read_qrels, read_run
     from ranking.data.split import by_time as split_by_time
     from ranking.data.split import leave_one_out, query_kfold
@@ -32,16 +33,19 @@ if TYPE_CHECKING:
     from ranking.inference.results import RankedResults
     from ranking.inference.score_features import scores_as_features
     from ranking.kernels.select import get_kernel
-    from ranking.metrics.parse import parse_metric
+    from ranking.metrics.comparison import Comparison
+    from ranking.metrics.parse import parse_metric, split_metrics
     from ranking.metrics.result import Evaluation, compare, evaluate_run
     from ranking.ranker import Ranker
+    from ranking.registry.listing import list_combinations, list_plugins
     from ranking.registry.manager import get_registry
-    from ranking.training.wrappers.path import RegularizationPath
+    from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
     from ranking.training.wrappers.per_query import PerQuery
     from ranking.training.wrappers.search import ParameterSearch
 
 __all__ = [
     "CombinationError",
+    "Comparison",
     "DataError",
     "DataWarning",
     "Evaluation",
@@ -59,23 +63,26 @@ __all__ = [
     "RegularizationPath",
     "TextCollection",
     "TextFeatures",
+    "check_data",
     "compare",
+    "cross_validated_path",
     "describe_data",
     "evaluate_run",
     "get_kernel",
     "get_registry",
     "leave_one_out",
+    "list_combinations",
+    "list_plugins",
     "make_demo",
     "parse_metric",
     "query_kfold",
-    "read",
-    "read_any",
     "read_data",
     "read_qrels",
     "read_run",
     "recognise",
     "scores_as_features",
     "split_by_time",
+    "split_metrics",
     "write_data",
 ]
 
@@ -91,6 +98,7 @@ _ERRORS = (
 
 _MODULES = {
     **{name: f"ranking.errors:{name}" for name in _ERRORS},
+    "Comparison": "ranking.metrics.comparison:Comparison",
     "Evaluation": "ranking.metrics.result:Evaluation",
     "FeatureTable": "ranking.data.matching_data:FeatureTable",
     "JudgedLists": "ranking.data.judged_lists:JudgedLists",
@@ -102,23 +110,26 @@ _MODULES = {
     "RegularizationPath": "ranking.training.wrappers.path:RegularizationPath",
     "TextCollection": "ranking.data.text_collection:TextCollection",
     "TextFeatures": "ranking.data.text.features:TextFeatures",
+    "check_data": "ranking.data.describe:doubts",
     "compare": "ranking.metrics.result:compare",
+    "cross_validated_path": "ranking.training.wrappers.path:cross_validated_path",
     "describe_data": "ranking.data.describe:describe",
     "evaluate_run": "ranking.metrics.result:evaluate_run",
     "get_kernel": "ranking.kernels.select:get_kernel",
     "get_registry": "ranking.registry.manager:get_registry",
     "leave_one_out": "ranking.data.split:leave_one_out",
+    "list_combinations": "ranking.registry.listing:list_combinations",
+    "list_plugins": "ranking.registry.listing:list_plugins",
     "make_demo": "ranking.data.synthetic:demo",
     "parse_metric": "ranking.metrics.parse:parse_metric",
     "query_kfold": "ranking.data.split:query_kfold",
-    "read": "ranking.data.readers.read:read",
-    "read_any": "ranking.data.readers.read:read_any",
     "read_data": "ranking.data.readers.read:read_trainable",
     "read_qrels": "ranking.data.readers.trec:read_qrels",
     "read_run": "ranking.data.readers.trec:read_run",
     "recognise": "ranking.data.readers.read:recognise",
     "scores_as_features": "ranking.inference.score_features:scores_as_features",
     "split_by_time": "ranking.data.split:by_time",
+    "split_metrics": "ranking.metrics.parse:split_metrics",
     "write_data": "ranking.data.writers:write",
 }
 
