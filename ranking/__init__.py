@@ -134,16 +134,18 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that ``import ranking`` is fast."""
-    if name in _MODULES:
-        from importlib import import_module
+if not TYPE_CHECKING:  # type checkers know the names from the imports above
 
-        module, _, attribute = _MODULES[name].partition(":")
-        value = getattr(import_module(module), attribute)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'ranking' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used, so that ``import ranking`` is fast."""
+        if name in _MODULES:
+            from importlib import import_module
+
+            module, _, attribute = _MODULES[name].partition(":")
+            value = getattr(import_module(module), attribute)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'ranking' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
