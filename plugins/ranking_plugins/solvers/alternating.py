@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.loss import LinearLoss, Loss
-from ranking.contracts.model import Model
+from ranking.contracts.model import Model, StagedModel
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.click_matrix import ClickMatrix, click_matrix
@@ -112,7 +112,7 @@ class Alternating(Solver):
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
         """Take factors of one stage, a linear interface and a penalty that bounds them."""
-        if not issubclass(model, Factored) or model.next_stage is not Model.next_stage:
+        if not issubclass(model, Factored) or issubclass(model, StagedModel):
             return Compatibility(
                 False,
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
@@ -302,13 +302,13 @@ class Sides:
     def held(self, side: int) -> Vectors:
         """Return the vectors that the model has."""
         if isinstance(self.model, SparseFactored):
-            return self.model.kept(side)
+            return self.model.matrix(side)
         return (self.model.U, self.model.V)[side]
 
     def put(self, queries: Vectors, documents: Vectors) -> None:
         """Let the model have the vectors."""
         if isinstance(self.model, SparseFactored):
-            self.model.put(queries, documents)
+            self.model.set_matrices(queries, documents)
         else:
             self.model.U, self.model.V = _dense(queries), _dense(documents)
 

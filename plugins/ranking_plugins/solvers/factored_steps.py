@@ -61,7 +61,7 @@ class FactoredSteps(Steps):
 
     def _begin(self, squares: Factors | None) -> None:
         """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
-        self.model.factors = self.model.factors
+        self.model.densify()
         self.objects = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
@@ -87,7 +87,7 @@ class FactoredSteps(Steps):
     def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their vectors."""
         before = self.weights.squares
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         self.data = data
         squares = None
         if self.plan.adagrad:

@@ -15,6 +15,7 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.data.triplets import match_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking_plugins.callbacks.early_stopping import EarlyStopping
 from ranking_plugins.losses.domination import Domination
@@ -156,7 +157,7 @@ class ByHand:
 
 def start_of(data, biases=True):
     model = Factored(5, biases)
-    model.initialize(data, SEED)
+    model.initialize(data, SEED, get_kernel())
     return model
 
 
