@@ -352,5 +352,6 @@ def test_embeddings_are_sampled_by_the_kernel_of_the_plan(make_tastes, monkeypat
 
     monkeypatch.setattr("ranking.kernels.select.get_kernel", fail)
     model = plan.trainer(data).model
-    model.add_features(MatchingData(None, None, np.eye(99)), kernel)
+    more = make_tastes(1)
+    model.add_features(more, kernel)
     assert model.U.any()

@@ -771,7 +771,7 @@ def by_hand(kernel, data, train, model):
     found = np.zeros((data.n_queries, 3), np.int64)
     left_out = Structured(5, folds=3)
     left_out.initialize(data, SEED, kernel)
-    parts = left_out._parts(data.n_queries, kernel)
+    parts = left_out._folds(data.n_queries, kernel)
     assert sorted(np.concatenate(parts)) == list(range(data.n_queries))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     for part in parts:
@@ -875,5 +875,5 @@ def test_folds_that_cannot_be_are_refused(make_tastes):
         folded("reference", data).fit(data)
     model = Structured(5, folds=2)
     model.initialize(make_tastes(1, features="queries"), 0, get_kernel())
-    with pytest.raises(ModelFileError, match="int64, a row a query"):
+    with pytest.raises(ModelFileError, match="int64, one row per query"):
         model.restore({**model.tensors(), "lists": np.zeros(3)})
