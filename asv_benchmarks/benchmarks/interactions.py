@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.kernels.contract import PairForm
 from ranking.kernels.factored import (
     Draws,
@@ -235,5 +235,5 @@ def precision(found: NDArray[np.float32], likes: Likes, k: int = 10) -> float:
 
 def recall(ranker: Ranker, likes: Likes) -> float:
     """Recall at K of the test likes, those to train on left out."""
-    train, test = (Matching(None, None, part) for part in (likes.train, likes.test))
+    train, test = (MatchingData(None, None, part) for part in (likes.train, likes.test))
     return ranker.score(test, exclude=train, metric=f"recall@{K}(empty=skip)")

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
-from ranking.data.checks import Ids
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.trec import JudgedRun
+from ranking.data.validation import Ids
 from ranking.errors import DataError, PartError, RankingError
-from ranking.guard import ours, refuse
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.measures import RankedLists
 from ranking.kernels.select import get_kernel
 from ranking.metrics.ranked import Floats, Measure, RankedMetric
+from ranking.registry.guard import ours, refuse
 from ranking.registry.origin import described
 
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ Values = dict[str, Floats]
 
 def evaluate(
     metrics: Sequence[Metric],
-    data: Judged,
+    data: JudgedLists,
     scores: Floats,
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
@@ -36,7 +36,7 @@ def evaluate(
     Parameters
     ----------
     metrics : sequence of Metric
-    data : Judged
+    data : JudgedLists
     scores : array
         One a stored row of `data`.
     kernel : str or Kernel
@@ -65,7 +65,7 @@ def evaluate(
     }
 
 
-def _asked(metric: Metric, data: Judged, scores: Floats) -> Floats:
+def _asked(metric: Metric, data: JudgedLists, scores: Floats) -> Floats:
     """Return what a metric in Python answers; a stranger's answer is looked at."""
     try:
         values = metric.per_query(data, scores)
@@ -148,7 +148,7 @@ class Lists:
     id_ranks: Callable[[Ints], Ints]
 
 
-def _checked(data: Judged, scores: Floats) -> Floats:
+def _checked(data: JudgedLists, scores: Floats) -> Floats:
     values = np.asarray(scores)
     if values.shape != (data.n_rows,):
         raise DataError(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.errors import PartError
 from ranking.kernels.measures import Kind
 
@@ -82,7 +82,7 @@ class RankedMetric(Metric, ABC):
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
 
-    def per_query(self, data: Judged, scores: Floats) -> Floats:
+    def per_query(self, data: JudgedLists, scores: Floats) -> Floats:
         """Return the metric for each query."""
         from ranking.metrics.evaluate import evaluate
 

@@ -190,7 +190,7 @@ class Case:
             (n_features * (self.context_kind is not None), self.width),
             (n_features * self.biases,),
         ]
-        made = [np.float32(self.spread) * singles(rng, *shape) for shape in shapes]
+        made = [np.float32(self.init_scale) * singles(rng, *shape) for shape in shapes]
         factors = (made[0], made[1], made[2], made[3])
         return FactoredWeights(kernel, factors, adagrad=self.adagrad)
 

@@ -12,15 +12,15 @@ import pytest
 
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.native import (
-    list_slopes,
     list_values,
+    listwise_slopes,
     maximize_rows,
     pair_slopes,
     pair_values,
     prox_rows,
     row_penalties,
 )
-from ranking.native import ListFunctions, PairFunctions, RowFunctions
+from ranking.native import ListwiseFunctions, PairwiseFunctions, RowFunctions
 
 DOUBLES = POINTER(c_double)
 THREADS = (1, 2, 5)
@@ -69,8 +69,10 @@ def at(function: Any) -> int:
 
 
 CONTEXT = 5  # a number is handed back as it is; nothing says that it must be an address
-PAIR = PairFunctions.from_addresses(value=at(square), slope=at(square), context=CONTEXT)
-LIST = ListFunctions.from_addresses(value=at(weighted_sum), slopes=at(differences), context=CONTEXT)
+PAIR = PairwiseFunctions.from_addresses(value=at(square), slope=at(square), context=CONTEXT)
+LIST = ListwiseFunctions.from_addresses(
+    value=at(weighted_sum), slopes=at(differences), context=CONTEXT
+)
 ROW = RowFunctions.from_addresses(
     penalty=at(penalty), prox=at(turn), maximize=at(shift), context=CONTEXT
 )
@@ -92,7 +94,7 @@ def test_pairs(kernel: Kernel, reference: Kernel, size: int, threads: int) -> No
 def test_lists(kernel: Kernel, reference: Kernel, sizes: list[int], threads: int) -> None:
     list_ptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     scores, grades = np.random.default_rng(1).normal(size=(2, list_ptr[-1]))
-    for loop in (list_values, list_slopes):
+    for loop in (list_values, listwise_slopes):
         found = loop(kernel, LIST, list_ptr, scores, grades, threads)
         expected = loop(reference, LIST, list_ptr, scores, grades)
         assert found.shape == expected.shape

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Face, Loss
+from ranking.contracts.loss import Loss, LossInterface
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
 from ranking.kernels.columns import SparseColumns
@@ -35,7 +35,7 @@ from ranking_plugins.losses.emphasis import (
 from ranking_plugins.losses.layout import Layout, by_layer, sampled
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
+    from ranking.data.judged_lists import JudgedLists
     from ranking.kernels.kernel import Columns, Kernel
 
 Array = NDArray[np.float64]
@@ -67,7 +67,7 @@ class Domination(Loss):
 
     Parameters
     ----------
-    queries : {"apart", "pooled"}
+    queries : {"separate", "pooled"}
         Whether items are compared within their query, or all items with all (as in the paper's
         LETOR experiments).
     weights : {"one", "gain", "query"} or array
@@ -90,9 +90,9 @@ class Domination(Loss):
     """
 
     name: ClassVar[str] = "domination"
-    faces: ClassVar[frozenset[Face]] = frozenset({"list", "coordinate"})
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise", "coordinate"})
 
-    queries: Literal["apart", "pooled"] = "apart"
+    queries: Literal["separate", "pooled"] = "separate"
     weights: str | Array = "one"
     margin: str | Array | None = "none"
     slope: float = 1.0
@@ -103,8 +103,8 @@ class Domination(Loss):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.queries not in ("apart", "pooled"):
-            raise PartError(f"domination has queries={self.queries!r}; say apart or pooled.")
+        if self.queries not in ("separate", "pooled"):
+            raise PartError(f"domination has queries={self.queries!r}; say separate or pooled.")
         if self.margin is None:  # as a spec reads the word none
             self.margin = "none"
         for name, words in (("weights", WEIGHTS), ("margin", MARGINS)):
@@ -148,12 +148,12 @@ class Domination(Loss):
         idle |= set() if self.margin_is("layers") else {"boundaries"}
         return idle | (set() if self.negatives < 1.0 else {"negatives", "seed"})
 
-    def list_value(self, scores: Array, grades: Array) -> float:
+    def listwise_value(self, scores: Array, grades: Array) -> float:
         """Return the loss of one list: a weighted sum, not a mean."""
         terms, _, omega = self._terms(scores, grades)
         return float((omega * np.logaddexp(0.0, terms)).sum())
 
-    def list_slopes(self, scores: Array, grades: Array) -> Array:
+    def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return its derivative: an item is pushed up by its own term, down by those above it."""
         terms, below, omega = self._terms(scores, grades)
         lost = omega * np.exp(-np.logaddexp(0.0, -terms))  # omega times the probability to lose
@@ -210,9 +210,9 @@ class Domination(Loss):
             )
         return given_values(name, values, row_order)
 
-    def layout(self, data: Judged, kernel: Kernel) -> Layout:
+    def layout(self, data: JudgedLists, kernel: Kernel) -> Layout:
         """Return the rows as the kernel's lists take them: which, in which lists, how weighted."""
-        group_ptr = data.group_ptr if self.queries == "apart" else data.group_ptr[[0, -1]]
+        group_ptr = data.group_ptr if self.queries == "separate" else data.group_ptr[[0, -1]]
         grades = data.grades
         above = dominating(grades, group_ptr)
         omega = self._omega(grades, above, data.row_groups, data.row_order)
@@ -224,7 +224,7 @@ class Domination(Loss):
         return whole if own is other else by_layer(whole, own)
 
     def coordinate_problem(
-        self, data: Judged, weights: Array, kernel: Kernel, threads: int, curvature: str
+        self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> DominationProblem:
         """Lay the data out by layers and columns."""
         return DominationProblem(self, data, weights, kernel, threads, curvature)
@@ -246,7 +246,7 @@ class DominationProblem:
     def __init__(
         self,
         loss: Domination,
-        data: Judged,
+        data: JudgedLists,
         weights: Array,
         kernel: Kernel,
         threads: int,
@@ -371,7 +371,7 @@ class DominationProblem:
         self.radius[:] = state["radius"]
 
 
-def _by_column(data: Judged, lists: Lists) -> Columns:
+def _by_column(data: JudgedLists, lists: Lists) -> Columns:
     """Return the features in the layout's order of rows, column by column."""
     features = data.features
     if isinstance(features, sp.csr_array):

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import State, Task
-from ranking.data.matching import Matching
+from ranking.contracts.solver import State, TrainingProblem
+from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
 from ranking.kernels.contract import Factors, Singles
 from ranking.kernels.factored import NAMES, Draws, FactoredWeights
 from ranking.kernels.native import prox_rows
 from ranking.models.factored import Factored
-from ranking.native import PairFunctions
+from ranking.native import PairwiseFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
@@ -35,36 +35,36 @@ FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
 class FactoredSteps(Steps):
     """Steps on U, V, S and the biases, which the model holds and a kernel changes in place."""
 
-    def __init__(self, solver: SGD, task: Task) -> None:
-        super().__init__(solver, task)
+    def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
+        super().__init__(solver, problem)
         if solver.refit:
             raise CombinationError("refit=true is not for factors; take model bilinear.")
-        if task.regularizer.wanted_density is not None:
+        if problem.regularizer.target_density is not None:
             raise CombinationError(
                 "a wanted density is found for a sparse matrix, not for factors; give a strength, "
-                f"such as {task.regularizer.name}:strength=0.001."
+                f"such as {problem.regularizer.name}:strength=0.001."
             )
-        if task.loss.positives[0] > 1 and solver.negatives == "others":
+        if problem.loss.positives[0] > 1 and solver.negatives == "any":
             raise CombinationError(
-                f"loss {task.loss.name!r} draws several positives, none of which may be a "
-                "negative; take negatives=unmatched."
+                f"loss {problem.loss.name!r} draws several positives, none of which may be a "
+                "negative; take negatives=unobserved."
             )
-        if self.lists_loss is not None and solver.weights != "alike":
+        if self.lists_loss is not None and solver.weighting != "uniform":
             raise CombinationError(
-                f"weights={solver.weights} is for a loss of margins, and {task.loss.name!r} is one "
-                "of lists; take draw=relevance."
+                f"weighting={solver.weighting} is for a loss of margins, and {problem.loss.name!r} is one "
+                "of lists; take sampling=weighted."
             )
-        self.model = cast(Factored, task.model)
-        self.inlined = task.regularizer.row_penalty()
+        self.model = cast(Factored, problem.model)
+        self.inlined = problem.regularizer.row_penalty()
         self.apart = self.inlined is None
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
         """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
         self.model.factors = self.model.factors
-        self.objects = self.model.objects(self.data, self.task.kernel, self.task.threads)
+        self.objects = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
-            self.task.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
+            self.problem.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
         )
         self.rank_weights = np.ones(1, np.float32)
         if self.lists_loss is None:
@@ -74,20 +74,20 @@ class FactoredSteps(Steps):
     @property
     def block(self) -> int:
         """The tuples of a block."""
-        if self.solver.batch != "auto":
-            return int(self.solver.batch)
+        if self.solver.batch_size != "auto":
+            return int(self.solver.batch_size)
         plain = all(side is None for side in self.objects.sides)
         most, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
-        return max(1, min(most, self.plan.epoch // blocks))
+        return max(1, min(most, self.plan.steps_per_epoch // blocks))
 
     def skip(self, done: int) -> None:
         """Go on as after so many steps; Adagrad's sums begin anew."""
         self.done = done
 
-    def feed(self, data: Matching) -> None:
+    def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their vectors."""
         before = self.weights.squares
-        self.model.widen(data)
+        self.model.add_features(data)
         self.data = data
         squares = None
         if self.plan.adagrad:
@@ -101,11 +101,11 @@ class FactoredSteps(Steps):
 
     def draw(self, count: int) -> Source:
         """Return the coming steps, for the kernel to draw."""
-        positives, _ = self.task.loss.positives
+        positives, _ = self.problem.loss.positives
         if not count:
             return np.zeros((0, 1 + positives + self.trials), np.int64)
-        first = self.model.stage * self.plan.draws + self.at
-        return Draws(self.lists(), self.task.seed, first, count, self.trials, positives)
+        first = self.model.stage * self.plan.max_steps + self.at
+        return Draws(self.lists(), self.problem.seed, first, count, self.trials, positives)
 
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each tuple; at each boundary, pay the penalty that is due."""
@@ -120,8 +120,8 @@ class FactoredSteps(Steps):
         return margins, weights
 
     def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
-        positives, place = self.task.loss.positives
-        common = {"positives": positives, "place": place, "threads": self.task.threads}
+        positives, place = self.problem.loss.positives
+        common = {"positives": positives, "place": place, "threads": self.problem.threads}
         if self.lists_loss is not None:
             return self._step_by_lists(source, eta)
         if self.loss.form is None:
@@ -131,7 +131,7 @@ class FactoredSteps(Steps):
             source,
             eta,
             form=self.loss.form,
-            functions=cast(PairFunctions | None, self.task.loss.native),
+            functions=cast(PairwiseFunctions | None, self.problem.loss.native),
             rank_weights=self.rank_weights,
             **self._penalty(),
             block=self.block,
@@ -155,7 +155,7 @@ class FactoredSteps(Steps):
                 rank_weights=self.rank_weights,
                 **common,
             )
-            slopes = self.loss.pair_slope(margins[part].astype(np.float64)).astype(np.float32)
+            slopes = self.loss.pairwise_slope(margins[part].astype(np.float64)).astype(np.float32)
             slopes *= weights[part]
             self._update(chosen, np.column_stack((slopes, -slopes)), eta[part])
         return margins, weights
@@ -167,14 +167,14 @@ class FactoredSteps(Steps):
             part = slice(start, min(start + self.block, eta.size))
             tuples = _part(source, part.start, part.stop)
             if isinstance(tuples, Draws):
-                tuples = self.task.kernel.draw_tuples(
+                tuples = self.problem.kernel.draw_tuples(
                     tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.trials
                 )
             _, found, _ = self.weights.search(
-                self.objects, as_pairs(tuples), threads=self.task.threads
+                self.objects, as_pairs(tuples), threads=self.problem.threads
             )
             margins[part] = found.reshape(-1, self.trials)
-            slopes = margin_slopes(self.task, margins[part].astype(np.float64))
+            slopes = margin_slopes(self.problem, margins[part].astype(np.float64))
             self._update(tuples, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
         return margins, np.ones(eta.size, np.float32)
 
@@ -191,7 +191,7 @@ class FactoredSteps(Steps):
             given.ravel(),
             rate=float(eta[0]),
             **self._penalty(),
-            threads=self.task.threads,
+            threads=self.problem.threads,
         )
 
     def _shrink(self, due: float) -> None:
@@ -208,8 +208,8 @@ class FactoredSteps(Steps):
             regularizer = self._regularizer(place)
             if regularizer.native is not None:
                 shrunk = matrix.copy()
-                width, threads = self.model.dimensions, self.task.threads
-                prox_rows(self.task.kernel, regularizer.native, shrunk, step, width, threads)
+                width, threads = self.model.dimensions, self.problem.threads
+                prox_rows(self.problem.kernel, regularizer.native, shrunk, step, width, threads)
             else:
                 shrunk = np.zeros_like(matrix)
                 shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
@@ -221,7 +221,7 @@ class FactoredSteps(Steps):
 
     def _regularizer(self, place: int) -> Regularizer:
         """Return that of U, which is for queries, or of V and S, which are for documents."""
-        return self.task.regularizer.of_side(min(place, 1))
+        return self.problem.regularizer.of_side(min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.reader import Reader
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers import rows
 from ranking.data.readers.labelled import labelled_features
 from ranking.data.readers.letor import GRADE
@@ -63,7 +63,7 @@ class Svmlight(Reader):
             and bool(re.match(rb"\d+:", words[1]))
         )
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the whole file, under the policies of the LETOR reader."""
         kernel = get_kernel(self.kernel)
         found = rows.Rows(path, np.dtype(np.float32), MESSAGES)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import chisquare
 
-from ranking import Matching
-from ranking.data.tuples import match_lists
+from ranking import MatchingData
+from ranking.data.triplets import match_lists
 from ranking.errors import DataError
 
 KINDS = [
@@ -54,30 +54,30 @@ def test_lists_hold_what_matches(make_matching, kind, same_objects):
 
 def test_judged_zeros_and_negative_grades_do_not_match():
     relevance = sp.csr_array((np.array([1.0, 0.0, -1.0, 2.0]), [0, 1, 2, 3], [0, 4]), shape=(1, 5))
-    assert by_query(match_lists(Matching(None, None, relevance))) == {0: ({0, 3}, {1, 2, 4})}
+    assert by_query(match_lists(MatchingData(None, None, relevance))) == {0: ({0, 3}, {1, 2, 4})}
 
 
 def test_queries_without_both_are_left_out():
     relevance = [[0, 0, 0], [1, 1, 1], [0, 1, 0], [-1, 0, 0]]
-    lists = match_lists(Matching(None, None, relevance))
+    lists = match_lists(MatchingData(None, None, relevance))
     assert lists.queries.tolist() == [2]
     labels = (["a", "b", "nobody"], ["a", "a", "b"])
-    assert match_lists(Matching(None, None, labels=labels)).queries.tolist() == [0, 1]
+    assert match_lists(MatchingData(None, None, labels=labels)).queries.tolist() == [0, 1]
     alone = (["a", "b", "b", "b"],) * 2
-    lists = match_lists(Matching(None, None, labels=alone, same_objects=True))
+    lists = match_lists(MatchingData(None, None, labels=alone, same_objects=True))
     assert lists.queries.tolist() == [1, 2, 3]  # nobody else is of class a
 
 
 def test_itself_is_no_positive_and_no_negative():
     # Query 1 has itself only; to query 2 all others are relevant; query 0 says that it is its own.
     relevance = [[1, 1, 0], [0, 1, 0], [1, 1, 0]]
-    lists = match_lists(Matching(None, None, relevance, same_objects=True))
+    lists = match_lists(MatchingData(None, None, relevance, same_objects=True))
     assert by_query(lists) == {0: ({1}, {2})}
 
 
 def test_itself_of_another_class_is_not_drawn_against():
     labels = (["a", "a", "b", "b"], ["b", "a", "a", "b"])
-    data = Matching(None, None, labels=labels, same_objects=True)
+    data = MatchingData(None, None, labels=labels, same_objects=True)
     assert by_query(match_lists(data)) == wanted(data)
     assert 0 not in by_query(match_lists(data))[0][1]
 
@@ -93,7 +93,7 @@ def test_itself_of_another_class_is_not_drawn_against():
 )
 def test_nothing_to_learn_from(given):
     with pytest.raises(DataError, match="nothing to learn from"):
-        match_lists(Matching(None, None, **given))
+        match_lists(MatchingData(None, None, **given))
 
 
 @pytest.mark.parametrize(("kind", "same_objects"), KINDS)

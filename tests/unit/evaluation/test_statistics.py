@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ranking.evaluation.bootstrap import RESAMPLES, SEED, bootstrap_interval
-from ranking.evaluation.compare import compare
-from ranking.evaluation.significance import EXACT, holm, randomisation_test, t_test
+from ranking.metrics.bootstrap import RESAMPLES, SEED, bootstrap_interval
+from ranking.metrics.comparison import compare
 from ranking.metrics.parse import parse_metrics
+from ranking.metrics.significance import EXACT, holm, randomisation_test, t_test
 
 
 def test_the_interval_is_that_of_a_plain_loop(load_kernel):

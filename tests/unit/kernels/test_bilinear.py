@@ -105,7 +105,7 @@ def test_groups_are_a_group_lasso(kernel: Kernel, seed, strength, every, size, f
     for step, (q, better, worse) in enumerate(tuples, start=1):
         a, b = x[[q]].toarray()[0], (y[[better]] - y[[worse]]).toarray()[0]
         rate = rates[step - 1]
-        w -= rate * reference_bilinear.pair_slope(int(form), float(a @ w @ b)) * np.outer(a, b)
+        w -= rate * reference_bilinear.pairwise_slope(int(form), float(a @ w @ b)) * np.outer(a, b)
         due += rate
         if step % every == 0:
             for group in range(omega.size):
