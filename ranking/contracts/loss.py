@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import EntryPenalty
-from ranking.kernels._old_contract import PairForm
 
 if TYPE_CHECKING:
     from ranking.data.judged_lists import JudgedLists
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 
 LossInterface = Literal["pairwise", "listwise", "coordinate", "linear"]
 Array = NDArray[np.float64]
+
+
+class PairwiseForm(enum.IntEnum):
+    """Pairwise losses whose slope a kernel can evaluate in its training loops."""
+
+    HINGE = 0
+    SQUARED_HINGE = 1
+    LOGISTIC = 2
+    NATIVE = 3
+    """A C function of a plugin, called through its address."""
 
 
 @dataclasses.dataclass
@@ -62,7 +72,7 @@ class PairwiseLoss(Protocol):
     AUC is WARP with one trial and a constant weight, so these four calls hold them all.
     """
 
-    form: PairForm | None
+    form: PairwiseForm | None
     """The loss whose slope kernels inline; `NATIVE`, if they call that of `Loss.native`; or None,
     if it is asked by batches, in Python."""
 
