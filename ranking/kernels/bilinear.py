@@ -81,29 +81,29 @@ class BilinearInputs:
     ----------
     queries, documents : csr_array
         One row per query or document, indices sorted, no duplicates.
-    transposed : bool
-        Whether W has one row per document feature instead of one per query feature.
     """
 
-    def __init__(
-        self, queries: sp.csr_array, documents: sp.csr_array, transposed: bool = False
-    ) -> None:
-        self.features = BilinearFeatures(
-            csr_arrays("queries", queries), csr_arrays("documents", documents), bool(transposed)
-        )
+    def __init__(self, queries: sp.csr_array, documents: sp.csr_array) -> None:
+        self.queries = csr_arrays("queries", queries)
+        self.documents = csr_arrays("documents", documents)
         self.n_queries, self.n_query_features = queries.shape
         self.n_documents, self.n_document_features = documents.shape
         check_finite(queries=queries.data, documents=documents.data)
 
-    def check(self, triplets: Ints, shape: tuple[int, int]) -> None:
-        """Refuse triplets outside of these inputs, and a W of another shape."""
+    def features(
+        self, triplets: Ints, shape: tuple[int, int], transposed: bool
+    ) -> BilinearFeatures:
+        """Return the features for a W of this shape; refuse triplets outside of these inputs."""
         widths = (self.n_query_features, self.n_document_features)
-        _check_shapes(shape[::-1] if self.features.transposed else shape, *widths)
+        _check_shapes(shape[::-1] if transposed else shape, *widths)
         check_triplets(triplets, self.n_queries, self.n_documents)
+        return BilinearFeatures(self.queries, self.documents, bool(transposed))
 
 
 class BilinearWeights:
     """W while a kernel trains it; see :mod:`ranking.kernels.contract.bilinear`.
+
+    With `transposed`, W has one row per document feature instead of one per query feature.
 
     Parameters
     ----------
@@ -153,7 +153,9 @@ class BilinearWeights:
         self.kernel, self.shrinkage = kernel, shrinkage
         self.shape, self.dtype = (indptr.size - 1, n_columns), data.dtype
         self.groups, self.group_weights = state.groups, state.group_weights
-        stored = Csr(indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), data)
+        stored = Csr(
+            indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), data
+        )
         self.store: BilinearStore = kernel.bilinear.implementation.bilinear_store(
             n_columns, state._replace(weights=stored)
         )
@@ -166,14 +168,15 @@ class BilinearWeights:
         *,
         loss: TrainingLoss = HINGE,
         rule: UpdateRule = RULE,
+        transposed: bool = False,
         execution: Execution = SERIAL,
-    ) -> tuple[Floats, Floats]:
+    ) -> StepResults[Floats]:
         """Take one step per triplet; return margins and violation weights."""
-        inputs.check(triplets, self.shape)
+        features = inputs.features(triplets, self.shape, transposed)
         rule = self._validate_rule(triplets, learning_rates, rule)
         out = StepResults(np.empty(triplets.shape[0]), np.empty(triplets.shape[0]))
         self.store.train(
-            inputs.features,
+            features,
             triplets,
             learning_rates,
             loss.for_kernel("float64", inputs.n_documents),
@@ -182,7 +185,7 @@ class BilinearWeights:
             out,
             validate_execution(execution),
         )
-        return out.margins, out.weights
+        return out
 
     def passive_aggressive(
         self,
@@ -193,6 +196,7 @@ class BilinearWeights:
         loss: TrainingLoss = HINGE,
         list_sizes: Ints | None = None,
         grow: bool = True,
+        transposed: bool = False,
     ) -> PassiveResults:
         """Take one passive-aggressive step per triplet, in order.
 
@@ -201,7 +205,7 @@ class BilinearWeights:
         list_sizes : int64 array, optional
             Number of documents that are ranked, for each triplet; by default all.
         """
-        inputs.check(triplets, self.shape)
+        features = inputs.features(triplets, self.shape, transposed)
         form = PairwiseForm(loss.form)
         if form not in (PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE):
             raise ValueError(
@@ -224,7 +228,7 @@ class BilinearWeights:
             raise ValueError("passive-aggressive steps have no penalty; leave the groups out.")
         out = PassiveResults(np.empty(steps), np.empty(steps), np.empty(steps))
         self.store.passive_aggressive(
-            inputs.features,
+            features,
             triplets,
             list_sizes,
             kernel_loss,
@@ -235,11 +239,13 @@ class BilinearWeights:
         )
         return out
 
-    def margins(self, inputs: BilinearInputs, triplets: Ints, threads: int = 1) -> Floats:
+    def margins(
+        self, inputs: BilinearInputs, triplets: Ints, *, transposed: bool = False, threads: int = 1
+    ) -> Floats:
         """Return the margin of each triplet with its first negative, at this W."""
-        inputs.check(triplets, self.shape)
+        inputs.features(triplets, self.shape, transposed)
         first = np.ascontiguousarray(triplets[:, :3])
-        return self.violations(inputs, first, threads=threads).margins
+        return self.violations(inputs, first, transposed=transposed, threads=threads).margins
 
     def violations(
         self,
@@ -247,16 +253,15 @@ class BilinearWeights:
         triplets: Ints,
         *,
         rank_weights: Floats | None = None,
+        transposed: bool = False,
         threads: int = 1,
     ) -> Violations:
         """Sample negatives until one violates the margin, at this W."""
-        inputs.check(triplets, self.shape)
+        features = inputs.features(triplets, self.shape, transposed)
         steps = triplets.shape[0]
         out = Violations(np.empty(steps), np.empty(steps), np.empty(steps, np.int64))
         loss = TrainingLoss(rank_weights=rank_weights).for_kernel("float64", inputs.n_documents)
-        self.store.margins(
-            inputs.features, triplets, loss, self.shrinkage, out, validate_threads(threads)
-        )
+        self.store.margins(features, triplets, loss, self.shrinkage, out, validate_threads(threads))
         return out
 
     def update(
@@ -267,14 +272,15 @@ class BilinearWeights:
         learning_rates: Floats,
         *,
         rule: UpdateRule = RULE,
+        transposed: bool = False,
         threads: int = 1,
     ) -> None:
         """Take one step per triplet, with its first negative and a known slope."""
-        inputs.check(triplets, self.shape)
+        features = inputs.features(triplets, self.shape, transposed)
         rule = self._validate_rule(triplets, learning_rates, rule)
         check_array("slopes", slopes, ("float64",), (triplets.shape[0],))
         self.store.update(
-            inputs.features,
+            features,
             np.ascontiguousarray(triplets[:, :3]),
             slopes,
             learning_rates,
@@ -345,7 +351,9 @@ class BilinearWeights:
             raise ValueError("a group penalty weighs groups by their size, so W cannot grow.")
         state = self.state()
         shape = self.shape
-        old = sp.csr_array((state["values"], state["indices"], state["indptr"]), shape=shape).tocoo()
+        old = sp.csr_array(
+            (state["values"], state["indices"], state["indptr"]), shape=shape
+        ).tocoo()
         rows, columns = weights.tocoo().coords
         new = (rows >= shape[0]) | (columns >= shape[1])
         rows, columns, added = rows[new], columns[new], weights.tocoo().data[new].astype(np.float64)

@@ -36,7 +36,6 @@ from ranking.kernels.validation import (
     validate_threads,
 )
 
-
 NO_PENALTY = EntryPenalty(0.0, 0.0)
 
 
@@ -229,9 +228,7 @@ class DominationKernel:
         """Return four rows: Popoviciu's bound, the paper's bound, the range, the peak."""
         columns = _check_columns(features, lists)
         out = np.empty((4, features.shape[1]))
-        self.implementation.domination_bounds(
-            columns, lists.layout, out, validate_threads(threads)
-        )
+        self.implementation.domination_bounds(columns, lists.layout, out, validate_threads(threads))
         return out
 
     def slopes(

@@ -212,7 +212,7 @@ class FactoredWeights:
         positive_rank: int = 0,
         penalty: RowPenalty = NO_PENALTY,
         execution: Execution = SERIAL,
-    ) -> tuple[Singles, Singles]:
+    ) -> StepResults[Singles]:
         """Take one step per triplet, by batches; return margins and violation weights."""
         source = self._source(inputs, triplets, n_positives, positive_rank)
         count = _count_of(triplets)
@@ -230,7 +230,7 @@ class FactoredWeights:
             out,
             validate_execution(execution),
         )
-        return out.margins, out.weights
+        return out
 
     def sample(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ranking.kernels.contract import Csr, Features, Floats, LinearFamily
+from ranking.kernels.contract import Csr, Features, Floats, LinearFamily, Rows
 from ranking.kernels.validation import FLOATS, check_array, check_compressed, validate_threads
 
 
@@ -21,6 +21,7 @@ class LinearKernel:
         """Return the dot product of each row with the weights."""
         check_array("weights", weights, ("float64",), (features.shape[1],))
         out = np.empty(features.shape[0])
+        rows: Rows
         if isinstance(features, sp.csr_array):
             rows = Csr(features.indptr, features.indices, features.data)
             check_compressed(*rows, *features.shape)

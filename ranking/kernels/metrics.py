@@ -62,10 +62,14 @@ class RankedLists:
             raise ValueError(f"order must hold rows, in 0..{self.n_rows - 1}.")
         check_array("unretrieved_grades", self.unretrieved_grades, ("float64",), (None,))
         unretrieved = self.unretrieved_grades.size
-        check_pointer("unretrieved_ptr", self.unretrieved_ptr, ("int64",), self.n_lists, unretrieved)
+        check_pointer(
+            "unretrieved_ptr", self.unretrieved_ptr, ("int64",), self.n_lists, unretrieved
+        )
         check_array("gains", self.gains, ("float64",), (None, self.n_rows))
         tables = self.gains.shape[0]
-        check_array("unretrieved_gains", self.unretrieved_gains, ("float64",), (tables, unretrieved))
+        check_array(
+            "unretrieved_gains", self.unretrieved_gains, ("float64",), (tables, unretrieved)
+        )
         check_array("discounts", self.discounts, ("float64",), (None, None))
         sizes = np.diff(self.group_ptr) + np.diff(self.unretrieved_ptr)
         longest = int(sizes.max(initial=0))
@@ -98,9 +102,7 @@ class MetricsKernel:
     def __init__(self, implementation: MetricsFamily) -> None:
         self.implementation = implementation
 
-    def rank_lists(
-        self, group_ptr: Ints, scores: Features, threads: int = 1
-    ) -> tuple[Ints, Bytes]:
+    def rank_lists(self, group_ptr: Ints, scores: Features, threads: int = 1) -> tuple[Ints, Bytes]:
         """Return the row at each rank, best first by list, and which ranks are tied."""
         check_array("scores", scores, FLOATS, (None,))
         check_array("group_ptr", group_ptr, ("int64",), (None,))
@@ -116,7 +118,5 @@ class MetricsKernel:
         """Return one row of measures per list."""
         lists.check(measures)
         out = np.empty((lists.n_lists, measures.shape[0]))
-        self.implementation.ranked_metrics(
-            lists.arrays, measures, out, validate_threads(threads)
-        )
+        self.implementation.ranked_metrics(lists.arrays, measures, out, validate_threads(threads))
         return out

@@ -91,7 +91,9 @@ class PositiveLists:
             query = int(own[np.argmax(keys[at] != keys_of_own)])
             raise ValueError(f"query {query} is not in its own list; put it there.")
         if own.size and self.member_sums.size and np.any(self._counts()[at] != 0):
-            raise ValueError("a query's own document must have the count 0, so that it is not sampled.")
+            raise ValueError(
+                "a query's own document must have the count 0, so that it is not sampled."
+            )
 
     def _counts(self) -> Ints:
         """Return how often each member is sampled."""

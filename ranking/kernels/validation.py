@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import numbers
 from typing import Any
 
 import numpy as np
@@ -153,13 +152,15 @@ def check_not_negative(**values: float) -> None:
 
 def validate_integer(name: str, value: Any, least: int, most: int, remedy: str = "") -> int:
     """Return an integer in least..most; refuse other types, booleans and numbers."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(
             f"{name} is {value!r}, a {type(value).__name__}; give an integer in "
             f"{_power(least)}..{_power(most)}.{remedy}"
         )
     if not least <= value <= most:
-        raise ValueError(f"{name} is {value}; it must lie in {_power(least)}..{_power(most)}.{remedy}")
+        raise ValueError(
+            f"{name} is {value}; it must lie in {_power(least)}..{_power(most)}.{remedy}"
+        )
     return int(value)
 
 

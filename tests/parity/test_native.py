@@ -125,14 +125,14 @@ def test_rows(
         np.testing.assert_array_equal(near, turned)
         maximize_rows(taken, ROW, best, width, threads)
         np.testing.assert_array_equal(best, shifted)
-    found = row_penalties(kernel, ROW, matrix, threads)
+    found = kernel.native.row_penalties(ROW, matrix, threads)
     assert found.tobytes() == row_penalties(reference, ROW, matrix).tobytes()
 
 
 @pytest.mark.parametrize("width", [-1, 9])
 def test_a_width_that_does_not_fit_is_refused(kernel: Kernel, width: int) -> None:
     with pytest.raises(ValueError, match=f"width is {width}; rows have 8 numbers"):
-        prox_rows(kernel, ROW, np.zeros((2, 8)), 0.5, width)
+        kernel.native.prox_rows(ROW, np.zeros((2, 8)), 0.5, width)
 
 
 def test_lists_that_do_not_fit_are_refused(kernel: Kernel) -> None:

@@ -20,7 +20,6 @@ from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError, PartError
 from ranking.kernels.contract import Singles
-from ranking.kernels.native import maximize_rows
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
     SparseFactored,
@@ -217,8 +216,8 @@ class Sides:
         regularizer = self.regularizers[side]
         if regularizer.native is not None:
             best = pull[:, :width].copy()
-            maximize_rows(
-                self.problem.kernel, regularizer.native, best, threads=self.problem.threads
+            self.problem.kernel.native.maximize_rows(
+                regularizer.native, best, threads=self.problem.threads
             )
         else:
             best = regularizer.maximize_rows(pull[:, :width], self.problem.threads)

@@ -40,6 +40,8 @@ order of operations, and for what of a text is accepted.
 
 from typing import Final, TypedDict
 
+from ranking.contracts.loss import PairwiseForm
+from ranking.contracts.regularizer import EntryPenalty, RowPenalty
 from ranking.kernels.contract.alternating import (
     AlternatingFamily,
 )
@@ -53,7 +55,6 @@ from ranking.kernels.contract.arrays import (
     Csc,
     Csr,
     Embeddings,
-    EntryPenalty,
     Exclusions,
     Execution,
     FactoredFeatures,
@@ -74,7 +75,6 @@ from ranking.kernels.contract.arrays import (
     PassiveResults,
     Positives,
     RankedListArrays,
-    RowPenalty,
     Rows,
     SampledTriplets,
     Sampling,
@@ -118,7 +118,6 @@ from ranking.kernels.contract.constants import (
     WIDE,
     Defect,
     MeasureKind,
-    PairwiseForm,
     ShrinkageState,
 )
 from ranking.kernels.contract.domination import (

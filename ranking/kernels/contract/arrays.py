@@ -10,12 +10,10 @@ written share no memory with any other argument. The checked functions of
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ranking.contracts.regularizer import EntryPenalty, RowPenalty
 
 Floats: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
@@ -24,6 +22,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Int32s: TypeAlias = NDArray[np.int32]
 Bytes: TypeAlias = NDArray[np.uint8]
 Indices: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+Numbers = TypeVar("Numbers", Floats, Singles)
 
 # --- matrices ---
 
@@ -316,14 +315,14 @@ class Execution(NamedTuple):
     threads: int = 1
 
 
-class StepResults(NamedTuple):
+class StepResults(NamedTuple, Generic[Numbers]):
     """Margin and violation weight of each step, written by training calls.
 
     float64 for the bilinear, float32 for the factored model.
     """
 
-    margins: Features
-    weights: Features
+    margins: Numbers
+    weights: Numbers
 
 
 # --- bilinear ---

@@ -61,9 +61,7 @@ class NativeKernel:
         )
         return out
 
-    def row_penalties(
-        self, functions: RowFunctions, matrix: Features, threads: int = 1
-    ) -> Floats:
+    def row_penalties(self, functions: RowFunctions, matrix: Features, threads: int = 1) -> Floats:
         """Return the penalty of each row."""
         check_array("matrix", matrix, FLOATS, (None, None))
         out = np.empty(matrix.shape[0])

@@ -54,7 +54,7 @@ class NativeFunctions:
 
     @classmethod
     def from_capsule(cls, capsule: object, plugin: str) -> Self:
-        """Read a capsule of the header, and hold a reference to it; anything else is a TypeError."""
+        """Read a capsule of the header, and hold a reference to it; refuse anything else."""
         address = _pointer(capsule, cls.capsule_name, plugin)
         head = _Head.from_address(address)
         if head.abi != NATIVE_ABI:

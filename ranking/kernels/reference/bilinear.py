@@ -272,7 +272,7 @@ class BilinearStore:
         loss: PairwiseLoss,
         rule: UpdateRule,
         shrinkage: Floats,
-        out: StepResults,
+        out: StepResults[Floats],
         execution: Execution,
     ) -> None:
         """Take the margins of a batch at its start, then its steps in order."""

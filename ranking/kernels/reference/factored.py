@@ -335,7 +335,7 @@ def factored_train(
     learning_rates: Singles,
     loss: PairwiseLoss,
     penalty: RowPenalty,
-    out: StepResults,
+    out: StepResults[Singles],
     execution: Execution,
 ) -> None:
     """Sample a batch at its start, then take its steps."""
