@@ -12,8 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.bilinear import BilinearWeights, BilinearInputs
-from ranking.kernels._old_contract import BUILTIN_FORMS, REBASE_WINDOW, SMALLEST_SCALE, Clock, PairwiseForm
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import (
+    BUILTIN_FORMS,
+    REBASE_WINDOW,
+    SMALLEST_SCALE,
+    Clock,
+    PairwiseForm,
+)
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.sampling import PositiveLists
 
@@ -263,8 +269,13 @@ def test_draw_tuples(
 
 def test_drawing_can_be_resumed(kernel: Kernel) -> None:
     lists = positive_lists(0, labels=True, itself=True)
-    parts = [kernel.sampling.sample_triplets(lists, 3, 0, 7, 2), kernel.sampling.sample_triplets(lists, 3, 7, 13, 2)]
-    assert np.array_equal(kernel.sampling.sample_triplets(lists, 3, 0, 20, 2), np.concatenate(parts))
+    parts = [
+        kernel.sampling.sample_triplets(lists, 3, 0, 7, 2),
+        kernel.sampling.sample_triplets(lists, 3, 7, 13, 2),
+    ]
+    assert np.array_equal(
+        kernel.sampling.sample_triplets(lists, 3, 0, 20, 2), np.concatenate(parts)
+    )
     assert kernel.sampling.sample_triplets(lists, 3, 0, 0).shape == (0, 3)
 
 
@@ -329,7 +340,13 @@ def test_wide_rows(
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 def test_windows(kernel: Kernel, reference: Kernel, storage: str) -> None:
     case = Case(
-        rows=6, columns=5, storage=storage, n_steps=2 * REBASE_WINDOW + 300, l1=1e-3, l2=1e-4, rate=0.05
+        rows=6,
+        columns=5,
+        storage=storage,
+        n_steps=2 * REBASE_WINDOW + 300,
+        l1=1e-3,
+        l2=1e-4,
+        rate=0.05,
     )
     wanted = run(case, reference)
     assert wanted["row_state"][:, 2].max() == 2

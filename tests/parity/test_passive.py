@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ranking.kernels._old_contract import PairwiseForm
+from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -177,7 +177,9 @@ def test_weights_count_as_the_aggressiveness_does_and_not_if_that_is_large(
 ) -> None:
     """With C large enough, every step projects, whatever L and the power are."""
     case = Case(trials=5, n_steps=30)
-    large = [run(case, reference, 1e12, form) for form in PairwiseForm if form < PairwiseForm.LOGISTIC]
+    large = [
+        run(case, reference, 1e12, form) for form in PairwiseForm if form < PairwiseForm.LOGISTIC
+    ]
     moving = large[0]["rates"] > 0.0
     assert len(set(large[0]["weights"][moving].tolist())) > 2
     for name in ("margins", "rates", "weights now"):
