@@ -14,7 +14,7 @@ from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
-from ranking.kernels.factored import FactoredObjects, Rows, scores, vectors
+from ranking.kernels.factored import FactoredInputs, FeatureRows
 
 if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
@@ -94,7 +94,7 @@ class Factored(MatchingModel):
     @property
     def factors(self) -> Factors:
         """All parameters in training."""
-        return self.U, self.V, self.S, self.document_biases
+        return Factors(self.U, self.V, self.S, self.document_biases)
 
     @factors.setter
     def factors(self, given: Factors) -> None:
@@ -141,24 +141,24 @@ class Factored(MatchingModel):
             return matrix
         kernel = get_kernel()
         # Two uniforms make a normal number; the sides have streams of their own.
-        stream = int(kernel.random_bits(self._seed, self._stream_of(side), 1)[0])
+        stream = int(kernel.random.bits(self._seed, self._stream_of(side), 1)[0])
         grown = np.zeros((n_rows, self.width), np.float32)
         grown[:start] = matrix
         for at in range(start, n_rows, DRAWN_ROWS):
             rows = grown[at : at + DRAWN_ROWS, : self.dimensions]
             first = 2 * at * self.dimensions
-            uniform = kernel.random_uniform(stream, first, 2 * rows.size).reshape(-1, 2)
+            uniform = kernel.random.uniform(stream, first, 2 * rows.size).reshape(-1, 2)
             radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
             normal = radius * np.cos(2.0 * np.pi * uniform[:, 1])
             normal *= self.init_scale / np.sqrt(self.dimensions)
             rows[:] = normal.reshape(rows.shape)
         return grown
 
-    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredObjects:
+    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return queries and documents with the features of this model."""
-        return FactoredObjects(self._rows(data, 0), self._rows(data, 1))
+        return FactoredInputs(self._rows(data, 0), self._rows(data, 1))
 
-    def _rows(self, data: MatchingData, side: int) -> Rows:
+    def _rows(self, data: MatchingData, side: int) -> FeatureRows:
         """Return the features of a side; their number, if every object is its own feature."""
         given = (data.queries, data.documents)[side]
         have = (data.query_feature_ids, data.document_feature_ids)[side]
@@ -179,8 +179,8 @@ class Factored(MatchingModel):
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
         return Embedding(
-            vectors(kernel, self._rows(data, 0), self.U, threads),
-            vectors(kernel, rows, self.V, threads),
+            kernel.factored.embeddings(self._rows(data, 0), self.U, threads),
+            kernel.factored.embeddings(rows, self.V, threads),
             biases,
         )
 
@@ -191,7 +191,7 @@ class Factored(MatchingModel):
         queries, documents, biases = self._own(data, kernel, threads)
 
         def block(chosen: Ints) -> Floats:
-            found = scores(kernel, queries[chosen], documents, biases, threads)
+            found = kernel.factored.scores(queries[chosen], documents, biases, threads)
             return found.astype(np.float64)
 
         return block

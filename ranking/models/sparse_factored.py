@@ -13,7 +13,6 @@ from ranking.data.ids import unpack_ids
 from ranking.data.validation import as_csr
 from ranking.errors import ModelFileError
 from ranking.kernels.contract import Singles
-from ranking.kernels.factored import vectors
 from ranking.models.factored import Factored
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class SparseFactored(Factored):
             if sparse.issparse(self._kept[side]):
                 made.append(self.images(data, side).toarray())
             else:
-                made.append(vectors(kernel, self._rows(data, side), self._kept[side], threads))
+                made.append(kernel.factored.embeddings(self._rows(data, side), self._kept[side], threads))
         return Embedding(made[0], made[1], biases)
 
     def tensors(self) -> Tensors:

@@ -15,8 +15,8 @@ from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
 from ranking.inference.retrieval import best_lists
-from ranking.kernels.contract import Floats, Ints, Singles
-from ranking.kernels.factored import FactoredObjects, scores, vectors
+from ranking.kernels.contract import Factors, Floats, Ints, Singles
+from ranking.kernels.factored import FactoredInputs
 from ranking.models.factored import Factored
 from ranking.models.list_inference import INFERENCES, choose_jointly, place_first
 from ranking.training.trainer import section, under
@@ -192,8 +192,8 @@ class Structured(Factored):
 
     def _parts(self, n_queries: int, kernel: Kernel) -> list[Ints]:
         """Return which queries are left out together, drawn from the stream of no S."""
-        stream = int(kernel.random_bits(self._seed, SIDE_OF_S, 1)[0])
-        order = np.argsort(kernel.random_uniform(stream, 0, n_queries), kind="stable")
+        stream = int(kernel.random.bits(self._seed, SIDE_OF_S, 1)[0])
+        order = np.argsort(kernel.random.uniform(stream, 0, n_queries), kind="stable")
         return [np.sort(order[start :: self.folds]) for start in range(self.folds)]
 
     def _frozen(self) -> MatchingModel:
@@ -204,8 +204,7 @@ class Structured(Factored):
             kept = Structured(self.dimensions, self.biases, self.init_scale, self.stages, self.k)
             kept._earlier = list(self._earlier)
         kept._seed = self._seed
-        U, V, S, biases = (part.copy() for part in self.factors)
-        kept.factors = (U, V, S, biases)
+        kept.factors = Factors(*(part.copy() for part in self.factors))
         kept.query_feature_ids = self.query_feature_ids
         kept.document_feature_ids = self.document_feature_ids
         return kept
@@ -214,7 +213,7 @@ class Structured(Factored):
         """Draw U, V and S, other numbers in each stage, or S alone."""
         rows, columns = self.query_feature_ids, self.document_feature_ids
         empty: Singles = np.zeros((0, self.width), np.float32)
-        self.factors = (empty, empty, empty, np.zeros(0, np.float32))
+        self.factors = Factors(empty, empty, empty, np.zeros(0, np.float32))
         if self.init == "previous-stage":
             self.U, self.V, self.document_biases = self._vectors_before()
         self._grow(rows, columns)
@@ -245,10 +244,10 @@ class Structured(Factored):
             model.add_features(data)
         super().add_features(data)
 
-    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredObjects:
+    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return queries, documents, and what the stage before found for each query."""
         contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
-        return FactoredObjects(self._rows(data, 0), self._rows(data, 1), contexts)
+        return FactoredInputs(self._rows(data, 0), self._rows(data, 1), contexts)
 
     def _contexts(
         self, data: MatchingData, kernel: Kernel, threads: int, known: Ints | None = None
@@ -281,8 +280,8 @@ class Structured(Factored):
         first = self._own(data, kernel, threads)
         if not self._earlier:
             return first
-        contexts = vectors(kernel, self._contexts(data, kernel, threads), self.S, threads)
-        fits = vectors(kernel, self._rows(data, 1), self.S, threads)
+        contexts = kernel.factored.embeddings(self._contexts(data, kernel, threads), self.S, threads)
+        fits = kernel.factored.embeddings(self._rows(data, 1), self.S, threads)
         return Embedding(
             np.hstack((first.queries, contexts)), np.hstack((first.documents, fits)), first.biases
         )
@@ -299,10 +298,10 @@ class Structured(Factored):
         breadth = self.beam if self.inference == "beam" else 1
 
         def block(chosen: Ints) -> Floats:
-            found = scores(kernel, queries[chosen], documents, biases, threads)
+            found = kernel.factored.scores(queries[chosen], documents, biases, threads)
             if joint:
                 own, fits = queries[chosen, : self.width], documents[:, self.width :]
-                alone = scores(kernel, own, documents[:, : self.width].copy(), biases, threads)
+                alone = kernel.factored.scores(own, documents[:, : self.width].copy(), biases, threads)
                 itself = None if data.itself is None else data.itself[chosen]
                 best = choose_jointly(alone, fits, self.k, breadth, itself)
                 return place_first(found.astype(np.float64), best)

@@ -22,14 +22,16 @@ import pytest
 
 from ranking import Ranker
 from ranking.contracts.loss import Loss
-from ranking.contracts.native import NativeListwiseLoss, NativePairwiseLoss, NativeRowRegularizer
 from ranking.errors import CombinationError, DivergenceError
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.native import checked_form, maximize_rows, prox_rows
 from ranking.native import (
     NATIVE_ABI,
     ListwiseFunctions,
+    NativeListwiseLoss,
+    NativePairwiseLoss,
+    NativeRowRegularizer,
     PairwiseFunctions,
     RowFunctions,
     include_dir,
@@ -599,12 +601,12 @@ def test_bounded_without_a_maximum_is_refused(library):
 
 def test_the_door_wants_functions_for_the_native_form_only():
     functions = PairwiseFunctions.from_addresses(value=1, slope=2, context=3)
-    assert checked_form(PairForm.NATIVE, functions) == (3, (2, 3))
-    assert checked_form(PairForm.LOGISTIC, None) == (2, (0, 0))
+    assert checked_form(PairwiseForm.NATIVE, functions) == (3, (2, 3))
+    assert checked_form(PairwiseForm.LOGISTIC, None) == (2, (0, 0))
     with pytest.raises(TypeError, match="form NATIVE needs PairwiseFunctions, not NoneType"):
-        checked_form(PairForm.NATIVE, None)
+        checked_form(PairwiseForm.NATIVE, None)
     with pytest.raises(ValueError, match="form HINGE is inlined; leave the functions out"):
-        checked_form(PairForm.HINGE, functions)
+        checked_form(PairwiseForm.HINGE, functions)
 
 
 @pytest.mark.parametrize("model", ["bilinear", "factored:dimensions=5"])

@@ -27,7 +27,6 @@ from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.contract import Singles
-from ranking.kernels.native import maximize_rows
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
     SparseFactored,
@@ -207,7 +206,9 @@ class Sides:
         width, functions = self.model.dimensions, native_rows(regularizer)
         if functions is not None:
             best = pull[:, :width].copy()
-            maximize_rows(self.problem.kernel, functions, best, threads=self.problem.threads)
+            self.problem.kernel.native.maximize_rows(
+                functions, best, threads=self.problem.threads
+            )
         else:
             gains = pull[:, :width].astype(np.float64)
             best = cast(SupportsMaximize, regularizer).maximize(gains).astype(np.float32)

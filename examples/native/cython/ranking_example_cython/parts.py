@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.native import NativePairwiseLoss, NativeRowRegularizer
+from ranking.native import NativePairwiseLoss, NativeRowRegularizer
 from ranking.errors import PartError
 from ranking_example_cython import _native
 

@@ -1,7 +1,7 @@
-"""Parts whose functions are native: an author overrides `functions`, and the rest is here.
+"""Losses and regularizers whose functions are native: an author overrides `functions`.
 
-The interfaces below are for whoever asks in Python. Solvers hand the functions themselves to the kernel
-of the run, which calls them in its own loops.
+The methods below serve calls from Python. Solvers pass the functions themselves to the kernel of
+the run, which calls them in its own loops.
 """
 
 from __future__ import annotations
@@ -17,58 +17,60 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import Granularity, Regularizer
-from ranking.kernels import native as loops
-from ranking.kernels.contract import PairForm
-from ranking.native import Functions, ListwiseFunctions, PairwiseFunctions, RowFunctions
+from ranking.kernels.contract import GradedScores, PairwiseForm
+from ranking.kernels.native.functions import (
+    ListwiseFunctions,
+    NativeFunctions,
+    PairwiseFunctions,
+    RowFunctions,
+)
 from ranking.registry.origin import described
 
 if TYPE_CHECKING:
-    from ranking.kernels.kernel import Kernel
+    from ranking.kernels.native.calls import NativeKernel
 
-F = TypeVar("F", bound=Functions)
+F = TypeVar("F", bound=NativeFunctions)
 
 
 @dataclasses.dataclass
 class NativePart(Part, ABC, Generic[F]):
-    """A part that owns C functions, and asks for them anew when a parameter was set."""
+    """A part that owns C functions; they are requested again when a parameter is set."""
 
     kind: ClassVar[str]
-    takes_functions: ClassVar[type[Functions]]
+    takes_functions: ClassVar[type[NativeFunctions]]
 
     @abstractmethod
     def functions(self) -> object:
         """Return the capsule of ``ranking/native.h``, or the functions by their addresses.
 
-        Parameters of the part belong into the context, as they are now.
+        The current parameters of the part belong in the context.
         """
 
-    @property
+    @functools.cached_property
     def native(self) -> F:
-        """The functions, checked, with all that keeps them alive."""
-        held = self.__dict__.get("_native")
-        if held is None:
-            plugin, wanted = described(self.kind, self), self.takes_functions
-            try:
-                given = self.functions()
-            except TypeError as error:
-                raise TypeError(f"{plugin}: {error}") from error
-            held = given if isinstance(given, wanted) else wanted.from_capsule(given, plugin)
-            held = dataclasses.replace(held, plugin=plugin)
-            self.check_functions(cast(F, held))
-            self.__dict__["_native"] = held
-        return cast(F, held)
+        """The functions, checked, with references to their owners."""
+        plugin, expected = described(self.kind, self), self.takes_functions
+        try:
+            functions = self.functions()
+        except TypeError as error:
+            raise TypeError(f"{plugin}: {error}") from error
+        if not isinstance(functions, expected):
+            functions = expected.from_capsule(functions, plugin)
+        functions = cast(F, dataclasses.replace(functions, plugin=plugin))
+        self.check_functions(functions)
+        return functions
 
     def check_functions(self, functions: F) -> None:
         """Refuse functions that do not fit the class."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; the functions of the old parameters are let go."""
+        """Set an attribute; the functions of the old parameters are dropped."""
         super().__setattr__(name, value)
-        self.__dict__.pop("_native", None)
+        self.__dict__.pop("native", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel without addresses, which mean nothing elsewhere; they are asked for anew."""
-        return {name: value for name, value in self.__dict__.items() if name != "_native"}
+        """Pickle without addresses, which are valid in one process only."""
+        return {name: value for name, value in self.__dict__.items() if name != "native"}
 
 
 @dataclasses.dataclass
@@ -79,9 +81,9 @@ class NativePairwiseLoss(NativePart[PairwiseFunctions], Loss):
     """
 
     kind: ClassVar[str] = "loss"
-    takes_functions: ClassVar[type[Functions]] = PairwiseFunctions
+    takes_functions: ClassVar[type[NativeFunctions]] = PairwiseFunctions
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise"})
-    form: ClassVar[PairForm | None] = PairForm.NATIVE
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.NATIVE
 
     @property
     def trials(self) -> int:
@@ -91,12 +93,12 @@ class NativePairwiseLoss(NativePart[PairwiseFunctions], Loss):
     def pairwise_value(self, margin: Array) -> Array:
         """Return the loss of each margin."""
         flat = np.ascontiguousarray(margin, dtype=np.float64)
-        return loops.pair_values(_kernel(), self.native, flat.ravel()).reshape(flat.shape)
+        return _calls().pairwise_values(self.native, flat.ravel()).reshape(flat.shape)
 
     def pairwise_slope(self, margin: Array) -> Array:
         """Return its derivative."""
         flat = np.ascontiguousarray(margin, dtype=np.float64)
-        return loops.pair_slopes(_kernel(), self.native, flat.ravel()).reshape(flat.shape)
+        return _calls().pairwise_slopes(self.native, flat.ravel()).reshape(flat.shape)
 
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
         """Return 1: a violation counts the same at every rank."""
@@ -108,16 +110,16 @@ class NativeListwiseLoss(NativePart[ListwiseFunctions], Loss):
     """A loss of lists by `ranking_list_loss`."""
 
     kind: ClassVar[str] = "loss"
-    takes_functions: ClassVar[type[Functions]] = ListwiseFunctions
+    takes_functions: ClassVar[type[NativeFunctions]] = ListwiseFunctions
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise"})
 
     def listwise_value(self, scores: Array, grades: Array) -> float:
         """Return the loss of one list."""
-        return float(loops.list_values(_kernel(), self.native, *_one_list(scores, grades))[0])
+        return float(_calls().listwise_values(self.native, _one_list(scores, grades))[0])
 
     def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return the derivative of the loss of one list with respect to each score."""
-        return loops.listwise_slopes(_kernel(), self.native, *_one_list(scores, grades))
+        return _calls().listwise_slopes(self.native, _one_list(scores, grades))
 
 
 @dataclasses.dataclass
@@ -125,17 +127,17 @@ class NativeRowRegularizer(NativePart[RowFunctions], Regularizer):
     """A penalty of rows by `ranking_row_regularizer`."""
 
     kind: ClassVar[str] = "regularizer"
-    takes_functions: ClassVar[type[Functions]] = RowFunctions
+    takes_functions: ClassVar[type[NativeFunctions]] = RowFunctions
     granularity: ClassVar[Granularity] = "row"
 
     def penalty(self, parameters: Array) -> float:
         """Return the sum of the rows' penalties."""
-        return float(loops.row_penalties(_kernel(), self.native, _rows(parameters)).sum())
+        return float(_calls().row_penalties(self.native, _rows(parameters)).sum())
 
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the prox of each row."""
         rows = _rows(parameters).copy()
-        loops.prox_rows(_kernel(), self.native, rows, step)
+        _calls().prox_rows(self.native, rows, step)
         return rows.reshape(parameters.shape)
 
 
@@ -154,16 +156,16 @@ class NativeBoundedRowRegularizer(NativeRowRegularizer):
     def maximize(self, gain: Array) -> Array:
         """Return the maximum for each row."""
         rows = _rows(gain).copy()
-        loops.maximize_rows(_kernel(), self.native, rows)
+        _calls().maximize_rows(self.native, rows)
         return rows.reshape(gain.shape)
 
 
 @functools.cache
-def _kernel() -> Kernel:
-    """Return the kernel that is always there; all of them return the same bits."""
+def _calls() -> NativeKernel:
+    """Return the native family of the Cython kernel; all kernels return the same bits."""
     from ranking.kernels.builtin import cython_kernel
 
-    return cython_kernel()
+    return cython_kernel().native
 
 
 def _rows(parameters: Array) -> Array:
@@ -171,7 +173,9 @@ def _rows(parameters: Array) -> Array:
     return np.ascontiguousarray(np.atleast_2d(parameters), dtype=np.float64)
 
 
-def _one_list(scores: Array, grades: Array) -> tuple[NDArray[np.int64], Array, Array]:
-    ends = np.array([0, scores.size], dtype=np.int64)
-    as_given = [np.ascontiguousarray(part, dtype=np.float64) for part in (scores, grades)]
-    return ends, as_given[0], as_given[1]
+def _one_list(scores: Array, grades: Array) -> GradedScores:
+    return GradedScores(
+        np.array([0, scores.size], dtype=np.int64),
+        np.ascontiguousarray(scores, dtype=np.float64),
+        np.ascontiguousarray(grades, dtype=np.float64),
+    )

@@ -1,4 +1,4 @@
-"""The door: every array is checked here, once, before a loop that trusts it."""
+"""Input validation: every argument is checked once, before a kernel function that trusts it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import functools
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from ranking.kernels.contract import Csr, Execution
 
 FLOATS = ("float32", "float64")
 INDICES = ("int32", "int64")
@@ -14,7 +17,7 @@ INDICES = ("int32", "int64")
 
 @functools.cache
 def _name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype, which NumPy spells anew each time."""
+    """Return the name of a dtype, which NumPy would format on every access."""
     return dtype.name
 
 
@@ -27,33 +30,32 @@ def check_array(
     order: str = "C",
     writeable: bool = False,
 ) -> None:
-    """Refuse an array that a loop could not trust; read-only inputs are welcome.
+    """Refuse an array that a kernel function could not trust; inputs may be read-only.
 
     Parameters
     ----------
     name : str
-        How the array is called in the message.
+        Name of the array in messages.
     array : object
-        What was handed in.
     dtypes : tuple of str
-        The dtypes that the loop takes, in native byte order.
+        Accepted dtypes, in native byte order.
     shape : tuple of int or None
-        The wanted length of each axis; None is any.
+        Expected length of each axis; None is any.
     order : {"C", "F"}
-        The wanted contiguity.
+        Expected contiguity.
     writeable : bool
-        Whether the loop writes to it.
+        Whether the kernel writes to it.
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} must be a NumPy array, not {type(array).__name__}.")
     if _name(array.dtype) not in dtypes or not array.dtype.isnative:
         raise TypeError(f"{name} has dtype {array.dtype}; a kernel takes {' or '.join(dtypes)}.")
     if len(array.shape) != len(shape) or any(
-        wanted is not None and wanted != length
-        for wanted, length in zip(shape, array.shape, strict=True)
+        expected is not None and expected != length
+        for expected, length in zip(shape, array.shape, strict=True)
     ):
-        wanted_shape = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-        raise ValueError(f"{name} has shape {array.shape}; wanted is {wanted_shape}.")
+        expected_shape = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ")"
+        raise ValueError(f"{name}: expected shape {expected_shape}, got {array.shape}.")
     if not (array.flags.c_contiguous if order == "C" else array.flags.f_contiguous):
         remedy = "ascontiguousarray" if order == "C" else "asfortranarray"
         raise ValueError(f"{name} is not {order}-contiguous; call numpy.{remedy} on it.")
@@ -64,13 +66,13 @@ def check_array(
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to: what was checked then stays as it was."""
+    """Return a read-only view, so that a checked array stays valid."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def check_apart(outputs: dict[str, NDArray[Any]], inputs: dict[str, NDArray[Any]]) -> None:
+def check_no_overlap(outputs: dict[str, NDArray[Any]], inputs: dict[str, NDArray[Any]]) -> None:
     """Refuse an output that shares memory with an input or with another output."""
     names = list(outputs)
     for position, name in enumerate(names):
@@ -118,6 +120,21 @@ def check_compressed(
             )
 
 
+def csr_arrays(name: str, matrix: Any) -> Csr:
+    """Return the arrays of a checked CSR matrix, sorted and without duplicates."""
+    if not isinstance(matrix, sp.csr_array):
+        raise TypeError(f"{name} must be a csr_array, not {type(matrix).__name__}.")
+    check_compressed(matrix.indptr, matrix.indices, matrix.data, *matrix.shape, sorted_once=True)
+    return Csr(matrix.indptr, matrix.indices, matrix.data)
+
+
+def check_finite(**arrays: NDArray[Any]) -> None:
+    """Refuse arrays with NaN or infinite numbers."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite.")
+
+
 def check_below(name: str, values: NDArray[np.int64], bound: int) -> None:
     """Refuse positions outside 0..bound - 1."""
     if values.size and (values.min() < 0 or values.max() >= bound):
@@ -126,11 +143,60 @@ def check_below(name: str, values: NDArray[np.int64], bound: int) -> None:
         )
 
 
-def checked_threads(threads: int) -> int:
-    """Return a number of threads, or refuse it."""
-    if not 1 <= threads <= 1024:
-        raise ValueError(f"threads is {threads}; it must lie in 1..1024.")
-    return int(threads)
+def check_not_negative(**values: float) -> None:
+    """Refuse numbers that are not finite or are negative."""
+    for name, value in values.items():
+        if not 0.0 <= value < np.inf:
+            raise ValueError(f"{name} is {value}; it must be finite and not negative.")
+
+
+def validate_integer(name: str, value: Any, least: int, most: int, remedy: str = "") -> int:
+    """Return an integer in least..most; refuse other types, booleans and numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(
+            f"{name} is {value!r}, a {type(value).__name__}; give an integer in "
+            f"{_power(least)}..{_power(most)}.{remedy}"
+        )
+    if not least <= value <= most:
+        raise ValueError(
+            f"{name} is {value}; it must lie in {_power(least)}..{_power(most)}.{remedy}"
+        )
+    return int(value)
+
+
+def validate_threads(threads: Any) -> int:
+    """Return a number of threads."""
+    return validate_integer("threads", threads, 1, 1024, " For all cores, give os.cpu_count().")
+
+
+def validate_execution(execution: Execution) -> Execution:
+    """Return how steps are executed, as a kernel takes it."""
+    return Execution(
+        validate_count("batch_size", execution.batch_size),
+        bool(execution.hogwild),
+        validate_threads(execution.threads),
+    )
+
+
+def validate_seed(seed: Any, name: str = "seed") -> int:
+    """Return a seed."""
+    return validate_integer(name, seed, 0, 2**64 - 1)
+
+
+def validate_first(first: Any) -> int:
+    """Return the number of the first step or random number."""
+    return validate_integer("first", first, 0, 2**64 - 1)
+
+
+def validate_count(name: str, count: Any, least: int = 1) -> int:
+    """Return a count of at least `least`."""
+    return validate_integer(name, count, least, 2**63 - 1)
+
+
+def _power(number: int) -> str:
+    """Write 2**k - 1 for large k."""
+    bits = number.bit_length()
+    return f"2**{bits} - 1" if bits > 16 and number == 2**bits - 1 else str(number)
 
 
 def _shorten(array: NDArray[Any]) -> str:

@@ -1,7 +1,6 @@
-"""The reference for parsing LETOR text: regular expressions, a line at a time.
+"""Reference of the letor family: regular expressions, one line at a time.
 
-It says what is accepted and in which order defects are looked for (see
-:mod:`ranking.kernels.contract`); the compiled kernels fill the same arrays.
+It defines what is accepted and in which order defects are checked.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ranking.kernels.contract import (
     LARGEST_INDEX,
@@ -19,7 +17,10 @@ from ranking.kernels.contract import (
     Defect,
     Features,
     Floats,
+    Int32s,
     Ints,
+    LetorBuffers,
+    LetorText,
 )
 
 NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -30,33 +31,22 @@ MOST_DIGITS = 20
 """Twenty digits hold every index that could be meant."""
 
 
-class Refused(Exception):  # noqa: N818
-    """A line has a defect, and maybe a word that has it."""
+class LineError(Exception):
+    """A defect of a line, and the word that has it, if it is one word's."""
 
     def __init__(self, defect: Defect, start: int = 0, word: bytes = b"") -> None:
         super().__init__(defect)
-        self.found = (int(defect), start, len(word))
+        self.location = (int(defect), start, len(word))
 
 
-def parse_letor(
-    text: NDArray[np.uint8],
-    chunk_ptr: Ints,
-    row_ptr: Ints,
-    grades: Floats,
-    places: Ints,
-    indices: NDArray[np.int32],
-    values: Features,
-    counts: Ints,
-    threads: int,
-) -> None:
+def parse_letor(source: LetorText, out: LetorBuffers, threads: int) -> None:
     """Parse chunk by chunk."""
-    whole = text.tobytes()
-    largest = float(np.finfo(values.dtype).max)
-    for chunk, (start, stop) in enumerate(itertools.pairwise(chunk_ptr.tolist())):
-        row, pair = row_ptr[chunk], start // PAIR_BYTES
-        counts[chunk] = _parse_chunk(
-            whole, start, stop, largest, grades[row:], places[row:], indices[pair:],
-            values[pair:],
+    text = source.text.tobytes()
+    for chunk, (start, stop) in enumerate(itertools.pairwise(source.chunk_ptr.tolist())):
+        row, pair = source.row_ptr[chunk], start // PAIR_BYTES
+        out.chunk_info[chunk] = _parse_chunk(
+            text, start, stop, out.grades[row:], out.row_info[row:], out.indices[pair:],
+            out.values[pair:],
         )  # fmt: skip
 
 
@@ -64,23 +54,23 @@ def _parse_chunk(
     text: bytes,
     start: int,
     stop: int,
-    largest: float,
     grades: Floats,
-    places: Ints,
-    indices: NDArray[np.int32],
+    row_info: Ints,
+    indices: Int32s,
     values: Features,
 ) -> tuple[Any, ...]:
+    largest = float(np.finfo(values.dtype).max)
     rows = pairs = lines = 0
     seen: list[list[int]] = []
-    found = (int(Defect.NONE), 0, 0)
+    defect = (int(Defect.NONE), 0, 0)
     qid = (0, 0)
     while start < stop:
         lines += 1
         end = text.index(b"\n", start) + 1
         try:
             parsed = _parse_line(text[start:end], start, largest)
-        except Refused as refused:
-            found = refused.found
+        except LineError as error:
+            defect = error.location
             break
         start = end
         if parsed is None:
@@ -89,7 +79,7 @@ def _parse_chunk(
         if text[slice(*qid)] != text[slice(*name)]:
             qid = name
         grades[rows] = grade
-        places[rows] = lines, len(own_indices), qid[0], qid[1] - qid[0], *document
+        row_info[rows] = lines, len(own_indices), qid[0], qid[1] - qid[0], *document
         indices[pairs : pairs + len(own_indices)] = own_indices
         values[pairs : pairs + len(own_indices)] = own_values
         seen.append(own_indices)
@@ -100,52 +90,52 @@ def _parse_chunk(
     width = len(first) if regular and all(row == first for row in seen) else -1
     low = min((min(row) for row in seen if row), default=LARGEST_INDEX + 1)
     high = max((max(row) for row in seen if row), default=-1)
-    return rows, pairs, lines, width, low, high, *found
+    return rows, pairs, lines, width, low, high, *defect
 
 
 def _parse_line(
     line: bytes, at: int, largest: float
 ) -> tuple[float, tuple[int, int], tuple[int, int], list[int], list[float]] | None:
-    """Return grade, span of the qid, place of the document's id, indices and values."""
+    """Return grade, span of the qid, position of the document's id, indices and values."""
     if b"\0" in line:
-        raise Refused(Defect.NUL_BYTE)
+        raise LineError(Defect.NUL_BYTE)
     body, _, comment = line.partition(b"#")
     words = [(at + match.start(), match[0]) for match in WORD.finditer(body)]
     if not words:
         return None
     if len(words) < 2 or not words[1][1].startswith(b"qid:"):
-        raise Refused(Defect.NO_QID)
+        raise LineError(Defect.NO_QID)
     qid = words[1][0] + len(b"qid:"), words[1][0] + len(words[1][1])
     try:
         words[1][1].decode()
         comment.decode()
     except UnicodeDecodeError:
-        raise Refused(Defect.NOT_UTF8) from None
+        raise LineError(Defect.NOT_UTF8) from None
     if qid[0] == qid[1]:
-        raise Refused(Defect.EMPTY_QID)
+        raise LineError(Defect.EMPTY_QID)
     grade = float(words[0][1]) if NUMBER.fullmatch(words[0][1]) else np.inf
     if not np.isfinite(grade):
-        raise Refused(Defect.BAD_GRADE, *words[0])
+        raise LineError(Defect.BAD_GRADE, *words[0])
     indices: dict[int, None] = {}
     values = []
     for start, word in words[2:]:
         defect = pair_defect(word, largest)
         if defect:
-            raise Refused(defect, start, word)
+            raise LineError(defect, start, word)
         index, _, value = word.partition(b":")
         if int(index) in indices:
-            raise Refused(Defect.REPEATED, start, word)
+            raise LineError(Defect.REPEATED, start, word)
         indices[int(index)] = None
         values.append(float(value))
     match = DOCID.search(comment)
-    place = (0, 0)
+    document = (0, 0)
     if match:
-        place = at + len(body) + 1 + match.start(1), len(match[1])
-    return grade, qid, place, list(indices), values
+        document = at + len(body) + 1 + match.start(1), len(match[1])
+    return grade, qid, document, list(indices), values
 
 
 def pair_defect(word: bytes, largest: float) -> Defect:
-    """Return what is wrong with a feature's word, looked at by itself."""
+    """Return what is wrong with a feature's word, seen in isolation."""
     index, colon, value = word.partition(b":")
     if index == b"qid":
         return Defect.QID_ELSEWHERE

@@ -1,4 +1,4 @@
-"""The reference for measures of ranked lists; see :mod:`ranking.kernels.reference`.
+"""Reference of the metrics family.
 
 Counts are integers and exact. Sums run in the order of the ranks, from 0.0.
 """
@@ -9,10 +9,16 @@ import dataclasses
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ranking.kernels.contract import RELEVANT, Features, Floats, Ints
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import (
+    RELEVANT,
+    Bytes,
+    Features,
+    Floats,
+    Ints,
+    MeasureKind,
+    RankedListArrays,
+)
 
 NAN = float("nan")
 
@@ -21,26 +27,24 @@ NAN = float("nan")
 class Sorted:
     """One list, best first.
 
-    `blocks` are the ranges of places that have equal scores; `lacking` counts the relevant
-    documents that the list lacks; `best` are the positive gains of all documents, largest first.
+    `blocks` are the ranges of ranks with equal scores; `unretrieved` counts the relevant documents
+    that are missing from the list; `ideal` are the positive gains of all documents, largest first.
     """
 
     grades: list[float]
     blocks: list[tuple[int, int]]
-    lacking: int
+    unretrieved: int
     gains: list[list[float]]
-    best: list[list[float]]
+    ideal: list[list[float]]
     discounts: list[list[float]]
 
     @property
     def relevant(self) -> list[bool]:
-        """Whether the document at each place is relevant."""
+        """Whether the document at each rank is relevant."""
         return [grade >= RELEVANT for grade in self.grades]
 
 
-def rank_lists(
-    group_ptr: Ints, scores: Features, order: Ints, tied: NDArray[np.uint8], threads: int
-) -> None:
+def rank_lists(group_ptr: Ints, scores: Features, order: Ints, tied: Bytes, threads: int) -> None:
     """Sort each list by score, highest first."""
     for start, stop in pairwise(group_ptr):
         rows = np.argsort(-scores[start:stop], kind="stable") + start
@@ -49,39 +53,27 @@ def rank_lists(
         tied[start + 1 : stop] = scores[rows[1:]] == scores[rows[:-1]]
 
 
-def ranked_metrics(
-    group_ptr: Ints,
-    grades: Floats,
-    order: Ints,
-    tied: NDArray[np.uint8],
-    unfound_ptr: Ints,
-    unfound_grades: Floats,
-    gains: Floats,
-    unfound_gains: Floats,
-    discounts: Floats,
-    measures: Ints,
-    out: Floats,
-    threads: int,
-) -> None:
+def ranked_metrics(lists: RankedListArrays, measures: Ints, out: Floats, threads: int) -> None:
     """Fill out[q, m] with measure m of list q."""
-    found = np.vstack((np.maximum(grades, 0.0), gains))
-    unfound = np.vstack((np.maximum(unfound_grades, 0.0), unfound_gains))
-    for q in range(group_ptr.size - 1):
-        start, stop = group_ptr[q : q + 2].tolist()
-        rows = order[start:stop]
-        heads = (np.flatnonzero(tied[start + 1 : stop] == 0) + 1).tolist()
-        placed = found[:, rows].tolist()
-        lost = unfound[:, unfound_ptr[q] : unfound_ptr[q + 1]].tolist()
+    gains = np.vstack((np.maximum(lists.grades, 0.0), lists.gains))
+    missing_gains = np.vstack((np.maximum(lists.unretrieved_grades, 0.0), lists.unretrieved_gains))
+    discounts = lists.discounts.tolist()
+    for q in range(lists.group_ptr.size - 1):
+        start, stop = lists.group_ptr[q : q + 2].tolist()
+        missing = slice(*lists.unretrieved_ptr[q : q + 2].tolist())
+        rows = lists.order[start:stop]
+        heads = (np.flatnonzero(lists.tied[start + 1 : stop] == 0) + 1).tolist()
+        ranked_gains = gains[:, rows].tolist()
         one = Sorted(
-            grades=grades[rows].tolist(),
+            grades=lists.grades[rows].tolist(),
             blocks=list(pairwise([0, *heads, stop - start])) if stop > start else [],
-            lacking=int((unfound_grades[unfound_ptr[q] : unfound_ptr[q + 1]] >= RELEVANT).sum()),
-            gains=placed,
-            best=[
+            unretrieved=int((lists.unretrieved_grades[missing] >= RELEVANT).sum()),
+            gains=ranked_gains,
+            ideal=[
                 sorted((gain for gain in some + more if gain > 0.0), reverse=True)
-                for some, more in zip(placed, lost, strict=True)
+                for some, more in zip(ranked_gains, missing_gains[:, missing].tolist(), strict=True)
             ],
-            discounts=discounts.tolist(),
+            discounts=discounts,
         )
         out[q] = [measure(one, *row) for row in measures.tolist()]
 
@@ -90,77 +82,77 @@ def measure(
     one: Sorted, kind: int, cutoff: int, gain: int, discount: int, shared: int, short: int
 ) -> float:
     """Return one measure of one list; NaN if there is nothing to measure."""
-    if kind in (Kind.NDCG, Kind.MEAN_NDCG):
-        placed = share(one.gains[gain], one.blocks) if shared else one.gains[gain]
-        if kind == Kind.NDCG:
-            return ndcg(placed, one.best[gain], one.discounts[discount], cutoff, short)
-        return mean_ndcg(placed, one.best[gain], one.discounts[discount])
-    if kind == Kind.PAIR_ERROR:
+    if kind in (MeasureKind.NDCG, MeasureKind.MEAN_NDCG):
+        gains = share(one.gains[gain], one.blocks) if shared else one.gains[gain]
+        if kind == MeasureKind.NDCG:
+            return ndcg(gains, one.ideal[gain], one.discounts[discount], cutoff, short)
+        return mean_ndcg(gains, one.ideal[gain], one.discounts[discount])
+    if kind == MeasureKind.PAIR_ERROR:
         return pair_error(one)
-    if kind == Kind.DOMINATION_ERROR:
+    if kind == MeasureKind.DOMINATION_ERROR:
         return domination_error(one)
-    if kind in (Kind.AUC, Kind.ALL_PAIRS_ERROR):
+    if kind in (MeasureKind.AUC, MeasureKind.ALL_PAIRS_ERROR):
         return area(one, kind)
-    if kind == Kind.MEAN_RANK:
+    if kind == MeasureKind.MEAN_RANK:
         return mean_rank(one, shared)
-    found = sum(one.relevant)
-    relevant = found + one.lacking
+    retrieved = sum(one.relevant)
+    relevant = retrieved + one.unretrieved
     if relevant == 0:
         return NAN
-    if kind == Kind.AVERAGE_PRECISION:
+    if kind == MeasureKind.AVERAGE_PRECISION:
         return average_precision(one) / relevant
-    if kind == Kind.RECIPROCAL_RANK:
+    if kind == MeasureKind.RECIPROCAL_RANK:
         limit = cutoff or len(one.grades)
-        first = one.relevant.index(True) if found else len(one.grades)
-        return 1.0 / (first + 1) if found and first < limit else 0.0
-    if kind == Kind.R_PRECISION:
+        first = one.relevant.index(True) if retrieved else len(one.grades)
+        return 1.0 / (first + 1) if retrieved and first < limit else 0.0
+    if kind == MeasureKind.R_PRECISION:
         cutoff = relevant
-    return hits(one, cutoff, shared) / (relevant if kind == Kind.RECALL else cutoff)
+    return hits(one, cutoff, shared) / (relevant if kind == MeasureKind.RECALL else cutoff)
 
 
 def share(gains: list[float], blocks: list[tuple[int, int]]) -> list[float]:
-    """Give each of the tied places the mean of their gains."""
-    placed: list[float] = []
+    """Give each of the tied ranks the mean of their gains."""
+    means: list[float] = []
     for start, stop in blocks:
         total = 0.0
         for gain in gains[start:stop]:
             total += gain
-        placed += [total / (stop - start)] * (stop - start)
-    return placed
+        means += [total / (stop - start)] * (stop - start)
+    return means
 
 
 def ndcg(
-    gains: list[float], best: list[float], discounts: list[float], cutoff: int, short: int
+    gains: list[float], ideal: list[float], discounts: list[float], cutoff: int, short: int
 ) -> float:
     """Discounted gain over the best possible."""
-    if not best:
+    if not ideal:
         return NAN
     if short and len(gains) < cutoff:
         return 0.0
     limit = cutoff or len(discounts)
-    found = ideal = 0.0
+    dcg = ideal_dcg = 0.0
     for gain, discount in zip(gains[:limit], discounts, strict=False):
-        found += gain * discount
-    for gain, discount in zip(best[:limit], discounts, strict=False):
-        ideal += gain * discount
-    return found / ideal
+        dcg += gain * discount
+    for gain, discount in zip(ideal[:limit], discounts, strict=False):
+        ideal_dcg += gain * discount
+    return dcg / ideal_dcg
 
 
-def mean_ndcg(gains: list[float], best: list[float], discounts: list[float]) -> float:
+def mean_ndcg(gains: list[float], ideal: list[float], discounts: list[float]) -> float:
     """Average NDCG over all cut-offs of the list."""
-    if not best:
+    if not ideal:
         return NAN
-    found = ideal = total = 0.0
+    dcg = ideal_dcg = total = 0.0
     for at, gain in enumerate(gains):
-        found += gain * discounts[at]
-        if at < len(best):
-            ideal += best[at] * discounts[at]
-        total += found / ideal
+        dcg += gain * discounts[at]
+        if at < len(ideal):
+            ideal_dcg += ideal[at] * discounts[at]
+        total += dcg / ideal_dcg
     return total / len(gains) if gains else 0.0
 
 
 def average_precision(one: Sorted) -> float:
-    """Add the precisions at the ranks of relevant documents."""
+    """Sum the precisions at the ranks of relevant documents."""
     count, total = 0, 0.0
     for rank, relevant in enumerate(one.relevant, start=1):
         if relevant:
@@ -170,7 +162,7 @@ def average_precision(one: Sorted) -> float:
 
 
 def hits(one: Sorted, cutoff: int, shared: int) -> float:
-    """Count the relevant documents of the first places; tied ones in part if ties are shared."""
+    """Count the relevant documents of the first ranks; tied ones in part if ties are shared."""
     if not shared:
         return float(sum(one.relevant[:cutoff]))
     total = 0.0
@@ -182,7 +174,7 @@ def hits(one: Sorted, cutoff: int, shared: int) -> float:
 
 
 def mean_rank(one: Sorted, shared: int) -> float:
-    """Average the ranks of the relevant documents that were found."""
+    """Average the ranks of the retrieved relevant documents."""
     count = twice = 0
     for start, stop in one.blocks:
         for at in range(start, stop):
@@ -193,7 +185,7 @@ def mean_rank(one: Sorted, shared: int) -> float:
 
 
 def area(one: Sorted, kind: int) -> float:
-    """AUC, or the share of (relevant, not relevant) that are not in this order."""
+    """Return the AUC, or the share of (relevant, not relevant) pairs in the wrong order."""
     right = tied = above = 0
     for start, stop in one.blocks:
         good = sum(one.relevant[start:stop])
@@ -204,7 +196,7 @@ def area(one: Sorted, kind: int) -> float:
     pairs = above * (len(one.grades) - above)
     if pairs == 0:
         return NAN
-    return (2 * right + tied) / (2 * pairs) if kind == Kind.AUC else (pairs - right) / pairs
+    return (2 * right + tied) / (2 * pairs) if kind == MeasureKind.AUC else (pairs - right) / pairs
 
 
 def pair_error(one: Sorted) -> float:
@@ -221,7 +213,7 @@ def pair_error(one: Sorted) -> float:
 
 
 def domination_error(one: Sorted) -> float:
-    """Count dominating documents with one they dominate above or beside them."""
+    """Count dominating documents that have a dominated one at or above their rank."""
     bottom = min(one.grades, default=0.0)
     lowest = float("inf")
     wrong = dominating = 0
