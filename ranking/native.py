@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
-from ranking.kernels.contract import Call
+from ranking.kernels._old_contract import Call
 
 NATIVE_ABI: Final = 1
 """RANKING_NATIVE_ABI of the header."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import EntryPenalty
-from ranking.kernels.contract import PairForm
+from ranking.kernels._old_contract import PairForm
 
 if TYPE_CHECKING:
     from ranking.data.judged import Judged

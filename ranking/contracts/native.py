@@ -18,7 +18,7 @@ from ranking.contracts.loss import Array, Face, Loss
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import Granularity, Regularizer
 from ranking.kernels import native as loops
-from ranking.kernels.contract import PairForm
+from ranking.kernels._old_contract import PairForm
 from ranking.native import Functions, ListFunctions, PairFunctions, RowFunctions
 from ranking.registry.origin import described
 

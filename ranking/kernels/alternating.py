@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ranking.kernels.bilinear import csr_parts
-from ranking.kernels.contract import WIDE, Csr, Floats, Singles
+from ranking.kernels._old_contract import WIDE, Csr, Floats, Singles
 from ranking.kernels.door import check_apart, check_array, checked_threads
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import BilinearStore, Clock, Csr, Features, Floats, Ints, PairForm
+from ranking.kernels._old_contract import BilinearStore, Clock, Csr, Features, Floats, Ints, PairForm
 from ranking.kernels.door import (
     check_apart,
     check_array,

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.kernels.bilinear import csr_parts
-from ranking.kernels.contract import (
+from ranking.kernels._old_contract import (
     WIDE,
     Csr,
     Factors,

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ranking.kernels.bilinear import csr_parts
 from ranking.kernels.columns import SparseColumns
-from ranking.kernels.contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
+from ranking.kernels._old_contract import LANES, RADIUS_FLOOR, Features, Floats, Ints, Loops
 from ranking.kernels.door import (
     FLOATS,
     check_apart,

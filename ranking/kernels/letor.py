@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ranking.kernels.contract import PAIR_BYTES, Defect, Features, Floats, Ints
+from ranking.kernels._old_contract import PAIR_BYTES, Defect, Features, Floats, Ints
 
 CHUNK = 1 << 19
 """About how many bytes a thread parses at a time."""

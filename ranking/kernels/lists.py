@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import BLOCK, Floats, Ints
+from ranking.kernels._old_contract import BLOCK, Floats, Ints
 from ranking.kernels.door import check_array, check_pointer, read_only
 
 

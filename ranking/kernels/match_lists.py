@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from ranking.kernels.contract import Ints, MatchFields, Singles
+from ranking.kernels._old_contract import Ints, MatchFields, Singles
 from ranking.kernels.door import check_array, check_below, check_compressed
 
 MOST = 2**32 - 1

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import Floats, Ints
+from ranking.kernels._old_contract import Floats, Ints
 from ranking.kernels.door import check_array, check_pointer
 
 COLUMNS: Final = ("kind", "cutoff", "gain", "discount", "shared", "short")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ranking.kernels.contract import NO_CALL, Call, Features, Floats, Ints, PairForm
+from ranking.kernels._old_contract import NO_CALL, Call, Features, Floats, Ints, PairForm
 from ranking.kernels.door import FLOATS, check_array, check_pointer, checked_threads
 from ranking.native import ListFunctions, PairFunctions, RowFunctions
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels import contract
-from ranking.kernels.contract import (
+from ranking.kernels import _old_contract as contract
+from ranking.kernels._old_contract import (
     CORE_LIMIT,
     CURVATURE_FLOOR,
     EXP_LIMIT,

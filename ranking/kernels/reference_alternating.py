@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import WIDE, Csr, Floats, Ints, Singles
+from ranking.kernels._old_contract import WIDE, Csr, Floats, Ints, Singles
 from ranking.kernels.reference_factored import ZERO, dot
 
 

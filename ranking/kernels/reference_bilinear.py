@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import (
+from ranking.kernels._old_contract import (
     NO_CALL,
     RENEW,
     RESUM,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ranking.kernels.contract import (
+from ranking.kernels._old_contract import (
     NO_CALL,
     WIDE,
     Call,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import (
+from ranking.kernels._old_contract import (
     LARGEST_INDEX,
     PAIR_BYTES,
     Defect,

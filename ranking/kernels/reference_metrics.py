@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import RELEVANT, Features, Floats, Ints
+from ranking.kernels._old_contract import RELEVANT, Features, Floats, Ints
 from ranking.kernels.measures import Kind
 
 NAN = float("nan")

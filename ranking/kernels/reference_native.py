@@ -8,7 +8,7 @@ from ctypes import c_double, c_int64, c_void_p
 
 import numpy as np
 
-from ranking.kernels.contract import Call, Features, Floats, Ints
+from ranking.kernels._old_contract import Call, Features, Floats, Ints
 
 PAIR = ctypes.CFUNCTYPE(c_double, c_double, c_void_p)
 LIST_VALUE = ctypes.CFUNCTYPE(c_double, c_void_p, c_void_p, c_int64, c_void_p)

@@ -7,7 +7,7 @@ import logging
 import os
 
 from ranking.errors import KernelUnavailableError, PartError
-from ranking.kernels.contract import ABI
+from ranking.kernels._old_contract import ABI
 from ranking.kernels.kernel import Kernel
 from ranking.registry import Registry, get_registry
 

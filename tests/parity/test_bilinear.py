@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import INLINED, RENEW, SMALLEST_SCALE, Clock, PairForm
+from ranking.kernels._old_contract import INLINED, RENEW, SMALLEST_SCALE, Clock, PairForm
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.match_lists import MatchLists
 

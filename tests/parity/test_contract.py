@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ranking.kernels import contract
+from ranking.kernels import _old_contract as contract
 from ranking.kernels.kernel import Kernel
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "splitmix64.json"

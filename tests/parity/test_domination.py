@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranking.kernels.contract import BLOCK, SPREAD
+from ranking.kernels._old_contract import BLOCK, SPREAD
 from ranking.kernels.cython import instruction_sets, load_loops
 from ranking.kernels.kernel import Kernel
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import INLINED, PairForm
+from ranking.kernels._old_contract import INLINED, PairForm
 from ranking.kernels.cython import instruction_sets, load_loops
 from ranking.kernels.factored import (
     Draws,

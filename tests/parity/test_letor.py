@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranking.kernels import letor
-from ranking.kernels.contract import Defect
+from ranking.kernels._old_contract import Defect
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.letor import Chunk
 

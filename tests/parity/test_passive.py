@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ranking.kernels.contract import PairForm
+from ranking.kernels._old_contract import PairForm
 from ranking.kernels.kernel import Kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
