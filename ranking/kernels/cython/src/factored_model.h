@@ -26,6 +26,17 @@ LANES_INLINE void compose_part(
         float8_store(out + at + 8 * k, sums[k]);
 }
 
+/* Sum value * numbers[feature * stride] over the features of a row. */
+LANES_INLINE float compose_number(
+    const csr_t *features, int64_t row, const float *numbers, ptrdiff_t stride)
+{
+    int64_t stop = csr_start(features, row + 1);
+    float total = 0.0f;
+    for (int64_t entry = csr_start(features, row); entry < stop; entry++)
+        total += csr_value_float(features, entry) * numbers[csr_column(features, entry) * stride];
+    return total;
+}
+
 /* Compute the embedding of a row, in stored order; without features it is the row itself. */
 static inline void compose(const embeddings_t *of, int64_t row, float *out)
 {
@@ -38,19 +49,10 @@ static inline void compose(const embeddings_t *of, int64_t row, float *out)
         compose_part(of, row, at, out, 8);
     for (; at + 32 <= n; at += 32)
         compose_part(of, row, at, out, 4);
-    for (; at < n; at += 8)
+    for (; at + 8 <= n; at += 8)
         compose_part(of, row, at, out, 1);
-}
-
-LANES_INLINE float compose_bias(const csr_t *features, int64_t row, const float *biases)
-{
-    float total = 0.0f;
-    if (features->identity)
-        return biases[row];
-    int64_t stop = csr_start(features, row + 1);
-    for (int64_t entry = csr_start(features, row); entry < stop; entry++)
-        total += csr_value_float(features, entry) * biases[csr_column(features, entry)];
-    return total;
+    for (; at < n; at++)
+        out[at] = compose_number(of->features, row, of->rows + at, n);
 }
 
 /* --- caches --------------------------------------------------------------------------------- */
@@ -133,7 +135,9 @@ static inline void compose_document(
     if (model->has_contexts)
         compose(&context, document, out + model->width);
     if (model->has_biases)
-        cache->biases[slot] = compose_bias(&model->documents, document, model->biases.rows);
+        cache->biases[slot] = model->documents.identity
+            ? model->biases.rows[document]
+            : compose_number(&model->documents, document, model->biases.rows, 1);
 }
 
 LANES_INLINE const float *query_embedding(
