@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.alternating import Matched, half_step
+from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.cython import instruction_sets, load_loops
 from ranking.kernels.kernel import Kernel
 
@@ -37,7 +37,7 @@ class Case:
     limit: float = 1.0
 
     @property
-    def matched(self) -> Matched:
+    def matched(self) -> AlternatingMatrix:
         """M with rows and columns that are empty, and one row that is full."""
         rng = np.random.default_rng(self.seed)
         dense = rng.normal(size=(self.rows, self.columns))
@@ -48,7 +48,7 @@ class Case:
         made = sp.csr_array(dense.astype(self.kind[0]))
         made.indptr = made.indptr.astype(self.kind[1])
         made.indices = made.indices.astype(self.kind[1])
-        return Matched(made)
+        return AlternatingMatrix(made)
 
     @property
     def vectors(self) -> NDArray[np.float32]:
@@ -60,9 +60,7 @@ class Case:
 
 
 def run(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
-    out, gains = half_step(
-        kernel,
-        case.matched,
+    out, gains = kernel.alternating.half_step(case.matched,
         case.vectors,
         threshold=case.threshold,
         limit=case.limit,
@@ -72,9 +70,7 @@ def run(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
 
 
 def run_sparse(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
-    out, gains = half_step(
-        kernel,
-        case.matched,
+    out, gains = kernel.alternating.half_step(case.matched,
         sp.csr_array(case.vectors),
         threshold=case.threshold,
         limit=case.limit,
@@ -138,11 +134,11 @@ def test_every_instruction_set(instructions: str, reference: Kernel) -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (0, 0)])
 def test_nothing(kernel: Kernel, reference: Kernel, rows: int, columns: int) -> None:
-    matched = Matched(sp.csr_array((rows, columns), dtype=np.float32))
+    matched = AlternatingMatrix(sp.csr_array((rows, columns), dtype=np.float32))
     dense = np.ones((columns, 8), np.float32)
     for vectors in (dense, sp.csr_array(dense)):
         for threads in THREADS:
-            out, gains = half_step(kernel, matched, vectors, limit=1.0, threads=threads)
+            out, gains = kernel.alternating.half_step(matched, vectors, limit=1.0, threads=threads)
             assert out.shape == (rows, 8)
             assert not gains.any()
 
@@ -160,10 +156,9 @@ def test_tiny_and_huge(kernel: Kernel, reference: Kernel, scale: float, limit: f
     vectors = case.vectors * np.float32(scale)
     wanted = [np.asarray(part) for part in half_step(reference, case.matched, vectors, limit=limit)]
     for threads in THREADS:
-        got = half_step(kernel, case.matched, vectors, limit=limit, threads=threads)
+        got = kernel.alternating.half_step(case.matched, vectors, limit=limit, threads=threads)
         assert bits((np.asarray(got[0]), got[1])) == bits(tuple(wanted))
-        out, gains = half_step(
-            kernel, case.matched, sp.csr_array(vectors), limit=limit, threads=threads
+        out, gains = kernel.alternating.half_step(case.matched, sp.csr_array(vectors), limit=limit, threads=threads
         )
         assert isinstance(out, sp.csr_array)
         assert np.array_equal(out.toarray(), wanted[0])

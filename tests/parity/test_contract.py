@@ -39,17 +39,17 @@ def test_contract(kernel: Kernel, reference: Kernel) -> None:
 def test_random_vectors(kernel: Kernel, reference: Kernel, vector: dict[str, Any]) -> None:
     seed, first = int(vector["seed"]), int(vector["first"])
     for checked in (kernel, reference):
-        bits = checked.random_bits(seed, first, len(vector["bits"]))
+        bits = checked.random.bits(seed, first, len(vector["bits"]))
         assert [f"{draw:#018x}" for draw in bits.tolist()] == vector["bits"]
-        uniform = checked.random_uniform(seed, first, len(vector["uniform"]))
+        uniform = checked.random.uniform(seed, first, len(vector["uniform"]))
         assert uniform.tolist() == vector["uniform"]
-        below = checked.random_below(seed, first, len(vector["below"]), int(vector["bound"]))
+        below = checked.random.below(seed, first, len(vector["below"]), int(vector["bound"]))
         assert below.tolist() == vector["below"]
 
 
 def test_draws_can_be_resumed(kernel: Kernel) -> None:
-    whole = kernel.random_bits(7, 0, 20)
-    parts = [kernel.random_bits(7, 0, 9), kernel.random_bits(7, 9, 11)]
+    whole = kernel.random.bits(7, 0, 20)
+    parts = [kernel.random.bits(7, 0, 9), kernel.random.bits(7, 9, 11)]
     assert same(whole, np.concatenate(parts))
 
 
@@ -59,8 +59,8 @@ def test_draws_can_be_resumed(kernel: Kernel) -> None:
 )
 def test_dot_and_exp(kernel: Kernel, reference: Kernel, data: np.ndarray, seed: int) -> None:
     other = np.random.default_rng(seed).normal(size=data.size)
-    assert kernel.dot(data, other).hex() == reference.dot(data, other).hex()
-    assert same(kernel.exp(data), reference.exp(data))
+    assert kernel.random.dot(data, other).hex() == reference.random.dot(data, other).hex()
+    assert same(kernel.random.exp(data), reference.random.exp(data))
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -68,7 +68,7 @@ def test_dot_and_exp(kernel: Kernel, reference: Kernel, data: np.ndarray, seed: 
 def test_block_sum(kernel: Kernel, reference: Kernel, size: int, threads: int) -> None:
     a = np.random.default_rng(size).normal(size=size)
     a.flags.writeable = False
-    assert kernel.block_sum(a, threads).hex() == reference.block_sum(a).hex()
+    assert kernel.random.block_sum(a, threads).hex() == reference.random.block_sum(a).hex()
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -80,8 +80,8 @@ def test_scores_dense(
     rng = np.random.default_rng(0)
     x, weights = rng.normal(size=shape).astype(dtype), rng.normal(size=shape[1])
     x.flags.writeable = weights.flags.writeable = False
-    scores = kernel.linear_scores(x, weights, threads)
-    assert same(scores, reference.linear_scores(x, weights))
+    scores = kernel.linear.scores(x, weights, threads)
+    assert same(scores, reference.linear.scores(x, weights))
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -101,8 +101,8 @@ def test_scores_sparse(
     for array in (x.indptr, x.indices, x.data):
         array.flags.writeable = False
     weights = np.random.default_rng(0).normal(size=shape[1])
-    scores = kernel.linear_scores(x, weights, threads)
-    assert same(scores, reference.linear_scores(x, weights))
+    scores = kernel.linear.scores(x, weights, threads)
+    assert same(scores, reference.linear.scores(x, weights))
 
 
 def test_exp_is_accurate(kernel: Kernel) -> None:
@@ -116,13 +116,13 @@ def test_exp_is_accurate(kernel: Kernel) -> None:
         ]
     )
     with decimal.localcontext(prec=60):
-        for x, got in zip(points.tolist(), kernel.exp(points).tolist(), strict=True):
+        for x, got in zip(points.tolist(), kernel.random.exp(points).tolist(), strict=True):
             exact = decimal.Decimal(x).exp()
             assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal("4e-16") * exact, x
 
 
 def test_exp_saturates(kernel: Kernel) -> None:
-    values = kernel.exp(np.array([1e4, np.inf, 708.0, -1e4, -np.inf, -708.0, np.nan]))
+    values = kernel.random.exp(np.array([1e4, np.inf, 708.0, -1e4, -np.inf, -708.0, np.nan]))
     assert values[0] == values[1] == values[2]
     assert values[3] == values[4] == values[5]
     assert math.isfinite(values[0])
@@ -132,8 +132,8 @@ def test_exp_saturates(kernel: Kernel) -> None:
 
 def test_exp_of_one_is_that_of_four(kernel: Kernel) -> None:
     x = np.random.default_rng(3).uniform(-700, 700, 41)
-    alone = np.concatenate([kernel.exp(x[i : i + 1].copy()) for i in range(x.size)])
-    assert same(alone, kernel.exp(x))
+    alone = np.concatenate([kernel.random.exp(x[i : i + 1].copy()) for i in range(x.size)])
+    assert same(alone, kernel.random.exp(x))
 
 
 def test_constants() -> None:

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.measures import Kind, RankedLists
+from ranking.kernels.contract import MeasureKind, RankedLists
 
 THREADS = (1, 2, 5)
 MEASURES = np.array(
     [
         (kind, cutoff, gain, discount, shared, short)
         for kind, cutoff, gain, discount, shared, short in itertools.product(
-            Kind, (0, 1, 5, 1000), (0, 1), (0, 1), (0, 1), (0, 1)
+            MeasureKind, (0, 1, 5, 1000), (0, 1), (0, 1), (0, 1), (0, 1)
         )
-        if cutoff or kind not in (Kind.PRECISION, Kind.RECALL)
+        if cutoff or kind not in (MeasureKind.PRECISION, MeasureKind.RECALL)
     ],
     dtype=np.int64,
 )
@@ -40,7 +40,7 @@ def make_lists(
     lacking = rng.integers(0, 4, size=len(sizes))
     unfound_ptr = np.concatenate([[0], np.cumsum(lacking)]).astype(np.int64)
     rows, unfound = int(group_ptr[-1]), int(unfound_ptr[-1])
-    order, tied = kernel.rank_lists(group_ptr, rng.integers(0, scores, rows).astype(np.float64))
+    order, tied = kernel.metrics.rank_lists(group_ptr, rng.integers(0, scores, rows).astype(np.float64))
     return RankedLists(
         group_ptr=group_ptr,
         grades=lowest + step * rng.integers(0, levels + 1, rows),
@@ -65,9 +65,9 @@ def make_lists(
 def test_rank_lists(kernel: Kernel, reference: Kernel, scores, dtype, cut) -> None:
     values = np.array(scores, dtype=dtype)
     group_ptr = np.array([0, min(cut, values.size), min(cut, values.size), values.size])
-    wanted = reference.rank_lists(group_ptr, values)
+    wanted = reference.metrics.rank_lists(group_ptr, values)
     for threads in THREADS:
-        got = kernel.rank_lists(group_ptr, values, threads)
+        got = kernel.metrics.rank_lists(group_ptr, values, threads)
         assert all(a.tobytes() == b.tobytes() for a, b in zip(got, wanted, strict=True))
 
 
@@ -78,7 +78,7 @@ def test_rank_lists_of_every_size(kernel: Kernel, reference: Kernel, size: int, 
     for values in (rng.normal(size=size), np.zeros(size), rng.integers(0, 3, size)):
         scores = np.concatenate([values, -values]).astype(dtype)
         group_ptr = np.array([0, size, 2 * size])
-        got, wanted = kernel.rank_lists(group_ptr, scores), reference.rank_lists(group_ptr, scores)
+        got, wanted = kernel.metrics.rank_lists(group_ptr, scores), reference.metrics.rank_lists(group_ptr, scores)
         assert all(a.tobytes() == b.tobytes() for a, b in zip(got, wanted, strict=True))
 
 
@@ -90,19 +90,19 @@ def test_ranked_metrics(
 ) -> None:
     sizes = [0, 1, 2, 7, 0, 49, 3, 130, 1, 1, 20]
     lists = make_lists(levels + scores, sizes, levels, scores, reference, lowest, step)
-    wanted = reference.ranked_metrics(lists, MEASURES)
+    wanted = reference.metrics.ranked_metrics(lists, MEASURES)
     if lowest < 1.0 <= lowest + step * levels:
         assert np.isfinite(wanted).any(axis=0).all()
     for threads in THREADS:
-        got = kernel.ranked_metrics(lists, MEASURES, threads)
+        got = kernel.metrics.ranked_metrics(lists, MEASURES, threads)
         assert np.array_equal(np.isnan(got), np.isnan(wanted))
         assert np.nan_to_num(got).tobytes() == np.nan_to_num(wanted).tobytes()
 
 
 def test_nothing_to_rank(kernel: Kernel) -> None:
     lists = make_lists(0, [], 3, 3, kernel)
-    assert kernel.ranked_metrics(lists, MEASURES).shape == (0, MEASURES.shape[0])
-    assert kernel.ranked_metrics(make_lists(0, [3], 3, 3, kernel), MEASURES[:0]).shape == (1, 0)
+    assert kernel.metrics.ranked_metrics(lists, MEASURES).shape == (0, MEASURES.shape[0])
+    assert kernel.metrics.ranked_metrics(make_lists(0, [3], 3, 3, kernel), MEASURES[:0]).shape == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_nothing_to_rank(kernel: Kernel) -> None:
 def test_lists_that_do_not_fit_are_refused(kernel: Kernel, change, message) -> None:
     lists = dataclasses.replace(make_lists(0, [3], 3, 3, kernel), **change)
     with pytest.raises(ValueError, match=message):
-        kernel.ranked_metrics(lists, MEASURES)
+        kernel.metrics.ranked_metrics(lists, MEASURES)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_lists_that_do_not_fit_are_refused(kernel: Kernel, change, message) -> N
 )
 def test_measures_that_mean_nothing_are_refused(kernel: Kernel, row, message) -> None:
     with pytest.raises(ValueError, match=message):
-        kernel.ranked_metrics(make_lists(0, [3], 3, 3, kernel), np.array([row]))
+        kernel.metrics.ranked_metrics(make_lists(0, [3], 3, 3, kernel), np.array([row]))
 
 
 def test_nan_has_no_rank(kernel: Kernel) -> None:
     with pytest.raises(ValueError, match="must not be NaN"):
-        kernel.rank_lists(np.array([0, 1]), np.array([np.nan]))
+        kernel.metrics.rank_lists(np.array([0, 1]), np.array([np.nan]))

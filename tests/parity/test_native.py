@@ -12,15 +12,15 @@ import pytest
 
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.native import (
-    list_slopes,
     list_values,
+    listwise_slopes,
     maximize_rows,
     pair_slopes,
     pair_values,
     prox_rows,
     row_penalties,
 )
-from ranking.native import ListFunctions, PairFunctions, RowFunctions
+from ranking.native import ListwiseFunctions, PairwiseFunctions, RowFunctions
 
 DOUBLES = POINTER(c_double)
 THREADS = (1, 2, 5)
@@ -69,8 +69,10 @@ def at(function: Any) -> int:
 
 
 CONTEXT = 5  # a number is handed back as it is; nothing says that it must be an address
-PAIR = PairFunctions.from_addresses(value=at(square), slope=at(square), context=CONTEXT)
-LIST = ListFunctions.from_addresses(value=at(weighted_sum), slopes=at(differences), context=CONTEXT)
+PAIR = PairwiseFunctions.from_addresses(value=at(square), slope=at(square), context=CONTEXT)
+LIST = ListwiseFunctions.from_addresses(
+    value=at(weighted_sum), slopes=at(differences), context=CONTEXT
+)
 ROW = RowFunctions.from_addresses(
     penalty=at(penalty), prox=at(turn), maximize=at(shift), context=CONTEXT
 )
@@ -92,7 +94,7 @@ def test_pairs(kernel: Kernel, reference: Kernel, size: int, threads: int) -> No
 def test_lists(kernel: Kernel, reference: Kernel, sizes: list[int], threads: int) -> None:
     list_ptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     scores, grades = np.random.default_rng(1).normal(size=(2, list_ptr[-1]))
-    for loop in (list_values, list_slopes):
+    for loop in (list_values, listwise_slopes):
         found = loop(kernel, LIST, list_ptr, scores, grades, threads)
         expected = loop(reference, LIST, list_ptr, scores, grades)
         assert found.shape == expected.shape
@@ -123,14 +125,14 @@ def test_rows(
         np.testing.assert_array_equal(near, turned)
         maximize_rows(taken, ROW, best, width, threads)
         np.testing.assert_array_equal(best, shifted)
-    found = row_penalties(kernel, ROW, matrix, threads)
+    found = kernel.native.row_penalties(ROW, matrix, threads)
     assert found.tobytes() == row_penalties(reference, ROW, matrix).tobytes()
 
 
 @pytest.mark.parametrize("width", [-1, 9])
 def test_a_width_that_does_not_fit_is_refused(kernel: Kernel, width: int) -> None:
     with pytest.raises(ValueError, match=f"width is {width}; rows have 8 numbers"):
-        prox_rows(kernel, ROW, np.zeros((2, 8)), 0.5, width)
+        kernel.native.prox_rows(ROW, np.zeros((2, 8)), 0.5, width)
 
 
 def test_lists_that_do_not_fit_are_refused(kernel: Kernel) -> None:
