@@ -1,8 +1,8 @@
-/* Four doubles that move together: the "lanes" of ranking/kernels/contract.py.
+/* Vectors of four doubles: the "lanes" of the kernel contract.
  *
- * Vector types of the compiler: the same text becomes AVX2, SSE2 or NEON, and each lane has the
- * arithmetic of a plain double. Compilers do not vectorise loops over `double[4]` nearly as well.
- * Intrinsics stand only where gcc 12 makes poor code of the generic form.
+ * Vector types of the compiler: the same source becomes AVX2, SSE2 or NEON, and each lane has the
+ * arithmetic of a plain double. Compilers vectorise loops over `double[4]` less well. Intrinsics
+ * are used only where gcc 12 compiles the generic form poorly.
  */
 #ifndef RANKING_LANES_H
 #define RANKING_LANES_H
@@ -22,7 +22,7 @@ typedef double lanes_t __attribute__((vector_size(32)));
 typedef int64_t lanes_mask_t __attribute__((vector_size(32)));
 typedef uint64_t lanes_bits_t __attribute__((vector_size(32)));
 
-/* NumPy aligns to the element, not to the vector, so memory is read through these. */
+/* NumPy aligns to the element, not to the vector, so memory is accessed through these types. */
 typedef double lanes_memory_t __attribute__((vector_size(32), aligned(8), may_alias));
 typedef float lanes_float_t __attribute__((vector_size(16), aligned(4), may_alias));
 
@@ -62,8 +62,8 @@ LANES_INLINE lanes_t lanes_splat(double v)
     return (lanes_t){v, v, v, v};
 }
 
-/* Add the partial sums of the lanes. */
-LANES_INLINE double lanes_fold(lanes_t v)
+/* Add the lanes. */
+LANES_INLINE double lanes_sum(lanes_t v)
 {
 #ifdef __AVX2__
     __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
@@ -73,7 +73,7 @@ LANES_INLINE double lanes_fold(lanes_t v)
 #endif
 }
 
-/* `yes` where the mask is set, `no` elsewhere: unlike fmin and fmax, it lets a NaN through. */
+/* Select `yes` where the mask is set, else `no`. Unlike fmin and fmax, this propagates NaN. */
 LANES_INLINE lanes_t lanes_select(lanes_mask_t mask, lanes_t yes, lanes_t no)
 {
     return (lanes_t)(((lanes_mask_t)yes & mask) | ((lanes_mask_t)no & ~mask));
@@ -117,7 +117,7 @@ LANES_INLINE lanes_t lanes_exp(lanes_t x)
     return (lanes_t)((lanes_bits_t)p + ((lanes_bits_t)t << 52));
 }
 
-/* exp of one number, with the bits of the four. */
+/* exp of one number, with the same bits as a lane of `lanes_exp`. */
 LANES_INLINE double lanes_exp_one(double x)
 {
     return lanes_exp(lanes_splat(x))[0];
