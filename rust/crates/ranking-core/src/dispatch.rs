@@ -1,6 +1,6 @@
 //! The choice of instruction set, at run time and without unsafe code of our own.
 
-use crate::lanes::{Machine, Portable};
+use crate::simd::{Machine, Portable};
 
 /// Work that is compiled once per machine.
 ///

@@ -5,10 +5,9 @@
 
 use std::ffi::c_void;
 
-use crate::bilinear::Stored;
-use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::{Feature, Index};
-use crate::threads::Crew;
+use crate::error::{Error, check_length, check_pointer};
+use crate::matrix::{Feature, Index, Stored};
+use crate::threads::ThreadTeam;
 
 /// Margins, lists or rows that a thread takes at a time.
 const PIECE: usize = 64;
@@ -51,13 +50,13 @@ pub fn pairs(
     function: impl Fn(f64) -> f64 + Sync + Send,
     margins: &[f64],
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("out", out.len(), margins.len())?;
     let pieces = margins.chunks(PIECE).zip(out.chunks_mut(PIECE));
     let mut pieces: Vec<_> = pieces.collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |(margins, out)| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |(margins, out)| {
             for (out, &margin) in out.iter_mut().zip(*margins) {
                 *out = function(margin);
             }
@@ -79,7 +78,7 @@ impl<'a> Lists<'a> {
     ///
     /// # Errors
     /// When the lengths do not fit.
-    pub fn new(pointers: &'a [i64], scores: &'a [f64], grades: &'a [f64]) -> Result<Self, Invalid> {
+    pub fn new(pointers: &'a [i64], scores: &'a [f64], grades: &'a [f64]) -> Result<Self, Error> {
         check_length("grades", grades.len(), scores.len())?;
         let positions = pointers.iter().map(|at| at.position());
         check_pointer(
@@ -111,13 +110,13 @@ pub fn list_values(
     function: impl Fn(&[f64], &[f64]) -> f64 + Sync + Send,
     lists: Lists<'_>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("out", out.len(), lists.pointers.len().saturating_sub(1))?;
     let mut items: Vec<_> = lists.each().zip(out).collect();
     let mut pieces: Vec<_> = items.chunks_mut(PIECE).collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |piece| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |piece| {
             for ((scores, grades), out) in piece.iter_mut() {
                 **out = function(scores, grades);
             }
@@ -134,8 +133,8 @@ pub fn list_slopes(
     function: impl Fn(&[f64], &[f64], &mut [f64]) + Sync + Send,
     lists: Lists<'_>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("out", out.len(), lists.scores.len())?;
     let mut rest = out;
     let mut items = Vec::new();
@@ -145,8 +144,8 @@ pub fn list_slopes(
         rest = after;
     }
     let mut pieces: Vec<_> = items.chunks_mut(PIECE).collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |piece| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |piece| {
             for (scores, grades, out) in piece.iter_mut() {
                 function(scores, grades, out);
             }
@@ -164,12 +163,12 @@ pub fn penalties<F: Feature>(
     matrix: &[F],
     columns: usize,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("matrix", matrix.len(), out.len() * columns)?;
     let mut pieces: Vec<_> = out.chunks_mut(PIECE).enumerate().collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |(piece, out)| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |(piece, out)| {
             let mut wide = vec![0.0; columns];
             for (at, out) in out.iter_mut().enumerate() {
                 let first = (*piece * PIECE + at) * columns;
@@ -193,10 +192,10 @@ pub fn rows<F: Stored>(
     matrix: &mut [F],
     columns: usize,
     width: usize,
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     if width > columns {
-        return Err(Invalid::new(format!(
+        return Err(Error::argument(format!(
             "width is {width}; rows have {columns} numbers."
         )));
     }
@@ -204,8 +203,8 @@ pub fn rows<F: Stored>(
         return Ok(());
     }
     let mut pieces: Vec<_> = matrix.chunks_mut(PIECE * columns).collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |piece| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |piece| {
             let mut wide = vec![0.0; width];
             for row in piece.chunks_exact_mut(columns) {
                 for (wide, value) in wide.iter_mut().zip(&*row) {
@@ -243,16 +242,16 @@ mod tests {
     #[test]
     fn every_margin_list_and_row_is_taken_once() {
         for threads in [1, 3] {
-            let crew = Crew::new(threads).unwrap();
+            let team = ThreadTeam::new(threads).unwrap();
             let numbers: Vec<f64> = (0..300_u32).map(f64::from).collect();
             let mut out = vec![0.0; 300];
-            pairs(|z| 2.0 * z, &numbers, &mut out, &crew).unwrap();
+            pairs(|z| 2.0 * z, &numbers, &mut out, &team).unwrap();
             assert!(out.iter().zip(&numbers).all(|(a, b)| *a == 2.0 * b));
 
             let pointers: Vec<i64> = (0..=100).map(|list| 3 * list).collect();
             let lists = Lists::new(&pointers, &numbers, &numbers).unwrap();
             let mut sums = vec![0.0; 100];
-            list_values(|scores, _| scores.iter().sum(), lists, &mut sums, &crew).unwrap();
+            list_values(|scores, _| scores.iter().sum(), lists, &mut sums, &team).unwrap();
             assert!(
                 sums.iter()
                     .zip(numbers.chunks(3))
@@ -262,18 +261,18 @@ mod tests {
                 |scores, _, out| out.copy_from_slice(scores),
                 lists,
                 &mut out,
-                &crew,
+                &team,
             )
             .unwrap();
             assert_eq!(out, numbers);
 
-            penalties(|row| row.iter().sum(), &numbers, 3, &mut sums, &crew).unwrap();
+            penalties(|row| row.iter().sum(), &numbers, 3, &mut sums, &team).unwrap();
             assert!(
                 sums.iter()
                     .zip(numbers.chunks(3))
                     .all(|(a, b)| *a == b.iter().sum::<f64>())
             );
-            rows(|row| row.fill(7.0), &mut out, 3, 2, &crew).unwrap();
+            rows(|row| row.fill(7.0), &mut out, 3, 2, &team).unwrap();
             let left = out.chunks(3).zip(numbers.chunks(3));
             assert!(left.into_iter().all(|(a, b)| a == [7.0, 7.0, b[2]]));
         }
@@ -281,11 +280,11 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let crew = Crew::alone();
-        assert!(pairs(|z| z, &[0.0], &mut [], &crew).is_err());
+        let team = ThreadTeam::single();
+        assert!(pairs(|z| z, &[0.0], &mut [], &team).is_err());
         assert!(Lists::new(&[0, 2], &[0.0], &[0.0]).is_err());
         assert!(Lists::new(&[], &[], &[]).is_err());
-        assert!(rows(|_| (), &mut [0.0], 1, 2, &crew).is_err());
-        assert!(penalties(|_| 0.0, &[0.0], 1, &mut [], &crew).is_err());
+        assert!(rows(|_| (), &mut [0.0], 1, 2, &team).is_err());
+        assert!(penalties(|_| 0.0, &[0.0], 1, &mut [], &team).is_err());
     }
 }

@@ -28,9 +28,9 @@ struct Pool {
 
 /// The threads that share a loop's work; one thread means the caller's own.
 #[derive(Clone, Debug)]
-pub struct Crew(Option<Arc<Pool>>);
+pub struct ThreadTeam(Option<Arc<Pool>>);
 
-impl Crew {
+impl ThreadTeam {
     /// Find or build the crew with this many threads.
     ///
     /// In a process that forks, call this where no fork can happen at the same time (from Python:
@@ -58,7 +58,7 @@ impl Crew {
     }
 
     /// The caller's own thread.
-    pub(crate) fn alone() -> Self {
+    pub(crate) fn single() -> Self {
         Self(None)
     }
 
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn every_item_is_done_once() {
         for threads in 1..=3 {
-            let crew = Crew::new(threads).unwrap();
+            let team = ThreadTeam::new(threads).unwrap();
             for count in [0, 1, 2, 3, 7, 100] {
                 let mut items = vec![0; count];
-                crew.enter_awake(|| crew.for_each(&mut items, |item| *item += 1));
-                crew.enter(|| crew.for_each(&mut items, |item| *item += 1));
+                team.enter_awake(|| team.for_each(&mut items, |item| *item += 1));
+                team.enter(|| team.for_each(&mut items, |item| *item += 1));
                 assert_eq!(items, vec![2; count]);
             }
         }
@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn a_panic_lets_those_go_that_wait() {
-        let crew = Crew::new(2).unwrap();
+        let team = ThreadTeam::new(2).unwrap();
         for bad in [0, 1] {
             let mut items = [0, 1];
-            let work = || crew.enter_awake(|| crew.for_each(&mut items, |at| assert_ne!(*at, bad)));
+            let work = || team.enter_awake(|| team.for_each(&mut items, |at| assert_ne!(*at, bad)));
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
         }
         let mut items = [0; 2];
-        crew.enter_awake(|| crew.for_each(&mut items, |item| *item += 1));
+        team.enter_awake(|| team.for_each(&mut items, |item| *item += 1));
         assert_eq!(items, [1; 2]);
     }
 }

@@ -12,7 +12,7 @@ mod sparse;
 
 pub use dense::half_step;
 pub use rule::Rule;
-pub use sparse::{Made, Sparse, half_step_sparse};
+pub use sparse::{Sparse, SparseEmbeddings, half_step_sparse};
 
 /// Non-zeros of M by which a vector is asked for ahead.
 const AHEAD: usize = 8;

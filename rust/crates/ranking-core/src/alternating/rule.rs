@@ -1,8 +1,7 @@
 //! What becomes of a row once it is summed: threshold, norm and gain.
 
-use crate::bilinear::Stored;
-use crate::lanes::Machine;
-use crate::wide::{Eight, Wide};
+use crate::matrix::Stored;
+use crate::simd::{Eight, Machine, Wide};
 
 /// Threshold and limit of a half-step.
 #[derive(Clone, Copy, Debug)]

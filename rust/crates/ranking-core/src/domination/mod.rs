@@ -2,22 +2,23 @@
 
 mod bounds;
 mod dense;
-mod far;
-mod lists;
+mod layout;
 mod sparse;
 mod step;
 mod value;
+mod wide_range;
 
 pub use bounds::{bounds_csc, bounds_dense};
 pub use dense::{slopes_dense, sweep_dense};
-pub use lists::{Lists, Padding};
+pub use layout::{ListLayout, Padding};
 pub use sparse::{slopes_csc, sweep_csc};
-pub use step::Descent;
+pub use step::CoordinateDescent;
 pub use value::value;
 
-use crate::contract::{LANES, ROUNDING};
+use crate::constants::{LANES, ROUNDING};
 use crate::exp;
-use crate::lanes::{Feature, Lanes, Machine};
+use crate::matrix::Feature;
+use crate::simd::{Lanes, Machine};
 
 /// Gradient and curvature.
 type Pair = (f64, f64);

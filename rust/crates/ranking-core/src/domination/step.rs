@@ -1,13 +1,13 @@
 //! One step along one feature.
 
-use crate::contract::{CURVATURE_FLOOR, RADIUS_FLOOR};
+use crate::constants::{CURVATURE_FLOOR, RADIUS_FLOOR};
+use crate::error::{Error, check_length};
 use crate::exp;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::Index;
+use crate::matrix::Index;
 
 /// Where a descent stands and what it minimises: loss + l1 |w| + l2/2 w**2.
 #[derive(Debug)]
-pub struct Descent<'a> {
+pub struct CoordinateDescent<'a> {
     weights: &'a mut [f64],
     radius: &'a mut [f64],
     bounds: &'a [f64],
@@ -17,7 +17,7 @@ pub struct Descent<'a> {
     newton: bool,
 }
 
-impl<'a> Descent<'a> {
+impl<'a> CoordinateDescent<'a> {
     /// Check the arrays against one another; `bounds` has three rows: curvature, range, peak.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl<'a> Descent<'a> {
         l1: f64,
         l2: f64,
         newton: bool,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, Error> {
         let features = weights.len();
         check_length("radius", radius.len(), features)?;
         check_length("bounds", bounds.len(), features.saturating_mul(3))?;
@@ -47,7 +47,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Refuse features of another number.
-    pub(super) fn check_features(&self, features: usize) -> Result<(), Invalid> {
+    pub(super) fn check_features(&self, features: usize) -> Result<(), Error> {
         check_length("weights", self.weights.len(), features)
     }
 
@@ -114,11 +114,11 @@ impl<'a> Descent<'a> {
 }
 
 /// Refuse columns that are no features.
-pub(super) fn check_columns(columns: &[i64], features: usize) -> Result<(), Invalid> {
+pub(super) fn check_columns(columns: &[i64], features: usize) -> Result<(), Error> {
     if columns.iter().all(|column| column.position() < features) {
         return Ok(());
     }
-    Err(Invalid::new(format!(
+    Err(Error::argument(format!(
         "columns must lie below {features}, and not be negative."
     )))
 }

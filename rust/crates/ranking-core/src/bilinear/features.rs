@@ -1,23 +1,22 @@
-//! Queries and documents by their sparse features, and the tuples of them.
+//! Sparse features of queries and documents, and triplets of them.
 
-use crate::bilinear::Failure;
 use crate::bilinear::buckets::key;
-use crate::contract::LANES;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index};
+use crate::constants::LANES;
+use crate::error::{Error, check_length};
+use crate::matrix::{Feature, Index};
 
-/// A sparse vector: rising positions, and values, padded with zeros to whole lanes.
+/// A sparse vector: rising columns, and values, padded with zeros to whole lanes.
 #[derive(Debug, Default)]
-pub struct Vector {
-    at: Vec<u32>,
+pub struct SparseVector {
+    columns: Vec<u32>,
     values: Vec<f64>,
     /// Key and number of every entry, by key; see [`Buckets`](super::buckets::Buckets).
     keys: Vec<(u32, u32)>,
 }
 
-impl Vector {
-    pub(super) fn at(&self) -> &[u32] {
-        &self.at
+impl SparseVector {
+    pub(super) fn columns(&self) -> &[u32] {
+        &self.columns
     }
 
     /// The values, with the padding.
@@ -30,11 +29,11 @@ impl Vector {
         &self.keys
     }
 
-    /// Sort the keys, for a vector that is to stand on the right of W.
-    pub(super) fn sort(&mut self) -> Result<(), Failure> {
+    /// Sort the keys, which the vector on the right of W needs.
+    pub(super) fn sort(&mut self) -> Result<(), Error> {
         self.keys.clear();
-        self.keys.try_reserve(self.at.len())?;
-        let numbered = self.at.iter().zip(0..);
+        self.keys.try_reserve(self.columns.len())?;
+        let numbered = self.columns.iter().zip(0..);
         self.keys
             .extend(numbered.map(|(&at, number)| (key(at), number)));
         self.keys.sort_unstable();
@@ -42,7 +41,10 @@ impl Vector {
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (u32, f64)> {
-        self.at.iter().copied().zip(self.values.iter().copied())
+        self.columns
+            .iter()
+            .copied()
+            .zip(self.values.iter().copied())
     }
 
     /// The sum of the squares, in order; the padding adds nothing.
@@ -54,16 +56,16 @@ impl Vector {
         total
     }
 
-    fn start(&mut self, room: usize) -> Result<(), Failure> {
-        self.at.clear();
+    fn start(&mut self, capacity: usize) -> Result<(), Error> {
+        self.columns.clear();
         self.values.clear();
-        self.at.try_reserve(room)?;
-        self.values.try_reserve(room.saturating_add(LANES))?;
+        self.columns.try_reserve(capacity)?;
+        self.values.try_reserve(capacity.saturating_add(LANES))?;
         Ok(())
     }
 
     fn push(&mut self, at: u32, value: f64) {
-        self.at.push(at);
+        self.columns.push(at);
         self.values.push(value);
     }
 
@@ -72,9 +74,9 @@ impl Vector {
         self.values.resize(padded, 0.0);
     }
 
-    /// Become one - other, without entries that cancel.
-    pub(super) fn difference(&mut self, one: &Self, other: &Self) -> Result<(), Failure> {
-        self.start(one.at.len() + other.at.len())?;
+    /// Assign one - other, without entries that cancel.
+    pub(super) fn difference(&mut self, one: &Self, other: &Self) -> Result<(), Error> {
+        self.start(one.columns.len() + other.columns.len())?;
         let (mut plus, mut minus) = (one.entries().peekable(), other.entries().peekable());
         loop {
             let (at, value) = match (plus.peek(), minus.peek()) {
@@ -107,29 +109,29 @@ impl Vector {
     }
 }
 
-/// A sparse matrix by row, whatever its numbers are stored as.
-pub trait Lines: Sync {
-    /// Load a row, whose positions must lie below `length`.
+/// A sparse matrix by row, for any types of its numbers.
+pub trait SparseRows: Sync {
+    /// Load a row, whose columns must be below `length`.
     ///
     /// # Errors
     /// When there is no such row, or it is not valid, or there is no memory.
-    fn load(&self, line: i64, length: usize, out: &mut Vector) -> Result<(), Failure>;
+    fn load(&self, line: i64, length: usize, out: &mut SparseVector) -> Result<(), Error>;
 }
 
-/// A matrix of which a row is checked when it is loaded: a call may touch few of very many.
+/// A CSR matrix that checks a row when it is loaded: a call may read few of very many rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a, I, F> {
+pub struct CsrRows<'a, I, F> {
     indptr: &'a [I],
     indices: &'a [I],
     data: &'a [F],
 }
 
-impl<'a, I: Index, F: Feature> Rows<'a, I, F> {
+impl<'a, I: Index, F: Feature> CsrRows<'a, I, F> {
     /// Take the arrays of a CSR matrix.
     ///
     /// # Errors
     /// When there are not as many indices as values.
-    pub fn new(indptr: &'a [I], indices: &'a [I], data: &'a [F]) -> Result<Self, Invalid> {
+    pub fn new(indptr: &'a [I], indices: &'a [I], data: &'a [F]) -> Result<Self, Error> {
         check_length("indices", indices.len(), data.len())?;
         Ok(Self {
             indptr,
@@ -145,10 +147,10 @@ impl<'a, I: Index, F: Feature> Rows<'a, I, F> {
     }
 }
 
-impl<I: Index, F: Feature> Lines for Rows<'_, I, F> {
-    fn load(&self, line: i64, length: usize, out: &mut Vector) -> Result<(), Failure> {
+impl<I: Index, F: Feature> SparseRows for CsrRows<'_, I, F> {
+    fn load(&self, line: i64, length: usize, out: &mut SparseVector) -> Result<(), Error> {
         let Some((indices, data)) = self.line(line.position()) else {
-            return Err(Invalid::new(format!("there is no row {line}.")).into());
+            return Err(Error::argument(format!("there is no row {line}")).into());
         };
         out.start(data.len())?;
         let mut most = 0;
@@ -158,41 +160,38 @@ impl<I: Index, F: Feature> Lines for Rows<'_, I, F> {
             out.push(u32::try_from(at).unwrap_or(u32::MAX), value.widen());
         }
         if most >= length && !data.is_empty() {
-            return Err(Invalid::new(format!(
-                "indices must lie below {length}, and not be negative."
-            ))
-            .into());
+            return Err(Error::argument(format!("indices must be in 0..{length}")).into());
         }
         out.finish();
         Ok(())
     }
 }
 
-/// Tuples: a query, a positive and one or more negatives.
+/// Triplets: a query, a positive and one or more negatives.
 #[derive(Clone, Copy)]
-pub struct Tuples<'a> {
-    pub(super) queries: &'a dyn Lines,
-    pub(super) documents: &'a dyn Lines,
+pub struct Triplets<'a> {
+    pub(super) queries: &'a dyn SparseRows,
+    pub(super) documents: &'a dyn SparseRows,
     ids: &'a [i64],
     width: usize,
     pub(super) transposed: bool,
 }
 
-impl<'a> Tuples<'a> {
-    /// Take tuples of `width` numbers; with `transposed`, documents stand to the left of W.
+impl<'a> Triplets<'a> {
+    /// Take triplets of `width` numbers; with `transposed`, documents are on the left of W.
     ///
     /// # Errors
-    /// When the numbers are not whole tuples.
+    /// When the numbers are not whole triplets.
     pub fn new(
-        queries: &'a dyn Lines,
-        documents: &'a dyn Lines,
+        queries: &'a dyn SparseRows,
+        documents: &'a dyn SparseRows,
         ids: &'a [i64],
         width: usize,
         transposed: bool,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, Error> {
         if width < 3 || !ids.len().is_multiple_of(width) {
-            return Err(Invalid::new(
-                "a tuple is a query, a positive and at least one negative.",
+            return Err(Error::argument(
+                "a triplet is a query, a positive and at least one negative",
             ));
         }
         Ok(Self {
@@ -204,13 +203,13 @@ impl<'a> Tuples<'a> {
         })
     }
 
-    /// How many there are.
+    /// The number of triplets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len() / self.width
     }
 
-    /// Are there none?
+    /// Is there no triplet?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
@@ -220,19 +219,19 @@ impl<'a> Tuples<'a> {
         &self.ids[step * self.width..][..self.width]
     }
 
-    pub(super) fn part(&self, steps: std::ops::Range<usize>) -> Self {
+    pub(super) fn range(&self, steps: std::ops::Range<usize>) -> Self {
         Self {
             ids: &self.ids[steps.start * self.width..steps.end * self.width],
             ..*self
         }
     }
 
-    /// What stands on the left and on the right of W.
-    pub(super) fn sides<'v>(
+    /// Return the vector on the left and that on the right of W.
+    pub(super) fn order<'v>(
         &self,
-        query: &'v Vector,
-        document: &'v Vector,
-    ) -> (&'v Vector, &'v Vector) {
+        query: &'v SparseVector,
+        document: &'v SparseVector,
+    ) -> (&'v SparseVector, &'v SparseVector) {
         if self.transposed {
             (document, query)
         } else {
@@ -240,8 +239,12 @@ impl<'a> Tuples<'a> {
         }
     }
 
-    /// Make the one that stands on the right ready for it.
-    pub(super) fn sort(&self, query: &mut Vector, document: &mut Vector) -> Result<(), Failure> {
+    /// Sort the keys of the vector on the right.
+    pub(super) fn sort(
+        &self,
+        query: &mut SparseVector,
+        document: &mut SparseVector,
+    ) -> Result<(), Error> {
         if self.transposed {
             query.sort()
         } else {

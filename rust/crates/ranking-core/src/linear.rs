@@ -1,11 +1,11 @@
 //! Scores of a linear model.
 
 use crate::dispatch::{Job, dispatch};
-use crate::features::{Compressed, Dense};
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Machine};
+use crate::error::{Error, check_length};
+use crate::matrix::{Compressed, Dense, Feature, Index};
+use crate::simd::Machine;
 use crate::sums::dot_lanes;
-use crate::threads::Crew;
+use crate::threads::ThreadTeam;
 
 /// Rows that one thread takes at a time. A row's score does not depend on it.
 const ROWS: usize = 256;
@@ -35,13 +35,13 @@ pub fn dense<F: Feature>(
     x: Dense<'_, F>,
     weights: &[f64],
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("weights", weights.len(), x.length())?;
     check_length("out", out.len(), x.lines())?;
     let mut parts: Vec<_> = out.chunks_mut(ROWS).enumerate().collect();
-    crew.enter(|| {
-        crew.for_each(&mut parts, |(part, out)| {
+    team.enter(|| {
+        team.for_each(&mut parts, |(part, out)| {
             let first = *part * ROWS;
             dispatch(DenseRows {
                 x,
@@ -62,13 +62,13 @@ pub fn csr<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
     weights: &[f64],
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("weights", weights.len(), x.length())?;
     check_length("out", out.len(), x.lines())?;
     let mut parts: Vec<_> = out.chunks_mut(ROWS).enumerate().collect();
-    crew.enter(|| {
-        crew.for_each(&mut parts, |(part, out)| {
+    team.enter(|| {
+        team.for_each(&mut parts, |(part, out)| {
             for (row, out) in (*part * ROWS..).zip(out.iter_mut()) {
                 let (indices, data) = x.line(row);
                 *out = indices.iter().zip(data).fold(0.0, |total, (i, value)| {

@@ -1,14 +1,12 @@
-//! Queries or documents by their features, and the vectors that are composed of them.
+//! Features of queries or documents, and the embeddings that are composed of them.
 
-use crate::bilinear::Stored;
-use crate::features::Compressed;
-use crate::lanes::{Feature, Index, Machine};
-use crate::wide::{Eight, Wide};
+use crate::matrix::{Compressed, Feature, Index, Stored};
+use crate::simd::{Eight, Machine, Wide};
 
-/// Queries or documents by sparse features of any type, or by none: then each is its own.
+/// Sparse features of any type, or none: then each query or document has a row of its own.
 #[derive(Clone, Copy, Debug)]
-pub enum Objects<'a> {
-    /// So many, each with a row of its own.
+pub enum Features<'a> {
+    /// So many queries or documents without features.
     Own(usize),
     /// int32, float32
     ShortSingle(Compressed<'a, i32, f32>),
@@ -22,7 +20,7 @@ pub enum Objects<'a> {
 
 macro_rules! from_compressed {
     ($($index:ty, $feature:ty => $kind:ident;)*) => {
-        $(impl<'a> From<Compressed<'a, $index, $feature>> for Objects<'a> {
+        $(impl<'a> From<Compressed<'a, $index, $feature>> for Features<'a> {
             fn from(features: Compressed<'a, $index, $feature>) -> Self {
                 Self::$kind(features)
             }
@@ -39,76 +37,76 @@ from_compressed! {
 
 /// Run `$sparse` with `$x` bound to the features of whichever types they are, or `$own`.
 macro_rules! with_features {
-    ($objects:expr, $n:ident => $own:expr, |$x:ident| $sparse:expr) => {
-        match $objects {
-            Objects::Own($n) => $own,
-            Objects::ShortSingle($x) => $sparse,
-            Objects::ShortDouble($x) => $sparse,
-            Objects::LongSingle($x) => $sparse,
-            Objects::LongDouble($x) => $sparse,
+    ($features:expr, $n:ident => $own:expr, |$x:ident| $sparse:expr) => {
+        match $features {
+            Features::Own($n) => $own,
+            Features::ShortSingle($x) => $sparse,
+            Features::ShortDouble($x) => $sparse,
+            Features::LongSingle($x) => $sparse,
+            Features::LongDouble($x) => $sparse,
         }
     };
 }
 
-impl Objects<'_> {
-    /// How many there are.
+impl Features<'_> {
+    /// The number of queries or documents.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         with_features!(self, n => *n, |x| x.lines())
     }
 
-    /// How many features they have.
-    pub(super) fn features(&self) -> usize {
+    /// The number of features.
+    pub(super) fn n_features(&self) -> usize {
         with_features!(self, n => *n, |x| x.length())
     }
 
     #[inline(always)]
-    pub(super) fn are_composed(&self) -> bool {
+    pub(super) fn are_sparse(&self) -> bool {
         !matches!(self, Self::Own(_))
     }
 
-    /// How many features an object has that are stored.
+    /// The number of stored features of a query or document.
     #[inline(always)]
-    pub(super) fn count(&self, object: usize) -> usize {
-        with_features!(self, _n => 1, |x| x.line(object).0.len())
+    pub(super) fn count(&self, entity: usize) -> usize {
+        with_features!(self, _n => 1, |x| x.line(entity).0.len())
     }
 
-    /// Do something with every feature and value of an object, in stored order.
+    /// Do something with every feature and value of a query or document, in stored order.
     #[inline(always)]
-    pub(super) fn for_entries(&self, object: usize, mut work: impl FnMut(usize, f32)) {
-        with_features!(self, _n => work(object, 1.0), |x| for (at, value) in entries(x, object) {
+    pub(super) fn for_entries(&self, entity: usize, mut work: impl FnMut(usize, f32)) {
+        with_features!(self, _n => work(entity, 1.0), |x| for (at, value) in entries(x, entity) {
             work(at, value);
         });
     }
 
-    /// The sum of value * number over an object's features; without features, its own number.
+    /// The sum of value * number over the features of a query or document; without, its number.
     #[inline(always)]
-    pub(super) fn sum(&self, object: usize, numbers: &[f32]) -> f32 {
-        with_features!(self, _n => numbers[object], |x| {
-            entries(x, object).fold(0.0, |total, (at, value)| total + value * numbers[at])
+    pub(super) fn sum(&self, entity: usize, numbers: &[f32]) -> f32 {
+        with_features!(self, _n => numbers[entity], |x| {
+            entries(x, entity).fold(0.0, |total, (at, value)| total + value * numbers[at])
         })
     }
 
-    /// Fill `out` with the sum of the rows of an object's features; without features do nothing.
+    /// Fill `out` with the sum of the rows of the features; without features do nothing.
     #[inline(always)]
     pub(super) fn compose<M: Machine>(
         &self,
         machine: M,
-        object: usize,
+        entity: usize,
         matrix: &[Eight],
         out: &mut [Eight],
     ) {
-        with_features!(self, _n => (), |x| compose(machine, &entries(x, object), matrix, out));
+        with_features!(self, _n => (), |x| compose(machine, &entries(x, entity), matrix, out));
     }
 }
 
-/// The features of an object and their values, which are rounded to singles.
+/// Features and their values, rounded to singles.
 #[inline(always)]
 fn entries<I: Index, F: Feature>(
     features: &Compressed<'_, I, F>,
-    object: usize,
+    entity: usize,
 ) -> impl Iterator<Item = (usize, f32)> + Clone {
-    let (indices, data) = features.line(object);
+    let (indices, data) = features.line(entity);
     let positions = indices.iter().map(|index| index.position());
     positions.zip(data.iter().map(|value| f32::narrow(value.widen())))
 }
@@ -136,7 +134,7 @@ pub(super) fn compose<M: Machine>(
     }
 }
 
-/// N registers of a sum, from the one at `first`: they stay registers.
+/// N registers of a sum, from the one at `first`.
 #[inline(always)]
 fn sums<M: Machine, const N: usize>(
     machine: M,

@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
-use super::lists::Lists;
+use super::layout::ListLayout;
 use super::{Pair, extremes, moments};
 use crate::exp;
-use crate::lanes::{Feature, Machine};
+use crate::matrix::Feature;
+use crate::simd::Machine;
 
 /// Gradient and curvature of list `q`, with a reference per layer: right for any margins.
 ///
 /// `margins` and `x` hold the rows from `first` on.
 #[inline(always)]
-pub(super) fn far_slopes<M: Machine, F: Feature>(
+pub(super) fn wide_range_slopes<M: Machine, F: Feature>(
     machine: M,
-    lists: &Lists<'_>,
+    lists: &ListLayout<'_>,
     q: usize,
     first: usize,
     margins: &[f64],

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::contract::LANES;
-use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::Index;
+use crate::constants::LANES;
+use crate::error::{Error, check_length, check_pointer};
+use crate::matrix::Index;
 
 /// What a loop needs of the rows that pad a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub enum Padding {
 
 /// Lists of layers of rows, worst layer first; see `Loops` in the contract.
 #[derive(Clone, Copy, Debug)]
-pub struct Lists<'a> {
+pub struct ListLayout<'a> {
     list_ptr: &'a [i64],
     layer_ptr: &'a [i64],
     layer_size: &'a [i64],
     omega: &'a [f64],
 }
 
-impl<'a> Lists<'a> {
+impl<'a> ListLayout<'a> {
     /// Check the arrays of a layout against one another.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl<'a> Lists<'a> {
         layer_size: &'a [i64],
         omega: &'a [f64],
         padding: Padding,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, Error> {
         let layers = layer_size.len();
         let lists = list_ptr.len().max(1) - 1;
         check_pointer("list_ptr", positions(list_ptr), lists, layers)?;
@@ -50,7 +50,7 @@ impl<'a> Lists<'a> {
             omega,
         };
         if (0..lists).any(|q| checked.layers(q).len() < 2) {
-            return Err(Invalid::new("every list must have two layers or more."));
+            return Err(Error::argument("every list must have two layers or more."));
         }
         let fits = |layer: usize| {
             let (size, rows) = (
@@ -65,7 +65,7 @@ impl<'a> Lists<'a> {
             (1..=rows).contains(&size) && padded
         };
         if !(0..layers).all(fits) {
-            return Err(Invalid::new(match padding {
+            return Err(Error::argument(match padding {
                 Padding::Any => "every layer must have rows.".to_owned(),
                 Padding::None => "every layer must have rows, without padding.".to_owned(),
                 Padding::Lanes => {
@@ -80,7 +80,7 @@ impl<'a> Lists<'a> {
     ///
     /// # Errors
     /// When it does not rise to the number of lists.
-    pub(crate) fn blocks(&self, block_ptr: &[i64]) -> Result<Vec<Range<usize>>, Invalid> {
+    pub(crate) fn blocks(&self, block_ptr: &[i64]) -> Result<Vec<Range<usize>>, Error> {
         let blocks = block_ptr.len().max(1) - 1;
         check_pointer("block_ptr", positions(block_ptr), blocks, self.len())?;
         Ok(block_ptr
@@ -90,7 +90,7 @@ impl<'a> Lists<'a> {
     }
 
     /// Refuse values that are not one a row.
-    pub(crate) fn check_rows(&self, name: &str, rows: usize) -> Result<(), Invalid> {
+    pub(crate) fn check_rows(&self, name: &str, rows: usize) -> Result<(), Error> {
         check_length(name, rows, self.n_rows())
     }
 
