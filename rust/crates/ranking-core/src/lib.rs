@@ -2,8 +2,8 @@
 //!
 //! `ranking/kernels/contract` says what every loop computes and `ranking/kernels/reference` in
 //! which order; this crate returns the same bits. Arguments are checked when they are put into
-//! [`Dense`], [`Compressed`], [`domination::ListLayout`], [`domination::CoordinateDescent`],
-//! [`bilinear::Triplets`] and [`factored::Factors`], so that loops can trust all sizes.
+//! [`Dense`], [`Compressed`], [`sampling::Sampling`], [`bilinear::Triplets`] and the like, so that
+//! loops can trust all sizes.
 
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,6 @@ mod threads;
 pub use dispatch::instructions;
 pub use error::Error;
 pub use exp::exp;
-pub use matrix::{Compressed, Dense, Feature, Index, Stored};
+pub use matrix::{Compressed, Dense, Feature, Index, Matrix, Stored};
 pub use sums::{block_sum, dot};
 pub use threads::ThreadTeam;

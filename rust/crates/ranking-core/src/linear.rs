@@ -1,14 +1,30 @@
-//! Scores of a linear model.
+//! Scores of the linear model.
 
 use crate::dispatch::{Job, dispatch};
 use crate::error::{Error, check_length};
-use crate::matrix::{Compressed, Dense, Feature, Index};
+use crate::matrix::{Compressed, Dense, Feature, Index, Matrix};
 use crate::simd::Machine;
 use crate::sums::dot_lanes;
 use crate::threads::ThreadTeam;
 
 /// Rows that one thread takes at a time. A row's score does not depend on it.
 const ROWS: usize = 256;
+
+/// Fill out[i] with the dot product of row i and the weights.
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn scores<I: Index, F: Feature>(
+    features: Matrix<'_, I, F>,
+    weights: &[f64],
+    out: &mut [f64],
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    match features {
+        Matrix::Dense(x) => dense(x, weights, out, team),
+        Matrix::Sparse(x) => csr(x, weights, out, team),
+    }
+}
 
 struct DenseRows<'a, 'o, F> {
     x: Dense<'a, F>,
@@ -27,11 +43,8 @@ impl<F: Feature> Job for DenseRows<'_, '_, F> {
     }
 }
 
-/// Fill out[i] with the sum in lanes of x[i, r] * weights[r].
-///
-/// # Errors
-/// When sizes do not fit.
-pub fn dense<F: Feature>(
+/// Dense rows: the sum in lanes of x[i, r] * weights[r].
+fn dense<F: Feature>(
     x: Dense<'_, F>,
     weights: &[f64],
     out: &mut [f64],
@@ -54,11 +67,8 @@ pub fn dense<F: Feature>(
     Ok(())
 }
 
-/// Fill out[i] with the sum, from 0.0 and in stored order, of data * weights[index].
-///
-/// # Errors
-/// When sizes do not fit.
-pub fn csr<I: Index, F: Feature>(
+/// Sparse rows: the sum, from 0.0 and in stored order, of data * weights[index].
+fn csr<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
     weights: &[f64],
     out: &mut [f64],

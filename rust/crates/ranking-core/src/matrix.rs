@@ -67,9 +67,7 @@ impl<'a, I: Index, F: Feature> Compressed<'a, I, F> {
         // A maximum, not `any`, which stops early and so does not vectorise.
         let last = indices.iter().map(|i| i.position()).max();
         if last.is_some_and(|last| last >= length) {
-            return Err(Error::argument(format!(
-                "indices must lie below {length}, and not be negative."
-            )));
+            return Err(Error::argument(format!("indices must be in 0..{length}")));
         }
         Ok(Self {
             indptr,
@@ -94,7 +92,7 @@ impl<'a, I: Index, F: Feature> Compressed<'a, I, F> {
         self.indptr[line].position()
     }
 
-    /// The index of an entry, counted through all lines; of the last one, if there are not so many.
+    /// The index of an entry, counted through all lines; that of the last one, if there are fewer.
     #[inline(always)]
     pub(crate) fn index_at_most(&self, entry: usize) -> usize {
         self.indices[entry.min(self.indices.len() - 1)].position()
@@ -106,6 +104,15 @@ impl<'a, I: Index, F: Feature> Compressed<'a, I, F> {
         let entries = self.indptr[line].position()..self.indptr[line + 1].position();
         (&self.indices[entries.clone()], &self.data[entries])
     }
+}
+
+/// A dense or a compressed matrix; the indices of a dense one are of any type.
+#[derive(Clone, Copy, Debug)]
+pub enum Matrix<'a, I, F> {
+    /// Dense.
+    Dense(Dense<'a, F>),
+    /// Compressed.
+    Sparse(Compressed<'a, I, F>),
 }
 
 /// A number that features are stored as.

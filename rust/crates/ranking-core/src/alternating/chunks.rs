@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::matrix::{Compressed, Feature, Index};
 use crate::threads::ThreadTeam;
 
-/// Chunks of rows, a thread: the last ones to end should be short.
+/// Chunks of rows per thread: the last ones to end should be short.
 const CHUNKS: usize = 32;
 
-/// Share out rows by non-zeros, as a few rows may have most of them. A row counts for one more, so
-/// that those without any are shared out, too.
+/// Share rows out by non-zeros, because a few rows may have most of them. A row counts for one
+/// more, so that empty rows are shared out, too.
 pub(super) fn chunks<I: Index, F: Feature>(
     matrix: &Compressed<'_, I, F>,
     team: &ThreadTeam,

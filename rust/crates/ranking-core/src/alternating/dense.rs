@@ -69,7 +69,7 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         }
     }
 
-    /// Ask for the vector of an entry to come.
+    /// Prefetch the embedding of a later entry.
     #[inline(always)]
     fn prefetch<M: Machine, const N: usize>(&self, machine: M, entry: usize) {
         let from = self.matrix.index_at_most(entry) * N;
@@ -79,7 +79,7 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         machine.prefetch(self.embeddings, from + N);
     }
 
-    /// The product with vectors that are too wide for registers.
+    /// The product with embeddings that are too wide for registers.
     #[inline(always)]
     fn wide<M: Machine>(&self, machine: M, row: usize, omega: &mut [Eight]) {
         omega.fill([0.0; WIDE]);
@@ -93,8 +93,8 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         }
     }
 
-    /// Add N vectors to omega, side by side, so that the processor sees as many streams, and
-    /// fetches each of them ahead.
+    /// Add N embeddings to omega, side by side, so that the processor sees N streams, and prefetches
+    /// each of them.
     #[inline(always)]
     fn streams<M: Machine, const N: usize>(
         &self,
@@ -123,7 +123,7 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
     }
 }
 
-/// Rows that are made together.
+/// Rows that are computed together.
 struct Share<'a> {
     rows: Range<usize>,
     out: &'a mut [Eight],
@@ -160,7 +160,7 @@ impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
     }
 }
 
-/// Fill `out` and `gains` with the half-step over M from `vectors` of `width` numbers.
+/// Fill `out` and `gains` with the half-step over M from `embeddings` of `width` numbers.
 ///
 /// # Errors
 /// When sizes do not fit, or there is no memory for a row.
@@ -175,11 +175,15 @@ pub fn half_step<I: Index, F: Feature>(
 ) -> Result<(), Error> {
     if width == 0 || !width.is_multiple_of(WIDE) {
         return Err(
-            Error::argument(format!("width is {width}; wanted is a multiple of {WIDE}.")).into(),
+            Error::argument(format!("width is {width}, expected a multiple of {WIDE}")).into(),
         );
     }
     let sizes = (matrix.length(), matrix.lines());
-    check_length("vectors", embeddings.len(), sizes.0.saturating_mul(width))?;
+    check_length(
+        "embeddings",
+        embeddings.len(),
+        sizes.0.saturating_mul(width),
+    )?;
     check_length("out", out.len(), sizes.1.saturating_mul(width))?;
     check_length("gains", gains.len(), sizes.1)?;
     let product = Product {

@@ -1,4 +1,4 @@
-//! The half-step with sparse vectors.
+//! The half-step with sparse embeddings.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::matrix::{Compressed, Feature, Index, Stored};
 use crate::simd::{Eight, Machine, Wide};
 use crate::threads::ThreadTeam;
 
-/// Vectors by what is not zero in them.
+/// Sparse embeddings.
 #[derive(Clone, Copy, Debug)]
 pub struct Sparse<'a> {
     pointers: &'a [i64],
@@ -22,7 +22,7 @@ pub struct Sparse<'a> {
 }
 
 impl<'a> Sparse<'a> {
-    /// Check vectors of `width` numbers.
+    /// Check embeddings of `width` numbers.
     ///
     /// # Errors
     /// When the pointers do not rise to the number of values, or a dimension lies outside.
@@ -42,9 +42,7 @@ impl<'a> Sparse<'a> {
         )?;
         let last = dimensions.iter().map(|i| i.position()).max();
         if last.is_some_and(|last| last >= width) || i32::try_from(width).is_err() {
-            return Err(Error::argument(format!(
-                "dimensions must lie below {width}, and not be negative."
-            )));
+            return Err(Error::argument(format!("dimensions must be in 0..{width}")));
         }
         Ok(Self {
             pointers,
@@ -70,7 +68,7 @@ impl<'a> Sparse<'a> {
     }
 }
 
-/// What a chunk of rows has made.
+/// The new rows of a chunk.
 #[derive(Default)]
 struct Chunk {
     dimensions: Vec<i32>,
@@ -78,7 +76,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Append what is not zero of the numbers from `first` on; zeros have no bit in `bits`.
+    /// Append the numbers from `first` on that have a bit in `bits`, which zeros have not.
     #[inline(always)]
     fn append(&mut self, numbers: Eight, first: i32, mut bits: u32) {
         while bits != 0 {
@@ -100,16 +98,16 @@ impl Chunk {
 pub struct SparseEmbeddings(Vec<Chunk>);
 
 impl SparseEmbeddings {
-    /// How many numbers are not zero.
+    /// The number of non-zeros.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|chunk| chunk.values.len()).sum()
     }
 
-    /// Copy all to where they are wanted.
+    /// Copy all rows to one place.
     ///
     /// # Errors
-    /// When there is not room for `count`, or too much.
+    /// When the slices do not have `count` elements.
     pub fn join(
         self,
         mut dimensions: &mut [i32],
@@ -132,7 +130,7 @@ impl SparseEmbeddings {
             .collect();
         team.enter(|| {
             team.for_each(&mut copies, |(chunk, dimensions, values)| {
-                // Given back as soon as it is copied, so that no two copies of all are held.
+                // Dropped as soon as it is copied, so that there are never two copies of all.
                 let chunk = std::mem::take(chunk);
                 dimensions.copy_from_slice(&chunk.dimensions);
                 values.copy_from_slice(&chunk.values);
@@ -142,7 +140,7 @@ impl SparseEmbeddings {
     }
 }
 
-/// Rows that are made together.
+/// Rows that are computed together.
 struct Share<'a> {
     rows: Range<usize>,
     counts: &'a mut [i64],
@@ -156,7 +154,7 @@ struct HalfStep<'a, 's, I, F> {
     embeddings: Sparse<'a>,
     rule: Rule,
     share: &'s mut Share<'a>,
-    /// Room for a row; zero before and after.
+    /// A row; zero before and after.
     omega: &'s mut [Eight],
     soft: &'s mut [Eight],
 }
@@ -181,7 +179,7 @@ impl<I: Index, F: Feature> HalfStep<'_, '_, I, F> {
         }
     }
 
-    /// Threshold and scale what has been added up, and keep what is not zero; return the gain.
+    /// Threshold and scale the sums, and store what is not zero; return the gain.
     #[inline(always)]
     fn finish<M: Machine>(&mut self, machine: M) -> f64 {
         let scale = Wide::splat(machine, self.rule.shrink(machine, self.omega, self.soft));
@@ -199,9 +197,9 @@ impl<I: Index, F: Feature> HalfStep<'_, '_, I, F> {
     }
 }
 
-/// Ask for the vector of an entry to come. Pointers are asked for first, as what they point to
-/// cannot be asked for without them. Both ends of a vector are asked for without a look at its
-/// length: a short one should cost no branch.
+/// Prefetch the embedding of a later entry. Pointers are prefetched even earlier, because they are
+/// needed for the rest. Both ends of an embedding are prefetched whatever its length: a short one
+/// should cost no branch.
 #[inline(always)]
 fn prefetch<M: Machine, I: Index, F: Feature>(
     machine: M,
@@ -231,14 +229,15 @@ impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
             self.scatter(machine, row);
             self.share.gains[row - first] = self.finish(machine);
             let count = self.share.output.values.len() - before;
-            self.share.counts[row - first] = count.try_into().expect("a row is narrow");
+            self.share.counts[row - first] =
+                count.try_into().expect("a row has at most 2**31 numbers");
         }
         Ok(())
     }
 }
 
-/// Take the half-step over M from sparse vectors; fill `indptr` with where each row starts in what
-/// is made.
+/// Compute the half-step over M from sparse embeddings; fill `indptr` with the start of each new
+/// row.
 ///
 /// # Errors
 /// When sizes do not fit, or there is no memory for the rows.
@@ -250,7 +249,7 @@ pub fn half_step_sparse<I: Index, F: Feature>(
     gains: &mut [f64],
     team: &ThreadTeam,
 ) -> Result<SparseEmbeddings, Error> {
-    check_length("vectors", embeddings.len(), matrix.length())?;
+    check_length("embeddings", embeddings.len(), matrix.length())?;
     check_length("indptr", indptr.len(), matrix.lines() + 1)?;
     check_length("gains", gains.len(), matrix.lines())?;
     let eights = embeddings.width.div_ceil(WIDE);
@@ -289,7 +288,7 @@ pub fn half_step_sparse<I: Index, F: Feature>(
     Ok(result)
 }
 
-/// Make starts of counts.
+/// Turn counts into starts.
 fn add_up(indptr: &mut [i64]) {
     indptr[0] = 0;
     for row in 1..indptr.len() {

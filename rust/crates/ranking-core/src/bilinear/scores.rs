@@ -46,15 +46,13 @@ impl<I: Index, F: Feature> Job for Products<'_, '_, I, F> {
     }
 }
 
-/// Fill out[i, j] with `q_i`' W `d_j`.
+/// Fill out[i, j] with `q_i`' W `d_j`; queries and W come with their numbers of rows.
 ///
 /// # Errors
 /// When sizes do not fit, or there is no memory for the images.
 pub fn bilinear_scores<I: Index, F: Feature>(
-    queries: &dyn SparseRows,
-    n_queries: usize,
-    weights: &dyn SparseRows,
-    n_rows: usize,
+    (queries, n_queries): (&dyn SparseRows, usize),
+    (weights, n_rows): (&dyn SparseRows, usize),
     documents: Compressed<'_, I, F>,
     out: &mut [f64],
     team: &ThreadTeam,

@@ -1,6 +1,6 @@
 //! Bounds on the curvature along each feature.
 
-use super::layout::ListLayout;
+use super::layout::Layers;
 use super::sparse::{Places, Runs};
 use super::{extremes, larger, smaller, sum};
 use crate::dispatch::{Job, dispatch};
@@ -40,7 +40,7 @@ fn store(bounds: impl ExactSizeIterator<Item = Bounds>, out: &mut [f64]) {
 
 struct Column<'a, F> {
     x: &'a [F],
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
 }
 
 impl<F: Feature> Job for Column<'_, F> {
@@ -85,9 +85,9 @@ impl<F: Feature> Job for Column<'_, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn bounds_dense<F: Feature>(
+pub(super) fn bounds_dense<F: Feature>(
     x: Dense<'_, F>,
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     out: &mut [f64],
     team: &ThreadTeam,
 ) -> Result<(), Error> {
@@ -106,7 +106,7 @@ pub fn bounds_dense<F: Feature>(
 
 /// Bounds along one sparse column; absent entries are zeros.
 fn sparse_column<I: Index, F: Feature>(
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     layer_omega: &[f64],
     runs: Runs<'_, I, F>,
 ) -> Bounds {
@@ -157,9 +157,9 @@ fn sparse_column<I: Index, F: Feature>(
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn bounds_csc<I: Index, F: Feature>(
+pub(super) fn bounds_csc<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     out: &mut [f64],
     team: &ThreadTeam,
 ) -> Result<(), Error> {

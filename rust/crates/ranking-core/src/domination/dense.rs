@@ -1,11 +1,11 @@
 //! Slopes and steps over dense features.
 //!
-//! A step changes every margin. Its move is not a pass of its own: it is done in the pass of the
+//! A step changes every margin. This move is not a pass of its own: it is made in the pass of the
 //! next column, list by list, while the list is in the cache.
 
 use std::ops::Range;
 
-use super::layout::ListLayout;
+use super::layout::Layers;
 use super::step::{CoordinateDescent, check_columns};
 use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments};
@@ -26,21 +26,21 @@ struct Move<'a, F> {
     longest: f64,
 }
 
-/// A block of lists with what belongs to its rows; disjoint from all other blocks.
+/// A block of lists with the data of its rows; disjoint from all other blocks.
 struct Block<'a> {
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     range: Range<usize>,
     first_row: usize,
     margins: &'a mut [f64],
-    /// exp(margin - the list's largest margin), times what later moves made of it.
+    /// exp(margin - the list's largest margin), updated by every move since.
     e: &'a mut [f64],
     is_wide: &'a mut [bool],
     slopes: Pair,
 }
 
-/// Cut what belongs to rows and lists into blocks.
+/// Cut the data of rows and lists into blocks.
 fn cut<'a>(
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     blocks: Vec<Range<usize>>,
     mut margins: &'a mut [f64],
     mut e: &'a mut [f64],
@@ -69,7 +69,7 @@ fn total(blocks: &[Block<'_>]) -> Pair {
     })
 }
 
-/// Renew a block's exponentials from its margins; see which lists are far.
+/// Compute a block's exponentials from its margins, and which lists are wide-range.
 struct Prepare<'p, 'b>(&'p mut Block<'b>);
 
 impl Job for Prepare<'_, '_> {
@@ -197,7 +197,7 @@ impl<M: Machine> Below<M> {
     }
 }
 
-/// Slopes of a list, in lanes; the gradient with its sign turned.
+/// Slopes of a list, in lanes; the gradient with opposite sign.
 struct Slopes<M: Machine> {
     g: Lanes<M>,
     h: Lanes<M>,
@@ -220,11 +220,11 @@ impl<M: Machine> Slopes<M> {
     }
 }
 
-/// Gradient and curvature of list `q`, which is not far; `e` and `x` hold the rows from `first`.
+/// Gradient and curvature of ordinary list `q`; `e` and `x` hold the rows from `first` on.
 #[inline(always)]
 fn list_slopes<M: Machine, F: Feature>(
     machine: M,
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     q: usize,
     first: usize,
     e: &[f64],
@@ -325,10 +325,9 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn slopes_dense<F: Feature>(
+pub(super) fn slopes_dense<F: Feature>(
     x: Dense<'_, F>,
-    lists: &ListLayout<'_>,
-    block_ptr: &[i64],
+    lists: &Layers<'_>,
     margins: &[f64],
     columns: &[i64],
     out: &mut [f64],
@@ -338,17 +337,11 @@ pub fn slopes_dense<F: Feature>(
     lists.check_rows("margins", margins.len())?;
     check_columns(columns, x.lines())?;
     check_length("out", out.len(), columns.len().saturating_mul(2))?;
-    // A copy is cheap beside one pass, and lets slopes and steps share their blocks.
+    // A copy is cheap compared to one pass, and lets slopes and steps share code.
     let mut margins = margins.to_vec();
     let mut e = vec![0.0; margins.len()];
     let mut is_wide = vec![false; lists.len()];
-    let mut blocks = cut(
-        lists,
-        lists.blocks(block_ptr)?,
-        &mut margins,
-        &mut e,
-        &mut is_wide,
-    );
+    let mut blocks = cut(lists, lists.blocks()?, &mut margins, &mut e, &mut is_wide);
     let (gradient, curvature) = out.split_at_mut(columns.len());
     team.enter(|| {
         team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
@@ -371,10 +364,9 @@ pub fn slopes_dense<F: Feature>(
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn sweep_dense<F: Feature>(
+pub(super) fn sweep_dense<F: Feature>(
     x: Dense<'_, F>,
-    lists: &ListLayout<'_>,
-    block_ptr: &[i64],
+    lists: &Layers<'_>,
     margins: &mut [f64],
     descent: &mut CoordinateDescent<'_>,
     team: &ThreadTeam,
@@ -384,13 +376,7 @@ pub fn sweep_dense<F: Feature>(
     descent.check_features(x.lines())?;
     let mut e = vec![0.0; margins.len()];
     let mut is_wide = vec![false; lists.len()];
-    let mut blocks = cut(
-        lists,
-        lists.blocks(block_ptr)?,
-        margins,
-        &mut e,
-        &mut is_wide,
-    );
+    let mut blocks = cut(lists, lists.blocks()?, margins, &mut e, &mut is_wide);
     team.enter(|| {
         team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
         let mut pending: Option<Move<'_, F>> = None;
@@ -414,7 +400,7 @@ pub fn sweep_dense<F: Feature>(
             });
             drift += longest;
             if drift > SPREAD {
-                // The exponentials have gone far from where they began: renew them.
+                // The margins have drifted too much: compute the exponentials again.
                 if let Some(pending) = pending.take() {
                     team.for_each(&mut blocks, |block| {
                         dispatch(MoveMargins { block, pending });

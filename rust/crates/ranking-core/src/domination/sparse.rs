@@ -1,11 +1,11 @@
-//! Slopes and steps over sparse features, in time that follows a column's entries.
+//! Slopes and steps over sparse features, in time proportional to a column's entries.
 //!
 //! All sums run in the order of the rows, from 0.0.
 
 use std::iter::Peekable;
 use std::ops::Range;
 
-use super::layout::ListLayout;
+use super::layout::Layers;
 use super::step::{CoordinateDescent, check_columns};
 use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments, sum};
@@ -23,7 +23,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(lists: &ListLayout<'_>) -> Self {
+    pub(super) fn new(lists: &Layers<'_>) -> Self {
         let layer_of = (0..lists.n_layers())
             .flat_map(|layer| lists.rows(layer).map(move |_| layer))
             .collect();
@@ -56,7 +56,7 @@ impl<'a, I: Index, F: Feature> Run<'a, I, F> {
 /// The lists that a column touches, each with the column's entries in it.
 pub(super) struct Runs<'a, I, F> {
     places: &'a Places,
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     indices: &'a [I],
     data: &'a [F],
 }
@@ -64,7 +64,7 @@ pub(super) struct Runs<'a, I, F> {
 impl<'a, I: Index, F: Feature> Runs<'a, I, F> {
     pub(super) fn new(
         places: &'a Places,
-        lists: &'a ListLayout<'a>,
+        lists: &'a Layers<'a>,
         (indices, data): (&'a [I], &'a [F]),
     ) -> Self {
         Self {
@@ -103,11 +103,11 @@ impl<'a, I: Index, F: Feature> Iterator for Runs<'a, I, F> {
 struct State<'a, M, I, F> {
     machine: M,
     x: Compressed<'a, I, F>,
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
     e: Vec<f64>,
-    /// By list: whether it is far, and how much its margins may have drifted.
+    /// By list: whether it is wide-range, and how much its margins may have drifted.
     is_wide: Vec<bool>,
     drift: Vec<f64>,
     /// By layer: the sum of its exponentials, and that of all lower layers.
@@ -116,7 +116,7 @@ struct State<'a, M, I, F> {
     /// By layer: sums over its rows of omega p and of omega p**2.
     p1: Vec<f64>,
     p2: Vec<f64>,
-    /// The column in a far list, zeros included.
+    /// The column in a wide-range list, zeros included.
     scratch: Vec<f64>,
 }
 
@@ -125,7 +125,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
     fn new(
         machine: M,
         x: Compressed<'a, I, F>,
-        lists: &'a ListLayout<'a>,
+        lists: &'a Layers<'a>,
         places: &'a Places,
         margins: &'a mut [f64],
     ) -> Self {
@@ -155,7 +155,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
         Runs::new(self.places, self.lists, self.x.line(column))
     }
 
-    /// Renew list `q` from its margins.
+    /// Compute the exponentials and sums of list `q` from its margins.
     #[inline(always)]
     fn prepare(&mut self, q: usize) {
         let rows = self.lists.rows_of(q..q + 1);
@@ -174,7 +174,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
         self.refresh(layers.clone(), layers.start);
     }
 
-    /// Bring the sums of a list up to date; layers under `touched` have not changed.
+    /// Update the sums of a list; layers below `touched` have not changed.
     #[inline(always)]
     fn refresh(&mut self, layers: Range<usize>, touched: usize) {
         // What lies below the touched layer has not changed either.
@@ -222,7 +222,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
                     sum_x += s * x;
                     sum_h += (s * (1.0 - p)) * (x * (x - 2.0 * mean));
                 }
-                // After the top layer nobody reads these.
+                // After the top layer these are not read.
                 let u = e * x;
                 m += u;
                 n += u * x;
@@ -236,7 +236,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
         (g, h)
     }
 
-    /// The same for a far list.
+    /// The same for a wide-range list.
     fn wide_range_slopes(&mut self, run: &Run<'_, I, F>) -> Pair {
         let rows = self.lists.rows_of(run.q..run.q + 1);
         self.scratch.clear();
@@ -334,7 +334,7 @@ fn losing<M: Machine>(machine: M, z: f64, e: &[f64], omega: &[f64]) -> Pair {
 
 struct AllSlopes<'a, 'o, I, F> {
     x: Compressed<'a, I, F>,
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
     columns: &'a [i64],
@@ -357,9 +357,9 @@ impl<I: Index, F: Feature> Job for AllSlopes<'_, '_, I, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn slopes_csc<I: Index, F: Feature>(
+pub(super) fn slopes_csc<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     margins: &[f64],
     columns: &[i64],
     out: &mut [f64],
@@ -369,7 +369,7 @@ pub fn slopes_csc<I: Index, F: Feature>(
     check_columns(columns, x.lines())?;
     check_length("out", out.len(), columns.len().saturating_mul(2))?;
     let places = &Places::new(lists);
-    // A copy, so that slopes and steps share their state.
+    // A copy, so that slopes and steps share code.
     let margins = &mut margins.to_vec();
     dispatch(AllSlopes {
         x,
@@ -384,7 +384,7 @@ pub fn slopes_csc<I: Index, F: Feature>(
 
 struct Sweep<'a, 'd, 'e, I, F> {
     x: Compressed<'a, I, F>,
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
     descent: &'d mut CoordinateDescent<'e>,
@@ -409,9 +409,9 @@ impl<I: Index, F: Feature> Job for Sweep<'_, '_, '_, I, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn sweep_csc<I: Index, F: Feature>(
+pub(super) fn sweep_csc<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     margins: &mut [f64],
     descent: &mut CoordinateDescent<'_>,
 ) -> Result<(), Error> {

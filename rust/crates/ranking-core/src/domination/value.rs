@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::extremes;
-use super::layout::ListLayout;
+use super::layout::Layers;
 use crate::constants::LANES;
 use crate::dispatch::{Job, dispatch};
 use crate::error::Error;
@@ -28,7 +28,7 @@ fn add_exponentials<M: Machine>(machine: M, mut z: f64, margins: &[f64], c: f64)
 
 /// Loss of one list, with a reference `c` that rises with the layers.
 #[inline(always)]
-fn list_value<M: Machine>(machine: M, lists: &ListLayout<'_>, q: usize, margins: &[f64]) -> f64 {
+fn list_value<M: Machine>(machine: M, lists: &Layers<'_>, q: usize, margins: &[f64]) -> f64 {
     let layers = lists.layers(q);
     let (mut value, mut c, mut z) = (0.0, 0.0, 0.0);
     for layer in layers.clone() {
@@ -60,7 +60,7 @@ fn list_value<M: Machine>(machine: M, lists: &ListLayout<'_>, q: usize, margins:
 }
 
 struct Block<'a> {
-    lists: &'a ListLayout<'a>,
+    lists: &'a Layers<'a>,
     range: Range<usize>,
     margins: &'a [f64],
 }
@@ -81,14 +81,9 @@ impl Job for Block<'_> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn value(
-    lists: &ListLayout<'_>,
-    block_ptr: &[i64],
-    margins: &[f64],
-    team: &ThreadTeam,
-) -> Result<f64, Error> {
+pub(super) fn value(lists: &Layers<'_>, margins: &[f64], team: &ThreadTeam) -> Result<f64, Error> {
     lists.check_rows("margins", margins.len())?;
-    let blocks = lists.blocks(block_ptr)?.into_iter();
+    let blocks = lists.blocks()?.into_iter();
     let mut sums: Vec<_> = blocks.map(|range| (range, 0.0)).collect();
     team.enter(|| {
         team.for_each(&mut sums, |(range, sum)| {

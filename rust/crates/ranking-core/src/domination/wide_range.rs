@@ -1,8 +1,8 @@
-//! Slopes of a list whose margins span too much for one reference.
+//! Slopes of a wide-range list: its margins span too much for one reference.
 
 use std::ops::Range;
 
-use super::layout::ListLayout;
+use super::layout::Layers;
 use super::{Pair, extremes, moments};
 use crate::exp;
 use crate::matrix::Feature;
@@ -14,7 +14,7 @@ use crate::simd::Machine;
 #[inline(always)]
 pub(super) fn wide_range_slopes<M: Machine, F: Feature>(
     machine: M,
-    lists: &ListLayout<'_>,
+    lists: &Layers<'_>,
     q: usize,
     first: usize,
     margins: &[f64],

@@ -85,6 +85,12 @@ impl<'a> FactorsMut<'a> {
         })
     }
 
+    /// The numbers of rows of U and V.
+    #[must_use]
+    pub fn n_rows(&self) -> [usize; 2] {
+        self.view().n_rows()
+    }
+
     pub(super) fn view(&self) -> Factors<'_> {
         Factors {
             queries: self.queries,
@@ -140,6 +146,12 @@ impl<'a> Factors<'a> {
             biases,
             chunks: registers(width)?,
         })
+    }
+
+    /// The numbers of rows of U and V.
+    #[must_use]
+    pub fn n_rows(&self) -> [usize; 2] {
+        [self.queries.len(), self.documents.len()].map(|length| length / self.chunks.max(1))
     }
 
     /// Refuse what does not fit the features.
