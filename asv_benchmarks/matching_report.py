@@ -30,7 +30,7 @@ from alternating_report import copy_rate
 from benchmarks.common import PROFILE
 from benchmarks.matched import make_sparse
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 
 SIZE = {"fast": 20_000, "full": 200_000}[PROFILE]
@@ -76,7 +76,7 @@ def energy(M: sp.csr_array, U: Any, V: Any) -> float:
 def trained(M: sp.csr_array, parts: tuple[str, ...], options: argparse.Namespace) -> Ranker:
     """Return a ranker that is fitted on M alone."""
     ranker = Ranker(*parts, kernel=options.kernel, threads=options.threads)
-    return ranker.fit(Matching(None, None, M))
+    return ranker.fit(MatchingData(None, None, M))
 
 
 def bytes_moved(M: sp.csr_array, width: int, rounds: int) -> int:
@@ -125,7 +125,7 @@ def matrix(options: argparse.Namespace) -> None:
     """M from clicks with features."""
     rng = np.random.default_rng(0)
     n_queries = SIZE // 2
-    data = Matching(
+    data = MatchingData(
         abs(make_sparse((n_queries, SIZE), 4.0, 1)),
         abs(make_sparse((n_queries, SIZE), 5.9, 2)),
         sp.csr_array(abs(make_sparse((n_queries, n_queries), 1.74, 3)) * rng.integers(1, 50)),

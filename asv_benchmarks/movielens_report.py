@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking_plugins.reproductions.held_out import read_likes
 
 try:
@@ -44,15 +44,15 @@ FLOORS = {"train p@10": 0.45, "test p@10": 0.07, "train auc": 0.94, "test auc": 
 """Of LightFM's test_warp_precision: 10 dimensions, 10 epochs, rate 0.05, no features."""
 
 Scores = NDArray[np.float64]
-Split = tuple[Matching, Matching]
+Split = tuple[MatchingData, MatchingData]
 
 
 class Settings(NamedTuple):
-    """What is chosen: Adagrad's rate, the strength of l2, and the spread of the first vectors."""
+    """What is chosen: Adagrad's rate, the strength of l2, and the init_scale of the first vectors."""
 
     rate: float
     strength: float
-    spread: float = 1.0
+    init_scale: float = 1.0
 
 
 CHOSEN = {
@@ -71,10 +71,10 @@ LIGHTFM_CHOSEN = Settings(0.05, 0.0)
 LIGHTFM_GRID = [Settings(*one) for one in itertools.product((0.05, 0.07), (0.0, 1e-6, 1e-5, 1e-4))]
 """It draws its first vectors in one way only."""
 
-System = Callable[[Matching, int, Settings, int], Scores]
+System = Callable[[MatchingData, int, Settings, int], Scores]
 
 
-def quality(scores: Scores, train: Matching, test: Matching) -> dict[str, float]:
+def quality(scores: Scores, train: MatchingData, test: MatchingData) -> dict[str, float]:
     """Measure scores of all users and items."""
     known, wanted = (data.relevance.toarray() > 0 for data in (train, test))
     unseen = np.where(known, -np.inf, scores)
@@ -106,14 +106,14 @@ def auc(scores: Scores, wanted: NDArray[np.bool_]) -> float:
 def ours(kernel: str) -> System:
     """Return what trains by WARP here, and scores."""
 
-    def run(train: Matching, dimensions: int, settings: Settings, seed: int) -> Scores:
+    def run(train: MatchingData, dimensions: int, settings: Settings, seed: int) -> Scores:
         ranker = Ranker(
-            f"factored:dimensions={dimensions},spread={settings.spread}",
+            f"factored:dimensions={dimensions},init_scale={settings.init_scale}",
             f"warp:max_trials={TRIALS}",
             f"l2:strength={settings.strength}",
-            f"sgd:rate={settings.rate},draws={EPOCHS * train.relevance.nnz}",
+            f"sgd:learning_rate={settings.rate},max_steps={EPOCHS * train.relevance.nnz}",
             kernel=kernel,
-            seed=seed,
+            random_state=seed,
         )
         return ranker.fit(train).predict(train)
 
@@ -126,7 +126,7 @@ def narrow(matrix: Any) -> sp.csr_matrix:
     return sp.csr_matrix(parts, shape=matrix.shape, dtype=np.float32)
 
 
-def lightfm(train: Matching, dimensions: int, settings: Settings, seed: int) -> Scores:
+def lightfm(train: MatchingData, dimensions: int, settings: Settings, seed: int) -> Scores:
     """Train LightFM and score."""
     sides: dict[str, Any] = {}
     if train.queries is not None:

@@ -20,7 +20,7 @@ from lightfm.evaluation import precision_at_k
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.interactions import read_likes
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.registry import get_registry
 
 EPOCHS = 30
@@ -44,12 +44,12 @@ def main() -> None:
     goal = float(precision_at_k(peer, test, train_interactions=train.tocsr(), k=10).mean())
     print(f"LightFM: {EPOCHS} epochs, {seconds:.1f} s, P@10 {goal:.4f}")  # noqa: T201
 
-    known, held_out = (Matching(None, None, part) for part in (likes.train, likes.test))
+    known, held_out = (MatchingData(None, None, part) for part in (likes.train, likes.test))
     ranker = Ranker(**get_registry().create("recipe", "warp").parts)
     spent, found, epochs = 0.0, 0.0, 0
     while found < goal and epochs < EPOCHS:
         start = time.perf_counter()
-        ranker.partial_fit(known, draws=likes.train.nnz)
+        ranker.partial_fit(known, steps=likes.train.nnz)
         spent += time.perf_counter() - start
         found = ranker.score(held_out, metric="p@10(empty=skip)", exclude=known)
         epochs += 1

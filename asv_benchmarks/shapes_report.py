@@ -24,8 +24,8 @@ import scipy.sparse as sp
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import PROFILE
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
 
 SHRINK = {"fast": 10, "full": 1}[PROFILE]
 PARTS = {
@@ -64,7 +64,7 @@ def topical(shape: tuple[int, int], row_length: float, seed: int = 0) -> sp.csr_
     return made
 
 
-class Clock(Observer):
+class Clock(Callback):
     """Prints the seconds of each round."""
 
     name = "clock"
@@ -72,13 +72,13 @@ class Clock(Observer):
     def __init__(self) -> None:
         self.last = time.perf_counter()
 
-    def start(self, run: Any) -> None:
+    def on_fit_begin(self, run: Any) -> None:
         """Begin to count."""
         self._tell(f"M and first vectors, {gibibytes():.1f} GiB")
 
-    def turn(self, run: Any, turn: Any) -> bool:
+    def on_epoch_end(self, run: Any, result: Any) -> bool:
         """Tell the seconds since the last turn."""
-        self._tell(f"round {turn.epoch}, objective {turn.objective:.6g}")
+        self._tell(f"round {result.epoch}, objective {result.objective:.6g}")
         return False
 
     def _tell(self, what: str) -> None:
@@ -113,9 +113,9 @@ def main() -> None:
         f"alternating:max_epochs={options.rounds},tolerance={options.tolerance}",
         kernel=options.kernel,
         threads=options.threads,
-        observers=[Clock()],
+        callbacks=[Clock()],
     )
-    data = Matching(None, None, M)
+    data = MatchingData(None, None, M)
     del M
     started = time.perf_counter()
     ranker.fit(data)

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS
 from benchmarks.topics import SOLVERS, average_precision, make_topics
 
-from ranking import Matching, Ranker
-from ranking.per_query import fit_per_query
+from ranking import MatchingData, Ranker
+from ranking.training.per_query import fit_per_query
 
 JOBS = (1, 2)
 ROUNDS = {"induced": 7, "all": 3}
@@ -45,7 +45,7 @@ def main() -> None:
         _compare_jobs(name, Ranker("linear", "domination", L1, SOLVERS[name]), train, rounds)
 
 
-def _compare_jobs(name: str, ranker: Ranker, train: Matching, rounds: int) -> None:
+def _compare_jobs(name: str, ranker: Ranker, train: MatchingData, rounds: int) -> None:
     seconds: dict[int, list[float]] = {jobs: [] for jobs in JOBS}
     for _ in range(rounds):
         for jobs in JOBS:

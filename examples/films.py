@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from ranking import Matching, Ranker
-from ranking.data.matching import FeatureTable
+from ranking import MatchingData, Ranker
+from ranking.data.matching_data import FeatureTable
 from ranking.data.split import leave_one_out
 from ranking_cli.main import cli
 from ranking_plugins import EarlyStopping
 
 NOUNS = {
-    "crime": "alibi heist verdict ransom cellar witness informer safe",
+    "crime": "alibi heist compatibility ransom cellar witness informer safe",
     "space": "orbit comet station signal colony eclipse airlock crater",
     "romance": "letters waltz harbour garden summer promise balcony ferry",
     "western": "saddle canyon sheriff prairie wagon duel stagecoach ranch",
@@ -49,7 +49,7 @@ def make_films(rng: np.random.Generator) -> FeatureTable:
     return FeatureTable(np.array(titles), rows, np.array([*genres, *DECADES]))
 
 
-def make_views(rng: np.random.Generator, films: FeatureTable) -> Matching:
+def make_views(rng: np.random.Generator, films: FeatureTable) -> MatchingData:
     """Return who saw what: a genre and a decade for each viewer, and films that many see.
 
     Beside genre and decade a film has a feature of its own, so that it need not be as its kind.
@@ -65,7 +65,7 @@ def make_views(rng: np.random.Generator, films: FeatureTable) -> Matching:
         best = np.argsort(-liked)[:N_SEEN]
         viewers += [f"viewer {viewer}"] * N_SEEN
         seen += films.ids[best].tolist()
-    return Matching.from_interactions(viewers, seen, item_features=films).with_indicators()
+    return MatchingData.from_interactions(viewers, seen, item_features=films).with_indicators()
 
 
 def say(*words: object) -> None:
@@ -73,7 +73,7 @@ def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201
 
 
-def show_measured(train: Matching, test: Matching, ranker: Ranker) -> None:
+def show_measured(train: MatchingData, test: MatchingData, ranker: Ranker) -> None:
     """Compare with what everybody would be offered."""
     often = np.asarray(train.relevance.sum(axis=0)).ravel()
     known, wanted = train.relevance.toarray() > 0, test.relevance.toarray() > 0
@@ -84,7 +84,7 @@ def show_measured(train: Matching, test: Matching, ranker: Ranker) -> None:
     say(f"  by WARP                 {ranker.score(test, metric='recall@10', exclude=train):.3f}")
 
 
-def show_offers(train: Matching, ranker: Ranker) -> None:
+def show_offers(train: MatchingData, ranker: Ranker) -> None:
     """Print the best films of a viewer."""
     titles = train.document_ids
     first = next(ranker.rank(train, k=5, exclude=train))
@@ -93,7 +93,7 @@ def show_offers(train: Matching, ranker: Ranker) -> None:
         say(f"  {score:7.3f}  {titles[film]}")
 
 
-def show_alike(train: Matching, ranker: Ranker, title: str) -> None:
+def show_alike(train: MatchingData, ranker: Ranker, title: str) -> None:
     """Print the films whose vectors point in the same direction."""
     titles = train.document_ids
     for film, alike, cosines in ranker.similar(train, k=5):
@@ -103,12 +103,12 @@ def show_alike(train: Matching, ranker: Ranker, title: str) -> None:
                 say(f"  {cosine:7.3f}  {titles[other]}")
 
 
-def show_new(train: Matching, ranker: Ranker) -> None:
+def show_new(train: MatchingData, ranker: Ranker) -> None:
     """Rank films that nobody has seen: a genre and a decade are enough."""
     names = [*NOUNS, *DECADES]
     kinds = [(genre, decade) for genre in NOUNS for decade in DECADES]
     rows = [[float(name in kind) for name in names] for kind in kinds]
-    new = Matching(
+    new = MatchingData(
         train.queries,
         rows,
         np.zeros((train.n_queries, len(kinds))),
@@ -123,7 +123,7 @@ def show_new(train: Matching, ranker: Ranker) -> None:
         say(f"  {score:7.3f}  {new.document_ids[film]}")
 
 
-def show_newcomer(train: Matching, ranker: Ranker, seen: list[str]) -> None:
+def show_newcomer(train: MatchingData, ranker: Ranker, seen: list[str]) -> None:
     """Rank films for a viewer who was not there; the model stays as it is."""
     say("\nFor somebody new, who has seen", ", ".join(seen))
     for title, score in ranker.fold_in(train, [seen], k=5)[0]:
@@ -143,8 +143,8 @@ def main(folder: Path = Path("films")) -> None:
     ranker = Ranker(
         model="factored:dimensions=32",
         loss="warp",
-        solver="sgd:draws=200000",
-        observers=[EarlyStopping(metric="recall@10", patience=3)],
+        solver="sgd:max_steps=200000",
+        callbacks=[EarlyStopping(metric="recall@10", patience=3)],
     )
     ranker.fit(learn, valid=valid, exclude_known=True)
     say(f"{ranker.n_iter_} epochs, stopped: {ranker.stopped_}")

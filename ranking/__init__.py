@@ -3,20 +3,28 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
-    from ranking.data.matching import Matching
+    from ranking.data.judged_lists import JudgedLists
+    from ranking.data.matching_data import MatchingData
     from ranking.data.readers.read import read, read_any
-    from ranking.data.texts import TextCollection
+    from ranking.data.text_collection import TextCollection
     from ranking.kernels.select import get_kernel
     from ranking.ranker import Ranker
 
-__all__ = ["Judged", "Matching", "Ranker", "TextCollection", "get_kernel", "read", "read_any"]
+__all__ = [
+    "JudgedLists",
+    "MatchingData",
+    "Ranker",
+    "TextCollection",
+    "get_kernel",
+    "read",
+    "read_any",
+]
 
 _HOMES = {
-    "Judged": "ranking.data.judged",
-    "Matching": "ranking.data.matching",
+    "JudgedLists": "ranking.data.judged_lists",
+    "MatchingData": "ranking.data.matching_data",
     "Ranker": "ranking.ranker",
-    "TextCollection": "ranking.data.texts",
+    "TextCollection": "ranking.data.text_collection",
     "get_kernel": "ranking.kernels.select",
     "read": "ranking.data.readers.read",
     "read_any": "ranking.data.readers.read",

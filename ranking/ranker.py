@@ -14,31 +14,31 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ranking.combinations import Cell, Grid
+from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
-from ranking.contracts.observer import Observer
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import Solver, Stream, Task
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.contracts.solver import OnlineTrainer, Solver, TrainingProblem
+from ranking.data.exclusions import known_pairs
+from ranking.data.inputs import Documents, Trainable, among_known, as_trainable, fit_text
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
-from ranking.data.pairs import known_pairs
 from ranking.data.text.features import TextFeatures
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
-from ranking.evaluation.measure import measure, refuse_other_data, refuse_unscorable
-from ranking.inputs import Documents, Trainable, among_known, as_trainable, fit_text
+from ranking.inference.fold_in import fold_in, new_matches
+from ranking.inference.retrieval import Top, by_vectors, similar, top
+from ranking.io.model_file import describe, read_ranker, write_ranker
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure, refuse_other_data, refuse_unscorable
 from ranking.metrics.parse import parse_metric
-from ranking.models.fold_in import fold_in, new_matches
 from ranking.registry import get_registry
-from ranking.retrieval import Top, by_vectors, similar, top
-from ranking.run import Run
-from ranking.saving import describe, read_ranker, write_ranker
+from ranking.registry.compatibility import Cell, Grid
+from ranking.training.trainer import Run
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
@@ -60,9 +60,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         Who computes; see :func:`ranking.kernels.select.get_kernel`.
     threads : int
         The result does not depend on it.
-    seed : int
+    random_state : int
         The same seed gives the same model, in every kernel.
-    observers : sequence of str or Observer
+    callbacks : sequence of str or Callback
         Called between epochs.
     features : str or TextFeatures, optional
         How texts are described, such as ``"text:words=10000,sublinear=true"``; for a
@@ -111,8 +111,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         *,
         kernel: str | Kernel = "auto",
         threads: int = 1,
-        seed: int = 0,
-        observers: Sequence[str | Observer] = (),
+        random_state: int = 0,
+        callbacks: Sequence[str | Callback] = (),
         features: str | TextFeatures | None = None,
         engine: str | Engine = "local",
     ) -> None:
@@ -122,8 +122,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.solver = solver
         self.kernel = kernel
         self.threads = threads
-        self.seed = seed
-        self.observers = observers
+        self.random_state = random_state
+        self.callbacks = callbacks
         self.features = features
         self.engine = engine
 
@@ -140,15 +140,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         Parameters
         ----------
-        X : array, sparse matrix, Judged, Matching or TextCollection
-            One row of features per judged document; a `Judged` brings grades and queries along,
-            a `Matching` or `TextCollection` queries, documents and who matches whom.
+        X : array, sparse matrix, JudgedLists, MatchingData or TextCollection
+            One row of features per judged document; a `JudgedLists` brings grades and queries along,
+            a `MatchingData` or `TextCollection` queries, documents and who matches whom.
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
             The query of each row, in any order.
         valid : the same as X, or a tuple (X, y, qid), optional
-            Validation data for observers such as early stopping.
+            Validation data for callbacks such as early stopping.
         exclude_known : bool
             Whether the matches of X are left out of the lists that are validated, as a recommender
             does not offer again what a user has; not for judged rows.
@@ -173,12 +173,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.text_ = fit_text(X, self.features)
         data = as_trainable(X, y, qid, self.text_)
         self.documents_ = None
-        if self.text_ is not None and isinstance(data, Matching):
+        if self.text_ is not None and isinstance(data, MatchingData):
             self.documents_ = Documents.of(data)
         if valid is None:
             return data, None
         held_out = as_trainable(*_triple(valid), self.text_)
-        if isinstance(data, Matching) and isinstance(held_out, Matching):
+        if isinstance(data, MatchingData) and isinstance(held_out, MatchingData):
             held_out = held_out.with_documents(data.document_ids)
         return data, held_out
 
@@ -194,7 +194,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         Parameters
         ----------
-        data, valid : Judged or Matching
+        data, valid : JudgedLists or MatchingData
             Training and validation data.
         start : dict of arrays, optional
             Another model's tensors, to start from instead of the model's own first values.
@@ -206,7 +206,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         refuse_other_data(model, data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")
-        model.start(data, self.seed)
+        model.initialize(data, self.random_state)
         if start is not None:
             model.restore(start)
         return Run(
@@ -217,10 +217,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             data=data,
             kernel=get_kernel(self.kernel),
             threads=self.threads,
-            seed=self.seed,
+            seed=self.random_state,
             valid=valid,
             exclude_known=exclude_known,
-            observers=[get_registry().create("observer", each) for each in self.observers],
+            callbacks=[get_registry().create("callback", each) for each in self.callbacks],
             engine=_made("engine", self.engine, Engine),
         )
 
@@ -231,7 +231,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             raise PartError(f"loss is not given; there are {names}.")
         loss: Loss = _made("loss", self.loss, Loss)
         regularizer: Regularizer = _made("regularizer", self.regularizer, Regularizer)
-        takes = "judged" if isinstance(data, Judged) else "matching"
+        takes = "judged" if isinstance(data, JudgedLists) else "matching"
         chosen = _choose(self.model, loss, regularizer, self.solver, takes)
         return (
             _made("model", chosen[0], Model),
@@ -253,10 +253,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.stopped_ = run.stopped
         self.description_ = describe(run)
         self.n_features_in_ = self.description_["training"]["features"]
-        self._stream: tuple[Stream, Run] | None = None
+        self._stream: tuple[OnlineTrainer, Run] | None = None
 
     def partial_fit(
-        self, X: Any, *, tuples: ArrayLike | None = None, draws: int | None = None
+        self, X: Any, *, triplets: ArrayLike | None = None, steps: int | None = None
     ) -> Self:
         """Go on training, with more tuples, other queries and documents, or new features.
 
@@ -267,40 +267,42 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         Parameters
         ----------
-        X : Matching or TextCollection
+        X : MatchingData or TextCollection
             Texts are described as those that were first given.
-        tuples : array of int of shape (tuples, 3)
+        triplets : array of int of shape (triplets, 3)
             Positions in X of a query, a document that matches and one that does not.
-        draws : int
+        steps : int
             How many tuples are drawn instead; by default as many as the solver has.
         """
-        going: tuple[Stream, Run] | None = getattr(self, "_stream", None)
+        going: tuple[OnlineTrainer, Run] | None = getattr(self, "_stream", None)
         if going is None:
             stream, run = self._begin_stream(X)
         else:
             stream, run = going
             data = as_trainable(X, None, None, self.text_)
             refuse_other_data(run.model, data)
-            stream.feed(data)
+            stream.set_data(data)
             run.data = data
         with run.watched():
-            run.record(stream.take(None if tuples is None else np.asarray(tuples), draws))
+            run.record(stream.step(None if triplets is None else np.asarray(triplets), steps))
         run.stopped = "partial_fit"
         self.adopt(run)
         self._stream = (stream, run)
         return self
 
-    def _begin_stream(self, X: Any) -> tuple[Stream, Run]:
+    def _begin_stream(self, X: Any) -> tuple[OnlineTrainer, Run]:
         """Return a training without an end; what is fitted already is where it begins."""
         fitted = hasattr(self, "model_")
         data = as_trainable(X, None, None, self.text_) if fitted else self.describe_data(X)[0]
         run = self.prepare(data)
         if fitted:
             run.model.restore(self.model_.tensors())
-            run.model.widen(data)
+            run.model.add_features(data)
             run.history = list(self.history_)
-        task = Task(run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed)
-        return run.solver.stream(task, run.history), run
+        problem = TrainingProblem(
+            run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed
+        )
+        return run.solver.online_trainer(problem, run.history), run
 
     def __getstate__(self) -> dict[str, Any]:
         """Travel between processes without what `partial_fit` holds in a kernel."""
@@ -309,7 +311,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
     @property
     def per_query(self) -> bool:
-        """Whether the fitted model has a weight vector a query; see `ranking.per_query`."""
+        """Whether the fitted model has a weight vector a query; see `ranking.training.per_query`."""
         return bool(getattr(self, "description_", {}).get("per query"))
 
     def described(
@@ -322,25 +324,25 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         """
         check_is_fitted(self, "model_")
         data = as_trainable(X, y, qid, self.text_)
-        return own_queries(data) if self.per_query and isinstance(data, Matching) else data
+        return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return scores, higher is better.
 
-        For an array or a `Judged`, one a row, in the order of X. For a `Matching` or a
+        For an array or a `JudgedLists`, one a row, in the order of X. For a `MatchingData` or a
         `TextCollection`, a row a query and a column a document; `rank` needs less memory.
         """
         check_is_fitted(self, "model_")
-        if isinstance(X, Judged):
+        if isinstance(X, JudgedLists):
             scores = np.empty(X.n_rows)
             scores[X.row_order] = self.score_rows(X)
             return scores
-        if self.model_.takes == "matching" or isinstance(X, Matching | TextCollection):
+        if self.model_.takes == "matching" or isinstance(X, MatchingData | TextCollection):
             data = self.described(X)
             refuse_unscorable(self.model_, data)
             return self.model_.scores(data, self.kernel_, self.threads)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        rows = Judged(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
+        rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
         if rows.n_features != self.n_features_in_:
             raise DataError(
                 f"X has {rows.n_features} features, and the ranker was fitted with "
@@ -348,10 +350,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             )
         ids = self.model_.tensors().get("feature_ids")
         if ids is not None:
-            rows = Judged(X, rows.grades, np.zeros(n_rows, dtype=np.int64), feature_ids=ids)
+            rows = JudgedLists(X, rows.grades, np.zeros(n_rows, dtype=np.int64), feature_ids=ids)
         return self.score_rows(rows)
 
-    def score_rows(self, data: Judged) -> NDArray[np.float64]:
+    def score_rows(self, data: JudgedLists) -> NDArray[np.float64]:
         """Return a score for each row of `data`, in the order in which it keeps them."""
         check_is_fitted(self, "model_")
         refuse_other_data(self.model_, data)
@@ -369,10 +371,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         Parameters
         ----------
-        X : Matching or TextCollection
+        X : MatchingData or TextCollection
         k : int, optional
             By default all.
-        exclude : Matching or TextCollection, or a list of them, optional
+        exclude : MatchingData or TextCollection, or a list of them, optional
             Whose matches a query of the same id is not to have, such as the training data.
         candidates : sequence of ids, optional
             The documents that are ranked; by default all.
@@ -399,7 +401,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         Parameters
         ----------
-        X : Matching or TextCollection
+        X : MatchingData or TextCollection
         side : {"documents", "queries"}
         """
         data, embedding = self._embedded(X, "similar")
@@ -420,7 +422,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
         Parameters
         ----------
-        X : Matching or TextCollection
+        X : MatchingData or TextCollection
             Whose documents are ranked.
         matches : sequence of sequences of ids
             The documents that each new query matches.
@@ -429,7 +431,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         _check_k(k)
         lists, barred = new_matches(data, matches)
         vectors = fold_in(
-            embedding, lists, self.loss_, self.kernel_, seed=self.seed, threads=self.threads
+            embedding, lists, self.loss_, self.kernel_, seed=self.random_state, threads=self.threads
         )
         asked = Embedding(vectors, embedding.documents, embedding.biases)
         return [
@@ -439,22 +441,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             )
         ]
 
-    def _excluded(self, exclude: Any) -> list[Matching]:
+    def _excluded(self, exclude: Any) -> list[MatchingData]:
         """Return the data whose matches are left out."""
         given = exclude if isinstance(exclude, list | tuple) else [exclude]
         return [self._matching(each, "exclude") for each in given]
 
-    def _matching(self, X: Any, what: str) -> Matching:
+    def _matching(self, X: Any, what: str) -> MatchingData:
         """Return queries and documents that the model can score."""
         data = self.described(X)
         refuse_unscorable(self.model_, data)
-        if isinstance(data, Judged):
+        if isinstance(data, JudgedLists):
             raise DataError(
                 f"{what} takes queries and documents; order judged rows by what predict returns."
             )
         return data
 
-    def _embedded(self, X: Any, what: str) -> tuple[Matching, Embedding]:
+    def _embedded(self, X: Any, what: str) -> tuple[MatchingData, Embedding]:
         """Return the data, and the vectors of their objects."""
         data = self._matching(X, what)
         model = cast(MatchingModel, self.model_)
@@ -510,14 +512,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         X, y, qid
             As in `fit`.
         metric : str
-        exclude : Matching or TextCollection, or a list of them, optional
+        exclude : MatchingData or TextCollection, or a list of them, optional
             Whose matches are left out of the list of a query of the same id, unless they are
             relevant in X too: such as the training data. Not for judged rows.
         """
         data = among_known(self.described(X, y, qid), self.model_)
         asked, barred = parse_metric(metric), None
         if exclude is not None:
-            if isinstance(data, Judged):
+            if isinstance(data, JudgedLists):
                 raise DataError("exclude is for queries and documents; leave it out.")
             barred = known_pairs(data, *self._excluded(exclude), but_relevant=True)
         values = measure(self.model_, [asked], data, self.kernel_, self.threads, barred)
@@ -588,11 +590,11 @@ def _choose(
             reasons.append(str(error))
             continue
         cell = Cell(type(made_model), type(loss), type(regularizer), type(made_solver))
-        verdict = cell.verdict()
-        if verdict.works:
+        compatibility = cell.compatibility()
+        if compatibility.works:
             fitting.append((_made_for(regularizer, made_model), some_model, some_solver))
             continue
-        reasons.append(f"{made_model.name} x {made_solver.name}: {verdict.reason}")
+        reasons.append(f"{made_model.name} x {made_solver.name}: {compatibility.reason}")
         tried.append(cell)
     if fitting:
         _, some_model, some_solver = max(fitting, key=lambda fit: fit[0])  # the first of the best

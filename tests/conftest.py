@@ -12,12 +12,12 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking import Judged
-from ranking.data.matching import Matching
+from ranking import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.errors import KernelUnavailableError
 from ranking.kernels.contract import LANES
-from ranking.kernels.kernel import Columns, Kernel
-from ranking.kernels.lists import Lists
+from ranking.kernels.domination import Columns, LayeredLists
+from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 
 ROOT = Path(__file__).parent.parent
@@ -44,7 +44,7 @@ def make_judged(
     n_features: int = 6,
     dtype: type = np.float64,
     density: float = 1.0,
-) -> Judged:
+) -> JudgedLists:
     """Judged lists that a linear model can learn, of 1 to 15 documents and up to 4 grades."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 16, size=n_queries)
@@ -52,22 +52,22 @@ def make_judged(
     X = rng.normal(size=(qids.size, n_features)) * (rng.random((qids.size, n_features)) < density)
     truth = rng.normal(size=n_features)
     grades = np.digitize(X @ truth + rng.normal(size=qids.size), [-1.0, 0.5, 2.0])
-    return Judged(X.astype(dtype), grades, qids)
+    return JudgedLists(X.astype(dtype), grades, qids)
 
 
 @pytest.fixture
-def judged(seed: int) -> Judged:
+def judged(seed: int) -> JudgedLists:
     """A small data set to train on."""
     return make_judged(seed)
 
 
 @pytest.fixture
-def valid(seed: int) -> Judged:
+def valid(seed: int) -> JudgedLists:
     """A small data set to validate on."""
     return make_judged(seed + 1)
 
 
-def write_letor(path: Path, data: Judged) -> Path:
+def write_letor(path: Path, data: JudgedLists) -> Path:
     """Write data as a LETOR file, with full precision and document ids."""
     lines = []
     for row in range(data.n_rows):
@@ -102,7 +102,7 @@ class Problem(NamedTuple):
     """Features by column, the layout of their lists, and margins (0 on padding)."""
 
     features: Columns
-    lists: Lists
+    lists: LayeredLists
     margins: NDArray[np.float64]
 
     @property
@@ -111,7 +111,7 @@ class Problem(NamedTuple):
 
     def bounds(self, kernel: Kernel) -> NDArray[np.float64]:
         """Return what a sweep wants: Popoviciu's bound, range and peak."""
-        return np.ascontiguousarray(kernel.domination_bounds(self.features, self.lists)[[0, 2, 3]])
+        return np.ascontiguousarray(kernel.domination.bounds(self.features, self.lists)[[0, 2, 3]])
 
 
 MakeProblem: TypeAlias = Callable[..., Problem]
@@ -139,7 +139,7 @@ def make_problem() -> MakeProblem:
         rows = int(group_ptr[-1])
         grade = rng.integers(0, grades, size=rows).astype(np.float64)
         omega = rng.random(rows) * (rng.random(rows) < 0.9)  # a weight may be 0
-        lists = Lists.build(group_ptr, grade, omega, pad=1 if sparse else LANES)
+        lists = LayeredLists.build(group_ptr, grade, omega, pad=1 if sparse else LANES)
         x = rng.normal(size=(rows, n_features)) * scale
         x *= rng.random(x.shape) < density
         x = np.where(lists.source[:, None] >= 0, x[lists.source], 0.0).astype(dtype)
@@ -193,7 +193,7 @@ def make_tastes(
     kept: float = 0.6,
     features: str = "none",
     counts: bool = False,
-) -> Matching:
+) -> MatchingData:
     """Users who take items of their own taste: what recommenders learn from.
 
     `features` is "none", "queries", "documents" or "both": a column a taste, one an object, and one
@@ -217,10 +217,10 @@ def make_tastes(
         "query_ids": [f"u{i}" for i in range(n_queries)],
         "document_ids": [f"i{i}" for i in range(n_documents)],
     }
-    return Matching(*sides, sp.csr_array((taken * values).astype(np.float64)), **names)
+    return MatchingData(*sides, sp.csr_array((taken * values).astype(np.float64)), **names)
 
 
-MakeTastes: TypeAlias = Callable[..., Matching]
+MakeTastes: TypeAlias = Callable[..., MatchingData]
 
 
 @pytest.fixture(scope="session", name="make_tastes")
@@ -240,7 +240,7 @@ def make_matching(
     same_objects: bool = False,
     density: float = 0.5,
     dtype: type = np.float32,
-) -> Matching:
+) -> MatchingData:
     """Queries and documents of a few classes, told by labels or by grades, rows of unit length.
 
     A class has features of its own, so that there is something to learn.
@@ -259,14 +259,14 @@ def make_matching(
     if same_objects:
         sides[1], labels[1] = sides[0], labels[0]
     if kind == "labels":
-        return Matching(*sides, labels=tuple(labels), same_objects=same_objects)
+        return MatchingData(*sides, labels=tuple(labels), same_objects=same_objects)
     same = labels[0][:, None] == labels[1][None, :]
     grades = np.where(same, rng.integers(1, 4, same.shape), 0) * (rng.random(same.shape) < 0.7)
     judged = sp.coo_array(np.where(rng.random(same.shape) < 0.1, -1.0, grades))
-    return Matching(*sides, judged, same_objects=same_objects)
+    return MatchingData(*sides, judged, same_objects=same_objects)
 
 
-MakeMatching: TypeAlias = Callable[..., Matching]
+MakeMatching: TypeAlias = Callable[..., MatchingData]
 
 
 @pytest.fixture(scope="session", name="make_matching")

@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from ranking import Judged, get_kernel
+from ranking import JudgedLists, get_kernel
 from ranking.kernels.kernel import Kernel
 from ranking_plugins.losses.domination import Domination, DominationProblem
 
@@ -22,7 +22,7 @@ LAYERS = (65, 29, 16, 12, 3)
 """Documents of grade 0 to 4 in a list of 125: about the shares of web search collections."""
 
 
-def make_judged(n_queries: int = N_QUERIES, seed: int = 0) -> Judged:
+def make_judged(n_queries: int = N_QUERIES, seed: int = 0) -> JudgedLists:
     """Lists of 125 documents with 136 dense float32 features, some of which matter."""
     rng = np.random.default_rng(seed)
     per_query = sum(LAYERS)
@@ -32,11 +32,11 @@ def make_judged(n_queries: int = N_QUERIES, seed: int = 0) -> Judged:
     liked += rng.normal(scale=1.0, size=liked.shape).astype(np.float32)
     place = np.argsort(np.argsort(liked, axis=1), axis=1)
     grades = np.searchsorted(np.cumsum(LAYERS), place.ravel(), side="right")
-    return Judged(X, grades.astype(float), np.repeat(np.arange(n_queries), per_query))
+    return JudgedLists(X, grades.astype(float), np.repeat(np.arange(n_queries), per_query))
 
 
 def make_problem(
-    data: Judged, kernel: Kernel, threads: int = 1, curvature: str = "newton"
+    data: JudgedLists, kernel: Kernel, threads: int = 1, curvature: str = "newton"
 ) -> DominationProblem:
     """The domination loss over the data, at weights 0."""
     return Domination().coordinate_problem(

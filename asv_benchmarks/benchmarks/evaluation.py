@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from ranking import Judged, read_any
+from ranking import JudgedLists, read_any
 from ranking.data.readers.letor import Letor
 from ranking.metrics.evaluate import evaluate
 from ranking.metrics.parse import parse_metrics
@@ -34,7 +34,7 @@ class Metrics:
         rows = QUERIES * DOCUMENTS
         grades = rng.choice([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0], rows)
         qids = np.repeat(np.arange(QUERIES), DOCUMENTS)
-        self.data = Judged(np.ones((rows, 1), np.float32), grades, qids)
+        self.data = JudgedLists(np.ones((rows, 1), np.float32), grades, qids)
         self.scores = rng.normal(size=rows)
         self.metrics = parse_metrics(ALL)
         self.kernel = kernel_or_skip(kernel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Warp, make_likes, precision_of, recall
@@ -58,7 +58,7 @@ class FactoredFit:
 
     def setup(self, kernel: str, loss: str) -> None:
         self.likes = make_likes(SHAPE, N_LIKES)
-        self.data = Matching(None, None, self.likes.train)
+        self.data = MatchingData(None, None, self.likes.train)
         self.ranker = Ranker("factored:dimensions=32", loss, kernel=kernel_or_skip(kernel))
 
     def time_fit(self, kernel: str, loss: str) -> None:

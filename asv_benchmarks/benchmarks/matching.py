@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking_plugins.regularizers.polar import polar_factor
 
@@ -44,9 +44,9 @@ WAYS = {
 """The recipes, smaller."""
 
 
-def make_clicks() -> Matching:
+def make_clicks() -> MatchingData:
     """Queries and documents with features, and clicks, as many as a week of the paper has."""
-    return Matching(
+    return MatchingData(
         abs(make_sparse((SIZE, 2 * SIZE), 4.0, 1)),
         abs(make_sparse((SIZE, 2 * SIZE), 5.9, 2)),
         sp.csr_array(abs(make_sparse((SIZE, SIZE), 1.74, 3))),
@@ -103,7 +103,7 @@ class Training:
         self.ranker.fit(self.data)
 
 
-def make_matches() -> tuple[Matching, Matching]:
+def make_matches() -> tuple[MatchingData, MatchingData]:
     """Texts with two clicks each on others of their class, and new texts whose class is wanted."""
     texts, labels = make_texts(3 * N_TEXTS, N_WORDS)
     queries, documents, new = (slice(at * N_TEXTS, (at + 1) * N_TEXTS) for at in range(3))
@@ -114,8 +114,8 @@ def make_matches() -> tuple[Matching, Matching]:
     clicks = sp.csr_array((np.ones(2 * N_TEXTS), (rows, clicked)), shape=(N_TEXTS, N_TEXTS))
     wanted = (labels[new][:100, None] == labels[documents]).astype(float)
     return (
-        Matching(texts[queries], texts[documents], clicks),
-        Matching(texts[new][:100], texts[documents], wanted),
+        MatchingData(texts[queries], texts[documents], clicks),
+        MatchingData(texts[new][:100], texts[documents], wanted),
     )
 
 

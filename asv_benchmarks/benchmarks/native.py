@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
 from ranking.contracts.loss import Loss
-from ranking.contracts.observer import Observer
 from ranking.kernels.kernel import Kernel
-from ranking_plugins.losses.pairs import Hinge
+from ranking_plugins.losses.pairwise import Hinge
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Likes, make_likes, recall
@@ -45,34 +45,34 @@ def make_loss(way: str) -> Loss:
     return made
 
 
-class Clock(Observer):
+class Clock(Callback):
     """Notes when each epoch ends."""
 
     name: ClassVar[str] = "clock"
 
-    def start(self, run: Any) -> None:
+    def on_fit_begin(self, run: Any) -> None:
         self.times = [time.perf_counter()]
 
-    def turn(self, run: Any, turn: Any) -> bool:
+    def on_epoch_end(self, run: Any, result: Any) -> bool:
         self.times.append(time.perf_counter())
         return False
 
 
 def train(
-    kernel: Kernel, data: Matching, way: str, model: str, epochs: int, draws: int
+    kernel: Kernel, data: MatchingData, way: str, model: str, epochs: int, draws: int
 ) -> tuple[list[float], Ranker]:
     """Return the seconds of each epoch on one thread, and what came of them."""
     clock = Clock()
-    solver = f"sgd:draws={epochs * draws},epoch={draws}"
+    solver = f"sgd:max_steps={epochs * draws},epoch={draws}"
     ranker = Ranker(
-        model=model, loss=make_loss(way), solver=solver, kernel=kernel, observers=[clock]
+        model=model, loss=make_loss(way), solver=solver, kernel=kernel, callbacks=[clock]
     ).fit(data)
     return np.diff(clock.times).tolist(), ranker
 
 
-def matching_of(likes: Likes) -> Matching:
+def matching_of(likes: Likes) -> MatchingData:
     """Return likes as a ranker takes them."""
-    return Matching(None, None, likes.train)
+    return MatchingData(None, None, likes.train)
 
 
 class Native:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ranking import Ranker
 from ranking.registry import Registry
 from ranking.testing.common import small_matching
-from ranking_plugins.losses.pairs import Hinge
+from ranking_plugins.losses.pairwise import Hinge
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Plugins:
 
     def setup(self, whose: str) -> None:
         """Make data and a loss."""
-        made = type("Hinge", (Watched,), {"__module__": "ranking_plugins.losses.pairs"})
+        made = type("Hinge", (Watched,), {"__module__": "ranking_plugins.losses.pairwise"})
         self.loss = made() if whose == "ours" else Watched()
         self.data = small_matching(0)
 
@@ -37,4 +37,6 @@ class Plugins:
 
     def time_epoch(self, whose: str) -> None:
         """Take 10,000 steps with slopes from Python, by batches of 64."""
-        Ranker(model="bilinear", loss=self.loss, solver="sgd:draws=10000,rate=0.1").fit(self.data)
+        Ranker(
+            model="bilinear", loss=self.loss, solver="sgd:max_steps=10000,learning_rate=0.1"
+        ).fit(self.data)

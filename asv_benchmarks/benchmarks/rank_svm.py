@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.svm import LinearSVC
 
-from ranking import Judged, Ranker
+from ranking import JudgedLists, Ranker
 from ranking_plugins.losses.sorted_pairs import Groups, spans
 
 from .common import PROFILE, make_judged
@@ -18,7 +18,7 @@ QUERIES = {"fast": 20, "full": 80}[PROFILE]
 STRENGTH = 0.001
 
 
-def all_pairs(data: Judged) -> tuple[np.ndarray, np.ndarray]:
+def all_pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray]:
     """Return the differences of all pairs, and their weights."""
     groups = Groups.of(data)
     sizes = np.diff(groups.bottom_ptr)[groups.top_group]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranking import Matching, Ranker
-from ranking.retrieval import top
+from ranking import MatchingData, Ranker
+from ranking.inference.retrieval import top
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Likes, make_likes, recall
@@ -18,7 +18,7 @@ def fitted(kernel: str, likes: Likes, threads: int, model: str, loss: str = "war
     """A model after the epochs that it takes by itself."""
     kernel_or_skip(kernel)
     ranker = Ranker(model=model, loss=loss, kernel=kernel, threads=threads)
-    return ranker.fit(Matching(None, None, likes.train))
+    return ranker.fit(MatchingData(None, None, likes.train))
 
 
 class Structured:
@@ -51,7 +51,7 @@ class Structured:
 class Labels:
     """Labels of examples with features, of which some go together: a stage by each of its ways."""
 
-    params = (KERNELS, ["folds=0", "folds=5", "folds=5,begin=before"])
+    params = (KERNELS, ["folds=0", "folds=5", "folds=5,init=previous-stage"])
     param_names = ("kernel", "way")
     timeout = 900
 
@@ -63,7 +63,7 @@ class Labels:
         chances = topics @ rng.random((6, 80)) ** 8
         labels = chances * rng.random((1000, 80)) > 0.15
         self.train, self.test = (
-            Matching(features[some], None, labels[some].astype(float))
+            MatchingData(features[some], None, labels[some].astype(float))
             for some in (slice(800), slice(800, 1000))
         )
 
@@ -92,14 +92,14 @@ class Top:
 
     def setup(self, kernel: str, dimensions: int, threads: int) -> None:
         likes = make_likes(SHAPE, N_LIKES)
-        self.data = Matching(None, None, likes.train)
+        self.data = MatchingData(None, None, likes.train)
         self.kernel = kernel_or_skip(kernel)
         pointers, items = likes.train.indptr, likes.train.indices
         self.known = (pointers.astype(np.int64), items.astype(np.int64))
         ranker = Ranker(
             model=f"factored:dimensions={dimensions}",
             loss="auc",
-            solver="sgd:draws=0",
+            solver="sgd:max_steps=0",
             kernel=self.kernel,
             threads=threads,
         )
@@ -130,7 +130,7 @@ class NewUsers:
 
     def setup(self, kernel: str) -> None:
         likes = make_likes(SHAPE, N_LIKES)
-        self.data = Matching(None, None, likes.train)
+        self.data = MatchingData(None, None, likes.train)
         self.ranker = fitted(kernel, likes, 1, "factored:dimensions=32")
         users = np.flatnonzero(np.diff(likes.train.indptr) >= 10)[:100]
         rows, self.liked = likes.train[users], (likes.train + likes.test)[users].toarray()

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from ranking import Judged
+from ranking import JudgedLists
 from ranking.data.text.features import TextFeatures
 from ranking.metrics.evaluate import evaluate, mean
 from ranking.metrics.parse import parse_metrics
@@ -56,7 +56,7 @@ def cosine_map(features: sparse.csr_array, classes: np.ndarray) -> float:
     others = ~np.eye(QUERIES, classes.size, dtype=bool)
     grades = (classes[:QUERIES, None] == classes)[others]
     qids = np.nonzero(others)[0]
-    data = Judged(np.ones((qids.size, 1), np.float32), grades, qids)
+    data = JudgedLists(np.ones((qids.size, 1), np.float32), grades, qids)
     values = evaluate(parse_metrics("map"), data, scores[others])
     return mean(*values.values())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranking import Matching, Ranker
-from ranking.evaluation.measure import measure
-from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking import MatchingData, Ranker
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking.per_query import fit_per_query
+from ranking.training.per_query import fit_per_query
 
 from .bilinear import N_DRAWS, N_TEXTS, N_WORDS
 from .common import KERNELS, PROFILE, kernel_or_skip
@@ -24,18 +24,20 @@ SOLVERS = {
 }
 
 
-def make_topics() -> tuple[Matching, Matching]:
+def make_topics() -> tuple[MatchingData, MatchingData]:
     """Topics over texts to train on and over others to test on; some topics are several classes."""
     texts, labels = make_texts(2 * N_TEXTS, N_WORDS)
     topics = np.arange(N_TOPICS)
     width = 1 + topics // CLASSES
     has = ((labels[None, :] - topics[:, None]) % CLASSES < width[:, None]).astype(float)
     halves = (slice(N_TEXTS), slice(N_TEXTS, None))
-    train, test = (Matching(None, texts[half].astype(np.float64), has[:, half]) for half in halves)
+    train, test = (
+        MatchingData(None, texts[half].astype(np.float64), has[:, half]) for half in halves
+    )
     return train, test
 
 
-def average_precision(model: Bilinear, data: Matching, kernel: str) -> float:
+def average_precision(model: Bilinear, data: MatchingData, kernel: str) -> float:
     """Return the mean over the topics."""
     metric = parse_metric("map")
     return mean(measure(model, [metric], data, kernel_or_skip(kernel))[metric.spelled()])
@@ -50,9 +52,9 @@ class Passive:
     def setup(self, kernel: str) -> None:
         self.kernel = kernel_or_skip(kernel)
         texts, labels = make_texts(N_TEXTS, N_WORDS)
-        self.objects = Objects(texts, texts)
-        self.tuples = self.kernel.draw_tuples(make_lists(labels), 1, 0, N_DRAWS)
-        self.held_out = self.kernel.draw_tuples(make_lists(labels), 2, 0, 1000)
+        self.objects = BilinearInputs(texts, texts)
+        self.tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
+        self.held_out = self.kernel.sampling.sample_triplets(make_lists(labels), 2, 0, 1000)
 
     def step(self) -> BilinearWeights:
         made = BilinearWeights(self.kernel, identity(N_WORDS))

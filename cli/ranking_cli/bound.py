@@ -9,9 +9,9 @@ import click
 
 from ranking import Ranker
 from ranking.contracts.loss import LinearLoss
-from ranking.data.judged import Judged
+from ranking.data.inputs import as_trainable
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
-from ranking.inputs import as_trainable
 from ranking.models.factored import Factored
 from ranking.registry import get_registry
 from ranking_cli.options import existing, reader_option
@@ -42,11 +42,11 @@ def bound(model: Path, data: tuple[Path, ...], delta: float, form: str, reader: 
     """
     ranker = Ranker.load(model)
     given = as_trainable(read_trainable(data, reader), None, None, ranker.text_)
-    if isinstance(given, Judged) or not isinstance(ranker.model_, Factored):
+    if isinstance(given, JudgedLists) or not isinstance(ranker.model_, Factored):
         raise click.ClickException("bounds are for factored models of queries and documents.")
     registry = get_registry()
     loss = registry.create("loss", ranker.loss)
-    if "linear" not in loss.faces:
+    if "linear" not in loss.interfaces:
         raise click.ClickException(
             f"bounds are for loss alignment, and this model was trained with {loss.name}."
         )

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.read import HEAD
 from ranking.data.readers.trec import Run
-from ranking.evaluation.compare import Comparison
-from ranking.evaluation.compare import compare as compare_systems
-from ranking.files import looks_like_tensors, write_bytes
+from ranking.io.tensors import looks_like_tensors, write_bytes
+from ranking.metrics.comparison import Comparison
+from ranking.metrics.comparison import compare as compare_systems
 from ranking.metrics.evaluate import Values
 from ranking.metrics.parse import parse_metrics
 from ranking_cli.compare_report import report

@@ -7,9 +7,9 @@ from html import escape
 
 import numpy as np
 
-from ranking.evaluation.bootstrap import RESAMPLES
-from ranking.evaluation.compare import Comparison
-from ranking.evaluation.significance import EXACT, FLIPS
+from ranking.metrics.bootstrap import RESAMPLES
+from ranking.metrics.comparison import Comparison
+from ranking.metrics.significance import EXACT, FLIPS
 from ranking_cli.pages import page
 
 WIDTH, HEIGHT = 720, 220

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ranking.data.describe import describe, doubts
-from ranking.data.made import MADE
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import recognise
+from ranking.data.synthetic import MADE
 from ranking.data.writers import FORMATS, write
 from ranking.errors import DataWarning
 from ranking_cli.get_data import get_data
@@ -78,7 +78,7 @@ def data(
         write(found, convert, output)
         for message in told:
             click.echo(message, err=True)
-        if isinstance(found, Matching) and (
+        if isinstance(found, MatchingData) and (
             found.queries is not None or found.documents is not None
         ):
             click.echo(f"features are not written: {output} has the interactions.", err=True)

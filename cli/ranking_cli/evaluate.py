@@ -11,17 +11,17 @@ import numpy as np
 
 from ranking import Ranker
 from ranking.contracts.metric import Metric
-from ranking.data.judged import Judged
+from ranking.data.exclusions import known_pairs
+from ranking.data.inputs import among_known
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.matches import Matches
-from ranking.data.pairs import known_pairs
 from ranking.data.readers.read import read_trainable
 from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import judged_from
-from ranking.evaluation.bins import by_bins, total_clicks
-from ranking.evaluation.bootstrap import bootstrap_interval
-from ranking.evaluation.measure import measure
-from ranking.inputs import among_known
+from ranking.metrics.bins import by_bins, total_clicks
+from ranking.metrics.bootstrap import bootstrap_interval
 from ranking.metrics.evaluate import Values, evaluate_run, mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
     exclude_option,
@@ -174,7 +174,7 @@ def measure_model(
     if exclude:
         known = [read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude]
         matches = [each for each in known if isinstance(each, Matches)]
-        if isinstance(described, Judged) or len(matches) < len(known):
+        if isinstance(described, JudgedLists) or len(matches) < len(known):
             raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
         barred = known_pairs(described, *matches, but_relevant=True)
     values = measure(ranker.model_, metrics, described, ranker.kernel_, threads, barred)

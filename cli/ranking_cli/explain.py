@@ -10,7 +10,7 @@ import numpy as np
 
 from ranking import Ranker
 from ranking.data.text.tokenise import words
-from ranking.explain import contributions, related
+from ranking.inference.explain import contributions, related
 from ranking.models.bilinear import Bilinear
 from ranking_cli.options import existing
 from ranking_cli.queries import described

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from ranking import Ranker
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
 from ranking.data.writers import write
-from ranking.matching_features import judged_pairs, with_scores
+from ranking.inference.score_features import judged_pairs, with_scores
 from ranking_cli.options import existing, kernel_option, reader_option, threads_option
 
 
@@ -63,13 +63,13 @@ def features(
     """
     rankers = [Ranker.load(path, kernel=kernel, threads=threads) for path in (model, *others)]
     given = read_trainable(data, reader, kernel=kernel, threads=threads)
-    if isinstance(given, Judged):
+    if isinstance(given, JudgedLists):
         raise click.UsageError("DATA must be queries and documents; judged rows go to --append.")
     if append is None:
         made = judged_pairs(rankers, given)
     else:
         rows = read_trainable([append], "auto", kernel=kernel, threads=threads)
-        if not isinstance(rows, Judged):
+        if not isinstance(rows, JudgedLists):
             raise click.UsageError(f"{append} has no judged rows (LETOR).")
         made = with_scores(rows, rankers, given)
     write(made, "letor", output)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ranking.data.made import MADE
+from ranking.data.synthetic import MADE
 from ranking.data.writers import write
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
-from ranking.files import write_bytes
+from ranking.io.tensors import write_bytes
 from ranking.metrics.parse import parse_metric, split_metrics
-from ranking.path import cross_validated_path, regularization_path
 from ranking.registry import parse_spec
+from ranking.training.path import cross_validated_path, regularization_path
 from ranking_cli.options import existing, kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.settings import settle
 from ranking_cli.tables import format_option, render
-from ranking_plugins.observers.curve import Curve
+from ranking_plugins.callbacks.curve import Curve
 
 STRENGTHS = ",".join(f"{10 ** (-quarter / 4):.4g}" for quarter in range(13))
 """From 1 down to 0.001 by quarter decades."""
@@ -86,7 +86,9 @@ def path(
         raise click.UsageError("say where to measure: --valid DATA or --folds N, one of them.")
     given = read_trainable(data, reader, kernel=kernel, threads=threads)
     held_out = read_trainable(valid, reader, kernel=kernel, threads=threads) if valid else None
-    if not isinstance(given, Judged) or not (held_out is None or isinstance(held_out, Judged)):
+    if not isinstance(given, JudgedLists) or not (
+        held_out is None or isinstance(held_out, JudgedLists)
+    ):
         raise click.UsageError("a path is for judged rows; these are queries and documents.")
     names = split_metrics(metrics)
     values = _strengths(strengths)
@@ -101,15 +103,15 @@ def path(
             settings["solver"],
             kernel=kernel,
             threads=threads,
-            seed=seed,
+            random_state=seed,
         )
         if folds is not None:
             rows[spec] = cross_validated_path(
                 ranker, values, given, folds, names, seed, jobs=threads
             )
             continue
-        assert isinstance(held_out, Judged)
-        ranker.set_params(observers=[Curve(metrics="+".join(names))])
+        assert isinstance(held_out, JudgedLists)
+        ranker.set_params(callbacks=[Curve(metrics="+".join(names))])
         points = regularization_path(ranker, values, given, held_out, names)
         rows[spec] = [point.row() for point in points]
         courses[spec] = points[_best(rows[spec], names[0])].history

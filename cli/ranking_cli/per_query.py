@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from ranking import Ranker
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.own_queries import own_queries
 from ranking.data.readers.read import read_trainable
-from ranking.data.texts import TextCollection
-from ranking.per_query import PerQuery, adopt, fit_per_query
+from ranking.data.text_collection import TextCollection
+from ranking.training.per_query import PerQuery, adopt, fit_per_query
 from ranking_cli.settings import Settings
 
 
@@ -31,10 +31,10 @@ def train_per_query(paths: Sequence[Path], output: Path, settings: Settings, qui
         **{part: settings[part] for part in ("model", "loss", "regularizer", "solver")},
         features=settings.features_for(isinstance(given, TextCollection)),
         kernel=settings["kernel"],
-        seed=settings["seed"],
+        random_state=settings["seed"],
     )
     data, valid = ranker.describe_data(given, valid=held_out)
-    if isinstance(data, Judged) or isinstance(valid, Judged):
+    if isinstance(data, JudgedLists) or isinstance(valid, JudgedLists):
         raise click.UsageError(
             "--per-query is for queries and documents, and these are judged rows, whose queries "
             "share no documents; leave it out."

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from ranking.combinations import Grid
 from ranking.registry import Problem, Registry
+from ranking.registry.compatibility import Grid
 from ranking.registry.manager import Source, installed_sources
-from ranking.registry.trust import Trust
+from ranking.registry.security import Trust
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer")
@@ -101,12 +101,12 @@ def _strangers(sources: list[Source]) -> tuple[list[dict[str, Any]], list[Proble
 def _cells(grid: Grid) -> Iterator[dict[str, Any]]:
     """Yield one row a cell: whether it works, or why not and what to change."""
     for cell in grid.cells():
-        verdict = cell.verdict()
+        compatibility = cell.compatibility()
         yield {
             **cell.names(),
-            "works": verdict.works,
-            "reason": verdict.reason,
-            "instead": "" if verdict.works else grid.remedy(cell),
+            "works": compatibility.works,
+            "reason": compatibility.reason,
+            "instead": "" if compatibility.works else grid.remedy(cell),
         }
 
 

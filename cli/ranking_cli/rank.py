@@ -12,10 +12,10 @@ import click
 import numpy as np
 
 from ranking import Ranker
-from ranking.data.judged import Judged
+from ranking.data.inputs import Trainable, among_known
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
-from ranking.files import write_bytes
-from ranking.inputs import Trainable, among_known
+from ranking.io.tensors import write_bytes
 from ranking_cli.options import (
     exclude_option,
     existing,
@@ -151,7 +151,7 @@ def _searched(ranker: Ranker, words: tuple[str, ...], k: int) -> Iterator[Ranked
 
 def _ids(path: Path, data: Trainable) -> list[Any]:
     """Return the ids of a file, as the data have them."""
-    if isinstance(data, Judged):
+    if isinstance(data, JudgedLists):
         raise click.UsageError("--candidates is for queries and documents, not for judged rows.")
     try:
         words = [word.strip() for word in path.read_text(encoding="utf-8").split("\n")]
@@ -170,7 +170,7 @@ def _ids(path: Path, data: Trainable) -> list[Any]:
 def _ranked(
     ranker: Ranker, data: Trainable, k: int | None, limits: dict[str, Any]
 ) -> Iterator[Ranked]:
-    if not isinstance(data, Judged):
+    if not isinstance(data, JudgedLists):
         for found in ranker.rank(data, k, **limits):
             names = data.document_ids[found.documents].tolist()
             for at, (name, score) in enumerate(zip(names, found.scores, strict=True), start=1):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking.files import write_bytes
+from ranking.io.tensors import write_bytes
 from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -56,10 +56,10 @@ def _page(rankers: dict[str, Ranker]) -> str:
         for ranker in rankers.values()
         for row in ranker.history_
         for key in row
-        if key not in ("epoch", "draws")
+        if key not in ("epoch", "steps")
     )
-    drawn = any("draws" in row for ranker in rankers.values() for row in ranker.history_)
-    across = "draws" if drawn else "epoch"
+    drawn = any("steps" in row for ranker in rankers.values() for row in ranker.history_)
+    across = "steps" if drawn else "epoch"
     for column in columns:
         body += line_chart(
             column,
@@ -88,4 +88,4 @@ def _facts(ranker: Ranker) -> list[str]:
 
 def _value(key: str, value: float) -> float | int:
     """Return draws as the whole numbers that they are."""
-    return int(value) if key == "draws" and math.isfinite(value) else value
+    return int(value) if key == "steps" and math.isfinite(value) else value

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ranking.files import write_bytes
+from ranking.io.tensors import write_bytes
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -124,18 +124,18 @@ def _page(module: Any, rows: list[Row]) -> str:
         body += f"<h2>{dataset}</h2>\n" + table(headers, cells)
         columns = dict.fromkeys(key for row in mine for line in row.history for key in line)
         for column in columns:
-            if column in ("epoch", "draws", "objective"):
+            if column in ("epoch", "steps", "objective"):
                 continue
             curves = {
                 row.method: [
-                    (line.get("draws") or line["epoch"], line[column])
+                    (line.get("steps") or line["epoch"], line[column])
                     for line in row.history
                     if column in line
                 ]
                 for row in mine
                 if len(row.history) > 1
             }
-            body += line_chart(column, "draws", curves)
+            body += line_chart(column, "steps", curves)
     return page(module.title, body)
 
 

@@ -11,24 +11,24 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking.contracts.observer import Observer
+from ranking.contracts.callback import Callback
 from ranking.contracts.recipe import Search
 from ranking.data.fingerprint import fingerprint
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.registry import get_registry
-from ranking.run import Run, Snapshot
-from ranking.search import Progress, fit_path
+from ranking.training.search import Progress, fit_path
+from ranking.training.trainer import Run, Snapshot
 from ranking_cli.options import existing
 from ranking_cli.per_query import train_per_query
 from ranking_cli.settings import Settings, read_config, settle
 from ranking_cli.tables import render
-from ranking_plugins.observers.checkpoint import Checkpoint
-from ranking_plugins.observers.curve import Curve
-from ranking_plugins.observers.early_stopping import EarlyStopping
-from ranking_plugins.observers.progress import Progress as ProgressLine
+from ranking_plugins.callbacks.checkpoint import Checkpoint
+from ranking_plugins.callbacks.curve import Curve
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
+from ranking_plugins.callbacks.progress import Progress as ProgressLine
 
 
 @click.command()
@@ -71,8 +71,8 @@ from ranking_plugins.observers.progress import Progress as ProgressLine
     "labelled data, in parallel by --threads.",
 )
 @click.option(
-    "--observer",
-    "observers",
+    "--callback",
+    "callbacks",
     multiple=True,
     metavar="SPEC",
     help="Who watches the training besides, such as mlflow; takes the place of one of its name.",
@@ -88,7 +88,7 @@ def train(
     config: Path | None,
     exclude_known: bool,
     per_query: bool,
-    observers: tuple[str, ...],
+    callbacks: tuple[str, ...],
     resume: bool,
     dry_run: bool,
     quiet: bool,
@@ -116,14 +116,14 @@ def train(
     if not output.parent.is_dir():
         raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
     if per_query:
-        if resume or exclude_known or observers or settings.given("metrics"):
+        if resume or exclude_known or callbacks or settings.given("metrics"):
             raise click.UsageError(
                 "--per-query is trained in one go and searched by the recipe alone; leave "
-                "--resume, --exclude-known, --observer and --metrics out."
+                "--resume, --exclude-known, --callback and --metrics out."
             )
         train_per_query(data, output, settings, quiet)
         return
-    _Training(data, output, settings, resume, quiet, exclude_known, observers).go()
+    _Training(data, output, settings, resume, quiet, exclude_known, callbacks).go()
 
 
 class _Training:
@@ -137,7 +137,7 @@ class _Training:
         resume: bool,
         quiet: bool,
         exclude_known: bool,
-        observers: Sequence[str],
+        callbacks: Sequence[str],
     ) -> None:
         self.output, self.settings, self.quiet = output, settings, quiet
         self.exclude_known = exclude_known
@@ -150,14 +150,14 @@ class _Training:
             kernel=settings["kernel"],
             engine=settings["engine"],
             threads=settings["threads"],
-            seed=settings["seed"],
+            random_state=settings["seed"],
         )
-        if settings.given("metrics") and (valid is None or isinstance(given, Judged)):
+        if settings.given("metrics") and (valid is None or isinstance(given, JudgedLists)):
             raise click.UsageError(
                 "--metrics is what the learning curve of queries and documents measures on "
                 "--valid; leave it out for judged rows, or without --valid."
             )
-        if exclude_known and (valid is None or isinstance(given, Judged)):
+        if exclude_known and (valid is None or isinstance(given, JudgedLists)):
             raise click.UsageError(
                 "--exclude-known leaves matches of queries and documents out of what is measured "
                 "on --valid; leave it out for judged rows, or give --valid."
@@ -165,24 +165,24 @@ class _Training:
         self.data, self.valid = self.ranker.describe_data(given, valid=valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.line = ProgressLine(label=f"training {output.name}")
-        given_observers = [get_registry().create("observer", spec) for spec in observers]
+        given_observers = [get_registry().create("callback", spec) for spec in callbacks]
         own: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
         # Who measures is first in line, so that the others see it.
         watchers = [self._watcher()] if self.valid is not None else []
         taken = {each.name for each in given_observers}
         watchers = [each for each in watchers if each.name not in taken]
-        self.ranker.set_params(observers=[*watchers, *given_observers, *own])
+        self.ranker.set_params(callbacks=[*watchers, *given_observers, *own])
         self.resumed = self._read_checkpoint() if resume else None
         self.checkpoint.outer_facts["identity"] = self._identity()
 
-    def _watcher(self) -> Observer:
+    def _watcher(self) -> Callback:
         """Return who looks at the validation data after each epoch.
 
         Vectors can be trained too long, so they are stopped early, by the first of the metrics.
         SGD on a matrix decays its rate and has an end of its own: it is watched, and not stopped.
         So is a search: its regularizer does what stopping early would do, and one choice is enough.
         """
-        if not isinstance(self.data, Judged):
+        if not isinstance(self.data, JudgedLists):
             metrics = split_metrics(self.settings["metrics"])
             if self.ranker.parts(self.data)[0].form == "factors":
                 return EarlyStopping(metric=metrics[0])

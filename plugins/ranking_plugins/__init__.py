@@ -1,11 +1,15 @@
-"""Everything concrete: losses, regularizers, solvers, recipes, observers."""
+"""Everything concrete: losses, regularizers, solvers, recipes, callbacks."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranking_plugins.callbacks.checkpoint import Checkpoint
+    from ranking_plugins.callbacks.curve import Curve
+    from ranking_plugins.callbacks.early_stopping import EarlyStopping
+    from ranking_plugins.callbacks.progress import Progress
     from ranking_plugins.losses.domination import Domination
-    from ranking_plugins.losses.pairs import (
+    from ranking_plugins.losses.pairwise import (
         AUC,
         BPR,
         WARP,
@@ -14,10 +18,6 @@ if TYPE_CHECKING:
         Logistic,
         SquaredHinge,
     )
-    from ranking_plugins.observers.checkpoint import Checkpoint
-    from ranking_plugins.observers.curve import Curve
-    from ranking_plugins.observers.early_stopping import EarlyStopping
-    from ranking_plugins.observers.progress import Progress
     from ranking_plugins.regularizers.group_l1 import GroupL1
     from ranking_plugins.regularizers.l1 import L1
     from ranking_plugins.regularizers.l1l2_row import L1L2Row
@@ -53,27 +53,27 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AUC": "losses.pairs",
-    "BPR": "losses.pairs",
-    "Checkpoint": "observers.checkpoint",
+    "AUC": "losses.pairwise",
+    "BPR": "losses.pairwise",
+    "Checkpoint": "callbacks.checkpoint",
     "Coordinate": "solvers.coordinate",
-    "Curve": "observers.curve",
+    "Curve": "callbacks.curve",
     "Domination": "losses.domination",
-    "EarlyStopping": "observers.early_stopping",
+    "EarlyStopping": "callbacks.early_stopping",
     "GroupL1": "regularizers.group_l1",
-    "Hinge": "losses.pairs",
-    "KosWARP": "losses.pairs",
+    "Hinge": "losses.pairwise",
+    "KosWARP": "losses.pairwise",
     "L1": "regularizers.l1",
     "L1L2Row": "regularizers.l1l2_row",
     "L2": "regularizers.l2",
-    "Logistic": "losses.pairs",
+    "Logistic": "losses.pairwise",
     "MaxNorm": "regularizers.max_norm",
     "NoPenalty": "regularizers.none",
     "Orthonormal": "regularizers.orthonormal",
-    "Progress": "observers.progress",
+    "Progress": "callbacks.progress",
     "SGD": "solvers.sgd",
-    "SquaredHinge": "losses.pairs",
-    "WARP": "losses.pairs",
+    "SquaredHinge": "losses.pairwise",
+    "WARP": "losses.pairwise",
 }
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from ranking.contracts.loss import LinearLoss
 from ranking.contracts.regularizer import Regularizer
 from ranking.data.click_matrix import click_matrix
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
 from ranking.models.factored import Factored
 from ranking_plugins.regularizers.orthonormal import Orthonormal
@@ -118,14 +118,14 @@ def bound(
     model: Factored,
     loss: LinearLoss,
     regularizer: Regularizer,
-    data: Matching,
+    data: MatchingData,
     delta: float = 0.05,
 ) -> Bound:
     """Return the bound for a model that was trained with these parts.
 
     Parameters
     ----------
-    data : Matching
+    data : MatchingData
         The training data: queries sampled alike, and documents sampled for each of them.
     delta : float
         The bound may fail with probability 2 delta.
@@ -174,7 +174,7 @@ def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
     )
 
 
-def _responses(data: Matching, loss: LinearLoss) -> tuple[Any, float]:
+def _responses(data: MatchingData, loss: LinearLoss) -> tuple[Any, float]:
     """Return the number of documents of each query that has some, and the largest response."""
     if data.labels is not None:
         counts = data.n_relevant
@@ -197,7 +197,7 @@ def _extremes(rows: Any) -> tuple[float, int]:
     return math.sqrt(float(np.max(squares))), int(filled.max())
 
 
-def _alignment(model: Factored, loss: LinearLoss, data: Matching) -> float:
+def _alignment(model: Factored, loss: LinearLoss, data: MatchingData) -> float:
     matrix = click_matrix(data, loss.pair_weights).rows.astype(np.float64)
     for side in ("query", "document"):
         name = f"{side}_feature_ids"

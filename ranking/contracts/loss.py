@@ -1,8 +1,9 @@
-"""The contract of a loss: one or more faces, of which a solver asks for the one it can use."""
+"""The contract of a loss: one or more interfaces, of which a solver asks for the one it can use."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
@@ -12,15 +13,24 @@ from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import EntryPenalty
-from ranking.kernels._old_contract import PairForm
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
+    from ranking.data.judged_lists import JudgedLists
     from ranking.kernels.kernel import Kernel
-    from ranking.native import ListFunctions, PairFunctions
+    from ranking.native import ListwiseFunctions, PairwiseFunctions
 
-Face = Literal["pair", "list", "coordinate", "linear"]
+LossInterface = Literal["pairwise", "listwise", "coordinate", "linear"]
 Array = NDArray[np.float64]
+
+
+class PairwiseForm(enum.IntEnum):
+    """Pairwise losses whose slope a kernel can evaluate in its training loops."""
+
+    HINGE = 0
+    SQUARED_HINGE = 1
+    LOGISTIC = 2
+    NATIVE = 3
+    """A C function of a plugin, called through its address."""
 
 
 @dataclasses.dataclass
@@ -29,24 +39,24 @@ class Loss(Part, ABC):
 
     Attributes
     ----------
-    faces : frozenset of {"pair", "list", "coordinate", "linear"}
-        The faces that this loss shows. A class that names a face fulfils its protocol.
+    interfaces : frozenset of {"pairwise", "listwise", "coordinate", "linear"}
+        The interfaces that this loss shows. A class that names a interface fulfils its protocol.
     lacks : mapping
-        Why it cannot show some other face, for solvers that need it to say so.
+        Why it cannot show some other interface, for solvers that need it to say so.
     """
 
-    faces: ClassVar[frozenset[Face]] = frozenset()
-    lacks: ClassVar[Mapping[Face, str]] = {}
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset()
+    unsupported: ClassVar[Mapping[LossInterface, str]] = {}
     orders_positives: ClassVar[bool] = False
     """Whether a tuple has several positives, of which the score chooses one: `positives`."""
 
     @classmethod
-    def why_no(cls, face: Face) -> str:
-        """Return why the loss does not show a face."""
-        return cls.lacks.get(face, f"the loss has no {face} face")
+    def unsupported_reason(cls, interface: LossInterface) -> str:
+        """Return why the loss does not show a interface."""
+        return cls.unsupported.get(interface, f"the loss has no {interface} interface")
 
     @property
-    def native(self) -> PairFunctions | ListFunctions | None:
+    def native(self) -> PairwiseFunctions | ListwiseFunctions | None:
         """The C functions that kernels call, of a loss that has them."""
         return None
 
@@ -56,13 +66,13 @@ class Loss(Part, ABC):
         return 1, 0
 
 
-class PairLoss(Protocol):
-    """The *pair* face: a function of the margin z = f(q, d+) - f(q, d-), and how d- is drawn.
+class PairwiseLoss(Protocol):
+    """The *pair* interface: a function of the margin z = f(q, d+) - f(q, d-), and how d- is drawn.
 
     AUC is WARP with one trial and a constant weight, so these four calls hold them all.
     """
 
-    form: PairForm | None
+    form: PairwiseForm | None
     """The loss whose slope kernels inline; `NATIVE`, if they call that of `Loss.native`; or None,
     if it is asked by batches, in Python."""
 
@@ -70,11 +80,11 @@ class PairLoss(Protocol):
     """How many negatives are drawn at most in search of one that violates the margin."""
 
     @abstractmethod
-    def pair_value(self, margin: Array) -> Array:
+    def pairwise_value(self, margin: Array) -> Array:
         """Return the loss of each margin."""
 
     @abstractmethod
-    def pair_slope(self, margin: Array) -> Array:
+    def pairwise_slope(self, margin: Array) -> Array:
         """Return its derivative."""
 
     @abstractmethod
@@ -83,7 +93,7 @@ class PairLoss(Protocol):
 
 
 class LinearLoss(Protocol):
-    """The *linear* face: the loss is -sum weight * score, so a half-step has a closed form."""
+    """The *linear* interface: the loss is -sum weight * score, so a half-step has a closed form."""
 
     per_query: bool
     """Whether a query counts as the mean of its pairs, and all queries alike; else pairs do."""
@@ -93,24 +103,24 @@ class LinearLoss(Protocol):
         """Return the weight of each related pair from its relevance."""
 
 
-class ListLoss(Protocol):
-    """The *list* face: value and slopes for the scores of one query's list."""
+class ListwiseLoss(Protocol):
+    """The *list* interface: value and slopes for the scores of one query's list."""
 
     @abstractmethod
-    def list_value(self, scores: Array, grades: Array) -> float:
+    def listwise_value(self, scores: Array, grades: Array) -> float:
         """Return the loss of one list."""
 
     @abstractmethod
-    def list_slopes(self, scores: Array, grades: Array) -> Array:
+    def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return the derivative of the loss of one list with respect to each score."""
 
 
 class CoordinateLoss(Protocol):
-    """The *coordinate* face: gradient and curvature bound along one feature at a time."""
+    """The *coordinate* interface: gradient and curvature bound along one feature at a time."""
 
     @abstractmethod
     def coordinate_problem(
-        self, data: Judged, weights: Array, kernel: Kernel, threads: int, curvature: str
+        self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> CoordinateProblem:
         """Lay the data out for coordinate descent, starting from `weights`."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 
 
 @dataclasses.dataclass
@@ -25,14 +25,14 @@ class Metric(Part, ABC):
         return True
 
     @abstractmethod
-    def per_query(self, data: Judged, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def per_query(self, data: JudgedLists, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return one value per query of `data`, in its order; NaN marks a skipped query."""
 
     @abstractmethod
     def spelled(self) -> str:
         """Return the name with every choice spelled out, as it is printed beside numbers."""
 
-    def mean(self, data: Judged, scores: NDArray[np.float64]) -> float:
+    def mean(self, data: JudgedLists, scores: NDArray[np.float64]) -> float:
         """Return the mean over the queries that are not skipped."""
         values = self.per_query(data, scores)
         kept = values[~np.isnan(values)]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ranking.contracts.part import Part
 
 if TYPE_CHECKING:
-    from ranking.data.matching import Matching
+    from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
 
 Tensors = dict[str, NDArray[Any]]
@@ -36,14 +36,14 @@ class Model(Part, ABC):
     form: ClassVar[Literal["vector", "matrix", "factors"]] = "vector"
 
     @abstractmethod
-    def start(self, data: Any, seed: int) -> None:
+    def initialize(self, data: Any, seed: int) -> None:
         """Size the parameters for these data and give them their first values."""
 
     @abstractmethod
     def scores(self, data: Any, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return scores, higher is better.
 
-        For `Judged`, one a row. For `Matching`, a row a query and a column a document.
+        For `JudgedLists`, one a row. For `MatchingData`, a row a query and a column a document.
         """
 
     @abstractmethod
@@ -54,14 +54,14 @@ class Model(Part, ABC):
     def restore(self, tensors: Tensors) -> None:
         """Take back what `tensors` returned, refusing what cannot be right."""
 
-    def widen(self, data: Any) -> None:
+    def add_features(self, data: Any) -> None:
         """Give parameters to features that are new in these data, for models that can grow."""
 
-    def advance(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
+    def next_stage(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
         """Begin the next stage, for models that are trained in stages; False if there is none."""
         return False
 
-    def rehearse(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
+    def cross_fit(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
         """Yield models and data to train them with, before a stage begins that asks them.
 
         Each is trained as the stage before was, for as many epochs, before the next is asked for.
@@ -98,17 +98,17 @@ class MatchingModel(Model):
 
     @abstractmethod
     def scorer(
-        self, data: Matching, kernel: Kernel, threads: int = 1
+        self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
         """Return a function from positions of queries to their scores, a row a query.
 
         What is the same for all queries is done once; nobody needs all scores at a time.
         """
 
-    def embedding(self, data: Matching, kernel: Kernel, threads: int = 1) -> Embedding | None:
+    def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
         """Return vectors whose dot products are the scores, for models that have such."""
         return None
 
-    def scores(self, data: Matching, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
+    def scores(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return the scores of all queries and documents."""
         return self.scorer(data, kernel, threads)(np.arange(data.n_queries))

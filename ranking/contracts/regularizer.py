@@ -87,7 +87,7 @@ class Regularizer(Part, ABC):
     granularity: ClassVar[Granularity] = "entry"
     inlined: ClassVar[frozenset[str]] = frozenset()
     proximal: ClassVar[frozenset[str]] = frozenset({"factors"})
-    lacks: ClassVar[Mapping[str, str]] = {}
+    unsupported: ClassVar[Mapping[str, str]] = {}
     bounded: ClassVar[bool] = False
 
     @property
@@ -116,7 +116,7 @@ class Regularizer(Part, ABC):
             "use it in a closed half-step."
         )
 
-    def maximize_vectors(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
+    def maximize_rows(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
         """Return `maximize` of many rows, in their precision, for those that can do it faster."""
         return self.maximize(gain.astype(np.float64)).astype(np.float32)
 
@@ -135,12 +135,12 @@ class Regularizer(Part, ABC):
         return None
 
     @property
-    def wanted_density(self) -> float | None:
+    def target_density(self) -> float | None:
         """The density for which the solver is to find the strength, if that is what is asked."""
         return None
 
     def settle(self, strength: float) -> None:
-        """Take the strength that was found for `wanted_density`."""
+        """Take the strength that was found for `target_density`."""
         raise NotImplementedError
 
     def row_penalty(self) -> RowPenalty | None:

@@ -16,14 +16,14 @@ from ranking.contracts.part import Part
 from ranking.contracts.regularizer import Regularizer
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
-    from ranking.data.matching import Matching
+    from ranking.data.judged_lists import JudgedLists
+    from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
 
 State = dict[str, NDArray[Any]]
 
 History = Sequence[Mapping[str, Any]]
-"""A row per epoch, as in `ranking.run`."""
+"""A row per epoch, as in `ranking.training.trainer`."""
 
 
 def default_engine() -> Engine:
@@ -34,22 +34,22 @@ def default_engine() -> Engine:
     return made
 
 
-class Verdict(NamedTuple):
+class Compatibility(NamedTuple):
     """Whether parts work together; if not, the mathematics that are against it.
 
     The parts need no names in a reason: whoever prints it names them. What would work instead is
-    found by :mod:`ranking.combinations`.
+    found by :mod:`ranking.registry.compatibility`.
     """
 
     works: bool
     reason: str = ""
 
 
-YES = Verdict(True)
+YES = Compatibility(True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class TrainingProblem:
     """Everything a solver needs: the parts, the data and who computes.
 
     Attributes
@@ -57,7 +57,7 @@ class Task:
     model : Model
         Started and sized for the data; the solver changes its parameters in place.
     state : dict of arrays or None
-        What `Turn.state` returned when an interrupted run stopped; the solver goes on from there.
+        What `EpochResult.state` returned when an interrupted run stopped; the solver goes on from there.
     engine : Engine
         Who holds the data, for a solver that `spreads`.
     """
@@ -65,7 +65,7 @@ class Task:
     model: Model
     loss: Loss
     regularizer: Regularizer
-    data: Judged | Matching
+    data: JudgedLists | MatchingData
     kernel: Kernel
     threads: int = 1
     seed: int = 0
@@ -74,7 +74,7 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True)
-class Turn:
+class EpochResult:
     """What one epoch of a solver came to; the model already holds its parameters.
 
     Attributes
@@ -98,13 +98,13 @@ class Turn:
     measures: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
-class Stream(Protocol):
+class OnlineTrainer(Protocol):
     """A training without an end, fed part by part."""
 
-    def feed(self, data: Any) -> None:
+    def set_data(self, data: Any) -> None:
         """Go on with other data, whose features may be new."""
 
-    def take(self, tuples: NDArray[Any] | None, draws: int | None) -> Turn:
+    def step(self, triplets: NDArray[Any] | None, steps: int | None) -> EpochResult:
         """Take these tuples' steps, or those of as many that are drawn."""
 
 
@@ -116,19 +116,19 @@ class Solver(Part, ABC):
     @abstractmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-    ) -> Verdict:
+    ) -> Compatibility:
         """Say whether these kinds of parts work with this solver; for a no, why."""
 
     @classmethod
     def spreads(cls, loss: type[Loss]) -> bool:
-        """Say whether the work for a loss goes through the task's engine."""
+        """Say whether the work for a loss goes through the problem's engine."""
         return False
 
     @abstractmethod
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one turn per epoch; whoever iterates may stop at any turn."""
 
-    def stream(self, task: Task, history: History = ()) -> Stream:
+    def online_trainer(self, problem: TrainingProblem, history: History = ()) -> OnlineTrainer:
         """Return a training that is fed part by part, for `Ranker.partial_fit`.
 
         Parameters

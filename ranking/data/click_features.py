@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ranking.data.checks import Ids
-from ranking.data.matching import Matching
-from ranking.data.pairs import places
+from ranking.data.exclusions import places
+from ranking.data.matching_data import MatchingData
+from ranking.data.validation import Ids
 from ranking.errors import DataError
 
 
-def with_clicks(data: Matching, log: Matching | None = None, weight: float = 1.0) -> Matching:
+def with_clicks(
+    data: MatchingData, log: MatchingData | None = None, weight: float = 1.0
+) -> MatchingData:
     """Return the same data with the clicks of a log beside the features of both sides.
 
     A query has a feature for every document of the log, and a document for every query, called
@@ -22,8 +24,8 @@ def with_clicks(data: Matching, log: Matching | None = None, weight: float = 1.0
 
     Parameters
     ----------
-    data : Matching
-    log : Matching, optional
+    data : MatchingData
+    log : MatchingData, optional
         By default the data themselves. For data to test on, give those that were trained on.
     weight : float
         What clicks count beside the other features.

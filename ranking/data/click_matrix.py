@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.checks import Ids
-from ranking.data.matching import Matching
+from ranking._utils.parallel import in_order
+from ranking.data.matching_data import MatchingData
+from ranking.data.validation import Ids
 from ranking.errors import DataError
-from ranking.parallel import in_order
 
 Floats = NDArray[np.float64]
 Responses = Callable[[Floats], Floats]
@@ -66,13 +66,13 @@ class ClickMatrix:
             for part in (matrix.data, matrix.indices, matrix.indptr)
         )
 
-    def as_matching(self) -> Matching:
+    def as_matching(self) -> MatchingData:
         """Return features as data: every one is its own query or document, and M the relevance.
 
         A ranker with ``alignment:per_query=false`` trains on it as on the data that M is from,
         which need not be in memory any more.
         """
-        return Matching(
+        return MatchingData(
             None,
             None,
             self.rows,
@@ -82,7 +82,7 @@ class ClickMatrix:
 
 
 def click_matrix(
-    data: Matching,
+    data: MatchingData,
     responses: Responses = as_they_are,
     *,
     per_query: bool = True,
@@ -92,7 +92,7 @@ def click_matrix(
 
     Parameters
     ----------
-    data : Matching
+    data : MatchingData
     responses : function
         From relevance to r.
     per_query : bool
@@ -107,7 +107,7 @@ def click_matrix(
 
 
 def click_matrix_of_chunks(
-    chunks: Iterable[Matching],
+    chunks: Iterable[MatchingData],
     responses: Responses = as_they_are,
     *,
     per_query: bool = True,
@@ -137,7 +137,7 @@ class ClickMatrixBuilder:
         self._features: tuple[Ids, Ids] | None = None
         self._seen: set[Any] = set()
 
-    def add(self, data: Matching) -> None:
+    def add(self, data: MatchingData) -> None:
         """Add the clicks of these data, whose queries are new."""
         self._check_features(data)
         self._check_queries(data)
@@ -160,7 +160,7 @@ class ClickMatrixBuilder:
         for _ in in_order(band, range(len(self._bands)), self.threads):
             pass
 
-    def _check_features(self, data: Matching) -> None:
+    def _check_features(self, data: MatchingData) -> None:
         given = (data.query_feature_ids, data.document_feature_ids)
         if self._features is None:
             self._features = given
@@ -175,7 +175,7 @@ class ClickMatrixBuilder:
                     "the first; describe all with the same features, such as hashed words."
                 )
 
-    def _check_queries(self, data: Matching) -> None:
+    def _check_queries(self, data: MatchingData) -> None:
         ids = set(data.query_ids.tolist())
         twice = self._seen & ids
         if twice:
@@ -214,7 +214,7 @@ class _Block(NamedTuple):
     right: Any
 
 
-def _by_pairs(data: Matching, chosen: slice, responses: Responses, per_query: bool) -> _Block:
+def _by_pairs(data: MatchingData, chosen: slice, responses: Responses, per_query: bool) -> _Block:
     """Return the block of some queries: their features, and what each is matched with."""
     relevance = data.relevance[chosen].astype(np.float64)
     n_queries = relevance.shape[0]
@@ -232,7 +232,7 @@ def _by_pairs(data: Matching, chosen: slice, responses: Responses, per_query: bo
     return _Block(int(np.count_nonzero(counts)), queries.T.tocsr(), right)
 
 
-def _by_classes(data: Matching, chosen: slice, responses: Responses, per_query: bool) -> _Block:
+def _by_classes(data: MatchingData, chosen: slice, responses: Responses, per_query: bool) -> _Block:
     """Do the same where the same class is relevant: sums by class, and nothing by pair."""
     assert data.labels is not None
     assert data.classes is not None

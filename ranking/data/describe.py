@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.checks import row_bytes
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
 from ranking.data.matches import Matches
-from ranking.data.matching import Matching
-from ranking.data.texts import TextCollection
+from ranking.data.matching_data import MatchingData
+from ranking.data.text_collection import TextCollection
 from ranking.data.trec import Judgements
+from ranking.data.validation import row_bytes
 
 FEW = 3
 """How many ids are shown."""
@@ -27,10 +27,10 @@ def describe(data: Data) -> dict[str, Any]:
 
     Examples
     --------
-    >>> describe(Judged([[1.0], [2.0]], [0, 1], ["q", "q"]))["grades"]
+    >>> describe(JudgedLists([[1.0], [2.0]], [0, 1], ["q", "q"]))["grades"]
     '0: 1, 1: 1'
     """
-    if isinstance(data, Judged):
+    if isinstance(data, JudgedLists):
         return {
             "kind": "judged lists",
             "rows": data.n_rows,
@@ -63,7 +63,7 @@ def _describe_matches(data: Matches) -> dict[str, Any]:
         "queries": data.n_queries,
         "documents": data.n_documents,
     }
-    if isinstance(data, Matching):
+    if isinstance(data, MatchingData):
         told["query features"] = _width(data.queries, data.n_query_features)
         told["document features"] = _width(data.documents, data.n_document_features)
     if isinstance(data, TextCollection):
@@ -94,7 +94,7 @@ def doubts(data: Data) -> list[str]:
         if count:
             told.append(f"{count} of {of} {what}")
 
-    if isinstance(data, Judged):
+    if isinstance(data, JudgedLists):
         low = np.minimum.reduceat(data.grades, data.group_ptr[:-1])
         high = np.maximum.reduceat(data.grades, data.group_ptr[:-1])
         tell(int((low == high).sum()), data.n_queries, "queries have one grade only")
@@ -119,7 +119,7 @@ def doubts(data: Data) -> list[str]:
     return told
 
 
-def _repeats(data: Judged) -> int:
+def _repeats(data: JudgedLists) -> int:
     keys = row_bytes(data.features)
     return data.n_rows - len(set(zip(data.row_groups.tolist(), keys, strict=True)))
 

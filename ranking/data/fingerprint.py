@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 
 
-def fingerprint(data: Judged | Matching) -> str:
+def fingerprint(data: JudgedLists | MatchingData) -> str:
     """Return a hash of everything that training could see."""
     digest = hashlib.blake2b(digest_size=16)
     for array in _content(data):
@@ -22,8 +22,8 @@ def fingerprint(data: Judged | Matching) -> str:
     return digest.hexdigest()
 
 
-def _content(data: Judged | Matching) -> Iterator[NDArray[Any]]:
-    if isinstance(data, Judged):
+def _content(data: JudgedLists | MatchingData) -> Iterator[NDArray[Any]]:
+    if isinstance(data, JudgedLists):
         yield from _stored(data.features)
         yield from (data.grades, data.group_ptr, data.feature_ids)
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 import narwhals as nw
 
-from ranking.data.matching import FeatureTable, Matching
+from ranking.data.matching_data import FeatureTable, MatchingData
 from ranking.data.tables import Categories, Lists, Numbers, encode
 from ranking.errors import DataError
 
@@ -32,7 +32,7 @@ def matching_from_frame(
     user_features: Any = None,
     item_features: Any = None,
     duplicates: str = "sum",
-) -> Matching:
+) -> MatchingData:
     """Make data from a frame of interactions.
 
     Parameters
@@ -44,19 +44,19 @@ def matching_from_frame(
     user_features, item_features : data frame, optional
         Their first column are the ids; see `features_from_frame`.
     duplicates : {"sum", "max", "last"}
-        As in `Matching.from_interactions`.
+        As in `MatchingData.from_interactions`.
 
     Examples
     --------
     >>> import polars
     >>> frame = polars.DataFrame({"user": [7, 7], "item": ["a", "b"], "rating": [5, 3]})
     >>> matching_from_frame(frame)
-    Matching(1 queries x 2 documents, 2 judged pairs, features 1 x 2)
+    MatchingData(1 queries x 2 documents, 2 judged pairs, features 1 x 2)
     """
     table = _frame(frame)
     given = {"user": user, "item": item, "value": value, "time": time}
     roles = find_roles(table.columns, given, "the frame")
-    return Matching.from_interactions(
+    return MatchingData.from_interactions(
         _ids(table, roles["user"]),
         _ids(table, roles["item"]),
         _numbers(table, roles["value"]) if "value" in roles else None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
-from ranking.data.texts import TextCollection
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
+from ranking.data.text_collection import TextCollection
 from ranking.data.trec import Judgements, Ranking
 
-Data: TypeAlias = Judged | Matching | TextCollection | Judgements | Ranking
+Data: TypeAlias = JudgedLists | MatchingData | TextCollection | Judgements | Ranking

@@ -1,4 +1,4 @@
-"""`Matches`: who matches whom; what `Matching` and `TextCollection` have in common."""
+"""`Matches`: who matches whom; what `MatchingData` and `TextCollection` have in common."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ranking.data.checks import Ids, Ints, as_csr, as_ids, first_repeat, frozen, frozen_any
+from ranking.data.validation import Ids, Ints, as_csr, as_ids, first_repeat, frozen, frozen_any
 from ranking.errors import DataError
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ranking.data.checks import Ids
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
+from ranking.data.validation import Ids
 from ranking.errors import DataError
 
 
-def own_queries(data: Matching, ids: Ids | None = None) -> Matching:
+def own_queries(data: MatchingData, ids: Ids | None = None) -> MatchingData:
     """Return the same documents for queries without features; of labelled data, a query a label.
 
     Parameters
@@ -20,9 +20,9 @@ def own_queries(data: Matching, ids: Ids | None = None) -> Matching:
 
     Examples
     --------
-    >>> data = Matching([[1], [2], [3]], [[1], [2], [3]], labels=(["a", "b", "a"],) * 2)
+    >>> data = MatchingData([[1], [2], [3]], [[1], [2], [3]], labels=(["a", "b", "a"],) * 2)
     >>> own_queries(data)
-    Matching(2 queries, 3 documents, 3 matches, features 2 x 1)
+    MatchingData(2 queries, 3 documents, 3 matches, features 2 x 1)
     """
     if data.documents is None:
         raise DataError(
@@ -40,7 +40,7 @@ def own_queries(data: Matching, ids: Ids | None = None) -> Matching:
         rows, columns = np.array(found, int).reshape(-1, 2).T
         chosen = sparse.csr_array((np.ones(rows.size), (rows, columns)), (ids.size, names.size))
         names, matches = ids, sparse.csr_array(chosen @ matches)
-    return Matching(
+    return MatchingData(
         None,
         data.documents,
         matches,

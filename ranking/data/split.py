@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.checks import row_bytes
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.matches import Matches
-from ranking.data.matching import Matching
-from ranking.data.texts import TextCollection
+from ranking.data.matching_data import MatchingData
+from ranking.data.text_collection import TextCollection
+from ranking.data.validation import row_bytes
 from ranking.errors import DataError, DataWarning
-from ranking.kernels.reference import random_bits
+from ranking.kernels.reference.random import random_bits
 
-Splittable = TypeVar("Splittable", Judged, Matches)
+Splittable = TypeVar("Splittable", JudgedLists, Matches)
 Related = TypeVar("Related", bound=Matches)
 
 
@@ -33,7 +33,7 @@ def query_kfold(
 
     Parameters
     ----------
-    data : Judged, Matching or TextCollection
+    data : JudgedLists, MatchingData or TextCollection
     k : int
         From 2 to the number of queries. Sizes of folds differ by 1 at most.
     seed : int
@@ -73,7 +73,7 @@ def by_time(
 
     Parameters
     ----------
-    data : Matching or TextCollection
+    data : MatchingData or TextCollection
         With times.
     when : float
         The moment, in the unit of `data.times`.
@@ -110,7 +110,7 @@ def leave_one_out(data: Related, seed: int = 0, *, check: bool = True) -> tuple[
 
     Parameters
     ----------
-    data : Matching or TextCollection
+    data : MatchingData or TextCollection
         With a relevance matrix.
     seed : int
         Draws the document, or among the last ones if several have the same time.
@@ -144,11 +144,11 @@ class Leakage:
     Attributes
     ----------
     pairs : list of (query id, document id)
-        Judged in both.
+        JudgedLists in both.
     queries : list of query ids
         With entries in both. By design so if data are split by time or leave-one-out.
     rows : int
-        Rows of the test data (documents of `Judged`, queries of other data) whose features, not
+        Rows of the test data (documents of `JudgedLists`, queries of other data) whose features, not
         all zero, or text are those of a row of the training data under another name.
     """
 
@@ -170,23 +170,25 @@ class Leakage:
         return " and ".join(told) or "nothing"
 
 
-def leakage(train: Judged | Matches, test: Judged | Matches) -> Leakage:
+def leakage(train: JudgedLists | Matches, test: JudgedLists | Matches) -> Leakage:
     """Report what training and test data share.
 
     Examples
     --------
-    >>> train = Matching(None, None, [[1, 1]], query_ids=["u"])
-    >>> print(leakage(train, Matching(None, None, [[0, 1]], query_ids=["u"])))
+    >>> train = MatchingData(None, None, [[1, 1]], query_ids=["u"])
+    >>> print(leakage(train, MatchingData(None, None, [[0, 1]], query_ids=["u"])))
     1 pairs of query and document (as ('u', 1)) and 1 queries (as 'u')
     """
-    if isinstance(train, Judged) != isinstance(test, Judged):
+    if isinstance(train, JudgedLists) != isinstance(test, JudgedLists):
         raise DataError("train and test are of different kinds; compare two of one kind.")
     known = set(train.query_ids[_active(train)].tolist())
     queries = [query for query in test.query_ids[_active(test)].tolist() if query in known]
     return Leakage(_shared_pairs(train, test), queries, _shared_rows(train, test))
 
 
-def _shared_pairs(train: Judged | Matches, test: Judged | Matches) -> list[tuple[Any, Any]]:
+def _shared_pairs(
+    train: JudgedLists | Matches, test: JudgedLists | Matches
+) -> list[tuple[Any, Any]]:
     """Return the pairs of query id and document id that are judged in both."""
     one, other = _pairs(train), _pairs(test)
     if one is None or other is None:
@@ -205,7 +207,7 @@ def _shared_pairs(train: Judged | Matches, test: Judged | Matches) -> list[tuple
 
 def _pairs(data: Any) -> tuple[Any, Any, Any, Any] | None:
     """Return ids of queries and documents, and the position of both for each judgement."""
-    if isinstance(data, Judged):
+    if isinstance(data, JudgedLists):
         # Without ids of their own documents are numbered, and number 0 is no document.
         if not data.has_doc_ids:
             return None
@@ -217,15 +219,15 @@ def _pairs(data: Any) -> tuple[Any, Any, Any, Any] | None:
     return data.query_ids, data.document_ids, rows, data.relevance.indices.astype(np.int64)
 
 
-def _active(data: Judged | Matches) -> NDArray[np.int64]:
+def _active(data: JudgedLists | Matches) -> NDArray[np.int64]:
     """Return the positions of the queries that have something to learn from or to test."""
-    if isinstance(data, Judged) or data.relevance is None:
+    if isinstance(data, JudgedLists) or data.relevance is None:
         return np.arange(data.n_queries)
     return np.flatnonzero(np.diff(data.relevance.indptr))
 
 
-def _shared_rows(train: Judged | Matches, test: Judged | Matches) -> int:
-    if isinstance(train, Judged) and isinstance(test, Judged):
+def _shared_rows(train: JudgedLists | Matches, test: JudgedLists | Matches) -> int:
+    if isinstance(train, JudgedLists) and isinstance(test, JudgedLists):
         known = set(_hashes(train.features).values())
         return sum(key in known for key in _hashes(test.features).values())
     # One query in both is told as a query; here it is another one that looks the same.
@@ -241,7 +243,7 @@ def _looks(data: Any) -> list[tuple[Any, Any]]:
     ids = data.query_ids[active].tolist()
     if isinstance(data, TextCollection):
         return [(one, data.query_texts[at]) for one, at in zip(ids, active, strict=True)]
-    if not isinstance(data, Matching) or data.queries is None:
+    if not isinstance(data, MatchingData) or data.queries is None:
         return []
     return [(ids[row], look) for row, look in _hashes(data.queries[active]).items()]
 

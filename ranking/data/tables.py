@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ranking.data.checks import as_ids
-from ranking.data.matching import FeatureTable
+from ranking.data.matching_data import FeatureTable
+from ranking.data.validation import as_ids
 from ranking.errors import DataError
 
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranking.data.checks import Ids, Ints, as_ids, first_repeat, frozen
-from ranking.data.judged import gather
+from ranking.data.judged_lists import gather
+from ranking.data.validation import Ids, Ints, as_ids, first_repeat, frozen
 from ranking.errors import DataError
 
 Floats = NDArray[np.float64]

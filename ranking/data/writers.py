@@ -13,13 +13,13 @@ import numpy as np
 from scipy import sparse
 
 from ranking.data.frames import pyarrow_module
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
 from ranking.data.matches import Matches
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.trec import Judgements, Ranking
 from ranking.errors import DataError
-from ranking.files import write_bytes
+from ranking.io.tensors import write_bytes
 
 FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 
@@ -29,13 +29,13 @@ def write(data: Data, form: str, path: Path) -> None:
 
     Parameters
     ----------
-    data : Judged, Matching, TextCollection, Judgements or Ranking
+    data : JudgedLists, MatchingData, TextCollection, Judgements or Ranking
     form : {"letor", "qrels", "run", "tsv", "parquet"}
         letor takes judged lists, run rankings, qrels judgements and relevance matrices, tsv and
         parquet interactions, of which features are not written.
     path : Path
     """
-    if form == "letor" and isinstance(data, Judged):
+    if form == "letor" and isinstance(data, JudgedLists):
         content = _encoded(_letor(data))
     elif form == "run" and isinstance(data, Ranking):
         content = _encoded(_run(data))
@@ -44,9 +44,9 @@ def write(data: Data, form: str, path: Path) -> None:
     elif form == "qrels" and isinstance(data, Matches) and data.relevance is not None:
         queries, documents = _pairs(data)
         content = _encoded(_qrels(queries, documents, data.relevance.data))
-    elif form == "tsv" and isinstance(data, Matching) and data.relevance is not None:
+    elif form == "tsv" and isinstance(data, MatchingData) and data.relevance is not None:
         content = _encoded(_tsv(data))
-    elif form == "parquet" and isinstance(data, Matching) and data.relevance is not None:
+    elif form == "parquet" and isinstance(data, MatchingData) and data.relevance is not None:
         content = _parquet(data)
     else:
         raise DataError(
@@ -65,7 +65,7 @@ def _encoded(lines: Iterable[str]) -> bytes:
     return "".join(lines).encode()
 
 
-def _letor(data: Judged) -> Iterator[str]:
+def _letor(data: JudgedLists) -> Iterator[str]:
     _refuse_blanks(data.query_ids)
     if data.has_doc_ids:
         _refuse_blanks(data.doc_ids)
@@ -104,7 +104,7 @@ def _run(data: Ranking) -> Iterator[str]:
             yield f"{query} Q0 {data.document_ids[row]} {rank} {score!r} {data.tag}\n"
 
 
-def _tsv(data: Matching) -> Iterator[str]:
+def _tsv(data: MatchingData) -> Iterator[str]:
     queries, documents = _pairs(data)
     _refuse_blanks(queries, r"[\t\r\n]|^$|^\s|\s$")
     _refuse_blanks(documents, r"[\t\r\n]|^$|^\s|\s$")
@@ -117,7 +117,7 @@ def _tsv(data: Matching) -> Iterator[str]:
         yield f"{user}\t{item}\t{value:.17g}" + (f"\t{time:.17g}\n" if timed else "\n")
 
 
-def _parquet(data: Matching) -> bytes:
+def _parquet(data: MatchingData) -> bytes:
     arrow = pyarrow_module("writing Parquet")
     import pyarrow.parquet
 

@@ -32,17 +32,17 @@ def ranking_metrics() -> dict[str, Lazy]:
         "mean-rank": Lazy(
             "ranking.metrics.ranks:MeanRank", help="The mean rank of the relevant documents."
         ),
-        "auc": Lazy("ranking.metrics.pairs:AUC", help="Area under the ROC curve, by query."),
+        "auc": Lazy("ranking.metrics.pairwise:AUC", help="Area under the ROC curve, by query."),
         "pair-error": Lazy(
-            "ranking.metrics.pairs:PairError",
+            "ranking.metrics.pairwise:PairError",
             help="The share of pairs of different grades out of order.",
         ),
         "domination-error": Lazy(
-            "ranking.metrics.pairs:DominationError",
+            "ranking.metrics.pairwise:DominationError",
             help="The share of documents not above all that they dominate.",
         ),
         "all-pairs-error": Lazy(
-            "ranking.metrics.pairs:AllPairsError",
+            "ranking.metrics.pairwise:AllPairsError",
             help="The share of pairs (relevant, not relevant) out of order.",
         ),
         "letor-ndcg": Lazy("ranking.metrics.ndcg:LetorNDCG", help="NDCG as LETOR's script has it."),

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
-from ranking.data.checks import Ids
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.trec import JudgedRun
+from ranking.data.validation import Ids
 from ranking.errors import DataError, PartError, RankingError
-from ranking.guard import ours, refuse
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.measures import RankedLists
+from ranking.kernels.metrics import RankedLists
 from ranking.kernels.select import get_kernel
 from ranking.metrics.ranked import Floats, Measure, RankedMetric
+from ranking.registry.guard import ours, refuse
 from ranking.registry.origin import described
 
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ Values = dict[str, Floats]
 
 def evaluate(
     metrics: Sequence[Metric],
-    data: Judged,
+    data: JudgedLists,
     scores: Floats,
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
@@ -36,7 +36,7 @@ def evaluate(
     Parameters
     ----------
     metrics : sequence of Metric
-    data : Judged
+    data : JudgedLists
     scores : array
         One a stored row of `data`.
     kernel : str or Kernel
@@ -65,7 +65,7 @@ def evaluate(
     }
 
 
-def _asked(metric: Metric, data: Judged, scores: Floats) -> Floats:
+def _asked(metric: Metric, data: JudgedLists, scores: Floats) -> Floats:
     """Return what a metric in Python answers; a stranger's answer is looked at."""
     try:
         values = metric.per_query(data, scores)
@@ -148,7 +148,7 @@ class Lists:
     id_ranks: Callable[[Ints], Ints]
 
 
-def _checked(data: Judged, scores: Floats) -> Floats:
+def _checked(data: JudgedLists, scores: Floats) -> Floats:
     values = np.asarray(scores)
     if values.shape != (data.n_rows,):
         raise DataError(
@@ -173,10 +173,10 @@ def measured(measures: dict[str, Measure], lists: Lists, kernel: Kernel, threads
         grades=lists.grades,
         order=np.empty(0, np.int64),
         tied=np.empty(0, np.uint8),
-        unfound_ptr=lists.unfound_ptr,
-        unfound_grades=lists.unfound_grades,
+        unretrieved_ptr=lists.unfound_ptr,
+        unretrieved_grades=lists.unfound_grades,
         gains=_gains(gains, lists.grades),
-        unfound_gains=_gains(gains, lists.unfound_grades),
+        unretrieved_gains=_gains(gains, lists.unfound_grades),
         discounts=_discounts(discounts, int(sizes.max(initial=0))),
     )
     for gain in {m.gain for m in measures.values() if m.gain}:
@@ -196,7 +196,7 @@ def measured(measures: dict[str, Measure], lists: Lists, kernel: Kernel, threads
         ]
         order, tied = _rank(lists, precision, by_id, kernel, threads)
         sort = dataclasses.replace(arrays, order=order, tied=tied)
-        out = kernel.ranked_metrics(sort, np.array(rows, dtype=np.int64), threads)
+        out = kernel.metrics.ranked_metrics(sort, np.array(rows, dtype=np.int64), threads)
         for name, column in zip(names, out.T, strict=True):
             zero = measures[name].empty == "zero"
             values[name] = np.nan_to_num(column, nan=0.0) if zero else column.copy()
@@ -208,7 +208,7 @@ def _rank(
 ) -> tuple[Ints, NDArray[np.uint8]]:
     with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
         scores = np.ascontiguousarray(lists.scores, dtype=precision)
-    order, tied = kernel.rank_lists(lists.group_ptr, scores, threads)
+    order, tied = kernel.metrics.rank_lists(lists.group_ptr, scores, threads)
     if by_id and tied.any():
         # Ids are compared only where it matters: that is slow, and ties may be few.
         later = np.flatnonzero(tied.view(np.bool_))

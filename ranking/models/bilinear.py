@@ -11,14 +11,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.contracts.model import MatchingModel, Tensors
-from ranking.data.checks import Ids, take_columns
 from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
+from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
-from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.contract import Floats, Ints
 
 if TYPE_CHECKING:
-    from ranking.data.matching import Matching
+    from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
 
 DTYPES = ("float32", "float64")
@@ -94,7 +94,7 @@ class Bilinear(MatchingModel):
         """Take W from a training when it is next asked for, as it will then be."""
         self._live, self._transposed = live, transposed
 
-    def start(self, data: Matching, seed: int) -> None:
+    def initialize(self, data: MatchingData, seed: int) -> None:
         """Size W for the features of these data."""
         self.query_feature_ids = data.query_feature_ids.copy()
         self.document_feature_ids = data.document_feature_ids.copy()
@@ -113,7 +113,7 @@ class Bilinear(MatchingModel):
         shape = (rows.size, columns.size)
         return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
 
-    def knows(self, data: Matching) -> bool:
+    def knows(self, data: MatchingData) -> bool:
         """Say whether W has a row or column for every feature of these data."""
         sides = (
             (data.query_feature_ids, self.query_feature_ids),
@@ -121,7 +121,7 @@ class Bilinear(MatchingModel):
         )
         return all(bool(np.isin(given, known).all()) for given, known in sides)
 
-    def widen(self, data: Matching) -> None:
+    def add_features(self, data: MatchingData) -> None:
         """Give W rows and columns for the features that are new in these data, at the end."""
         rows = joined_ids(self.query_feature_ids, data.query_feature_ids)
         columns = joined_ids(self.document_feature_ids, data.document_feature_ids)
@@ -141,14 +141,16 @@ class Bilinear(MatchingModel):
         self.weights = sp.csr_array(sp.coo_array(parts, shape=(rows.size, columns.size)))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
-    def objects(self, data: Matching) -> Objects:
+    def objects(self, data: MatchingData) -> BilinearInputs:
         """Return queries and documents with the columns of W."""
-        return Objects(
+        return BilinearInputs(
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
             take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
         )
 
-    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
+    def scorer(
+        self, data: MatchingData, kernel: Kernel, threads: int = 1
+    ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, a row a query."""
         queries = take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids)
         documents = take_columns(
@@ -157,7 +159,7 @@ class Bilinear(MatchingModel):
         weights = self.weights
 
         def scores(chosen: Ints) -> Floats:
-            return kernel.bilinear_scores(queries[chosen], weights, documents, threads)
+            return kernel.bilinear.scores(queries[chosen], weights, documents, threads)
 
         return scores
 

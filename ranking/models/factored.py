@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ranking.contracts.model import Embedding, MatchingModel, Tensors
-from ranking.data.checks import Ids, take_columns
 from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
+from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
-from ranking.kernels.factored import FactoredObjects, Rows, scores, vectors
+from ranking.kernels.factored import FactoredInputs, FeatureRows
 
 if TYPE_CHECKING:
-    from ranking.data.matching import Matching
+    from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
 
 MOST_DIMENSIONS = 4096
@@ -38,8 +38,8 @@ class Factored(MatchingModel):
         The length of a vector.
     biases : bool
         Whether a document feature has a bias, so that a document may be popular by itself.
-    spread : float
-        The first values of the vectors are normal, with standard deviation spread /
+    init_scale : float
+        The first values of the vectors are normal, with standard deviation init_scale /
         sqrt(dimensions). 1 is the papers'; less lets training from clicks forget them sooner.
 
     Attributes
@@ -56,7 +56,7 @@ class Factored(MatchingModel):
 
     dimensions: int = 32
     biases: bool = True
-    spread: float = 1.0
+    init_scale: float = 1.0
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=no_ids
@@ -75,9 +75,11 @@ class Factored(MatchingModel):
             )
         if not isinstance(self.biases, bool):
             raise PartError(f"{self.name} has biases={self.biases!r}; it must be true or false.")
-        spread: object = self.spread
-        if not isinstance(spread, numbers.Real) or not 0.0 < float(spread) < np.inf:
-            raise PartError(f"{self.name} has spread={spread!r}; it must be a number above 0.")
+        init_scale: object = self.init_scale
+        if not isinstance(init_scale, numbers.Real) or not 0.0 < float(init_scale) < np.inf:
+            raise PartError(
+                f"{self.name} has init_scale={init_scale!r}; it must be a number above 0."
+            )
         self.U: Singles = np.zeros((0, self.width), np.float32)
         self.V: Singles = np.zeros((0, self.width), np.float32)
         self.S: Singles = np.zeros((0, self.width), np.float32)
@@ -92,7 +94,7 @@ class Factored(MatchingModel):
     @property
     def factors(self) -> Factors:
         """All parameters in training."""
-        return self.U, self.V, self.S, self.document_biases
+        return Factors(self.U, self.V, self.S, self.document_biases)
 
     @factors.setter
     def factors(self, given: Factors) -> None:
@@ -103,15 +105,15 @@ class Factored(MatchingModel):
         """The length of a vector with its padding."""
         return -(-self.dimensions // WIDE) * WIDE
 
-    def start(self, data: Matching, seed: int) -> None:
-        """Draw the vectors: normal, with standard deviation spread / sqrt(dimensions)."""
+    def initialize(self, data: MatchingData, seed: int) -> None:
+        """Draw the vectors: normal, with standard deviation init_scale / sqrt(dimensions)."""
         self._seed = seed
         self.query_feature_ids, self.document_feature_ids = no_ids(), no_ids()
         self.U, self.V = self.U[:0], self.V[:0]
         self.document_biases = self.document_biases[:0]
         self._grow(data.query_feature_ids.copy(), data.document_feature_ids.copy())
 
-    def widen(self, data: Matching) -> None:
+    def add_features(self, data: MatchingData) -> None:
         """Give vectors to features that are new in these data, as if they had been there."""
         self._grow(
             joined_ids(self.query_feature_ids, data.query_feature_ids),
@@ -139,24 +141,24 @@ class Factored(MatchingModel):
             return matrix
         kernel = get_kernel()
         # Two uniforms make a normal number; the sides have streams of their own.
-        stream = int(kernel.random_bits(self._seed, self._stream_of(side), 1)[0])
+        stream = int(kernel.random.bits(self._seed, self._stream_of(side), 1)[0])
         grown = np.zeros((n_rows, self.width), np.float32)
         grown[:start] = matrix
         for at in range(start, n_rows, DRAWN_ROWS):
             rows = grown[at : at + DRAWN_ROWS, : self.dimensions]
             first = 2 * at * self.dimensions
-            uniform = kernel.random_uniform(stream, first, 2 * rows.size).reshape(-1, 2)
+            uniform = kernel.random.uniform(stream, first, 2 * rows.size).reshape(-1, 2)
             radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
             normal = radius * np.cos(2.0 * np.pi * uniform[:, 1])
-            normal *= self.spread / np.sqrt(self.dimensions)
+            normal *= self.init_scale / np.sqrt(self.dimensions)
             rows[:] = normal.reshape(rows.shape)
         return grown
 
-    def objects(self, data: Matching, kernel: Kernel, threads: int = 1) -> FactoredObjects:
+    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return queries and documents with the features of this model."""
-        return FactoredObjects(self._rows(data, 0), self._rows(data, 1))
+        return FactoredInputs(self._rows(data, 0), self._rows(data, 1))
 
-    def _rows(self, data: Matching, side: int) -> Rows:
+    def _rows(self, data: MatchingData, side: int) -> FeatureRows:
         """Return the features of a side; their number, if every object is its own feature."""
         given = (data.queries, data.documents)[side]
         have = (data.query_feature_ids, data.document_feature_ids)[side]
@@ -166,28 +168,30 @@ class Factored(MatchingModel):
         rows = (data.query_rows, data.document_rows)[side]
         return take_columns(rows, have, want)
 
-    def embedding(self, data: Matching, kernel: Kernel, threads: int = 1) -> Embedding | None:
+    def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
         """Return the vectors of all queries and documents."""
         return self._own(data, kernel, threads)
 
-    def _own(self, data: Matching, kernel: Kernel, threads: int) -> Embedding:
+    def _own(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
         """Return the vectors that U and V give."""
         rows = self._rows(data, 1)
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
         return Embedding(
-            vectors(kernel, self._rows(data, 0), self.U, threads),
-            vectors(kernel, rows, self.V, threads),
+            kernel.factored.embeddings(self._rows(data, 0), self.U, threads),
+            kernel.factored.embeddings(rows, self.V, threads),
             biases,
         )
 
-    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
+    def scorer(
+        self, data: MatchingData, kernel: Kernel, threads: int = 1
+    ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, a row a query."""
         queries, documents, biases = self._own(data, kernel, threads)
 
         def block(chosen: Ints) -> Floats:
-            found = scores(kernel, queries[chosen], documents, biases, threads)
+            found = kernel.factored.scores(queries[chosen], documents, biases, threads)
             return found.astype(np.float64)
 
         return block

@@ -12,7 +12,7 @@ from ranking.contracts.model import Model, Tensors
 from ranking.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
+    from ranking.data.judged_lists import JudgedLists
     from ranking.kernels.kernel import Kernel
 
 
@@ -37,14 +37,14 @@ class Linear(Model):
         init=False, repr=False, compare=False, default_factory=lambda: np.zeros(0, dtype=np.int64)
     )
 
-    def start(self, data: Judged, seed: int) -> None:
+    def initialize(self, data: JudgedLists, seed: int) -> None:
         """Start from zero: the losses for this model are convex."""
         self.weights = np.zeros(data.n_features)
         self.feature_ids = np.array(data.feature_ids)
 
-    def scores(self, data: Judged, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
+    def scores(self, data: JudgedLists, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return w . x for each row, features matched by their numbers."""
-        return kernel.linear_scores(
+        return kernel.linear.scores(
             data.aligned_features(self.feature_ids), self.weights, threads=threads
         )
 

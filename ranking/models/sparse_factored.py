@@ -9,15 +9,14 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.model import Embedding, Tensors
-from ranking.data.checks import as_csr
 from ranking.data.ids import unpack_ids
+from ranking.data.validation import as_csr
 from ranking.errors import ModelFileError
 from ranking.kernels.contract import Singles
-from ranking.kernels.factored import vectors
 from ranking.models.factored import Factored
 
 if TYPE_CHECKING:
-    from ranking.data.matching import Matching
+    from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
 
 PARTS = {"indptr": np.int64, "indices": np.int32, "data": np.float32}
@@ -85,7 +84,7 @@ class SparseFactored(Factored):
         """Return the vectors of the query (0) or document features (1) as they are kept."""
         return self._kept[side]
 
-    def images(self, data: Matching, side: int) -> Any:
+    def images(self, data: MatchingData, side: int) -> Any:
         """Return the vectors of the queries (0) or documents (1), a row an object; sparse if so.
 
         Sums are in the order of an object's features.
@@ -95,7 +94,7 @@ class SparseFactored(Factored):
             return mapping
         return rows.astype(np.float32) @ mapping
 
-    def _own(self, data: Matching, kernel: Kernel, threads: int) -> Embedding:
+    def _own(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
         rows = self._rows(data, 1)
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
@@ -105,7 +104,7 @@ class SparseFactored(Factored):
             if sparse.issparse(self._kept[side]):
                 made.append(self.images(data, side).toarray())
             else:
-                made.append(vectors(kernel, self._rows(data, side), self._kept[side], threads))
+                made.append(kernel.factored.embeddings(self._rows(data, side), self._kept[side], threads))
         return Embedding(made[0], made[1], biases)
 
     def tensors(self) -> Tensors:

@@ -12,21 +12,21 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
-from ranking.data.checks import Ids
+from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.kernels.contract import Floats, Ints, Singles
-from ranking.kernels.factored import FactoredObjects, scores, vectors
+from ranking.inference.retrieval import best_lists
+from ranking.kernels.contract import Factors, Floats, Ints, Singles
+from ranking.kernels.factored import FactoredInputs
 from ranking.models.factored import Factored
-from ranking.models.inference import INFERENCES, choose_jointly, place_first
-from ranking.retrieval import best_lists
-from ranking.run import section, under
+from ranking.models.list_inference import INFERENCES, choose_jointly, place_first
+from ranking.training.trainer import section, under
 
 if TYPE_CHECKING:
-    from ranking.data.matching import Matching
+    from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
     from ranking.ranker import Ranker
 
-BEGINNINGS = ("anew", "before")
+INITS = ("scratch", "previous-stage")
 
 SIDE_OF_S = 2
 """The stream from which S is drawn; U and V have 0 and 1."""
@@ -46,7 +46,7 @@ class Structured(Factored):
         The length of a vector.
     biases : bool
         Whether a document feature has a bias.
-    spread : float
+    init_scale : float
         Of the first values.
     stages : int
         T: how many stages come after stage 0.
@@ -60,7 +60,7 @@ class Structured(Factored):
         the k best one after the other, each given those before it; or so with several lists kept.
     beam : int
         How many lists are kept.
-    begin : {"anew", "before"}
+    init : {"scratch", "previous-stage"}
         Where U, V and the biases of a later stage begin: drawn anew, as in the paper, or where
         those of the stage before ended. S is always drawn.
     folds : int
@@ -77,13 +77,13 @@ class Structured(Factored):
 
     dimensions: int = 50
     biases: bool = False
-    spread: float = 1.0
+    init_scale: float = 1.0
     stages: int = 1
     k: int = 20
     base: str | Ranker | MatchingModel | None = None
     inference: str = "iterative"
     beam: int = 4
-    begin: str = "anew"
+    init: str = "scratch"
     folds: int = 0
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Structured(Factored):
                     f"structured has {name}={value!r}; it must be a whole number from {least} to "
                     "1000."
                 )
-        for name, known in (("inference", INFERENCES), ("begin", BEGINNINGS)):
+        for name, known in (("inference", INFERENCES), ("init", INITS)):
             if getattr(self, name) not in known:
                 raise PartError(
                     f"structured has {name}={getattr(self, name)!r}; it must be one of "
@@ -148,16 +148,16 @@ class Structured(Factored):
             raise PartError(f"stage is {stage}; this model has 0 to {self.stage}.")
         return self if stage == self.stage else self._earlier[stage]
 
-    def start(self, data: Matching, seed: int) -> None:
+    def initialize(self, data: MatchingData, seed: int) -> None:
         """Draw the vectors of the first stage that is to be trained."""
         self._earlier = []
         self.S = self.S[:0]
-        super().start(data, seed)
+        super().initialize(data, seed)
         if self.base is not None:
             self._earlier.append(_model_of(_read(self.base)))
             self._draw_stage()
 
-    def advance(self, data: Matching, kernel: Kernel, threads: int = 1) -> bool:
+    def next_stage(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> bool:
         """Keep the stage that was trained, and begin the next."""
         if self.stage == self.stages:
             self._lists = None  # nobody learns from them any more
@@ -166,9 +166,9 @@ class Structured(Factored):
         self._draw_stage()
         return True
 
-    def rehearse(
-        self, data: Matching, kernel: Kernel, threads: int = 1
-    ) -> Iterator[tuple[Model, Matching]]:
+    def cross_fit(
+        self, data: MatchingData, kernel: Kernel, threads: int = 1
+    ) -> Iterator[tuple[Model, MatchingData]]:
         """Find lists of stage 0 as new queries would have them, by models without each part."""
         if not self.folds or not self._earlier:
             return
@@ -182,8 +182,8 @@ class Structured(Factored):
         for left_out in self._parts(data.n_queries, kernel):
             part = data.select(np.setdiff1d(np.arange(data.n_queries), left_out))
             if base is None:
-                model: MatchingModel = Factored(self.dimensions, self.biases, self.spread)
-                model.start(part, self._seed)
+                model: MatchingModel = Factored(self.dimensions, self.biases, self.init_scale)
+                model.initialize(part, self._seed)
                 yield model, part
             else:
                 model = _model_of(clone(base).fit(part))
@@ -192,20 +192,19 @@ class Structured(Factored):
 
     def _parts(self, n_queries: int, kernel: Kernel) -> list[Ints]:
         """Return which queries are left out together, drawn from the stream of no S."""
-        stream = int(kernel.random_bits(self._seed, SIDE_OF_S, 1)[0])
-        order = np.argsort(kernel.random_uniform(stream, 0, n_queries), kind="stable")
+        stream = int(kernel.random.bits(self._seed, SIDE_OF_S, 1)[0])
+        order = np.argsort(kernel.random.uniform(stream, 0, n_queries), kind="stable")
         return [np.sort(order[start :: self.folds]) for start in range(self.folds)]
 
     def _frozen(self) -> MatchingModel:
         """Return the stage in training as a model that does not change any more."""
         if not self._earlier:
-            kept: Factored = Factored(self.dimensions, self.biases, self.spread)
+            kept: Factored = Factored(self.dimensions, self.biases, self.init_scale)
         else:
-            kept = Structured(self.dimensions, self.biases, self.spread, self.stages, self.k)
+            kept = Structured(self.dimensions, self.biases, self.init_scale, self.stages, self.k)
             kept._earlier = list(self._earlier)
         kept._seed = self._seed
-        U, V, S, biases = (part.copy() for part in self.factors)
-        kept.factors = (U, V, S, biases)
+        kept.factors = Factors(*(part.copy() for part in self.factors))
         kept.query_feature_ids = self.query_feature_ids
         kept.document_feature_ids = self.document_feature_ids
         return kept
@@ -214,8 +213,8 @@ class Structured(Factored):
         """Draw U, V and S, other numbers in each stage, or S alone."""
         rows, columns = self.query_feature_ids, self.document_feature_ids
         empty: Singles = np.zeros((0, self.width), np.float32)
-        self.factors = (empty, empty, empty, np.zeros(0, np.float32))
-        if self.begin == "before":
+        self.factors = Factors(empty, empty, empty, np.zeros(0, np.float32))
+        if self.init == "previous-stage":
             self.U, self.V, self.document_biases = self._vectors_before()
         self._grow(rows, columns)
 
@@ -224,9 +223,9 @@ class Structured(Factored):
         before = self._earlier[-1]
         if not isinstance(before, Factored) or not _same_rows(before, self):
             raise PartError(
-                f"structured has begin=before and a base, {before.spec()}, whose vectors it cannot "
+                f"structured has init=previous-stage and a base, {before.spec()}, whose vectors it cannot "
                 "go on with; give a factored one with the same dimensions, biases and features, or "
-                "take begin=anew."
+                "take init=scratch."
             )
         U, V, _, biases = (part.copy() for part in before.factors)
         return U, V, biases
@@ -239,19 +238,19 @@ class Structured(Factored):
     def _stream_of(self, side: int) -> int:
         return 3 * self.stage + side
 
-    def widen(self, data: Matching) -> None:
+    def add_features(self, data: MatchingData) -> None:
         """Give vectors to features that are new in these data, in the stages before too."""
         for model in self._earlier:
-            model.widen(data)
-        super().widen(data)
+            model.add_features(data)
+        super().add_features(data)
 
-    def objects(self, data: Matching, kernel: Kernel, threads: int = 1) -> FactoredObjects:
+    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return queries, documents, and what the stage before found for each query."""
         contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
-        return FactoredObjects(self._rows(data, 0), self._rows(data, 1), contexts)
+        return FactoredInputs(self._rows(data, 0), self._rows(data, 1), contexts)
 
     def _contexts(
-        self, data: Matching, kernel: Kernel, threads: int, known: Ints | None = None
+        self, data: MatchingData, kernel: Kernel, threads: int, known: Ints | None = None
     ) -> sp.csr_array:
         """Return sum_j w_j d_j for each query: the features of the list of the stage before."""
         found = known
@@ -271,23 +270,25 @@ class Structured(Factored):
         contexts.sort_indices()
         return contexts
 
-    def embedding(self, data: Matching, kernel: Kernel, threads: int = 1) -> Embedding | None:
+    def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
         """Return the vectors of the last stage, given the lists of the one before."""
         if self._earlier and self.inference != "iterative":
             return None
         return self._given_lists(data, kernel, threads)
 
-    def _given_lists(self, data: Matching, kernel: Kernel, threads: int) -> Embedding:
+    def _given_lists(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
         first = self._own(data, kernel, threads)
         if not self._earlier:
             return first
-        contexts = vectors(kernel, self._contexts(data, kernel, threads), self.S, threads)
-        fits = vectors(kernel, self._rows(data, 1), self.S, threads)
+        contexts = kernel.factored.embeddings(self._contexts(data, kernel, threads), self.S, threads)
+        fits = kernel.factored.embeddings(self._rows(data, 1), self.S, threads)
         return Embedding(
             np.hstack((first.queries, contexts)), np.hstack((first.documents, fits)), first.biases
         )
 
-    def scorer(self, data: Matching, kernel: Kernel, threads: int = 1) -> Callable[[Ints], Floats]:
+    def scorer(
+        self, data: MatchingData, kernel: Kernel, threads: int = 1
+    ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, a row a query.
 
         Those that a search has chosen jointly score above all others, in the order of their places.
@@ -297,10 +298,10 @@ class Structured(Factored):
         breadth = self.beam if self.inference == "beam" else 1
 
         def block(chosen: Ints) -> Floats:
-            found = scores(kernel, queries[chosen], documents, biases, threads)
+            found = kernel.factored.scores(queries[chosen], documents, biases, threads)
             if joint:
                 own, fits = queries[chosen, : self.width], documents[:, self.width :]
-                alone = scores(kernel, own, documents[:, : self.width].copy(), biases, threads)
+                alone = kernel.factored.scores(own, documents[:, : self.width].copy(), biases, threads)
                 itself = None if data.itself is None else data.itself[chosen]
                 best = choose_jointly(alone, fits, self.k, breadth, itself)
                 return place_first(found.astype(np.float64), best)

@@ -64,8 +64,8 @@ def ranking_recipes() -> Factories:
 
 
 @hookspec
-def ranking_observers() -> Factories:
-    """Observers: classes of :class:`ranking.contracts.observer.Observer`."""
+def ranking_callbacks() -> Factories:
+    """Callbacks: classes of :class:`ranking.contracts.callback.Callback`."""
     raise NotImplementedError
 
 
@@ -84,7 +84,7 @@ KINDS: Final[Mapping[str, str]] = {
     "metric": "ranking_metrics",
     "reader": "ranking_readers",
     "recipe": "ranking_recipes",
-    "observer": "ranking_observers",
+    "callback": "ranking_callbacks",
     "engine": "ranking_engines",
 }
 """Each kind of plugin and its hook."""

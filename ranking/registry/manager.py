@@ -17,8 +17,8 @@ from ranking.errors import PartError, PluginWarning, RankingError
 from ranking.registry import hookspecs
 from ranking.registry.hookspecs import KINDS, PROJECT
 from ranking.registry.lazy import Lazy
+from ranking.registry.security import OURS, Trust, canonical
 from ranking.registry.spec import parse_spec
-from ranking.registry.trust import OURS, Trust, canonical
 
 SLOW_IMPORT = 1.0
 """Seconds after which a plugin's import is called slow: everybody waits for it, every time."""
@@ -103,7 +103,7 @@ class Registry:
         Distributions, or ``distribution:plugin``, to leave out; by default the comma-separated
         environment variable RANKING_DISABLED_PLUGINS.
     allowed : iterable of str, optional
-        Those that may be loaded beside this project's own; see `ranking.registry.trust.Trust`.
+        Those that may be loaded beside this project's own; see `ranking.registry.security.Trust`.
     """
 
     def __init__(

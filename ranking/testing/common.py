@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ranking.contracts.model import Tensors
 from ranking.contracts.part import Part
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.errors import KernelUnavailableError
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
@@ -81,7 +81,7 @@ def installed_kernels() -> list[Kernel]:
     return found
 
 
-def small_judged(seed: int = 0, n_queries: int = 12, n_features: int = 6) -> Judged:
+def small_judged(seed: int = 0, n_queries: int = 12, n_features: int = 6) -> JudgedLists:
     """Make judged lists of 1 to 15 documents and four grades, that a linear model can learn."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 16, size=n_queries)
@@ -89,12 +89,12 @@ def small_judged(seed: int = 0, n_queries: int = 12, n_features: int = 6) -> Jud
     rows = rng.normal(size=(qids.size, n_features))
     liked = rows @ rng.normal(size=n_features) + rng.normal(size=qids.size)
     names = [f"d{number}" for number in rng.permutation(qids.size)]
-    return Judged(rows, np.digitize(liked, [-1.0, 0.5, 2.0]), qids, doc_ids=names)
+    return JudgedLists(rows, np.digitize(liked, [-1.0, 0.5, 2.0]), qids, doc_ids=names)
 
 
 def small_matching(
     seed: int = 0, n_queries: int = 9, n_documents: int = 14, features: str = "both"
-) -> Matching:
+) -> MatchingData:
     """Make queries and documents of three topics.
 
     `features` says who has features that tell the topic: "both", "queries" or "none"; who has none
@@ -111,7 +111,7 @@ def small_matching(
     same = topics[0][:, None] == topics[1][None, :]
     relevance = sp.csr_array(same * rng.integers(1, 4, same.shape).astype(np.float64))
     queries = None if features == "none" else sides[0]
-    return Matching(queries, sides[1] if features == "both" else None, relevance)
+    return MatchingData(queries, sides[1] if features == "both" else None, relevance)
 
 
 def same_tensors(one: Tensors, other: Tensors) -> str:

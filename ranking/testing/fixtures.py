@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import pytest
 
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.testing.common import installed_kernels, small_judged, small_matching
 
 
 @pytest.fixture
-def ranking_judged() -> Judged:
+def ranking_judged() -> JudgedLists:
     """Return judged lists that a linear model can learn."""
     return small_judged()
 
 
 @pytest.fixture
-def ranking_matching() -> Matching:
+def ranking_matching() -> MatchingData:
     """Return queries and documents of three topics, with features."""
     return small_matching()
 

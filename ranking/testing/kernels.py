@@ -16,16 +16,21 @@ from ranking.testing.common import ensure, same_bits, small_judged, small_matchi
 
 TRAININGS = (
     ("linear", "domination", "l1:strength=0.01", "coordinate:max_epochs=6"),
-    ("bilinear", "hinge", "l1:strength=0.01", "sgd:draws=300,rate=0.5"),
-    ("bilinear", "squared-hinge", "l2:strength=0.01", "sgd:draws=300,rate=0.5,batch=16"),
-    ("bilinear", "warp", "group-l1:strength=0.01", "sgd:draws=300,rate=0.5"),
-    ("diagonal", "logistic", "none", "sgd:draws=300,rate=0.5"),
-    ("bilinear", "hinge", "none", "passive-aggressive:draws=200"),
-    ("linear", "squared-hinge", "none", "passive-aggressive:draws=200"),
-    ("bilinear", "warp", "none", "passive-aggressive:draws=200"),
-    ("factored:dimensions=5", "warp", "max-norm", "sgd:draws=300"),
-    ("factored:dimensions=5", "bpr", "l2:strength=0.01", "sgd:draws=300,schedule=sqrt"),
-    ("factored:dimensions=5", "kos-warp", "none", "sgd:draws=300"),
+    ("bilinear", "hinge", "l1:strength=0.01", "sgd:max_steps=300,learning_rate=0.5"),
+    (
+        "bilinear",
+        "squared-hinge",
+        "l2:strength=0.01",
+        "sgd:max_steps=300,learning_rate=0.5,batch_size=16",
+    ),
+    ("bilinear", "warp", "group-l1:strength=0.01", "sgd:max_steps=300,learning_rate=0.5"),
+    ("diagonal", "logistic", "none", "sgd:max_steps=300,learning_rate=0.5"),
+    ("bilinear", "hinge", "none", "passive-aggressive:max_steps=200"),
+    ("linear", "squared-hinge", "none", "passive-aggressive:max_steps=200"),
+    ("bilinear", "warp", "none", "passive-aggressive:max_steps=200"),
+    ("factored:dimensions=5", "warp", "max-norm", "sgd:max_steps=300"),
+    ("factored:dimensions=5", "bpr", "l2:strength=0.01", "sgd:max_steps=300,schedule=inverse-sqrt"),
+    ("factored:dimensions=5", "kos-warp", "none", "sgd:max_steps=300"),
     ("factored:dimensions=3", "alignment", "l1l2-row", "alternating:max_epochs=3"),
 )
 """Model, loss, regularizer and solver of trainings that together go through the loops."""
@@ -67,7 +72,7 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
             ("one thread", kernel, 1),
             ("three threads", kernel, several),
         ):
-            ranker = Ranker(**parts, kernel=who, threads=threads, seed=seed).fit(data)
+            ranker = Ranker(**parts, kernel=who, threads=threads, random_state=seed).fit(data)
             found[name] = {**ranker.model_.tensors(), "scores": ranker.predict(data)}
         for name in ("one thread", "three threads"):
             for tensor, value in found["reference"].items():
@@ -88,12 +93,12 @@ def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]
     scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
     measured = evaluate(parse_metrics(METRICS), data, scores, kernel, threads)
     return {
-        "random_bits": kernel.random_bits(seed, 5, 100),
-        "random_uniform": kernel.random_uniform(seed, 5, 100),
-        "random_below": kernel.random_below(seed, 5, 100, 37),
-        "exp": kernel.exp(30.0 * x),
-        "dot": np.array(kernel.dot(x, y)),
-        "block_sum": np.array(kernel.block_sum(x, threads)),
-        "linear_scores": kernel.linear_scores(data.features, weights, threads),
+        "random_bits": kernel.random.bits(seed, 5, 100),
+        "random_uniform": kernel.random.uniform(seed, 5, 100),
+        "random_below": kernel.random.below(seed, 5, 100, 37),
+        "exp": kernel.random.exp(30.0 * x),
+        "dot": np.array(kernel.random.dot(x, y)),
+        "block_sum": np.array(kernel.random.block_sum(x, threads)),
+        "linear_scores": kernel.linear.scores(data.features, weights, threads),
         **{f"metric {name}": values for name, values in measured.items()},
     }

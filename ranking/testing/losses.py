@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import CoordinateLoss, LinearLoss, ListLoss, Loss, PairLoss
+from ranking.contracts.loss import CoordinateLoss, LinearLoss, ListwiseLoss, Loss, PairwiseLoss
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.kernels.kernel import Kernel
 from ranking.ranker import Ranker
@@ -29,8 +29,8 @@ FAR = 1e4
 """A margin or score that training may come to, where nothing may overflow."""
 
 MEMBERS = {
-    "pair": ("form", "trials", "pair_value", "pair_slope", "rank_weight"),
-    "list": ("list_value", "list_slopes"),
+    "pairwise": ("form", "trials", "pairwise_value", "pairwise_slope", "rank_weight"),
+    "listwise": ("listwise_value", "listwise_slopes"),
     "coordinate": ("coordinate_problem",),
     "linear": ("pair_weights", "per_query"),
 }
@@ -43,7 +43,7 @@ def check_loss(
     kernels: Sequence[Kernel] | None = None,
     seed: int = 0,
 ) -> None:
-    """Check a loss: all faces that it shows.
+    """Check a loss: all interfaces that it shows.
 
     Of a *pair* loss: the slope is the derivative of the value, away from kinks, and lies between
     the two one-sided ones at a kink; margins do not mix; values and slopes are finite at +-1e4; a
@@ -64,33 +64,43 @@ def check_loss(
     """
     whose = check_part("loss", loss, Loss)
     rng = np.random.default_rng(seed)
-    for face in sorted(loss.faces):
-        ensure(face in MEMBERS, whose, f"its faces must be of {sorted(MEMBERS)}", f"has {face!r}")
-        missing = [name for name in MEMBERS[face] if not hasattr(loss, name)]
-        ensure(not missing, whose, f"a loss with the {face} face has all its members", f"{missing}")
+    for interface in sorted(loss.interfaces):
+        ensure(
+            interface in MEMBERS,
+            whose,
+            f"its interfaces must be of {sorted(MEMBERS)}",
+            f"has {interface!r}",
+        )
+        missing = [name for name in MEMBERS[interface] if not hasattr(loss, name)]
+        ensure(
+            not missing,
+            whose,
+            f"a loss with the {interface} interface has all its members",
+            f"{missing}",
+        )
     drawn, place = loss.positives
     ensure(0 <= place < drawn, whose, "positives is (n, place), place < n", f"({drawn}, {place})")
-    if "pair" in loss.faces:
-        _check_pairs(whose, cast(PairLoss, loss), rng)
-    if "list" in loss.faces:
-        _check_lists(whose, cast(ListLoss, loss), balanced, rng)
+    if "pairwise" in loss.interfaces:
+        _check_pairs(whose, cast(PairwiseLoss, loss), rng)
+    if "listwise" in loss.interfaces:
+        _check_lists(whose, cast(ListwiseLoss, loss), balanced, rng)
     used = installed_kernels() if kernels is None else list(kernels)
-    if "linear" in loss.faces:
+    if "linear" in loss.interfaces:
         weights = cast(LinearLoss, loss).pair_weights(np.array([0.0, 0.5, 1.0, 3.0]))
         check_numbers(whose, "pair_weights", weights, (4,))
         ensure(np.isfinite(weights).all(), whose, "pair_weights are finite", f"{weights}")
-    if "coordinate" in loss.faces:
+    if "coordinate" in loss.interfaces:
         for kernel in used:
             _check_coordinates(whose, cast(CoordinateLoss, loss), kernel, seed)
-    if loss.faces & {"pair", "list"} and (balanced or "pair" in loss.faces):
+    if loss.interfaces & {"pairwise", "listwise"} and (balanced or "pairwise" in loss.interfaces):
         _check_training(whose, loss, used, seed)
 
 
-def _check_pairs(whose: str, loss: PairLoss, rng: np.random.Generator) -> None:
+def _check_pairs(whose: str, loss: PairwiseLoss, rng: np.random.Generator) -> None:
     ensure(loss.trials >= 1, whose, "trials is at least 1", f"it is {loss.trials}")
     z = np.concatenate((np.linspace(-6.0, 6.0, 121), rng.normal(scale=3.0, size=200)))
-    for method in (loss.pair_value, loss.pair_slope):
-        name = getattr(method, "__name__", "pair_slope")
+    for method in (loss.pairwise_value, loss.pairwise_slope):
+        name = getattr(method, "__name__", "pairwise_slope")
         answers = method(z)
         check_numbers(whose, name, answers, z.shape)
         check_numbers(whose, name, method(np.empty(0)), (0,))
@@ -104,14 +114,14 @@ def _check_pairs(whose: str, loss: PairLoss, rng: np.random.Generator) -> None:
             f"{name} of a margin does not depend on the other margins",
             f"at {z[::7][worst]:.6g} it is {apart[worst]:.6g} alone and {answers[::7][worst]:.6g}",
         )
-    wrong, right = loss.pair_value(np.array([-5.0, 5.0]))
+    wrong, right = loss.pairwise_value(np.array([-5.0, 5.0]))
     ensure(
         wrong > right,
         whose,
         "a wrong order costs more than a right one",
         f"margin -5 costs {wrong:.6g} and margin 5 costs {right:.6g}",
     )
-    _check_slopes(whose, "pair_slope", loss.pair_value, loss.pair_slope, z)
+    _check_slopes(whose, "pairwise_slope", loss.pairwise_value, loss.pairwise_slope, z)
     weights = loss.rank_weight(np.arange(50))
     check_numbers(whose, "rank_weight", weights, (50,))
     ensure(
@@ -153,17 +163,25 @@ def _check_slopes(
     ensure(share < 0.5, whose, "the value is smooth almost everywhere", f"{share:.0%} are kinks")
 
 
-def _check_lists(whose: str, loss: ListLoss, balanced: bool, rng: np.random.Generator) -> None:
+def _check_lists(whose: str, loss: ListwiseLoss, balanced: bool, rng: np.random.Generator) -> None:
     for size in (1, 2, 3, 5, 8):
         for spread, same in ((1.0, False), (1.0, True), (FAR, False)):
             scores = spread * rng.normal(size=size)
             grades = np.zeros(size) if same else rng.integers(0, 4, size).astype(np.float64)
-            value, slopes = loss.list_value(scores, grades), loss.list_slopes(scores, grades)
+            value, slopes = (
+                loss.listwise_value(scores, grades),
+                loss.listwise_slopes(scores, grades),
+            )
             told = f"scores {np.round(scores, 4)} with grades {grades}"
-            ensure(np.isfinite(value), whose, "list_value is finite", f"it is {value} at {told}")
-            check_numbers(whose, "list_slopes", slopes, scores.shape)
             ensure(
-                np.isfinite(slopes).all(), whose, "list_slopes are finite", f"{slopes} at {told}"
+                np.isfinite(value), whose, "listwise_value is finite", f"it is {value} at {told}"
+            )
+            check_numbers(whose, "listwise_slopes", slopes, scores.shape)
+            ensure(
+                np.isfinite(slopes).all(),
+                whose,
+                "listwise_slopes are finite",
+                f"{slopes} at {told}",
             )
             if balanced:
                 total, sizes = slopes.sum(), np.abs(slopes).sum()
@@ -178,7 +196,10 @@ def _check_lists(whose: str, loss: ListLoss, balanced: bool, rng: np.random.Gene
                 continue
             steps = 1e-5 * np.eye(size)
             numerical = [
-                (loss.list_value(scores + step, grades) - loss.list_value(scores - step, grades))
+                (
+                    loss.listwise_value(scores + step, grades)
+                    - loss.listwise_value(scores - step, grades)
+                )
                 / 2e-5
                 for step in steps
             ]
@@ -186,7 +207,7 @@ def _check_lists(whose: str, loss: ListLoss, balanced: bool, rng: np.random.Gene
             ensure(
                 np.allclose(slopes, numerical, rtol=1e-4, atol=1e-5),
                 whose,
-                "list_slopes are the derivatives of list_value",
+                "listwise_slopes are the derivatives of listwise_value",
                 f"slope {worst} is {slopes[worst]:.6g} and differences give "
                 f"{numerical[worst]:.6g} at {told}",
             )
@@ -245,14 +266,16 @@ def _check_training(whose: str, loss: Loss, kernels: list[Kernel], seed: int) ->
     sgd, none = registry.create("solver", "sgd"), registry.create("regularizer", "none")
     data = small_matching(seed)
     for spec, solver, close in (
-        ("bilinear:dtype=float64", "sgd:draws=300,rate=0.5,batch=1", 1e-9),
-        ("factored:dimensions=3", "sgd:draws=300,batch=8", 1e-4),
+        ("bilinear:dtype=float64", "sgd:max_steps=300,learning_rate=0.5,batch_size=1", 1e-9),
+        ("factored:dimensions=3", "sgd:max_steps=300,batch_size=8", 1e-4),
     ):
         model = registry.create("model", spec)
         if not sgd.accepts(type(model), type(loss), type(none)).works:
             continue
         trained = {
-            kernel.name: Ranker(model=spec, loss=loss, solver=solver, kernel=kernel, seed=seed)
+            kernel.name: Ranker(
+                model=spec, loss=loss, solver=solver, kernel=kernel, random_state=seed
+            )
             .fit(data)
             .model_.tensors()
             for kernel in kernels
@@ -269,14 +292,14 @@ def _check_training(whose: str, loss: Loss, kernels: list[Kernel], seed: int) ->
         if getattr(loss, "form", None) is None:
             continue
         asked = Ranker(model=spec, loss=_in_python(loss), solver=solver, kernel=kernels[0])
-        weights = asked.set_params(seed=seed).fit(data).model_.tensors()
+        weights = asked.set_params(random_state=seed).fit(data).model_.tensors()
         for name, tensor in trained[first].items():
             if tensor.dtype.kind == "f":
                 off = float(np.abs(tensor - weights[name]).max(initial=0.0))
                 ensure(
                     off <= close * (1.0 + float(np.abs(tensor).max(initial=0.0))),
                     whose,
-                    "the loops of kernels learn the same as with pair_slope in Python",
+                    "the loops of kernels learn the same as with pairwise_slope in Python",
                     f"{name} of model {model.name} differs by {off:.3g}",
                 )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.errors import PartError
 from ranking.metrics.parse import parse_metric
 from ranking.registry import Registry, get_registry, hookimpl
@@ -63,7 +63,7 @@ def check_metric(metric: Metric, *, seed: int = 0) -> None:
     ensure(
         not out.any(), whose, "ties are no worse than the worst, no better than the best", f"{tied}"
     )
-    _values(whose, metric, Judged(np.zeros((3, 1)), np.zeros(3), [1, 1, 2]), np.arange(3.0))
+    _values(whose, metric, JudgedLists(np.zeros((3, 1)), np.zeros(3), [1, 1, 2]), np.arange(3.0))
     again: object
     try:
         again = parse_metric(metric.spelled(), _registry(metric))
@@ -72,7 +72,7 @@ def check_metric(metric: Metric, *, seed: int = 0) -> None:
     ensure(again == metric, whose, "spelled() parses back to the same metric", f"gives {again!r}")
 
 
-def _values(whose: str, metric: Metric, data: Judged, scores: Array) -> Array:
+def _values(whose: str, metric: Metric, data: JudgedLists, scores: Array) -> Array:
     kept = scores.copy()
     values = metric.per_query(data, scores)
     check_numbers(whose, "per_query", values, (data.n_queries,))
@@ -83,7 +83,7 @@ def _values(whose: str, metric: Metric, data: Judged, scores: Array) -> Array:
     return values
 
 
-def _check_order(whose: str, metric: Metric, data: Judged, rng: np.random.Generator) -> None:
+def _check_order(whose: str, metric: Metric, data: JudgedLists, rng: np.random.Generator) -> None:
     scores = rng.permutation(data.n_rows).astype(np.float64)
     values = dict(zip(data.query_ids, _values(whose, metric, data, scores), strict=True))
     scaled = _values(whose, metric, data, 2.0 * scores - 7.0)
@@ -94,7 +94,7 @@ def _check_order(whose: str, metric: Metric, data: Judged, rng: np.random.Genera
         "it changes when they are scaled",
     )
     order = rng.permutation(data.n_rows)
-    mixed = Judged(
+    mixed = JudgedLists(
         np.asarray(data.features)[order],
         data.grades[order],
         data.query_ids[data.row_groups][order],

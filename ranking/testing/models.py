@@ -38,8 +38,8 @@ def check_model(model: Model, *, seed: int = 0) -> None:
     judged, matching = small_judged(seed), small_matching(seed)
     data: Any = judged if model.takes == "judged" else matching
     one, other = copy.deepcopy(model), copy.deepcopy(model)
-    one.start(data, seed)
-    other.start(data, seed)
+    one.initialize(data, seed)
+    other.initialize(data, seed)
     differs = same_tensors(one.tensors(), other.tensors())
     ensure(not differs, whose, "the same seed starts with the same tensors", f"{differs} differs")
     shape = (data.n_rows,) if data is judged else (data.n_queries, data.n_documents)

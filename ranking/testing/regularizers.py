@@ -130,12 +130,12 @@ def _check_maximum(
 
     rivals = _candidates(best, gain, regularizer.maximize, rng)
     _refuse_better(whose, "maximize is where <gain, P> - penalty(P) is largest", cost, best, rivals)
-    single = regularizer.maximize_vectors(gain.astype(np.float32))
+    single = regularizer.maximize_rows(gain.astype(np.float32))
     off = float(np.abs(single - best).max())
     ensure(
         single.dtype == np.float32 and off <= 1e-3 * (1.0 + float(np.abs(best).max())),
         whose,
-        "maximize_vectors is maximize in float32",
+        "maximize_rows is maximize in float32",
         f"it is {single.dtype} and off by {off:.3g}",
     )
 

@@ -8,21 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ranking.contracts.observer import Observer
-from ranking.contracts.solver import Solver, Turn, Verdict
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.contracts.callback import Callback
+from ranking.contracts.solver import Compatibility, EpochResult, Solver
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.ranker import Ranker
 from ranking.registry import get_registry
-from ranking.run import Run, Snapshot
 from ranking.testing.common import check_part, ensure, same_tensors, small_judged, small_matching
+from ranking.training.trainer import Run, Snapshot
 
 Cell = tuple[Any, Any, Any]
 """A model, a loss and a regularizer: specs or objects."""
 
 
 @dataclasses.dataclass
-class _Keep(Observer):
+class _Keep(Callback):
     """Keeps a snapshot of every epoch."""
 
     name: ClassVar[str] = "keep"
@@ -30,7 +30,7 @@ class _Keep(Observer):
     def __post_init__(self) -> None:
         self.snapshots: list[Snapshot] = []
 
-    def turn(self, run: Run, turn: Turn) -> bool:
+    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
         """Keep this one."""
         self.snapshots.append(run.snapshot())
         return False
@@ -40,7 +40,7 @@ def check_solver(
     solver: Solver,
     *,
     cells: list[Cell] | None = None,
-    data: Judged | Matching | None = None,
+    data: JudgedLists | MatchingData | None = None,
     seed: int = 0,
 ) -> None:
     """Check a solver, on small made data.
@@ -56,7 +56,7 @@ def check_solver(
         Give it parameters with which it takes several epochs on a small problem.
     cells : list of (model, loss, regularizer), optional
         Specs or objects to train with; by default the first that it accepts for each model.
-    data : Judged or Matching, optional
+    data : JudgedLists or MatchingData, optional
         What to train on; by default made for the model.
     seed : int
     """
@@ -75,26 +75,35 @@ def _ask(whose: str, solver: Solver) -> list[Cell]:
     kinds = ("model", "loss", "regularizer")
     accepted: list[Cell] = []
     for entries in itertools.product(*(registry.entries(kind) for kind in kinds)):
-        verdict: Any = type(solver).accepts(*(entry.load() for entry in entries))
+        compatibility: Any = type(solver).accepts(*(entry.load() for entry in entries))
         names = tuple(entry.name for entry in entries)
         told = " x ".join(names)
-        ensure(isinstance(verdict, Verdict), whose, "accepts returns a Verdict", f"{verdict!r}")
-        if verdict.works:
+        ensure(
+            isinstance(compatibility, Compatibility),
+            whose,
+            "accepts returns a Compatibility",
+            f"{compatibility!r}",
+        )
+        if compatibility.works:
             accepted.append((names[0], names[1], names[2]))
             continue
-        ensure(verdict.reason, whose, "a no has a reason", f"for {told} it is {verdict}")
+        ensure(
+            compatibility.reason, whose, "a no has a reason", f"for {told} it is {compatibility}"
+        )
     return accepted
 
 
 def _check_cell(
-    whose: str, solver: Solver, cell: Cell, given: Judged | Matching | None, seed: int
+    whose: str, solver: Solver, cell: Cell, given: JudgedLists | MatchingData | None, seed: int
 ) -> None:
     model, loss, regularizer = cell
     takes = get_registry().create("model", model).takes
     made = small_judged(seed) if takes == "judged" else small_matching(seed)
     data = made if given is None else given
     told = f"for {' x '.join(str(getattr(part, 'name', part)) for part in cell)}"
-    ranker = Ranker(model=model, loss=loss, regularizer=regularizer, solver=solver, seed=seed)
+    ranker = Ranker(
+        model=model, loss=loss, regularizer=regularizer, solver=solver, random_state=seed
+    )
     whole, keep = _trained(ranker, data)
     objectives = np.array([row["objective"] for row in whole.history])
     epochs = [row["epoch"] for row in whole.history]
@@ -132,9 +141,9 @@ def _check_cell(
         )
 
 
-def _trained(ranker: Ranker, data: Judged | Matching) -> tuple[Run, _Keep]:
+def _trained(ranker: Ranker, data: JudgedLists | MatchingData) -> tuple[Run, _Keep]:
     keep = _Keep()
     run = ranker.prepare(data)
-    run.observers = [keep]
+    run.callbacks = [keep]
     run.go()
     return run, keep

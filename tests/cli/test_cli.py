@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ranking import Judged, Ranker, read
-from ranking.files import read_tensors
+from ranking import JudgedLists, Ranker, read
+from ranking.io.tensors import read_tensors
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import COMMANDS, cli
@@ -88,11 +88,11 @@ def test_observers_are_named_on_the_command_line(files, tmp_path):
     path = tmp_path / "model.safetensors"
     words = ["train", files["train"], "--valid", files["valid"], "--loss", "domination", "-o", path]
     stopping = "early-stopping:metric=map,patience=2"
-    call(*words, "--observer", stopping, "--observer", "curve:metrics=mrr")
+    call(*words, "--callback", stopping, "--callback", "curve:metrics=mrr")
     columns = {name.partition("(")[0] for name in Ranker.load(path).history_[0]}
     assert {"map", "mrr"} <= columns
     assert "ndcg@10" not in columns  # the named one took the place of the one that --valid brings
-    assert "there is no observer 'curv'" in call(*words, "--observer", "curv", code=2).stderr
+    assert "there is no callback 'curv'" in call(*words, "--callback", "curv", code=2).stderr
 
 
 def test_several_files_are_one(files, tmp_path):
@@ -359,7 +359,7 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
     data = make_judged(0)
     features = np.array(data.features)
     features[0] = 1000.0
-    outlier = Judged(features, data.grades, data.query_ids[data.row_groups])
+    outlier = JudgedLists(features, data.grades, data.query_ids[data.row_groups])
     write_letor(files["train"], outlier)
     path = tmp_path / "model.safetensors"
     checkpoint = tmp_path / "model.safetensors.checkpoint"

@@ -178,7 +178,7 @@ def test_the_report_needs_nothing_else(files, tmp_path):
 
 
 def test_a_name_cannot_break_out_of_the_report(tmp_path):
-    from ranking.evaluation.compare import compare
+    from ranking.metrics.comparison import compare
     from ranking.metrics.parse import parse_metrics
     from ranking_cli.compare_report import MOST_BARS, report
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ranking.data.made import MADE
 from ranking.data.readers.read import read, read_any
+from ranking.data.synthetic import MADE
 from ranking_cli.main import cli
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -122,7 +122,7 @@ def test_misuse_and_failure(letor, tmp_path):
     assert "go together" in call(letor, "-o", tmp_path / "x", code=2).stderr
     call(tmp_path / "absent", code=2)
     failed = call(letor, "--convert", "run", "-o", tmp_path / "x", code=1)
-    assert "a Judged cannot be written as run" in failed.stderr
+    assert "a JudgedLists cannot be written as run" in failed.stderr
     failed = call(letor, "--convert", "letor", "-o", tmp_path / "no" / "x", code=1)
     assert "cannot be written" in failed.stderr
     assert "no format that is known" not in call(letor, "--reader", "qrels", code=1).stderr

@@ -13,20 +13,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ranking import Ranker
-from ranking.data.pairs import known_pairs
+from ranking.data.exclusions import known_pairs
 from ranking.data.readers.read import read_any
-from ranking.evaluation.measure import measure
-from ranking.files import read_tensors
+from ranking.io.tensors import read_tensors
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import cli
-from ranking_plugins.observers.checkpoint import Checkpoint
+from ranking_plugins.callbacks.checkpoint import Checkpoint
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, make_tastes, write_letor
 
 P5 = "p@5(ties=docid,empty=zero,scores=float32)"
-SHORT = "sgd:draws=300,epoch=100"
+SHORT = "sgd:max_steps=300,steps_per_epoch=100"
 
 
 def call(*words: object, code: int = 0) -> Result:
@@ -96,7 +96,7 @@ def test_a_dry_run_shows_the_parts(folder):
             "train", folder / "train.csv", "--recipe", "lasr", "--dry-run"
         ).stdout.splitlines()
     }
-    assert shown["model"] == ["structured:dimensions=32,spread=0.1,stages=1", "recipe"]
+    assert shown["model"] == ["structured:dimensions=32,init_scale=0.1,stages=1", "recipe"]
     assert shown["loss"] == ["warp", "recipe"]
     assert shown["regularizer"] == ["max-norm:limit=3", "recipe"]
     assert shown["solver"] == ["sgd", "recipe"]
@@ -106,7 +106,7 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
     path = tmp_path / "model.safetensors"
     words = ["train", folder / "train.csv", "--recipe", "warp", "--kernel", kernel, "-o", path]
     words += ["--valid", folder / "valid.csv", "--metrics", "p@5", "--exclude-known"]
-    solver = ["--solver", "sgd:draws=40000,epoch=400,rate=0.3"]
+    solver = ["--solver", "sgd:max_steps=40000,steps_per_epoch=400,learning_rate=0.3"]
     told = call(*words, *solver).stderr
     assert "stopped: early-stopping" in told
     ranker = Ranker.load(path, kernel=kernel)
@@ -129,7 +129,13 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
 @pytest.mark.parametrize("parts", [["--loss", "hinge"], ["--loss", "warp", "--model", "auto"]])
 def test_a_matrix_is_watched_and_not_stopped(folder, tmp_path, kernel, parts):
     path = tmp_path / "model.safetensors"
-    words = ["train", folder / "train.csv", *parts, "--solver", "sgd:draws=60,epoch=30"]
+    words = [
+        "train",
+        folder / "train.csv",
+        *parts,
+        "--solver",
+        "sgd:max_steps=60,steps_per_epoch=30",
+    ]
     call(*words, "--valid", folder / "valid.csv", "--kernel", kernel, "-o", path)
     ranker = Ranker.load(path)
     assert ranker.model_.name == "bilinear"
@@ -155,14 +161,14 @@ def test_a_killed_training_is_resumed(folder, tmp_path, kernel, monkeypatch, rec
     path, checkpoint = tmp_path / "model", tmp_path / "model.checkpoint"
     deadly = 5 if recipe == "lasr" else 2
 
-    def turn(self, run, turn):
+    def on_epoch_end(self, run, result):
         self.write(run)
-        if turn.epoch == deadly:
+        if result.epoch == deadly:
             raise MemoryError("killed")
         return False
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "turn", turn)
+        patch.setattr(Checkpoint, "on_epoch_end", on_epoch_end)
         call(*words(path), code=1)
     assert not path.exists()
     tensors, _ = read_tensors(checkpoint)
@@ -191,14 +197,14 @@ def test_ctrl_c_keeps_the_stage_that_is_trained(folder, tmp_path, kernel, monkey
     call(*words)
     whole = path.read_bytes()
 
-    def turn(self, run, turn):
+    def on_epoch_end(self, run, result):
         self.write(run)
-        if turn.epoch == 4:
+        if result.epoch == 4:
             raise KeyboardInterrupt
         return False
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "turn", turn)
+        patch.setattr(Checkpoint, "on_epoch_end", on_epoch_end)
         assert "--resume goes on" in call(*words, code=1).stderr
     ranker = Ranker.load(path, kernel=kernel)
     assert (ranker.stopped_, ranker.n_iter_, ranker.model_.stage) == ("interrupted", 4, 1)

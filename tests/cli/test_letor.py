@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ranking import Judged, Ranker
+from ranking import JudgedLists, Ranker
 from ranking_cli.main import cli
 from ranking_plugins.reproductions import Options, letor
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / collection.folder).mkdir(parents=True)
         for part in range(5):
             data = make_judged(10 * number + part, n_queries=8)
-            data = Judged(
+            data = JudgedLists(
                 data.features, np.minimum(data.grades, 2), data.row_groups + 100 * part + 1
             )
             write_letor(tmp_path / collection.folder / f"S{part + 1}.txt", data)
@@ -71,7 +71,9 @@ def test_the_test_part_is_not_looked_at(folder):
         patch.setattr(letor, "fit_path", spy)
         letor.run("OHSUMED", "domination", parts, 0, options)
         turned = parts[4]
-        parts[4] = Judged(turned.features, 2 - turned.grades, turned.query_ids[turned.row_groups])
+        parts[4] = JudgedLists(
+            turned.features, 2 - turned.grades, turned.query_ids[turned.row_groups]
+        )
         letor.run("OHSUMED", "domination", parts, 0, options)
     first, second = (ranker.model_.weights.tobytes() for ranker in fitted)
     assert first == second

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from ranking import Ranker
 from ranking.data.readers.read import read_any
-from ranking.files import read_tensors
+from ranking.io.tensors import read_tensors
 from ranking.registry import get_registry
 from ranking_cli.main import cli
 
@@ -39,7 +39,7 @@ TOPICS = {
     "autos": ["engine", "car", "brake", "wheel", "dealer", "mileage", "clutch", "tire", "motor"],
 }
 COMMON = ["people", "think", "time", "good", "know", "year", "make", "work", "first", "last"]
-SGD = "sgd:draws=300,epoch=100,rate=5"
+SGD = "sgd:max_steps=300,steps_per_epoch=100,learning_rate=5"
 CURVE = {
     "map": "map(ties=docid,empty=zero,scores=float32)",
     "pair-error": "pair-error(empty=skip,scores=float32)",
@@ -145,7 +145,7 @@ def test_eval_agrees_with_python(folder, model):
 def test_the_learning_curve_is_kept_and_drawn(folder, model, tmp_path):
     rows = lines("report", model)
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5, 6]
-    assert [row["draws"] for row in rows] == [100, 200, 300, 400, 500, 600]
+    assert [row["steps"] for row in rows] == [100, 200, 300, 400, 500, 600]
     assert {"model", "objective", "loss", "density", *CURVE.values()} <= set(rows[0])
     # The last point of the curve is what eval measures, and refitting leaves the support alone.
     total = lines("eval", model, folder / "valid.tab", "--metrics", "map,pair-error")[-1]
@@ -242,7 +242,7 @@ def test_explain_pair_adds_up_to_the_score(model):
         (
             ["train", "train.txt", "--recipe", "domination", "--features", "text", "-o", "x"],
             2,
-            "features=text describe texts, and the data are a Judged",
+            "features=text describe texts, and the data are a JudgedLists",
         ),
         (
             ["train", "train.tab", "--loss", "hinge", "--valid", "valid.txt", "-o", "x"],
@@ -270,9 +270,9 @@ def test_explain_pair_adds_up_to_the_score(model):
             "or without --valid",
         ),
         (
-            ["train", "train.tab", "--loss", "hinge", "--solver", "sgd:draws=many", "-o", "x"],
+            ["train", "train.tab", "--loss", "hinge", "--solver", "sgd:max_steps=many", "-o", "x"],
             2,
-            "draws='many'",
+            "max_steps='many'",
         ),
         (
             ["train", "train.tab", "--loss", "hinge", "--regularizer", "l1:density=2", "-o", "x"],
@@ -325,7 +325,11 @@ def test_the_same_tensors_whatever_the_kernel_and_threads(
     if not hasattr(load_kernel(name).loops, "bilinear"):
         pytest.skip(f"kernel {name!r} has no bilinear loops")
     words = ["train", folder / "train.tab", "--loss", "warp", "--regularizer", "l1:strength=0.003"]
-    words += ["--solver", f"sgd:draws=200,rate=5,refit=true,batch={batch}", "--quiet"]
+    words += [
+        "--solver",
+        f"sgd:max_steps=200,learning_rate=5,refit=true,batch_size={batch}",
+        "--quiet",
+    ]
     call(*words, "--kernel", "reference", "-o", tmp_path / "reference")
     wanted = tensors(tmp_path / "reference")
     for threads in (1,) if name == "reference" else (1, 2, 3):
@@ -347,7 +351,11 @@ def test_a_killed_training_is_resumed(folder, tmp_path, blow, refitting):
     checkpoint = tmp_path / "model.safetensors.checkpoint"
     command = [Path(sys.executable).with_name("ranking"), "train", folder / "train.tab"]
     command += ["--loss", "hinge", "--regularizer", "l1:strength=0.005", "--quiet"]
-    command += ["--solver", "sgd:draws=8000,epoch=100,rate=5,refit=true", "-o"]
+    command += [
+        "--solver",
+        "sgd:max_steps=8000,steps_per_epoch=100,learning_rate=5,refit=true",
+        "-o",
+    ]
 
     def struck() -> bool:
         if not checkpoint.exists():
@@ -419,7 +427,7 @@ def test_a_quick_reproduction(real_data, tmp_path):
         assert set(row["paper"]) == {"map", "error", "megabytes"}
         assert 0.0 < row["density"] <= 1.0
         draws = {"identity": 0, "sparse-sgd-refit": 4000}.get(row["method"], 2000)
-        assert row["history"][-1]["draws"] == draws
+        assert row["history"][-1]["steps"] == draws
     html = (tmp_path / "index.html").read_text()
     assert all(method in html for method in methods)
     assert "<svg" in html

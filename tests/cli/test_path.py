@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ranking import Ranker
 from ranking.data.split import query_kfold
-from ranking.path import cross_validated_path, regularization_path
+from ranking.training.path import cross_validated_path, regularization_path
 from ranking_cli.main import cli
 from ranking_plugins.solvers.coordinate import Coordinate
 
@@ -112,6 +112,10 @@ def test_misuse_says_what_to_do(files, words, told):
 
 
 def test_a_regularizer_without_a_strength_is_refused(judged):
-    ranker = Ranker(loss="hinge", regularizer="none", solver="passive-aggressive:draws=10,epoch=10")
+    ranker = Ranker(
+        loss="hinge",
+        regularizer="none",
+        solver="passive-aggressive:max_steps=10,steps_per_epoch=10",
+    )
     with pytest.raises(ValueError, match="no parameter 'strength'"):
         regularization_path(ranker, STRENGTHS, judged, judged, ["map"])

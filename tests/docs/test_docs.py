@@ -30,21 +30,21 @@ from typing import NamedTuple
 import click
 import pytest
 
+from ranking.contracts.callback import Callback
 from ranking.contracts.loss import (
     CoordinateLoss,
     CoordinateProblem,
     LinearLoss,
-    ListLoss,
+    ListwiseLoss,
     Loss,
-    PairLoss,
+    PairwiseLoss,
 )
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import MatchingModel, Model
-from ranking.contracts.observer import Observer
 from ranking.contracts.reader import Reader
 from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import Solver, Stream, Turn, Verdict
+from ranking.contracts.solver import Compatibility, EpochResult, OnlineTrainer, Solver
 from ranking.registry import KINDS, get_registry, hookspecs
 from ranking_cli.main import COMMANDS, cli
 
@@ -265,13 +265,13 @@ def test_the_reference_has_no_hook_that_is_not():
 
 CONTRACTS: dict[str, tuple[type, ...]] = {
     "model": (Model, MatchingModel),
-    "loss": (Loss, PairLoss, ListLoss, CoordinateLoss, LinearLoss, CoordinateProblem),
+    "loss": (Loss, PairwiseLoss, ListwiseLoss, CoordinateLoss, LinearLoss, CoordinateProblem),
     "regularizer": (Regularizer,),
-    "solver": (Solver, Turn, Stream, Verdict),
+    "solver": (Solver, EpochResult, OnlineTrainer, Compatibility),
     "metric": (Metric,),
     "reader": (Reader,),
     "recipe": (Recipe, Search, Axis),
-    "observer": (Observer,),
+    "callback": (Callback,),
 }
 """What the plugins of a kind fulfil, or return."""
 

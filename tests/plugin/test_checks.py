@@ -13,13 +13,13 @@ from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
 from ranking.contracts.reader import Reader
 from ranking.contracts.regularizer import EntryPenalty, RowMaximum, RowPenalty
-from ranking.contracts.solver import YES, Solver, Turn, Verdict
+from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver
 from ranking.data.readers.letor import Letor
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.parse import parse_metric
 from ranking.models.linear import Linear
 from ranking.registry import get_registry
-from ranking.registry.trust import OURS
+from ranking.registry.security import OURS
 from ranking.testing import (
     check_kernel,
     check_loss,
@@ -46,8 +46,8 @@ STRENGTHS = {
 """Regularizers as they matter to numbers of size 1; others as they are."""
 
 SHORT = {
-    "sgd": "sgd:draws=900,epoch=300,rate=0.1",
-    "passive-aggressive": "passive-aggressive:draws=600,epoch=200",
+    "sgd": "sgd:max_steps=900,steps_per_epoch=300,learning_rate=0.1",
+    "passive-aggressive": "passive-aggressive:max_steps=600,steps_per_epoch=200",
     "coordinate": "coordinate:max_epochs=8",
     "alternating": "alternating:max_epochs=4",
 }
@@ -121,20 +121,35 @@ def broken(base: type, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"pair_slope": lambda self, z: np.where(z < 1.0, 1.0, 0.0)}, "pair_slope is the deriv"),
-        ({"pair_slope": lambda self, z: np.where(z < 1.0, -1.01, 0.0)}, "it is -1.01 and diff"),
-        ({"pair_slope": lambda self, z: np.where(z < 0.9, -1.0, 0.0)}, "pair_slope is the deriv"),
-        ({"pair_slope": lambda self, z: -np.ones(3)}, "returned shape (3,)"),
-        ({"pair_slope": lambda self, z: [-1.0] * z.size}, "it returned list"),
-        ({"pair_value": lambda self, z: np.maximum(0.0, 1.0 - z).astype("f4")}, "returned float32"),
-        ({"pair_value": lambda self, z: np.maximum(0.0, 1 - z) / max(z.size, 1)}, "other margins"),
-        ({"pair_value": lambda self, z: np.maximum(0.0, 1.0 + z)}, "a wrong order costs more"),
+        (
+            {"pairwise_slope": lambda self, z: np.where(z < 1.0, 1.0, 0.0)},
+            "pairwise_slope is the deriv",
+        ),
+        ({"pairwise_slope": lambda self, z: np.where(z < 1.0, -1.01, 0.0)}, "it is -1.01 and diff"),
+        (
+            {"pairwise_slope": lambda self, z: np.where(z < 0.9, -1.0, 0.0)},
+            "pairwise_slope is the deriv",
+        ),
+        ({"pairwise_slope": lambda self, z: -np.ones(3)}, "returned shape (3,)"),
+        ({"pairwise_slope": lambda self, z: [-1.0] * z.size}, "it returned list"),
+        (
+            {"pairwise_value": lambda self, z: np.maximum(0.0, 1.0 - z).astype("f4")},
+            "returned float32",
+        ),
+        (
+            {"pairwise_value": lambda self, z: np.maximum(0.0, 1 - z) / max(z.size, 1)},
+            "other margins",
+        ),
+        ({"pairwise_value": lambda self, z: np.maximum(0.0, 1.0 + z)}, "a wrong order costs more"),
         ({"rank_weight": lambda self, rank: -np.ones(rank.shape)}, "rank_weight is finite and not"),
         ({"rank_weight": lambda self, rank: 1.0}, "rank_weight must return an array"),
         ({"trials": 0}, "trials is at least 1"),
         ({"positives": (2, 2)}, "positives is (n, place)"),
-        ({"faces": frozenset({"pairs"})}, "its faces must be of"),
-        ({"faces": frozenset({"pair", "list"})}, "['list_value', 'list_slopes']"),
+        ({"interfaces": frozenset({"pairs"})}, "its interfaces must be of"),
+        (
+            {"interfaces": frozenset({"pairwise", "listwise"})},
+            "['listwise_value', 'listwise_slopes']",
+        ),
         ({"name": ""}, "must have a name"),
         ({"__deepcopy__": lambda self, memo: L1()}, "same parameters after"),
     ],
@@ -149,14 +164,14 @@ def test_a_broken_loss_of_pairs(changes: dict[str, Any], said: str):
 def test_a_loss_that_overflows_or_whose_loop_is_another():
     changes = {
         "form": None,
-        "pair_value": lambda self, z: np.exp(-z),
-        "pair_slope": lambda self, z: -np.exp(-z),
+        "pairwise_value": lambda self, z: np.exp(-z),
+        "pairwise_slope": lambda self, z: -np.exp(-z),
     }
     with np.errstate(over="ignore"), pytest.raises(AssertionError, match=r"finite at margins"):
         check_loss(broken(Hinge, **changes))
     halved = {
-        "pair_value": lambda self, z: 0.5 * Logistic.pair_value(self, z),
-        "pair_slope": lambda self, z: 0.5 * Logistic.pair_slope(self, z),
+        "pairwise_value": lambda self, z: 0.5 * Logistic.pairwise_value(self, z),
+        "pairwise_slope": lambda self, z: 0.5 * Logistic.pairwise_slope(self, z),
     }
     with pytest.raises(AssertionError, match=r"loops of kernels learn the same"):
         check_loss(broken(Logistic, **halved))
@@ -167,14 +182,14 @@ class Softmax(Loss):
     """Minus the logarithm of the best documents' share."""
 
     name: ClassVar[str] = "softmax"
-    faces: ClassVar[frozenset] = frozenset({"list"})
+    interfaces: ClassVar[frozenset] = frozenset({"listwise"})
 
-    def list_value(self, scores, grades):
+    def listwise_value(self, scores, grades):
         top = scores.max()
         share = np.exp(scores - top) / np.exp(scores - top).sum()
         return -float(np.log(np.maximum(share, 1e-300)) @ grades)
 
-    def list_slopes(self, scores, grades):
+    def listwise_slopes(self, scores, grades):
         share = np.exp(scores - scores.max())
         return grades.sum() * share / share.sum() - grades
 
@@ -182,10 +197,16 @@ class Softmax(Loss):
 def test_a_loss_of_lists():
     check_loss(Softmax())
     for changes, said in (
-        ({"list_slopes": lambda self, s, g: -Softmax.list_slopes(self, s, g)}, "derivatives"),
-        ({"list_slopes": lambda self, s, g: Softmax.list_slopes(self, s, g) + 0.1}, "sum to 0"),
-        ({"list_slopes": lambda self, s, g: np.zeros(1)}, "list_slopes"),
-        ({"list_value": lambda self, s, g: float("nan")}, "list_value is finite"),
+        (
+            {"listwise_slopes": lambda self, s, g: -Softmax.listwise_slopes(self, s, g)},
+            "derivatives",
+        ),
+        (
+            {"listwise_slopes": lambda self, s, g: Softmax.listwise_slopes(self, s, g) + 0.1},
+            "sum to 0",
+        ),
+        ({"listwise_slopes": lambda self, s, g: np.zeros(1)}, "listwise_slopes"),
+        ({"listwise_value": lambda self, s, g: float("nan")}, "listwise_value is finite"),
     ):
         with pytest.raises(AssertionError, match=said):
             check_loss(broken(Softmax, **changes))
@@ -225,7 +246,7 @@ def test_a_broken_regularizer(base: type, changes: dict[str, Any], said: str):
 
 @dataclasses.dataclass
 class Descent(Solver):
-    """Gradient descent on the first list face that comes along: enough of a solver to break."""
+    """Gradient descent on the first listwise interface that comes along: enough of a solver to break."""
 
     name: ClassVar[str] = "descent"
     uphill: bool = False
@@ -236,24 +257,26 @@ class Descent(Solver):
     def accepts(cls, model, loss, regularizer):
         if model is Linear and loss.name == "domination" and regularizer is NoPenalty:
             return YES
-        return Verdict(False, "it is a test")
+        return Compatibility(False, "it is a test")
 
-    def turns(self, task):
-        data, weights = task.data, task.model.weights
-        first = 0 if task.state is None or self.forgetful else int(task.state["epoch"][0])
-        if task.state is not None:
-            weights[:] = task.state["weights"]
+    def run_epochs(self, problem):
+        data, weights = problem.data, problem.model.weights
+        first = 0 if problem.state is None or self.forgetful else int(problem.state["epoch"][0])
+        if problem.state is not None:
+            weights[:] = problem.state["weights"]
         for epoch in range(first + 1, 6):
             gradient, value = np.zeros(weights.size), 0.0
             for query in range(data.n_queries):
                 rows = slice(data.group_ptr[query], data.group_ptr[query + 1])
                 scores = data.features[rows] @ weights
-                value += task.loss.list_value(scores, data.grades[rows])
-                gradient += task.loss.list_slopes(scores, data.grades[rows]) @ data.features[rows]
+                value += problem.loss.listwise_value(scores, data.grades[rows])
+                gradient += (
+                    problem.loss.listwise_slopes(scores, data.grades[rows]) @ data.features[rows]
+                )
             noise = np.random.default_rng().normal() if self.restless else 0.0
             weights += (0.02 if self.uphill else -0.02) * gradient + 1e-3 * noise
             state = {"epoch": np.array([epoch]), "weights": weights.copy()}
-            yield Turn(epoch, value, False, lambda state=state: state)
+            yield EpochResult(epoch, value, False, lambda state=state: state)
 
 
 @pytest.mark.parametrize(
@@ -263,9 +286,9 @@ class Descent(Solver):
         (Descent(uphill=True), "does not end above where it began"),
         (Descent(restless=True), "the same seed gives the same bits"),
         (Descent(forgetful=True), "resumed after epoch 1 ends with the same bits"),
-        (broken(Descent, accepts=lambda *_: Verdict(False)), "a no has a reason"),
-        (broken(Descent, accepts=lambda *_: True), "accepts returns a Verdict"),
-        (broken(Descent, accepts=lambda *_: Verdict(False, "no")), "it accepts none"),
+        (broken(Descent, accepts=lambda *_: Compatibility(False)), "a no has a reason"),
+        (broken(Descent, accepts=lambda *_: True), "accepts returns a Compatibility"),
+        (broken(Descent, accepts=lambda *_: Compatibility(False, "no")), "it accepts none"),
     ],
 )
 def test_a_solver(solver: Solver, said: str):

@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Judged, Matching, Ranker
-from ranking.combinations import Cell, Grid
+from ranking import JudgedLists, MatchingData, Ranker
 from ranking.errors import CombinationError
 from ranking.kernels.kernel import Kernel
 from ranking.registry import Registry
+from ranking.registry.compatibility import Cell, Grid
 from ranking.registry.manager import installed_sources
-from ranking.run import Run
+from ranking.training.trainer import Run
 
 ROOT = Path(__file__).parents[2]
 KERNELS = ("reference", "cython", "rust")
 
 GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking"]))
 CELLS = {str(cell): cell for cell in GRID.cells()}
-WORKS = {name: cell for name, cell in CELLS.items() if cell.verdict().works}
+WORKS = {name: cell for name, cell in CELLS.items() if cell.compatibility().works}
 
 MODELS = {
     "factored": "factored:dimensions=3",
@@ -39,8 +39,8 @@ MODELS = {
     "structured": "structured:dimensions=3,k=3",
 }
 SOLVERS = {
-    "sgd": "sgd:draws=120,epoch=40,every=10,against=2",
-    "passive-aggressive": "passive-aggressive:draws=120,epoch=40",
+    "sgd": "sgd:max_steps=120,steps_per_epoch=40,prox_interval=10,n_negatives=2",
+    "passive-aggressive": "passive-aggressive:max_steps=120,steps_per_epoch=40",
     "alternating": "alternating:max_epochs=2",
     "coordinate": "coordinate:max_epochs=20",
 }
@@ -66,16 +66,16 @@ STRONG = {
 """With which the property of a regularizer shows in a short training."""
 
 
-def judged() -> Judged:
+def judged() -> JudgedLists:
     """Lists in which four features matter and four do not."""
     rng = np.random.default_rng(5)
     qids = np.repeat(np.arange(12), 7)
     X = rng.normal(size=(qids.size, 8))
     grades = np.digitize(X[:, :4] @ [1.0, -1.0, 0.7, 0.5], [-0.7, 0.7])
-    return Judged(X, grades, qids)
+    return JudgedLists(X, grades, qids)
 
 
-def matching(featured: str) -> Matching:
+def matching(featured: str) -> MatchingData:
     """Queries and documents of four subjects, each a feature; four louder ones say nothing."""
     rng = np.random.default_rng(6)
     subjects, sides = [], []
@@ -88,7 +88,7 @@ def matching(featured: str) -> Matching:
         sides.append(sp.csr_array(rows / np.linalg.norm(rows, axis=1, keepdims=True)))
     relevance = sp.csr_array((subjects[0][:, None] == subjects[1][None, :]).astype(float))
     queries, documents = sides
-    return Matching(
+    return MatchingData(
         None if featured == "none" else queries,
         documents if featured == "both" else None,
         relevance,
@@ -96,7 +96,7 @@ def matching(featured: str) -> Matching:
 
 
 @cache
-def data_for(takes: str, solver: str) -> Judged | Matching:
+def data_for(takes: str, solver: str) -> JudgedLists | MatchingData:
     if takes == "judged":
         return judged()
     featured = {"svd": "none", "nmf": "none", "one-vs-rest": "queries"}.get(solver, "both")
@@ -147,7 +147,7 @@ def objective(run: Run) -> float:
         run.regularizer.prox(each, 0.0) if run.regularizer.penalty(each) == np.inf else each
         for each in found
     ]
-    if isinstance(data, Judged):
+    if isinstance(data, JudgedLists):
         lists = [
             (data.features[rows] @ found[0][0], data.grades[rows])
             for rows in map(slice, data.group_ptr[:-1], data.group_ptr[1:])
@@ -171,24 +171,24 @@ def objective(run: Run) -> float:
 class Single:
     """A loss of scores that should be above 0, a classifier a document."""
 
-    faces = frozenset({"list"})
+    interfaces = frozenset({"listwise"})
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss
 
-    def list_value(self, scores: np.ndarray, grades: np.ndarray) -> float:
-        losses: np.ndarray = self.loss.pair_value(scores)
+    def listwise_value(self, scores: np.ndarray, grades: np.ndarray) -> float:
+        losses: np.ndarray = self.loss.pairwise_value(scores)
         return float(losses.mean(axis=0).sum() * (grades > 0.0).sum())
 
 
 def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
-    if "pair" in loss.faces:
+    if "pairwise" in loss.interfaces:
         better, worse = np.nonzero(grades[:, None] > grades[None, :])
         margins = scores[better] - scores[worse]
-        return float(loss.pair_value(margins).mean()) if margins.size else 0.0
-    if "list" in loss.faces:
-        return float(loss.list_value(scores, grades)) / max((grades > grades.min()).sum(), 1)
-    if "linear" in loss.faces:
+        return float(loss.pairwise_value(margins).mean()) if margins.size else 0.0
+    if "listwise" in loss.interfaces:
+        return float(loss.listwise_value(scores, grades)) / max((grades > grades.min()).sum(), 1)
+    if "linear" in loss.interfaces:
         return -float(loss.pair_weights(grades) @ scores)
     return float(((grades - scores) ** 2).sum())
 
@@ -276,8 +276,8 @@ def test_what_says_yes_trains(cell: Cell, load_kernel: Callable[[str], Kernel]):
 
 def test_what_says_no_says_why_and_what_is_nearest():
     for cell in CELLS.values():
-        verdict = cell.verdict()
-        if verdict.works:
+        compatibility = cell.compatibility()
+        if compatibility.works:
             continue
         nearest = GRID.nearest(cell)
         assert str(nearest) in WORKS
@@ -285,7 +285,7 @@ def test_what_says_no_says_why_and_what_is_nearest():
         with pytest.raises(CombinationError) as caught:
             prepared(cell, KERNELS[0], MILD.get(name, name))
         said = str(caught.value)
-        assert verdict.reason in said
+        assert compatibility.reason in said
         assert GRID.remedy(cell) in said
         assert not re.search("not (yet )?(implemented|built|supported)", said)
 
@@ -387,7 +387,7 @@ class Torn:
 
 def test_a_solver_that_fails_to_answer_says_no():
     cell = next(iter(CELLS.values()))._replace(solver=Torn)  # type: ignore[arg-type]
-    verdict = cell.verdict()
-    assert not verdict.works
-    assert "RuntimeError: no idea" in verdict.reason
+    compatibility = cell.compatibility()
+    assert not compatibility.works
+    assert "RuntimeError: no idea" in compatibility.reason
     assert GRID.remedy(cell) == "solver coordinate"

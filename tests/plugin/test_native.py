@@ -22,20 +22,22 @@ import pytest
 
 from ranking import Ranker
 from ranking.contracts.loss import Loss
-from ranking.contracts.native import NativeListLoss, NativePairLoss, NativeRowRegularizer
 from ranking.errors import CombinationError, DivergenceError
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.native import checked_form, maximize_rows, prox_rows
 from ranking.native import (
     NATIVE_ABI,
-    ListFunctions,
-    PairFunctions,
+    ListwiseFunctions,
+    NativeListwiseLoss,
+    NativePairwiseLoss,
+    NativeRowRegularizer,
+    PairwiseFunctions,
     RowFunctions,
     include_dir,
 )
 from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairs import WARP
+from ranking_plugins.losses.pairwise import WARP
 from ranking_plugins.regularizers.l1l2_row import L1L2Row
 from ranking_plugins.regularizers.soft import soft
 
@@ -159,7 +161,7 @@ def library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Callable
 
 
 @dataclasses.dataclass
-class Pair(NativePairLoss):
+class Pair(NativePairwiseLoss):
     """A loss of functions that a test gives it."""
 
     name: ClassVar[str] = "mine"
@@ -167,7 +169,7 @@ class Pair(NativePairLoss):
     slope: ClassVar[str] = "hinge_slope"
 
     def functions(self):
-        return PairFunctions.from_addresses(
+        return PairwiseFunctions.from_addresses(
             value=self.address("hinge_value"), slope=self.address(self.slope)
         )
 
@@ -180,7 +182,10 @@ def mine(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> type
 
 def weights(kernel: Kernel, data: Any, model: str, loss: Any, **parts: Any) -> list[np.ndarray]:
     draws = 150 if kernel.name == "reference" else 3000
-    given: dict[str, Any] = {"solver": f"sgd:draws={draws},batch=30,epoch={draws // 3}", **parts}
+    given: dict[str, Any] = {
+        "solver": f"sgd:max_steps={draws},batch_size=30,steps_per_epoch={draws // 3}",
+        **parts,
+    }
     ranker = Ranker(model=model, loss=loss, kernel=kernel, **given).fit(data)
     return [np.asarray(tensor) for tensor in ranker.model_.tensors().values()]
 
@@ -211,7 +216,7 @@ def test_it_can_be_weighted_as_warp_does(factored_kernel, mine, make_tastes, mod
         rank_weight = WARP.rank_weight
 
     data = make_tastes(features="documents")
-    solver = "sgd:draws=200,epoch=50"
+    solver = "sgd:max_steps=200,steps_per_epoch=50"
     found = weights(factored_kernel, data, model, Weighted(), solver=solver)
     assert same(found, weights(factored_kernel, data, model, "warp", solver=solver))
 
@@ -220,7 +225,7 @@ def test_it_is_the_hinge_in_every_mode(mine, make_tastes, load_kernel):
     data = make_tastes()
     for name in ("cython", "rust"):
         kernel = load_kernel(name)
-        for solver in ("sgd:draws=500,batch=1", "sgd:draws=500,mode=hogwild"):
+        for solver in ("sgd:max_steps=500,batch_size=1", "sgd:max_steps=500,mode=hogwild"):
             found = weights(kernel, data, "bilinear", mine(), solver=solver)
             assert same(found, weights(kernel, data, "bilinear", "hinge", solver=solver))
 
@@ -306,7 +311,7 @@ def test_rows_are_widened_and_rounded(factored_kernel, library, dtype, threads):
         maximize_rows(factored_kernel, functions, matrix)
 
 
-class Lists(NativeListLoss):
+class Lists(NativeListwiseLoss):
     """The domination loss of one match, in C."""
 
     name: ClassVar[str] = "mine-list"
@@ -314,7 +319,7 @@ class Lists(NativeListLoss):
     slopes: ClassVar[str] = "domination_slopes"
 
     def functions(self):
-        return ListFunctions.from_addresses(
+        return ListwiseFunctions.from_addresses(
             value=self.address("domination_value"), slopes=self.address(self.slopes)
         )
 
@@ -327,10 +332,10 @@ def lists(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> typ
 
 @pytest.mark.parametrize("model", ["bilinear", "factored:dimensions=5"])
 def test_a_native_list_loss_is_domination(load_kernel, lists, make_tastes, model):
-    data, solver = make_tastes(), "sgd:draws=300,epoch=100,against=4"
+    data, solver = make_tastes(), "sgd:max_steps=300,steps_per_epoch=100,n_negatives=4"
     scores, grades = np.array([0.4, -0.2, 1.1]), np.array([1.0, 0.0, 0.0])
-    assert lists().list_value(scores, grades) == pytest.approx(
-        Domination().list_value(scores, grades), rel=1e-14
+    assert lists().listwise_value(scores, grades) == pytest.approx(
+        Domination().listwise_value(scores, grades), rel=1e-14
     )
     found = {
         (name, threads): weights(
@@ -355,7 +360,7 @@ def test_a_native_list_loss_is_domination(load_kernel, lists, make_tastes, model
 
 
 @dataclasses.dataclass
-class Scaled(NativePairLoss):
+class Scaled(NativePairwiseLoss):
     """A multiple of the margin; what is asked for is counted."""
 
     name: ClassVar[str] = "scaled"
@@ -367,7 +372,7 @@ class Scaled(NativePairLoss):
     def functions(self):
         type(self).asked += 1
         context = np.array([self.by])
-        return PairFunctions.from_addresses(
+        return PairwiseFunctions.from_addresses(
             value=self.address("scaled_value"),
             slope=self.address("scaled_slope"),
             context=context.ctypes.data,
@@ -384,13 +389,13 @@ def scaled(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> Sc
 
 def test_functions_are_asked_for_when_a_parameter_is_set(scaled):
     z = np.array([[1.0, -0.5], [0.25, 3.0]])
-    np.testing.assert_array_equal(scaled.pair_value(z), 2.0 * z)
-    np.testing.assert_array_equal(scaled.pair_slope(z), np.full(z.shape, 2.0))
+    np.testing.assert_array_equal(scaled.pairwise_value(z), 2.0 * z)
+    np.testing.assert_array_equal(scaled.pairwise_slope(z), np.full(z.shape, 2.0))
     assert Scaled.asked == 1
     scaled.set_params(by=7.0)
-    np.testing.assert_array_equal(scaled.pair_value(z), 7.0 * z)
+    np.testing.assert_array_equal(scaled.pairwise_value(z), 7.0 * z)
     scaled.by = -1.0
-    np.testing.assert_array_equal(scaled.pair_value(z), -z)
+    np.testing.assert_array_equal(scaled.pairwise_value(z), -z)
     assert Scaled.asked == 3
 
 
@@ -399,7 +404,7 @@ def test_copies_have_functions_of_their_own(scaled):
     for other in (copy.copy(scaled), copy.deepcopy(scaled), pickle.loads(pickle.dumps(scaled))):
         assert other == scaled
         assert other.native is not held
-        assert other.pair_value(np.array([1.5]))[0] == 3.0
+        assert other.pairwise_value(np.array([1.5]))[0] == 3.0
 
 
 PAIR = ctypes.CFUNCTYPE(c_double, c_double, c_void_p)
@@ -454,7 +459,7 @@ def struct_for(library: Callable[[str], int], scale: float = 3.0, **fields: Any)
     return made
 
 
-class Capsuled(NativePairLoss):
+class Capsuled(NativePairwiseLoss):
     """A loss from a capsule that nothing else holds."""
 
     name: ClassVar[str] = "capsuled"
@@ -471,11 +476,11 @@ def test_the_capsule_lives_as_long_as_the_part(library, monkeypatch, make_tastes
     )
     FREED.clear()
     loss = Capsuled()
-    assert loss.pair_slope(np.array([0.1]))[0] == 1.0
+    assert loss.pairwise_slope(np.array([0.1]))[0] == 1.0
     gc.collect()
     assert FREED == []
     kept = loss.native
-    ranker = Ranker(model="bilinear", loss=loss, solver="sgd:draws=200", kernel=fast_kernel)
+    ranker = Ranker(model="bilinear", loss=loss, solver="sgd:max_steps=200", kernel=fast_kernel)
     del loss
     gc.collect()
     ranker.fit(make_tastes())  # with a copy of the loss, and a capsule of its own
@@ -496,7 +501,7 @@ def test_keep_is_kept(library):
 
     thing = Watched()
     watched = weakref.ref(thing)
-    functions = PairFunctions.from_addresses(
+    functions = PairwiseFunctions.from_addresses(
         value=library("hinge_value"), slope=library("hinge_slope"), keep=(thing,)
     )
     del thing
@@ -510,12 +515,14 @@ def test_keep_is_kept(library):
 def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
     value, slope = PAIR(lambda z, _: max(0.0, 1.0 - z)), PAIR(lambda z, _: -1.0 if z < 1.0 else 0.0)
 
-    class Called(NativePairLoss):
+    class Called(NativePairwiseLoss):
         name: ClassVar[str] = "called"
 
         def functions(self):
             value_at, slope_at = (ctypes.cast(f, c_void_p).value for f in (value, slope))
-            return PairFunctions.from_addresses(value=value_at, slope=slope_at, keep=(value, slope))
+            return PairwiseFunctions.from_addresses(
+                value=value_at, slope=slope_at, keep=(value, slope)
+            )
 
     data = make_tastes()
     for name in ("cython", "rust"):
@@ -544,15 +551,15 @@ def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
         (lambda library: capsule(struct_for(library, slope=0)), "has no function slope"),
         (lambda library: capsule(struct_for(library, value=0)), "has no function value"),
         (
-            lambda library: PairFunctions.from_addresses(value=library("hinge_value"), slope=0),
+            lambda library: PairwiseFunctions.from_addresses(value=library("hinge_value"), slope=0),
             "a native loss has no function slope",
         ),
         (
-            lambda library: PairFunctions.from_addresses(value=abs, slope=1),
+            lambda library: PairwiseFunctions.from_addresses(value=abs, slope=1),
             "has value=<built-in function abs>; give the function's address",
         ),
         (
-            lambda library: PairFunctions.from_addresses(value=1, slope=1, context="x"),
+            lambda library: PairwiseFunctions.from_addresses(value=1, slope=1, context="x"),
             "has context='x'; give an address",
         ),
     ],
@@ -560,7 +567,7 @@ def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
 def test_what_is_wrong_is_said_by_name(library, monkeypatch, make_tastes, make, message):
     monkeypatch.setattr(Capsuled, "made", lambda: make(library), raising=False)
     with pytest.raises(TypeError) as caught:
-        Ranker(model="bilinear", loss=Capsuled(), solver="sgd:draws=5").fit(make_tastes())
+        Ranker(model="bilinear", loss=Capsuled(), solver="sgd:max_steps=5").fit(make_tastes())
     assert str(caught.value).startswith("loss 'capsuled' of module ")
     assert message in str(caught.value)
 
@@ -569,10 +576,10 @@ KEPT = Held()
 
 
 def test_functions_of_another_kind_are_refused(library, monkeypatch):
-    functions = ListFunctions.from_addresses(value=1, slopes=1)
+    functions = ListwiseFunctions.from_addresses(value=1, slopes=1)
     monkeypatch.setattr(Capsuled, "made", lambda: functions, raising=False)
-    with pytest.raises(TypeError, match=r"'capsuled' .* handed over a ListFunctions"):
-        Capsuled().pair_value(np.zeros(1))
+    with pytest.raises(TypeError, match=r"'capsuled' .* handed over a ListwiseFunctions"):
+        Capsuled().pairwise_value(np.zeros(1))
 
 
 def test_bounded_without_a_maximum_is_refused(library):
@@ -594,13 +601,13 @@ def test_bounded_without_a_maximum_is_refused(library):
 
 
 def test_the_door_wants_functions_for_the_native_form_only():
-    functions = PairFunctions.from_addresses(value=1, slope=2, context=3)
-    assert checked_form(PairForm.NATIVE, functions) == (3, (2, 3))
-    assert checked_form(PairForm.LOGISTIC, None) == (2, (0, 0))
-    with pytest.raises(TypeError, match="form NATIVE needs PairFunctions, not NoneType"):
-        checked_form(PairForm.NATIVE, None)
+    functions = PairwiseFunctions.from_addresses(value=1, slope=2, context=3)
+    assert checked_form(PairwiseForm.NATIVE, functions) == (3, (2, 3))
+    assert checked_form(PairwiseForm.LOGISTIC, None) == (2, (0, 0))
+    with pytest.raises(TypeError, match="form NATIVE needs PairwiseFunctions, not NoneType"):
+        checked_form(PairwiseForm.NATIVE, None)
     with pytest.raises(ValueError, match="form HINGE is inlined; leave the functions out"):
-        checked_form(PairForm.HINGE, functions)
+        checked_form(PairwiseForm.HINGE, functions)
 
 
 @pytest.mark.parametrize("model", ["bilinear", "factored:dimensions=5"])
@@ -644,7 +651,7 @@ def test_the_command_prints_where_the_header_is():
     assert folder == include_dir()
     text = (folder / "ranking" / "native.h").read_text()
     assert f"#define RANKING_NATIVE_ABI {NATIVE_ABI}\n" in text
-    for functions in (PairFunctions, ListFunctions, RowFunctions):
+    for functions in (PairwiseFunctions, ListwiseFunctions, RowFunctions):
         assert f'"{functions.capsule_name}"' in text
 
 

@@ -86,16 +86,16 @@ def test_the_function_is_the_one_that_is_told(example, width):
     z = np.concatenate((np.linspace(-3.0, 3.0, 121), [1.0, 1.0 - width]))
     loss = part(example[0], "SmoothHinge", width=width)
     value, slope = smooth(z, width)
-    np.testing.assert_array_equal(loss.pair_value(z), value)
-    np.testing.assert_array_equal(loss.pair_slope(z), slope)
+    np.testing.assert_array_equal(loss.pairwise_value(z), value)
+    np.testing.assert_array_equal(loss.pairwise_slope(z), slope)
     loss.set_params(width=0.5)  # the context follows
-    np.testing.assert_array_equal(loss.pair_slope(z), smooth(z, 0.5)[1])
+    np.testing.assert_array_equal(loss.pairwise_slope(z), smooth(z, 0.5)[1])
 
 
 def weights(
     kernel: Kernel, data: Any, loss: Any, model: str, threads: int = 1, **parts: str
 ) -> list[np.ndarray]:
-    parts = {"solver": "sgd:draws=4000,batch=50,epoch=1000", **parts}
+    parts = {"solver": "sgd:max_steps=4000,batch_size=50,steps_per_epoch=1000", **parts}
     ranker = Ranker(model=model, loss=loss, kernel=kernel, threads=threads, **parts).fit(data)
     return [np.asarray(tensor) for tensor in ranker.model_.tensors().values()]
 
@@ -149,10 +149,12 @@ def test_the_softmax_is_the_one_of_numpy(install, kernel, make_tastes):
     loss = part("numba", "Softmax")
     scores, grades = np.array([0.3, -1.0, 2.0, 0.0]), np.array([2.0, 0.0, 1.0, 0.0])
     share = np.exp(scores) / np.exp(scores).sum()
-    assert loss.list_value(scores, grades) == pytest.approx(
+    assert loss.listwise_value(scores, grades) == pytest.approx(
         -(grades / 3.0 * np.log(share)).sum(), rel=1e-12
     )
-    np.testing.assert_allclose(loss.list_slopes(scores, grades), share - grades / 3.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        loss.listwise_slopes(scores, grades), share - grades / 3.0, rtol=1e-12
+    )
     data = make_tastes()
     for model in ("bilinear", "factored:dimensions=8"):
         one, two = (weights(kernel, data, loss, model, threads) for threads in (1, 3))

@@ -134,7 +134,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 
 def words_for(kind: str, part: str) -> dict[str, list[str]]:
     """What to train and to evaluate with, such that the part is used."""
-    clicks = ["clicks.tsv", "--solver", "sgd:draws=5000", "--model", "factored:dimensions=4"]
+    clicks = ["clicks.tsv", "--solver", "sgd:max_steps=5000", "--model", "factored:dimensions=4"]
     judged = ["train.txt", "--loss", "domination"]
     return {
         "loss": {"train": [*clicks, "--loss", f"{part}:width=0.5"], "metrics": ["auc"]},

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 from click.testing import CliRunner
 
-from ranking import Matching, Ranker, get_kernel
+from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.regularizer import RowMaximum
 from ranking.errors import EngineError
 from ranking_cli.main import cli
@@ -50,7 +50,9 @@ def clicks(seed, n_queries=400, n_documents=300, widths=(500, 400)):
         sp.random_array((n, w), density=0.02, rng=rng, dtype=np.float32, format="csr")
         for n, w in zip((n_queries, n_documents), widths, strict=True)
     ]
-    return Matching(*sides, sp.csr_array(rng.poisson(0.05, (n_queries, n_documents)).astype(float)))
+    return MatchingData(
+        *sides, sp.csr_array(rng.poisson(0.05, (n_queries, n_documents)).astype(float))
+    )
 
 
 def fit(data, regularizer, model, **settings):

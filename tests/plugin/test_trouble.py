@@ -29,7 +29,7 @@ import numpy as np
 
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
-from ranking.contracts.observer import Observer
+from ranking.contracts.callback import Callback
 from ranking.contracts.reader import Reader
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
@@ -41,16 +41,16 @@ class Odd(Loss):
     """The hinge, until it is asked for its slopes."""
 
     name: ClassVar[str] = "odd"
-    faces: ClassVar[frozenset] = frozenset({"pair"})
+    interfaces: ClassVar[frozenset] = frozenset({"pairwise"})
     form: ClassVar[None] = None
     trials: ClassVar[int] = 1
 
     how: str = "well"
 
-    def pair_value(self, margin):
+    def pairwise_value(self, margin):
         return np.maximum(0.0, 1.0 - margin)
 
-    def pair_slope(self, margin):
+    def pairwise_slope(self, margin):
         if self.how == "empty":
             return np.full(margin.shape, np.nan)
         if self.how == "shape":
@@ -90,7 +90,7 @@ class Yes(Solver):
     def accepts(cls, model, loss, regularizer):
         return True
 
-    def turns(self, task):
+    def run_epochs(self, problem):
         yield 1
 
 
@@ -235,22 +235,22 @@ TRAIN = ("train", "matching.tsv", "--model", "bilinear", "-o", "m.safetensors")
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("empty", "pair_slope answered nan for finite arguments"),
-        ("shape", "pair_slope answered shape (3,) where (64,) was wanted"),
-        ("type", "pair_slope answered list, not an array of numbers"),
-        ("raise", "pair_slope raised ZeroDivisionError: the stranger divides"),
+        ("empty", "pairwise_slope answered nan for finite arguments"),
+        ("shape", "pairwise_slope answered shape (3,) where (64,) was wanted"),
+        ("type", "pairwise_slope answered list, not an array of numbers"),
+        ("raise", "pairwise_slope raised ZeroDivisionError: the stranger divides"),
     ],
 )
 def test_a_loss_that_answers_nonsense_is_named(here, how, said):
     distribution(here, "ranking-odd", PARTS)
-    words = ("--loss", f"odd:how={how}", "--solver", "sgd:draws=200,rate=0.1")
+    words = ("--loss", f"odd:how={how}", "--solver", "sgd:max_steps=200,learning_rate=0.1")
     done = ranking(here, *TRAIN, *words, code=1)
     assert f"Error: loss 'odd' of ranking-odd 1.2: {said}" in done.stderr
 
 
 def test_a_loss_that_is_slow_is_named_and_trains(here):
     distribution(here, "ranking-odd", PARTS)
-    words = ("--loss", "odd:how=slow", "--solver", "sgd:draws=200,rate=0.1")
+    words = ("--loss", "odd:how=slow", "--solver", "sgd:max_steps=200,learning_rate=0.1")
     done = ranking(here, *TRAIN, *words)
     said = r"Warning: loss 'odd' of ranking-odd 1.2 is slow: it took \d+\.\d s of the \d+\.\d s of"
     assert re.search(said, done.stderr)
@@ -259,7 +259,14 @@ def test_a_loss_that_is_slow_is_named_and_trains(here):
 
 def test_a_regularizer_that_answers_words_is_named(here):
     distribution(here, "ranking-odd", PARTS)
-    words = ("--loss", "hinge", "--regularizer", "nothing", "--solver", "sgd:draws=200,rate=0.1")
+    words = (
+        "--loss",
+        "hinge",
+        "--regularizer",
+        "nothing",
+        "--solver",
+        "sgd:max_steps=200,learning_rate=0.1",
+    )
     done = ranking(here, *TRAIN, *words, "--model", "factored", code=1)
     assert "regularizer 'nothing' of ranking-odd 1.2: penalty answered str" in done.stderr
 
@@ -267,7 +274,9 @@ def test_a_regularizer_that_answers_words_is_named(here):
 def test_a_solver_that_answers_no_verdict_is_named(here):
     distribution(here, "ranking-odd", PARTS)
     done = ranking(here, *BUILT_IN, "--solver", "yes", "--model", "linear", code=1)
-    assert "solver 'yes' of ranking-odd 1.2: accepts answered bool, not a Verdict" in done.stderr
+    assert (
+        "solver 'yes' of ranking-odd 1.2: accepts answered bool, not a Compatibility" in done.stderr
+    )
 
 
 def test_a_metric_of_the_wrong_shape_is_named_and_a_reader_that_fails_is_passed_over(here):
@@ -323,7 +332,7 @@ def test_only_what_is_trusted_is_imported(here, environment, loaded, said):
 
 def test_a_model_file_names_the_plugins_that_made_it(here):
     distribution(here, "ranking-odd", PARTS)
-    words = ("--loss", "odd", "--solver", "sgd:draws=200,rate=0.1")
+    words = ("--loss", "odd", "--solver", "sgd:max_steps=200,learning_rate=0.1")
     ranking(here, *TRAIN, *words)
     header = (here / "m.safetensors").read_bytes()[:20000]
     assert b"ranking-odd" in header
@@ -383,7 +392,7 @@ class Mine(Hinge):
 
 
 def test_a_part_that_was_watched_is_left_as_it_was():
-    ranker = Ranker(loss=Mine(), solver="sgd:draws=100,rate=0.1").fit(make_tastes(0))
+    ranker = Ranker(loss=Mine(), solver="sgd:max_steps=100,learning_rate=0.1").fit(make_tastes(0))
     assert not vars(ranker.loss_)
     assert ranker.description_["plugins"] == {}
     assert ranker.description_["parts"]["loss"]["distribution"] == __name__

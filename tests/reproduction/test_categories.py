@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from ranking import Ranker, get_kernel
-from ranking.evaluation.measure import measure
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
-from ranking.per_query import fit_per_query
+from ranking.training.per_query import fit_per_query
 from ranking_plugins.recipes.domination import domination_induction
 from ranking_plugins.reproductions import categories
 
 
 def test_feature_induction_needs_few_weights(real_data: Path):
     parts = categories.read(real_data / "text" / "reuters21578", quick=False, seed=0)
-    solver = "passive-aggressive:draws=1000000,aggressiveness=0.01,epoch=1000000"
+    solver = "passive-aggressive:max_steps=1000000,aggressiveness=0.01,steps_per_epoch=1000000"
     pamir = Ranker("bilinear:initial=zero", "hinge", solver=solver).fit(parts.train).model_
     # What the search on the validation part comes to.
     recipe = {**domination_induction().parts, "regularizer": "l1:strength=0.1"}

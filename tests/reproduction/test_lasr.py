@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from ranking import Matching, get_kernel
+from ranking import MatchingData, get_kernel
 from ranking.models.factored import Factored
 from ranking_plugins.reproductions import Options, annotation, held_out
 from ranking_plugins.reproductions.lasr import SUCCESSIONS, methods, rows
@@ -18,9 +18,9 @@ from ranking_plugins.reproductions.seeds import gains, half_width, means
 def test_recall_counts_pairs_as_often_as_they_are():
     rng = np.random.default_rng(0)
     counts = sparse.csr_array(rng.integers(0, 4, (9, 70)))
-    data = Matching(None, None, counts)
+    data = MatchingData(None, None, counts)
     model = Factored(dimensions=8, biases=False)
-    model.start(data, 1)
+    model.initialize(data, 1)
     known = sparse.csr_array(rng.random((9, 70)) < 0.2)
     barred = known.indptr.astype(np.int64), known.indices.astype(np.int64)
     scores = model.scores(data, get_kernel("reference"))
@@ -57,7 +57,7 @@ def test_half_width_is_students():
 
 
 def test_examples_that_validate_never_test():
-    data = Matching(np.arange(1.0, 41.0)[:, None], None, np.ones((40, 2)))
+    data = MatchingData(np.arange(1.0, 41.0)[:, None], None, np.ones((40, 2)))
     kept, tested = set(), set()
     for seed in range(8):
         split = held_out.split_examples(data, seed)

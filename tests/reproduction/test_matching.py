@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.sparse.linalg import svds
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking_cli.main import cli
 from ranking_plugins.reproductions import mart
@@ -108,7 +108,7 @@ def test_pls_captures_the_energy_of_svds_on_real_texts(real_data, name):
         "alignment:per_query=false",
         "orthonormal:scale=1",
         "alternating:max_epochs=100,tolerance=1e-5",
-    ).fit(Matching(None, None, M))
+    ).fit(MatchingData(None, None, M))
     U, V = (side[:, :d].astype(float) for side in (fitted.model_.U, fitted.model_.V))
     exact = (svds(M.astype(float), k=d, return_singular_vectors=False) ** 2).sum()
     assert np.linalg.norm(U.T @ (M @ V)) ** 2 == pytest.approx(exact, rel=1e-4)

@@ -40,7 +40,7 @@ def report() -> ModuleType:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_warp_reaches_lightfms_floors(real_data: Path, seed: int):
     train, test = read_likes(real_data / "interactions", seed)
-    ranker = Ranker(**get_registry().create("recipe", "warp").parts, seed=seed).fit(train)
+    ranker = Ranker(**get_registry().create("recipe", "warp").parts, random_state=seed).fit(train)
     assert ranker.score(train, metric="p@10(empty=skip)") > TRAIN_PRECISION
     assert ranker.score(test, metric="p@10(empty=skip)") > TEST_PRECISION
     assert ranker.score(train, metric="auc") > TRAIN_AUC

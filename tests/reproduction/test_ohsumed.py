@@ -11,20 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking import Judged, Ranker, get_kernel, read
+from ranking import JudgedLists, Ranker, get_kernel, read
 from ranking.registry import get_registry
-from ranking.search import fit_path
+from ranking.training.search import fit_path
 from ranking_plugins.losses.domination import Domination
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.reproductions import Options, letor
 
 
 @pytest.fixture
-def folds(real_data: Path) -> list[tuple[Judged, Judged, Judged]]:
+def folds(real_data: Path) -> list[tuple[JudgedLists, JudgedLists, JudgedLists]]:
     """Training, validation and test data of each fold."""
     folder = real_data / "letor" / "ohsumed" / "QueryLevelNorm"
 
-    def part(*numbers: int) -> Judged:
+    def part(*numbers: int) -> JudgedLists:
         return read([folder / f"S{(number - 1) % 5 + 1}.txt.gz" for number in numbers])
 
     return [(part(k, k + 1, k + 2), part(k + 3), part(k + 4)) for k in range(1, 6)]
@@ -50,7 +50,7 @@ def test_the_recipe_reaches_its_floor(folds):
     assert mean[3] >= 0.458
 
 
-def epochs_to_gap(data: Judged, curvature: str, optimum: float, gap: float = 1e-4) -> int:
+def epochs_to_gap(data: JudgedLists, curvature: str, optimum: float, gap: float = 1e-4) -> int:
     """Count the sweeps until the objective is within a relative gap of the optimum."""
     regularizer = L2(0.001)
     problem = Domination().coordinate_problem(

@@ -7,7 +7,7 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.errors import CombinationError, DataError
 from ranking.kernels.select import get_kernel
 from ranking_plugins.bound import bound
@@ -18,7 +18,7 @@ from ranking_plugins.regularizers.orthonormal import Orthonormal
 
 # Two queries with documents, one and three of them: n_y = 2 / (1/1 + 1/3) = 1.5. Norms are 5 and
 # 2, the largest response 6, so R = 60. At most 2 features of a query are not zero, 1 of a document.
-DATA = Matching(
+DATA = MatchingData(
     [[3.0, 4.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
     [[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]],
     [[0.0, 6.0, 0.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]],
@@ -63,7 +63,7 @@ def test_what_has_no_bound_is_refused():
     with pytest.raises(DataError, match="delta is 1"):
         bound(trained, Alignment(), L1L2Row(), DATA, delta=1)
     with pytest.raises(DataError, match="nothing to bound"):
-        bound(trained, Alignment(), L1L2Row(), Matching(None, None, np.zeros((2, 2))))
+        bound(trained, Alignment(), L1L2Row(), MatchingData(None, None, np.zeros((2, 2))))
 
 
 def test_all_that_goes_in_is_told():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from ranking import Judged, Ranker, get_kernel
+from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
 from ranking.registry import get_registry
@@ -70,15 +70,15 @@ def literal(scores: np.ndarray, grades: np.ndarray, loss: Domination) -> tuple[f
     return value, total
 
 
-def objective(data: Judged, weights: np.ndarray, loss: Domination) -> tuple[float, np.ndarray]:
-    """Mean loss by loops, gradient by the list face: plain NumPy, no kernel."""
+def objective(data: JudgedLists, weights: np.ndarray, loss: Domination) -> tuple[float, np.ndarray]:
+    """Mean loss by loops, gradient by the listwise interface: plain NumPy, no kernel."""
     scores = np.asarray(data.features, dtype=float) @ weights
     slopes, value, total = np.zeros(data.n_rows), 0.0, 0.0
-    ptr = data.group_ptr if loss.queries == "apart" else data.group_ptr[[0, -1]]
+    ptr = data.group_ptr if loss.queries == "separate" else data.group_ptr[[0, -1]]
     for rows in map(slice, ptr[:-1], ptr[1:]):
         loss_here, weight = literal(scores[rows], data.grades[rows], loss)
         value, total = value + loss_here, total + weight
-        slopes[rows] = loss.list_slopes(scores[rows], data.grades[rows])
+        slopes[rows] = loss.listwise_slopes(scores[rows], data.grades[rows])
     gradient = np.asarray(data.features, dtype=float).T @ slopes
     return value / total, gradient / total
 
@@ -94,17 +94,17 @@ def test_list_slopes_are_the_derivative(seed, size, grades, scale, variant):
     rng = np.random.default_rng(seed)
     scores, judged = rng.normal(size=size) * scale, rng.integers(0, grades, size).astype(float)
     loss, tiny = Domination(**variant), 1e-5
-    assert loss.list_value(scores, judged) == pytest.approx(literal(scores, judged, loss)[0])
-    slopes = loss.list_slopes(scores, judged)
+    assert loss.listwise_value(scores, judged) == pytest.approx(literal(scores, judged, loss)[0])
+    slopes = loss.listwise_slopes(scores, judged)
     for i, unit in enumerate(np.eye(size)):
-        up = loss.list_value(scores + tiny * unit, judged)
-        down = loss.list_value(scores - tiny * unit, judged)
+        up = loss.listwise_value(scores + tiny * unit, judged)
+        down = loss.listwise_value(scores - tiny * unit, judged)
         assert slopes[i] == pytest.approx((up - down) / (2 * tiny), abs=1e-5)
 
 
 def test_the_thesis_by_hand():
     # Two above one: each has the term log(1 + exp(f_low - f_i)).
-    value = Domination().list_value(np.array([2.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.0]))
+    value = Domination().listwise_value(np.array([2.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.0]))
     assert value == pytest.approx(np.log1p(np.exp(-1.5)) + np.log1p(np.exp(-0.5)))
 
 
@@ -128,7 +128,7 @@ def test_l2_agrees_with_lbfgs(judged, loss, strength):
     np.testing.assert_allclose(ranker.model_.weights, oracle.x, atol=1e-5)
 
 
-@pytest.mark.parametrize("queries", ["apart", "pooled"])
+@pytest.mark.parametrize("queries", ["separate", "pooled"])
 def test_l1_meets_the_subgradient_condition(judged, queries):
     loss, strength = Domination(queries=queries), 0.05
     ranker = Ranker(loss=loss, regularizer=L1(strength), solver=EXACT).fit(judged)
@@ -170,7 +170,7 @@ def test_the_spec_makes_the_same_loss(loss):
     made = get_registry().create("loss", loss.spec())
     assert made.spec() == loss.spec()
     scores, grades = np.arange(5.0), np.array([3.0, 0.0, 2.0, 1.0, 0.0])
-    assert made.list_value(scores, grades) == loss.list_value(scores, grades)
+    assert made.listwise_value(scores, grades) == loss.listwise_value(scores, grades)
     sampled = Domination(negatives=0.5, seed=3)
     assert get_registry().create("loss", sampled.spec()) == sampled
 
@@ -178,7 +178,7 @@ def test_the_spec_makes_the_same_loss(loss):
 def test_given_weights_and_margins_follow_the_rows(judged):
     """They are given in the order of the input, which data may keep in another."""
     shuffled = np.random.default_rng(1).permutation(judged.n_rows)
-    data = Judged(
+    data = JudgedLists(
         judged.features[shuffled],
         judged.grades[shuffled],
         judged.query_ids[judged.row_groups][shuffled],
@@ -207,7 +207,7 @@ def test_sampled_negatives_stand_for_all(judged):
     """With all their features the same, a few stand for the others exactly."""
     lowest = np.minimum.reduceat(judged.grades, judged.group_ptr[:-1])[judged.row_groups]
     X = np.where((judged.grades == lowest)[:, None], 1.0, judged.features)
-    data = Judged(X, judged.grades, judged.query_ids[judged.row_groups])
+    data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
     weights = np.linspace(-1, 1, 6)
 
     def problem(**params):
@@ -230,7 +230,7 @@ def test_a_huge_margin_stays_finite_and_monotone(judged):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"queries": "together"}, "say apart or pooled"),
+        ({"queries": "together"}, "say separate or pooled"),
         ({"weights": "much"}, "say one, gain, query, or give an array"),
         ({"margin": "wide"}, "say none, grade, log, layers, or give an array"),
         ({"weights": [[1.0]]}, "a finite number a row"),
@@ -263,20 +263,20 @@ def test_data_that_the_parameters_do_not_fit_are_refused(params, grades, words):
 
 def test_a_single_list_knows_no_given_values():
     with pytest.raises(PartError, match="no array of them here"):
-        Domination(weights="given").list_value(np.zeros(2), np.array([0.0, 1.0]))
+        Domination(weights="given").listwise_value(np.zeros(2), np.array([0.0, 1.0]))
     with pytest.raises(PartError, match="no array of them here"):
-        Domination(margin=np.ones(2)).list_value(np.zeros(2), np.array([0.0, 1.0]))
+        Domination(margin=np.ones(2)).listwise_value(np.zeros(2), np.array([0.0, 1.0]))
 
 
 def test_a_constant_feature_gets_no_weight(judged):
     X = np.array(judged.features)
     X[:, 2] = 7.0
-    data = Judged(X, judged.grades, judged.query_ids[judged.row_groups])
+    data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
     assert Ranker(loss="domination", regularizer=L2(0.1)).fit(data).model_.weights[2] == 0.0
 
 
 def test_huge_features_stay_finite_and_monotone(judged):
-    data = Judged(
+    data = JudgedLists(
         np.array(judged.features) * 1e4, judged.grades, judged.query_ids[judged.row_groups]
     )
     ranker = Ranker(loss="domination", regularizer=L2(1e-9), solver="coordinate:max_epochs=30")
@@ -293,7 +293,7 @@ def huge_list(sparse):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100_000, 4)) * 1e4 * (rng.random((100_000, 4)) < 0.5)
     grades = rng.integers(0, 3, 100_000)
-    return Judged(sp.csr_array(X) if sparse else X, grades, np.zeros(100_000, int))
+    return JudgedLists(sp.csr_array(X) if sparse else X, grades, np.zeros(100_000, int))
 
 
 @pytest.mark.parametrize("name", ["cython", "rust"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Matching, Ranker, get_kernel
+from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.engine import Engine, address_of
 from ranking.contracts.solver import default_engine
 from ranking.errors import CombinationError, EngineError, PartError
@@ -49,7 +49,9 @@ def clicks(seed, n_queries=60, n_documents=40, widths=(90, 70)):
         sp.csr_array(rng.random((n, w)) * (rng.random((n, w)) < 0.1)).astype(np.float32)
         for n, w in zip((n_queries, n_documents), widths, strict=True)
     ]
-    return Matching(*sides, sp.csr_array(rng.poisson(0.3, (n_queries, n_documents)).astype(float)))
+    return MatchingData(
+        *sides, sp.csr_array(rng.poisson(0.3, (n_queries, n_documents)).astype(float))
+    )
 
 
 def fit(data, regularizer, model="factored:dimensions=5,biases=false", **settings):
@@ -92,7 +94,7 @@ def test_dependent_columns_leave_the_shards(seed):
     """M of rank 1 has no Cholesky factor: QR of the whole takes over, for all engines alike."""
     rng = np.random.default_rng(seed)
     counts = np.outer(rng.integers(1, 5, 30), rng.integers(1, 5, 20)).astype(float)
-    data = Matching(None, None, sp.csr_array(counts))
+    data = MatchingData(None, None, sp.csr_array(counts))
     solver = "alternating:max_epochs=3,tolerance=0,scale=1"
     one = fit(data, "orthonormal:scale=1", solver=solver)
     same(one, fit(data, "orthonormal:scale=1", solver=solver, engine=Pieces(3)))
@@ -109,8 +111,8 @@ class Unknown(Orthonormal):
     def column_length(self, shape):
         return None
 
-    def maximize_vectors(self, gain, threads=1):
-        return Orthonormal(self.scale).maximize_vectors(gain, threads)
+    def maximize_rows(self, gain, threads=1):
+        return Orthonormal(self.scale).maximize_rows(gain, threads)
 
 
 def test_a_matrix_penalty_that_is_unknown_works_too(seed):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ranking.errors import ModelFileError
-from ranking.files import HEADER_LIMIT, read_tensors, write_bytes, write_tensors
+from ranking.io.tensors import HEADER_LIMIT, read_tensors, write_bytes, write_tensors
 
 TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], dtype=np.int64)}
 

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from ranking.interrupts import HeldInterrupts
+from ranking.training.signals import DeferredInterrupts
 
 
 def test_one_is_held_until_it_is_released():
-    done, held = [], HeldInterrupts()
+    done, held = [], DeferredInterrupts()
     before = signal.getsignal(signal.SIGINT)
 
     def work():
@@ -30,7 +30,7 @@ def test_one_is_held_until_it_is_released():
 
 
 def test_a_second_is_not_held():
-    done, held = [], HeldInterrupts()
+    done, held = [], DeferredInterrupts()
 
     def work():
         with held:
@@ -51,14 +51,14 @@ def test_other_handlers_and_threads_are_left_alone():
 
     before = signal.signal(signal.SIGINT, handler)
     try:
-        with HeldInterrupts():
+        with DeferredInterrupts():
             assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
     seen = []
 
     def elsewhere():
-        with HeldInterrupts() as held:
+        with DeferredInterrupts() as held:
             held.release()
             seen.append(signal.getsignal(signal.SIGINT))
 

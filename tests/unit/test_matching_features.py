@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Judged, Matching, Ranker
+from ranking import JudgedLists, MatchingData, Ranker
 from ranking.data.click_features import with_clicks
 from ranking.errors import DataError
-from ranking.evaluation import measure
-from ranking.matching_features import judged_pairs, pair_scores, with_scores
+from ranking.inference.score_features import judged_pairs, pair_scores, with_scores
+from ranking.metrics import model_evaluation as measure
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_judged_pairs_become_rows(fitted):
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
 def test_columns_are_added_to_judged_rows(fitted, kind):
     ranker, data = fitted
-    rows = Judged(
+    rows = JudgedLists(
         kind([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
         [0, 1, 2],
         ["3", "1", "3"],
@@ -62,7 +62,7 @@ def test_columns_are_added_to_judged_rows(fitted, kind):
 
 def test_what_is_not_there_is_named(fitted, make_matching):
     ranker, data = fitted
-    rows = Judged([[1.0]], [0], ["99"], doc_ids=["4"])
+    rows = JudgedLists([[1.0]], [0], ["99"], doc_ids=["4"])
     with pytest.raises(DataError, match="query '99' of the judged rows is not in the data"):
         with_scores(rows, [ranker], data)
     with pytest.raises(DataError, match="no judged pairs, only classes"):
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_named(fitted, make_matching):
 
 
 def test_clicks_describe_both_sides():
-    log = Matching(
+    log = MatchingData(
         [[1.0], [2.0]],
         [[3.0], [4.0], [5.0]],
         [[3.0, 4.0, 0.0], [0.0, 2.0, 0.0]],
@@ -86,7 +86,7 @@ def test_clicks_describe_both_sides():
     np.testing.assert_allclose(
         made.document_rows.toarray(), [[3, 1, 0], [4, 4 / root, 2 / root], [5, 0, 0]]
     )
-    other = Matching(
+    other = MatchingData(
         [[7.0], [8.0]], [[1.0]], [[1.0], [0.0]], query_ids=["new", "b"], document_ids=["y"]
     )
     made = with_clicks(other, log, weight=2.0)

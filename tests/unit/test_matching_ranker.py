@@ -12,13 +12,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import ParameterGrid
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.text.features import TextFeatures
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, PartError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import WARP, Hinge
+from ranking_plugins.losses.pairwise import WARP, Hinge
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.solvers.sgd import SGD
 
@@ -36,11 +36,16 @@ def bits(fitted):
 
 def test_names_specs_and_objects_mean_the_same(matching_kernel, make_matching):
     data = make_matching(1)
-    solver = "sgd:draws=40,rate=0.5"
+    solver = "sgd:max_steps=40,learning_rate=0.5"
     rankers = [
         Ranker(loss="hinge", regularizer="l1:strength=0.01", solver=solver),
-        Ranker("bilinear", Hinge(), L1(0.01), SGD(draws=40, rate=0.5)),
-        Ranker(Bilinear(), Hinge(), L1(np.float64(0.01)), SGD(draws=np.int64(40), rate=0.5)),
+        Ranker("bilinear", Hinge(), L1(0.01), SGD(max_steps=40, learning_rate=0.5)),
+        Ranker(
+            Bilinear(),
+            Hinge(),
+            L1(np.float64(0.01)),
+            SGD(max_steps=np.int64(40), learning_rate=0.5),
+        ),
     ]
     fitted = [ranker.set_params(kernel=matching_kernel).fit(data) for ranker in rankers]
     assert len({bits(ranker) for ranker in fitted}) == 1
@@ -49,7 +54,7 @@ def test_names_specs_and_objects_mean_the_same(matching_kernel, make_matching):
 
 
 def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
-    fitted = Ranker(loss="hinge", kernel=matching_kernel, solver="sgd:draws=5").fit(
+    fitted = Ranker(loss="hinge", kernel=matching_kernel, solver="sgd:max_steps=5").fit(
         make_matching(1)
     )
     assert (fitted.model_.name, fitted.solver_.name) == ("bilinear", "sgd")
@@ -61,7 +66,7 @@ def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
     assert (fitted.model_.name, fitted.solver_.name) == ("linear", "sgd")
     with pytest.raises(PartError, match=r"no model and solver fit loss 'squared'.* Try loss"):
         Ranker(loss="squared").fit(judged)
-    fitted = Ranker(loss="domination", kernel=matching_kernel, solver="sgd:draws=5").fit(
+    fitted = Ranker(loss="domination", kernel=matching_kernel, solver="sgd:max_steps=5").fit(
         make_matching(1)
     )
     assert (fitted.model_.name, fitted.solver_.name) == ("bilinear", "sgd")
@@ -76,15 +81,15 @@ def test_parameters_reach_inside(matching_kernel):
     )
     params = ranker.get_params()
     assert params["features__words"] == 5
-    assert params["solver__rate"] == "auto"
+    assert params["solver__learning_rate"] == "auto"
     assert params["model__dtype"] == "float32"
     assert params["loss__max_trials"] == 10
     copied = clone(ranker)
     assert copied.features == ranker.features
     assert copied.features is not ranker.features
-    copied.set_params(features__words=2, solver__draws=7, regularizer__density=0.1)
-    assert (copied.features.words, copied.solver.draws) == (2, 7)
-    assert (ranker.features.words, ranker.solver.draws, ranker.regularizer.density) == (
+    copied.set_params(features__words=2, solver__max_steps=7, regularizer__density=0.1)
+    assert (copied.features.words, copied.solver.max_steps) == (2, 7)
+    assert (ranker.features.words, ranker.solver.max_steps, ranker.regularizer.density) == (
         5,
         "auto",
         0,
@@ -96,7 +101,7 @@ def test_parameters_reach_inside(matching_kernel):
 
 def test_a_clone_is_not_fitted(matching_kernel, make_matching):
     data = make_matching(1)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=20", kernel=matching_kernel).fit(data)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel).fit(data)
     copied = clone(ranker)
     for call in (copied.predict, copied.rank, copied.score):
         with pytest.raises(NotFittedError):
@@ -111,12 +116,14 @@ def test_a_clone_is_not_fitted(matching_kernel, make_matching):
 
 def test_a_grid_of_parameters(matching_kernel, make_matching):
     data, valid = make_matching(1), make_matching(2)
-    ranker = Ranker("bilinear", "hinge", L1(), SGD(draws=30), kernel=matching_kernel)
-    grid = ParameterGrid({"solver__rate": [0.1, 1.0], "regularizer__strength": [0.0, 0.05]})
+    ranker = Ranker("bilinear", "hinge", L1(), SGD(max_steps=30), kernel=matching_kernel)
+    grid = ParameterGrid(
+        {"solver__learning_rate": [0.1, 1.0], "regularizer__strength": [0.0, 0.05]}
+    )
     found = {}
     for params in grid:
         fitted = clone(ranker).set_params(**params).fit(data)
-        assert fitted.solver_.rate == params["solver__rate"]
+        assert fitted.solver_.learning_rate == params["solver__learning_rate"]
         found[str(params)] = fitted.score(valid, metric="map")
     assert len(found) == 4
     assert all(0.0 <= value <= 1.0 for value in found.values())
@@ -125,18 +132,18 @@ def test_a_grid_of_parameters(matching_kernel, make_matching):
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
 def test_it_travels_between_processes(matching_kernel, make_matching, how):
     data = make_matching(1)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=20", kernel=matching_kernel)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel)
     getattr(ranker, how)(data)
     for copied in (pickle.loads(pickle.dumps(ranker)), copy.deepcopy(ranker)):
         assert copied.predict(data).tobytes() == ranker.predict(data).tobytes()
         assert copied.history_ == ranker.history_
         assert copied.kernel_.name == matching_kernel.name
     # What stays here goes on as if nobody had looked.
-    assert ranker.partial_fit(data, draws=5).history_[-1]["draws"] == 25
+    assert ranker.partial_fit(data, steps=5).history_[-1]["steps"] == 25
 
 
 def test_texts_travel_too(matching_kernel):
-    ranker = Ranker(loss="hinge", solver="sgd:draws=20", kernel=matching_kernel).fit(texts())
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel).fit(texts())
     copied = pickle.loads(pickle.dumps(ranker))
     assert copied.search(["wing"]) == ranker.search(["wing"])
 
@@ -144,7 +151,7 @@ def test_texts_travel_too(matching_kernel):
 def test_a_model_in_training_travels_without_it(matching_kernel, make_matching):
     data = make_matching(1)
     model = Bilinear()
-    model.start(data, 0)
+    model.initialize(data, 0)
     model.follow(BilinearWeights(matching_kernel, model.weights * 2))
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.weights.toarray(), 2 * np.eye(9))
@@ -154,7 +161,9 @@ def test_a_model_in_training_travels_without_it(matching_kernel, make_matching):
 def test_seeds(matching_kernel, make_matching):
     data = make_matching(1)
     made = [
-        Ranker(loss="hinge", solver="sgd:draws=20", kernel=matching_kernel, seed=seed).fit(data)
+        Ranker(
+            loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel, random_state=seed
+        ).fit(data)
         for seed in (1, 1, 2)
     ]
     assert bits(made[0]) == bits(made[1]) != bits(made[2])
@@ -162,17 +171,22 @@ def test_seeds(matching_kernel, make_matching):
 
 def test_dense_and_sparse_rows_mean_the_same(matching_kernel, make_matching):
     data = make_matching(1)
-    dense = Matching(data.query_rows.toarray(), data.document_rows.toarray(), labels=data.labels)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=30,rate=1", kernel=matching_kernel)
+    dense = MatchingData(
+        data.query_rows.toarray(), data.document_rows.toarray(), labels=data.labels
+    )
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=30,learning_rate=1", kernel=matching_kernel)
     assert bits(clone(ranker).fit(data)) == bits(clone(ranker).fit(dense))
 
 
 def test_indicators_learn_who_likes_what(matching_kernel):
     relevance = np.kron(np.eye(2), np.ones((3, 4)))
     relevance[0, 0] = 0.0
-    data = Matching(None, None, relevance)
+    data = MatchingData(None, None, relevance)
     ranker = Ranker(
-        "bilinear:initial=zero", "bpr", solver="sgd:draws=400,rate=1", kernel=matching_kernel
+        "bilinear:initial=zero",
+        "bpr",
+        solver="sgd:max_steps=400,learning_rate=1",
+        kernel=matching_kernel,
     ).fit(data)
     assert ranker.score(data, metric="map") > 0.95
 
@@ -180,9 +194,9 @@ def test_indicators_learn_who_likes_what(matching_kernel):
 def test_validation_data_of_the_kind(matching_kernel):
     ranker = Ranker(
         loss="hinge",
-        solver="sgd:draws=20,epoch=5,rate=1",
+        solver="sgd:max_steps=20,steps_per_epoch=5,learning_rate=1",
         kernel=matching_kernel,
-        observers=["early-stopping:metric=map,patience=2"],
+        callbacks=["early-stopping:metric=map,patience=2"],
     )
     ranker.fit(texts(), valid=texts())
     assert any(key.startswith("map") for key in ranker.history_[0])
@@ -191,7 +205,7 @@ def test_validation_data_of_the_kind(matching_kernel):
 
 
 def test_grades_beside_data_that_bring_their_own(matching_kernel, make_matching):
-    with pytest.raises(DataError, match="a Matching brings its own"):
+    with pytest.raises(DataError, match="a MatchingData brings its own"):
         Ranker(loss="hinge", kernel=matching_kernel).fit(make_matching(1), [1, 2])
     with pytest.raises(DataError, match="a TextCollection brings its own"):
         Ranker(loss="hinge", kernel=matching_kernel).fit(texts(), qid=[1, 2])
@@ -200,16 +214,16 @@ def test_grades_beside_data_that_bring_their_own(matching_kernel, make_matching)
 def test_judged_rows_for_validation_are_refused(matching_kernel, make_matching, judged):
     ranker = Ranker(
         loss="hinge",
-        solver="sgd:draws=20,epoch=5",
+        solver="sgd:max_steps=20,steps_per_epoch=5",
         kernel=matching_kernel,
-        observers=["early-stopping"],
+        callbacks=["early-stopping"],
     )
     with pytest.raises(DataError, match="scores queries and documents"):
         ranker.fit(make_matching(1), valid=judged)
 
 
 def test_a_failed_fit_leaves_what_was_fitted(matching_kernel, make_matching):
-    ranker = Ranker(loss="hinge", solver="sgd:draws=20", kernel=matching_kernel).fit(texts())
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel).fit(texts())
     before = ranker.search(["wing"])
     hopeless = TextCollection(["q"], ["other words"], ["a"], ["other texts"], [[1]])
     with pytest.raises(DataError, match="nothing to learn from"):
@@ -218,10 +232,12 @@ def test_a_failed_fit_leaves_what_was_fitted(matching_kernel, make_matching):
 
 
 def test_what_is_known_is_left_out_of_a_score(matching_kernel, judged):
-    known = Matching(None, None, [[1, 0, 0, 0], [0, 1, 0, 0]])
-    data = Matching(None, None, [[0, 1, 0, 0], [0, 1, 0, 1]])
-    ranker = Ranker(loss="hinge", solver="sgd:draws=200,rate=0.5", kernel=matching_kernel.name)
-    ranker.fit(Matching(None, None, [[2, 1, 0, 0], [0, 2, 0, 0]]))
+    known = MatchingData(None, None, [[1, 0, 0, 0], [0, 1, 0, 0]])
+    data = MatchingData(None, None, [[0, 1, 0, 0], [0, 1, 0, 1]])
+    ranker = Ranker(
+        loss="hinge", solver="sgd:max_steps=200,learning_rate=0.5", kernel=matching_kernel.name
+    )
+    ranker.fit(MatchingData(None, None, [[2, 1, 0, 0], [0, 2, 0, 0]]))
     ranker.model_.weights = sp.csr_array(
         np.array([[4.0, 3.0, 2.0, 1.0], [1.0, 4.0, 3.0, 2.0]], np.float32)
     )

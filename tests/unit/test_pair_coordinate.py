@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from ranking import Judged, Ranker, get_kernel
+from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.losses.pair_problem import SMOOTHING, PairProblem
-from ranking_plugins.losses.pairs import WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.losses.pairwise import WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.losses.pairwise_problem import SMOOTHING, PairProblem
 from ranking_plugins.losses.sorted_pairs import Groups, Sorted
 from ranking_plugins.solvers.coordinate import Coordinate
 
@@ -23,7 +23,7 @@ EXACT = Coordinate(max_epochs=3000, tolerance=1e-13)
 LOSSES = {"hinge": Hinge, "squared-hinge": SquaredHinge, "logistic": Logistic}
 
 
-def pairs(data: Judged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Better rows, worse rows and weights: better rows count alike, and each one's pairs too."""
     found = []
     for i in range(data.n_rows):
@@ -50,18 +50,18 @@ def phi(name: str, margin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(params=["dense", "sparse"])
-def data(request, judged) -> Judged:
+def data(request, judged) -> JudgedLists:
     if request.param == "dense":
         return judged
     kept = judged.features * (np.random.default_rng(3).random(judged.features.shape) < 0.4)
-    return Judged(sp.csr_array(kept), judged.grades, judged.query_ids[judged.row_groups])
+    return JudgedLists(sp.csr_array(kept), judged.grades, judged.query_ids[judged.row_groups])
 
 
-def dense(data: Judged) -> np.ndarray:
+def dense(data: JudgedLists) -> np.ndarray:
     return data.features.toarray() if sp.issparse(data.features) else np.asarray(data.features)
 
 
-def smooth(name: str, data: Judged, strength: float):
+def smooth(name: str, data: JudgedLists, strength: float):
     better, worse, weights = pairs(data)
     apart = dense(data)[better] - dense(data)[worse]
 
@@ -141,7 +141,7 @@ def test_windows_count_pairs(seed, size, grades, scale):
     rng = np.random.default_rng(seed)
     judged = rng.integers(0, grades + 1, size).astype(float)
     judged[0], judged[1] = 0.0, 1.0
-    data = Judged(np.zeros((size, 1)), judged, rng.integers(0, 2, size))
+    data = JudgedLists(np.zeros((size, 1)), judged, rng.integers(0, 2, size))
     try:
         groups = Groups.of(data)
     except DataError:
@@ -214,13 +214,13 @@ def test_sgd_and_coordinate_descent_minimise_the_same(judged):
     """What sgd draws from is what coordinate descent sums up."""
     parts = ("linear", "squared-hinge", "l2:strength=0.1")
     exact = Ranker(*parts, EXACT).fit(judged)
-    drawn = Ranker(*parts, "sgd:draws=400000,epoch=100000,batch=1").fit(judged)
+    drawn = Ranker(*parts, "sgd:max_steps=400000,steps_per_epoch=100000,batch_size=1").fit(judged)
     target = smooth("squared-hinge", judged, 0.1)
     assert target(drawn.model_.weights)[0] <= exact.objective_ * 1.01
 
 
 def test_the_weights_of_warp_make_it_jump():
-    """Why it has no coordinate face: the expected loss is not continuous along a weight.
+    """Why it has no coordinate interface: the expected loss is not continuous along a weight.
 
     A document at a margin of 1 begins to violate it; its own hinge is 0, but the rank grows, and
     with it the weight of the others that do.
@@ -230,7 +230,7 @@ def test_the_weights_of_warp_make_it_jump():
     def expected(margins: np.ndarray) -> float:
         """The mean over all draws of L((n - 1) // N) hinge, N being the first that violates."""
         n = margins.size
-        hinge = loss.pair_value(margins)
+        hinge = loss.pairwise_value(margins)
         violate = np.count_nonzero(hinge > 0.0)
         trials = np.arange(1, loss.trials + 1)
         chance = (1.0 - violate / n) ** (trials - 1) * violate / n
@@ -249,7 +249,7 @@ def test_what_is_refused(judged):
         Ranker("linear", "hinge", "l2", Coordinate(curvature="paper")).fit(judged)
     with pytest.raises(CombinationError, match="jumps"):
         Ranker("linear", "warp", "l2", "coordinate").fit(judged)
-    flat = Judged(judged.features, np.zeros(judged.n_rows), judged.row_groups)
+    flat = JudgedLists(judged.features, np.zeros(judged.n_rows), judged.row_groups)
     with pytest.raises(DataError, match="no query has two different grades"):
         Ranker("linear", "hinge", "l2", "coordinate").fit(flat)
 

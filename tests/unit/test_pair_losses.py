@@ -7,15 +7,15 @@ import pytest
 import scipy.sparse as sp
 
 from ranking import Ranker
-from ranking.data.matching import Matching
-from ranking.data.tuples import match_lists
+from ranking.data.matching_data import MatchingData
+from ranking.data.triplets import positive_lists
 from ranking.errors import PartError
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import PairForm
-from ranking.kernels.factored import FactoredObjects, FactoredWeights
-from ranking.kernels.reference_bilinear import pair_slope
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import PairwiseForm
+from ranking.kernels.factored import FactoredInputs, FactoredWeights
+from ranking.kernels.reference.bilinear import pairwise_slope
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
+from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.solvers.steps import rank_weights
 
 LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP(), KosWARP()]
@@ -25,29 +25,29 @@ MARGINS = np.concatenate((np.linspace(-6, 6, 97), [-40.0, 40.0, 0.99, 1.01])) + 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_slopes_are_derivatives(loss):
     h = 1e-6
-    numerical = (loss.pair_value(MARGINS + h) - loss.pair_value(MARGINS - h)) / (2 * h)
-    np.testing.assert_allclose(loss.pair_slope(MARGINS), numerical, atol=1e-7, rtol=1e-6)
+    numerical = (loss.pairwise_value(MARGINS + h) - loss.pairwise_value(MARGINS - h)) / (2 * h)
+    np.testing.assert_allclose(loss.pairwise_slope(MARGINS), numerical, atol=1e-7, rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_inlined_slope_is_the_loss_own(loss):
-    inlined = [pair_slope(loss.form, z) for z in MARGINS.tolist()]
-    np.testing.assert_allclose(inlined, loss.pair_slope(MARGINS), rtol=1e-14, atol=0)
+    inlined = [pairwise_slope(loss.form, z) for z in MARGINS.tolist()]
+    np.testing.assert_allclose(inlined, loss.pairwise_slope(MARGINS), rtol=1e-14, atol=0)
 
 
 def test_values_by_hand():
     z = np.array([-1.0, 0.0, 0.5, 1.0, 3.0])
-    assert Hinge().pair_value(z).tolist() == [2.0, 1.0, 0.5, 0.0, 0.0]
-    assert SquaredHinge().pair_value(z).tolist() == [4.0, 1.0, 0.25, 0.0, 0.0]
-    np.testing.assert_allclose(Logistic().pair_value(z), np.log(1 + np.exp(-z)), rtol=1e-14)
+    assert Hinge().pairwise_value(z).tolist() == [2.0, 1.0, 0.5, 0.0, 0.0]
+    assert SquaredHinge().pairwise_value(z).tolist() == [4.0, 1.0, 0.25, 0.0, 0.0]
+    np.testing.assert_allclose(Logistic().pairwise_value(z), np.log(1 + np.exp(-z)), rtol=1e-14)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_far_margins_stay_finite(loss):
     far = np.array([-1e300, -800.0, 800.0, 1e300])
     with np.errstate(over="ignore"):  # the square of 1e300
-        values = loss.pair_value(far)
-    assert np.isfinite(loss.pair_slope(far)).all()
+        values = loss.pairwise_value(far)
+    assert np.isfinite(loss.pairwise_slope(far)).all()
     assert (values >= 0.0).all()
     assert not np.isnan(values).any()
 
@@ -56,7 +56,11 @@ def test_far_margins_stay_finite(loss):
 def test_two_names_of_one_loss(matching_kernel, make_matching, one, other):
     data = make_matching(3)
     models = [
-        Ranker(loss=name, solver="sgd:draws=60,rate=1,epoch=30", kernel=matching_kernel).fit(data)
+        Ranker(
+            loss=name,
+            solver="sgd:max_steps=60,learning_rate=1,steps_per_epoch=30",
+            kernel=matching_kernel,
+        ).fit(data)
         for name in (one, other)
     ]
     assert models[0].model_.weights.data.tobytes() == models[1].model_.weights.data.tobytes()
@@ -109,7 +113,7 @@ def warp_by_hand(scores, tuples, n_documents):
 
 def started(data, scale):
     model = Bilinear(dtype="float64")
-    model.start(data, 0)
+    model.initialize(data, 0)
     model.weights = model.weights * scale
     return model
 
@@ -118,7 +122,7 @@ def started(data, scale):
 def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     data = make_matching(5, n_queries=6, n_documents=11, dtype=np.float64)
     model = started(data, 4.0)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 7, 0, 300, max_trials)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
     got = weights.steps(
         model.objects(data),
@@ -140,11 +144,11 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     others = np.random.default_rng(1).permutation(np.where(np.arange(39) < 9, 1.5, 0.0))
     documents = sp.csr_array(np.concatenate(([2.0], others))[:, None])
     relevance = sp.csr_array(([1.0], [0], [0, 1]), shape=(1, n_documents))
-    data = Matching(query, documents, relevance)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, draws, max_trials)
+    data = MatchingData(query, documents, relevance)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, draws, max_trials)
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
     _, found = weights.steps(
-        Objects(data.query_rows, data.document_rows),
+        BilinearInputs(data.query_rows, data.document_rows),
         tuples,
         np.zeros(draws),
         rank_weights=rank_weights(WARP(max_trials), n_documents),
@@ -163,13 +167,13 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
 def test_forms_are_inlined():
     forms = [loss.form for loss in LOSSES]
     assert forms == [
-        PairForm.HINGE,
-        PairForm.HINGE,
-        PairForm.SQUARED_HINGE,
-        PairForm.LOGISTIC,
-        PairForm.LOGISTIC,
-        PairForm.HINGE,
-        PairForm.HINGE,
+        PairwiseForm.HINGE,
+        PairwiseForm.HINGE,
+        PairwiseForm.SQUARED_HINGE,
+        PairwiseForm.LOGISTIC,
+        PairwiseForm.LOGISTIC,
+        PairwiseForm.HINGE,
+        PairwiseForm.HINGE,
     ]
 
 
@@ -187,12 +191,12 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
     )
     loss = KosWARP(4, k=k, n=n)
     assert loss.positives == (n, k - 1)
-    tuples = factored_kernel.draw_tuples(match_lists(data), 7, 0, 200, 4, n)
+    tuples = factored_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 200, 4, n)
     empty = np.zeros((0, 8), np.float32)
     weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
     ranks = rank_weights(loss, 30).astype(np.float32)
     chosen, margins, found = weights.search(
-        FactoredObjects(8, 30), tuples, rank_weights=ranks, positives=n, place=k - 1
+        FactoredInputs(8, 30), tuples, rank_weights=ranks, positives=n, place=k - 1
     )
     scores = U.astype(float) @ V.T.astype(float)
     for row, (query, *documents) in enumerate(tuples.tolist()):
@@ -214,7 +218,7 @@ def test_one_positive_is_plain_warp(factored_kernel, make_tastes):
         Ranker(
             "factored:dimensions=4",
             loss,
-            solver="sgd:draws=60,epoch=30,batch=8",
+            solver="sgd:max_steps=60,steps_per_epoch=30,batch_size=8",
             kernel=factored_kernel,
         ).fit(data)
         for loss in (WARP(3), KosWARP(3, k=1, n=1), KosWARP(3, k=1, n=2))

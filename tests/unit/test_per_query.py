@@ -7,25 +7,25 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 
-from ranking import Judged, Matching, Ranker, get_kernel
+from ranking import JudgedLists, MatchingData, Ranker, get_kernel
 from ranking.contracts.recipe import Search
 from ranking.data.own_queries import own_queries
 from ranking.errors import DataError
-from ranking.evaluation.measure import measure
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
-from ranking.per_query import adopt, fit_per_query
+from ranking.training.per_query import adopt, fit_per_query
 
 RANKER = Ranker(loss="domination", regularizer="l1:strength=0.01")
 
 
-def make(seed: int, n_documents: int = 40) -> Matching:
+def make(seed: int, n_documents: int = 40) -> MatchingData:
     rng = np.random.default_rng(seed)
     documents = sp.csr_array(rng.random((n_documents, 10)) * (rng.random((n_documents, 10)) < 0.5))
     taste = np.random.default_rng(9).normal(size=(5, 10))
     grades = (taste @ documents.toarray().T > 0.7) * 1.0 + (taste @ documents.toarray().T > 1.5)
     grades[3] = 0.0  # nobody
     grades[4] = 1.0  # everybody
-    return Matching(None, documents, sp.csr_array(grades), query_ids=list("abcde"))
+    return MatchingData(None, documents, sp.csr_array(grades), query_ids=list("abcde"))
 
 
 def test_each_is_the_model_of_its_query():
@@ -34,7 +34,7 @@ def test_each_is_the_model_of_its_query():
     weights = found.model.weights.toarray()
     for query in range(3):
         grades = data.relevance[[query]].toarray()[0]
-        alone = Judged(data.document_rows, grades, np.zeros(data.n_documents, int))
+        alone = JudgedLists(data.document_rows, grades, np.zeros(data.n_documents, int))
         np.testing.assert_array_equal(weights[query], RANKER.fit(alone).model_.weights)
         assert found.reports[query].facts["nonzero"] == np.count_nonzero(weights[query])
         assert found.reports[query].relevant == np.count_nonzero(grades)
@@ -66,10 +66,10 @@ def test_labels_are_queries_too():
     rng = np.random.default_rng(0)
     documents = sp.csr_array(rng.random((20, 4)))
     labels = np.arange(20) % 2
-    data = Matching(None, documents, labels=([0, 1], labels))
+    data = MatchingData(None, documents, labels=([0, 1], labels))
     found = fit_per_query(RANKER, data)
     grades = (labels == 1).astype(float)
-    alone = RANKER.fit(Judged(documents, grades, np.zeros(20, int))).model_.weights
+    alone = RANKER.fit(JudgedLists(documents, grades, np.zeros(20, int))).model_.weights
     np.testing.assert_array_equal(found.model.weights.toarray()[1], alone)
 
 
@@ -101,7 +101,7 @@ def test_a_label_that_the_validation_data_lack_is_reported():
 def test_labelled_data_have_a_query_a_label():
     rng = np.random.default_rng(0)
     rows, labels = rng.random((6, 3)), np.array(["x", "y", "x", "z", "y", "x"])
-    data = own_queries(Matching(rows, rows, labels=(labels, labels), same_objects=True))
+    data = own_queries(MatchingData(rows, rows, labels=(labels, labels), same_objects=True))
     assert data.query_ids.tolist() == ["x", "y", "z"]
     np.testing.assert_array_equal(
         data.relevance.toarray(), labels == np.array([["x"], ["y"], ["z"]])
@@ -110,7 +110,7 @@ def test_labelled_data_have_a_query_a_label():
     np.testing.assert_array_equal(again.relevance.toarray()[0], labels == "z")
     assert not again.relevance.toarray()[1].any()
     with pytest.raises(DataError, match="these documents have none"):
-        own_queries(Matching(rows, None, labels=(labels, labels)))
+        own_queries(MatchingData(rows, None, labels=(labels, labels)))
 
 
 def test_a_ranker_adopts_them_saves_them_and_scores_queries_by_their_ids(tmp_path):
@@ -121,7 +121,7 @@ def test_a_ranker_adopts_them_saves_them_and_scores_queries_by_their_ids(tmp_pat
     ranker.save(path)
     again = Ranker.load(path)
     # Features of queries do not matter, and the order of the queries follows their ids.
-    other = Matching(np.ones((2, 3)), data.documents, np.ones((2, 40)), query_ids=["c", "a"])
+    other = MatchingData(np.ones((2, 3)), data.documents, np.ones((2, 40)), query_ids=["c", "a"])
     expected = found.model.weights.toarray()[[2, 0]] @ data.document_rows.toarray().T
     for each in (ranker, again):
         np.testing.assert_allclose(each.predict(other), expected, rtol=1e-12)

@@ -12,17 +12,17 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
-from ranking import Judged, Ranker
+from ranking import JudgedLists, Ranker
 from ranking.errors import CombinationError, DataError, ModelFileError, PartError
 from ranking.models.linear import Linear
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
 from ranking_plugins.losses.domination import Domination
-from ranking_plugins.observers.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.solvers.coordinate import Coordinate
 
 
-def arrays(data: Judged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def arrays(data: JudgedLists) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.array(data.features), np.array(data.grades), data.query_ids[data.row_groups]
 
 
@@ -56,12 +56,12 @@ def test_sparse_and_dense_features_mean_the_same(judged):
 
 
 def test_scikit_learn_conventions(judged):
-    ranker = Ranker(loss="domination", regularizer=L2(0.1), seed=3)
+    ranker = Ranker(loss="domination", regularizer=L2(0.1), random_state=3)
     assert ranker.get_params()["regularizer__strength"] == 0.1
     copy = clone(ranker)
     assert copy is not ranker
     assert copy.regularizer == L2(0.1)
-    assert copy.seed == 3
+    assert copy.random_state == 3
     copy.set_params(regularizer__strength=0.5)
     assert copy.regularizer.strength == 0.5
     assert ranker.regularizer.strength == 0.1
@@ -106,12 +106,16 @@ def test_l1_makes_zeros(judged):
 def test_a_saved_ranker_scores_as_before(judged, valid, tmp_path, features):
     X, y, qid = arrays(judged)
     X = sp.csr_array(X) if features == "sparse" else X
-    ranker = Ranker(loss="domination", regularizer=L2(0.1), seed=5).fit(X, y, qid=qid)
+    ranker = Ranker(loss="domination", regularizer=L2(0.1), random_state=5).fit(X, y, qid=qid)
     ranker.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model")
     assert loaded.predict(valid).tobytes() == ranker.predict(valid).tobytes()
     assert loaded.get_params()["regularizer"] == "l2:strength=0.1"
-    assert (loaded.seed, loaded.n_iter_, loaded.stopped_) == (5, ranker.n_iter_, ranker.stopped_)
+    assert (loaded.random_state, loaded.n_iter_, loaded.stopped_) == (
+        5,
+        ranker.n_iter_,
+        ranker.stopped_,
+    )
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert clone(loaded).fit(judged).regularizer_ == L2(0.1)
@@ -182,7 +186,7 @@ def test_numbers_of_numpy_are_numbers(judged):
 def test_observers_of_one_name_are_refused(judged, valid):
     twice = [EarlyStopping(), EarlyStopping()]
     with pytest.raises(PartError, match="same name"):
-        Ranker(loss="domination", observers=twice).fit(judged, valid=valid)
+        Ranker(loss="domination", callbacks=twice).fit(judged, valid=valid)
 
 
 def test_a_missing_folder_is_named(judged, tmp_path):
@@ -224,7 +228,7 @@ def test_parts_that_do_not_fit_are_refused_with_the_reason(judged):
 def test_early_stopping_keeps_the_best_epoch(judged, valid):
     stopping = EarlyStopping(metric="ndcg@5", patience=2)
     ranker = Ranker(
-        loss="domination", solver=Coordinate(max_epochs=30, tolerance=0.0), observers=[stopping]
+        loss="domination", solver=Coordinate(max_epochs=30, tolerance=0.0), callbacks=[stopping]
     ).fit(judged, valid=valid)
     (name,) = {key for row in ranker.history_ for key in row} - {"epoch", "objective"}
     values = [row[name] for row in ranker.history_]
@@ -240,7 +244,7 @@ def test_early_stopping_keeps_the_best_epoch(judged, valid):
 
 def test_early_stopping_without_validation_data(judged):
     with pytest.raises(PartError, match="--valid"):
-        Ranker(loss="domination", observers=["early-stopping"]).fit(judged)
+        Ranker(loss="domination", callbacks=["early-stopping"]).fit(judged)
 
 
 def test_unfinished_parts_are_checked():
@@ -248,7 +252,7 @@ def test_unfinished_parts_are_checked():
         Coordinate(max_epochs=0)
     with pytest.raises(PartError, match="tolerance"):
         Coordinate(tolerance=-1)
-    with pytest.raises(PartError, match="apart or pooled"):
+    with pytest.raises(PartError, match="separate or pooled"):
         Domination(queries="together")
     with pytest.raises(PartError, match="patience"):
         EarlyStopping(patience=0)

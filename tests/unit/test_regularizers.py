@@ -81,16 +81,16 @@ def test_params():
 
 def test_a_wanted_density_is_to_be_settled():
     regularizer = L1(density=0.05)
-    assert regularizer.wanted_density == 0.05
+    assert regularizer.target_density == 0.05
     with pytest.raises(PartError, match=r"density=0.05 is found by solver sgd only.*strength"):
         regularizer.entry_penalty()
     regularizer.settle(0.25)
-    assert regularizer.wanted_density is None
+    assert regularizer.target_density is None
     assert regularizer.entry_penalty() == (0.25, 0.0)
     assert regularizer.spec() == "l1:strength=0.25,density=0.05"
     # Whoever sets parameters asks anew.
-    assert regularizer.set_params(strength=1.0).wanted_density == 0.05
-    assert L1(0.1).wanted_density is None
+    assert regularizer.set_params(strength=1.0).target_density == 0.05
+    assert L1(0.1).target_density is None
 
 
 def test_a_wanted_density_is_refused_by_coordinate_descent(judged):

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.text.features import TextFeatures
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning, PartError
-from ranking.evaluation import measure as measure_module
+from ranking.inference.retrieval import top
+from ranking.metrics import model_evaluation as measure_module
 from ranking.models.bilinear import Bilinear
-from ranking.retrieval import top
 
 
 def started(data, seed=0):
     model = Bilinear(dtype="float64")
-    model.start(data, 0)
+    model.initialize(data, 0)
     rng = np.random.default_rng(seed)
     model.weights = sp.csr_array(rng.integers(-1, 2, model.weights.shape).astype(np.float64))
     return model
@@ -50,9 +50,9 @@ def test_the_best_against_a_full_sort(matching_kernel, make_matching, same_objec
 @pytest.mark.parametrize("k", [1, 2, 4, 6, None])
 def test_ties_are_broken_by_id(matching_kernel, ids, k):
     documents = np.array([[1.0], [2.0], [1.0], [1.0], [2.0], [0.0]])
-    data = Matching(np.ones((1, 1)), documents, np.zeros((1, 6)), document_ids=ids)
+    data = MatchingData(np.ones((1, 1)), documents, np.zeros((1, 6)), document_ids=ids)
     model = Bilinear()
-    model.start(data, 0)
+    model.initialize(data, 0)
     (found,) = top(model, data, k, matching_kernel)
     (expected,) = by_sorting(model.scores(data, matching_kernel), data, k)
     assert found.documents.tolist() == expected
@@ -60,7 +60,7 @@ def test_ties_are_broken_by_id(matching_kernel, ids, k):
 
 def test_all_scores_are_never_held(matching_kernel, make_matching, monkeypatch):
     data = make_matching(4)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel).fit(data)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel).fit(data)
     expected = [one.documents.tolist() for one in ranker.rank(data, 3)]
     held = []
     scorer = Bilinear.scorer
@@ -88,20 +88,20 @@ def test_all_scores_are_never_held(matching_kernel, make_matching, monkeypatch):
 @pytest.mark.parametrize("k", [0, -1, 2.5, "all"])
 def test_a_bad_k_is_refused_at_once(matching_kernel, make_matching, k):
     data = make_matching(4)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel).fit(data)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel).fit(data)
     with pytest.raises(DataError, match=r"k is .*whole number from 1"):
         ranker.rank(data, k)
 
 
 def test_other_data_are_refused(matching_kernel, make_matching, judged):
-    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel)
     ranker.fit(make_matching(4))
     for call in (ranker.rank, ranker.predict, ranker.score):
         with pytest.raises(DataError, match="scores queries and documents"):
             call(judged)
         with pytest.raises(DataError, match="these are texts"):
             call(TextCollection(["q"], ["a"], ["d"], ["a"], [[1]]))
-    with pytest.raises(DataError, match="Matching"):
+    with pytest.raises(DataError, match="MatchingData"):
         ranker.predict(np.ones((3, 2)))
     with pytest.raises(DataError, match="holds no texts to search"):
         ranker.search(["a"])
@@ -132,7 +132,7 @@ def texts():
 
 
 def searcher(kernel, features=None, draws=0):
-    solver = f"sgd:draws={draws},rate=1"
+    solver = f"sgd:max_steps={draws},learning_rate=1"
     return Ranker(loss="hinge", solver=solver, kernel=kernel, features=features).fit(texts())
 
 
@@ -174,7 +174,7 @@ def test_odd_searches(matching_kernel):
 
 
 def test_features_are_for_texts_only(matching_kernel, make_matching):
-    with pytest.raises(PartError, match="describe texts, and the data are a Matching"):
+    with pytest.raises(PartError, match="describe texts, and the data are a MatchingData"):
         Ranker(loss="hinge", features="text", kernel=matching_kernel).fit(make_matching(1))
     with pytest.raises(PartError, match="does not spell 'text'"):
         Ranker(loss="hinge", features="words", kernel=matching_kernel).fit(texts())

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from ranking import Ranker
-from ranking.contracts.observer import Observer
+from ranking.contracts.callback import Callback
 from ranking.contracts.recipe import Axis, Search
 from ranking.errors import DivergenceError, ModelFileError
-from ranking.search import Progress, fit_path
-from ranking_plugins.observers.checkpoint import Checkpoint
-from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking.training.search import Progress, fit_path
+from ranking_plugins.callbacks.checkpoint import Checkpoint
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.solvers.coordinate import Coordinate
 
 SEARCH = Search("regularizer", "strength", (0.3, 0.03, 0.003), "ndcg@5")
 
 
-class StopAfter(Observer):
+class StopAfter(Callback):
     """Raises Ctrl-C after some epochs in all, wherever they fall."""
 
     name = "stop-after"
@@ -28,16 +28,16 @@ class StopAfter(Observer):
     def __init__(self, epochs: int) -> None:
         self.left = epochs
 
-    def turn(self, run, turn) -> bool:
+    def on_epoch_end(self, run, result) -> bool:
         self.left -= 1
         if self.left == 0:
             raise KeyboardInterrupt
         return False
 
 
-def ranker(*observers) -> Ranker:
+def ranker(*callbacks) -> Ranker:
     solver = Coordinate(max_epochs=6, tolerance=0.0)
-    return Ranker(loss="domination", regularizer=L1(0.003), solver=solver, observers=observers)
+    return Ranker(loss="domination", regularizer=L1(0.003), solver=solver, callbacks=callbacks)
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])

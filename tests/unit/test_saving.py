@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ranking import Ranker
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import ModelFileError
-from ranking.files import read_tensors, write_tensors
+from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.builtin import reference_kernel
 from ranking_plugins.regularizers.group_l1 import GroupL1
 
@@ -39,10 +39,10 @@ def fitted(kernel, features=None, model="bilinear", **parts):
     return Ranker(
         model,
         "hinge",
-        solver="sgd:draws=30,rate=1,epoch=15",
+        solver="sgd:max_steps=30,learning_rate=1,steps_per_epoch=15",
         features=features,
         kernel=kernel,
-        seed=4,
+        random_state=4,
         **parts,
     ).fit(texts())
 
@@ -63,7 +63,7 @@ def test_texts_and_documents_come_back(matching_kernel, tmp_path, features, mode
     assert loaded.text_.feature_names == ranker.text_.feature_names
     assert loaded.documents_.ids.tolist() == ["d4", "d1", "d2", "d3"]
     assert loaded.history_ == ranker.history_
-    assert (loaded.n_iter_, loaded.seed, loaded.stopped_) == (2, 4, "max_epochs")
+    assert (loaded.n_iter_, loaded.random_state, loaded.stopped_) == (2, 4, "max_epochs")
     assert loaded.n_features_in_ == ranker.n_features_in_
     assert loaded.get_params()["features"] == ranker.text_.spec()
     loaded.save(tmp_path / "again")
@@ -74,7 +74,7 @@ def test_texts_and_documents_come_back(matching_kernel, tmp_path, features, mode
 
 def test_data_without_texts_have_no_documents(matching_kernel, make_matching, tmp_path):
     data = make_matching(1)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=20", kernel=matching_kernel).fit(data)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel).fit(data)
     ranker.save(tmp_path / "model")
     tensors, description = read_tensors(tmp_path / "model")
     assert not [name for name in tensors if name.startswith(("text/", "documents/"))]

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
-from ranking.data.pairs import known_pairs
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
+from ranking.data.exclusions import known_pairs
 from ranking.errors import DataError
-from ranking.evaluation.measure import measure
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking.models.structured import Structured
-from ranking_plugins.observers.checkpoint import Checkpoint
-from ranking_plugins.observers.curve import Curve
-from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.callbacks.checkpoint import Checkpoint
+from ranking_plugins.callbacks.curve import Curve
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.solvers.coordinate import Coordinate
 
 MAP = "map(ties=docid,empty=zero,scores=float32)"
 
 
-class Log(Observer):
+class Log(Callback):
     """Writes down what it is told."""
 
     name = "log"
@@ -30,18 +30,18 @@ class Log(Observer):
     def __init__(self):
         self.told = []
 
-    def start(self, run):
+    def on_fit_begin(self, run):
         self.told.append(("start", run.model.stage))
 
-    def turn(self, run, turn):
-        self.told.append((turn.epoch, run.model.stage))
+    def on_epoch_end(self, run, result):
+        self.told.append((result.epoch, run.model.stage))
         return False
 
-    def finish(self, run):
+    def on_fit_end(self, run):
         self.told.append((run.stopped, run.model.stage))
 
 
-class StopAt(Observer):
+class StopAt(Callback):
     """Asks for the end after some epochs, by the numbers of all stages."""
 
     name = "stop-at"
@@ -49,11 +49,11 @@ class StopAt(Observer):
     def __init__(self, *epochs):
         self.epochs = epochs
 
-    def turn(self, run, turn):
-        return turn.epoch in self.epochs
+    def on_epoch_end(self, run, result):
+        return result.epoch in self.epochs
 
 
-class Broken(Observer):
+class Broken(Callback):
     """Breaks off at an epoch, with Ctrl-C or as if killed."""
 
     name = "broken"
@@ -61,8 +61,8 @@ class Broken(Observer):
     def __init__(self, epoch, error=KeyboardInterrupt):
         self.epoch, self.error = epoch, error
 
-    def turn(self, run, turn):
-        if turn.epoch == self.epoch:
+    def on_epoch_end(self, run, result):
+        if result.epoch == self.epoch:
             raise self.error
         return False
 
@@ -71,16 +71,22 @@ class Killed(BaseException):
     """What nobody catches."""
 
 
-def cascade(kernel, *observers, stages=2, **solver):
-    solver = {"draws": 48, "epoch": 16, "rate": 0.3, "batch": 8, **solver}
+def cascade(kernel, *callbacks, stages=2, **solver):
+    solver = {
+        "max_steps": 48,
+        "steps_per_epoch": 16,
+        "learning_rate": 0.3,
+        "batch_size": 8,
+        **solver,
+    }
     spec = "sgd:" + ",".join(f"{key}={value}" for key, value in solver.items())
     return Ranker(
         Structured(5, stages=stages, k=3),
         "warp:max_trials=3",
         solver=spec,
         kernel=kernel,
-        seed=3,
-        observers=observers,
+        random_state=3,
+        callbacks=callbacks,
     )
 
 
@@ -114,11 +120,11 @@ def test_a_stage_may_be_stopped_by_itself(factored_kernel, make_tastes):
 
 def test_the_best_of_each_stage_is_kept(factored_kernel, make_tastes):
     data, valid = make_tastes(1), make_tastes(2)
-    options = {"rate": 2.0, "schedule": "fixed", "draws": 160, "stages": 1}
+    options = {"learning_rate": 2.0, "schedule": "constant", "max_steps": 160, "stages": 1}
     stopping = EarlyStopping(metric="map", patience=2)
     fitted = cascade(factored_kernel, stopping, **options).fit(data, valid=valid)
     values = [row[MAP] for row in fitted.history_]
-    draws = [row["draws"] for row in fitted.history_]
+    draws = [row["steps"] for row in fitted.history_]
     border = draws.index(16.0, 1)
     assert 1 < border < len(values) - 1
     first, second = np.array(values[:border]), np.array(values[border:])
@@ -160,22 +166,22 @@ def test_a_kill_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
     """Early stopping, and a kill in the very epoch in which it asks for the end."""
     data, valid = make_tastes(1), make_tastes(2)
 
-    def observers(*others):
+    def callbacks(*others):
         return EarlyStopping(metric="map", patience=1), *others
 
-    options = {"rate": 1.0, "schedule": "fixed"}
-    whole = cascade(factored_kernel, *observers(), **options).prepare(data, valid)
+    options = {"learning_rate": 1.0, "schedule": "constant"}
+    whole = cascade(factored_kernel, *callbacks(), **options).prepare(data, valid)
     whole.go()
     if epoch > len(whole.history):
         pytest.skip(f"stopped after {len(whole.history)} epochs")
     path = tmp_path / "checkpoint"
     struck = cascade(
-        factored_kernel, *observers(Checkpoint(path, every=0.0), Broken(epoch, Killed)), **options
+        factored_kernel, *callbacks(Checkpoint(path, every=0.0), Broken(epoch, Killed)), **options
     ).prepare(data, valid)
     with pytest.raises(Killed):
         struck.go()
     checkpoint = Checkpoint(path, every=0.0)
-    again = cascade(factored_kernel, *observers(checkpoint), **options).prepare(data, valid)
+    again = cascade(factored_kernel, *callbacks(checkpoint), **options).prepare(data, valid)
     again.go(checkpoint.read())
     assert bits(again.model) == bits(whole.model)
     assert again.history == whole.history
@@ -187,10 +193,10 @@ def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, 
     data = make_tastes(1)
     whole = cascade(factored_kernel).fit(data)
 
-    class KilledBetween(Observer):
+    class KilledBetween(Callback):
         name = "killed-between"
 
-        def start(self, run):
+        def on_fit_begin(self, run):
             if run.model.stage == 1:
                 raise Killed
 
@@ -209,13 +215,13 @@ def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, 
 def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path):
     data, valid = make_tastes(1), make_tastes(2)
 
-    def observers():
+    def callbacks():
         return EarlyStopping(metric="map"), Checkpoint(tmp_path / "checkpoint")
 
-    run = cascade(factored_kernel, *observers()).prepare(data, valid)
+    run = cascade(factored_kernel, *callbacks()).prepare(data, valid)
     run.go()
     log = Log()
-    again = cascade(factored_kernel, *observers(), log).prepare(data, valid)
+    again = cascade(factored_kernel, *callbacks(), log).prepare(data, valid)
     again.go(Checkpoint(tmp_path / "checkpoint").read())
     assert log.told == [("start", 0)]
     assert bits(again.model) == bits(run.model)
@@ -232,7 +238,7 @@ def test_an_end_that_was_asked_for_survives_a_kill(judged, tmp_path, why):
             loss="domination",
             regularizer=L1(0.003),
             solver=Coordinate(max_epochs=8, tolerance=tolerance),
-            observers=[StopAt(3), *others],
+            callbacks=[StopAt(3), *others],
         )
 
     whole = ranker().fit(judged)
@@ -261,7 +267,7 @@ def held_out(data, seed=0):
     for half in halves:
         half[np.arange(12), np.arange(12) % 3] = 1.0
     names = {"query_ids": data.query_ids, "document_ids": data.document_ids}
-    return [Matching(None, None, half, **names) for half in halves]
+    return [MatchingData(None, None, half, **names) for half in halves]
 
 
 def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
@@ -293,6 +299,6 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
 
 
 def test_judged_rows_know_nothing(judged, valid):
-    ranker = Ranker(loss="domination", observers=[EarlyStopping()])
+    ranker = Ranker(loss="domination", callbacks=[EarlyStopping()])
     with pytest.raises(DataError, match="exclude_known is for queries and documents"):
         ranker.fit(judged, valid=valid, exclude_known=True)

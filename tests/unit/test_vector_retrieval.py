@@ -7,20 +7,21 @@ import itertools
 import numpy as np
 import pytest
 
-from ranking import Matching, Ranker, retrieval
+from ranking import MatchingData, Ranker
 from ranking.contracts.model import Embedding
-from ranking.data.pairs import known_pairs
+from ranking.data.exclusions import known_pairs
 from ranking.errors import CombinationError, DataError
+from ranking.inference import retrieval
+from ranking.inference.retrieval import best_lists, by_vectors, similar, top
 from ranking.models.factored import Factored
 from ranking.models.structured import Structured
-from ranking.retrieval import best_lists, by_vectors, similar, top
-from ranking_plugins.losses.pairs import AUC, BPR, WARP, KosWARP
+from ranking_plugins.losses.pairwise import AUC, BPR, WARP, KosWARP
 
 
 def started(data, seed=0, whole=False):
     """A model; with whole numbers there are many equal scores, and none is rounded."""
     model = Factored(5)
-    model.start(data, seed)
+    model.initialize(data, seed)
     if whole:
         rng = np.random.default_rng(seed)
         for matrix in (model.U, model.V):
@@ -50,7 +51,7 @@ SHUFFLED = [f"{i:02d}" for i in np.random.default_rng(5).permutation(15)]
 
 def named(data):
     """The same with ids that are not in order, so that ties show."""
-    return Matching(data.queries, data.documents, data.relevance, document_ids=SHUFFLED)
+    return MatchingData(data.queries, data.documents, data.relevance, document_ids=SHUFFLED)
 
 
 @pytest.mark.parametrize("k", [1, 4, 15, 99, None])
@@ -160,14 +161,22 @@ def test_best_lists_are_filled_up(factored_kernel, make_matching, make_tastes):
 
 
 def fitted(kernel, data, loss="warp", **options):
-    options = {"draws": 400, "epoch": 200, "rate": 0.2, "batch": 16, **options}
+    options = {
+        "max_steps": 400,
+        "steps_per_epoch": 200,
+        "learning_rate": 0.2,
+        "batch_size": 16,
+        **options,
+    }
     solver = "sgd:" + ",".join(f"{key}={value}" for key, value in options.items())
-    return Ranker("factored:dimensions=8", loss, solver=solver, kernel=kernel, seed=1).fit(data)
+    return Ranker("factored:dimensions=8", loss, solver=solver, kernel=kernel, random_state=1).fit(
+        data
+    )
 
 
 def test_what_is_known_is_left_out(factored_kernel, make_tastes):
     data = make_tastes(4)
-    ranker = fitted(factored_kernel, data, draws=60)
+    ranker = fitted(factored_kernel, data, max_steps=60)
     scores = ranker.predict(data)
     known = [data.relevant(query).tolist() for query in range(12)]
     for k in (3, None):
@@ -184,8 +193,8 @@ def test_what_is_known_is_left_out(factored_kernel, make_tastes):
 
 def test_what_is_known_is_found_by_id(factored_kernel, make_tastes):
     data = make_tastes(4)
-    ranker = fitted(factored_kernel, data, draws=60)
-    known = Matching(
+    ranker = fitted(factored_kernel, data, max_steps=60)
+    known = MatchingData(
         None,
         None,
         [[1, 1, 0], [0, 1, 1]],
@@ -193,7 +202,7 @@ def test_what_is_known_is_found_by_id(factored_kernel, make_tastes):
         document_ids=["i3", "gone", "i5"],
     )
     with pytest.raises(DataError, match="share no"):
-        list(ranker.rank(data, exclude=Matching(None, None, np.eye(3))))
+        list(ranker.rank(data, exclude=MatchingData(None, None, np.eye(3))))
     scores = ranker.predict(data)
     barred = [[3] if query == 7 else [] for query in range(12)]
     found = [one.documents.tolist() for one in ranker.rank(data, 15, exclude=known)]
@@ -202,7 +211,7 @@ def test_what_is_known_is_found_by_id(factored_kernel, make_tastes):
 
 def test_no_candidate_is_refused(factored_kernel, make_tastes, judged):
     data = make_tastes(4)
-    ranker = fitted(factored_kernel, data, draws=10)
+    ranker = fitted(factored_kernel, data, max_steps=10)
     for nobody in ([], ["stranger"], [3]):
         with pytest.raises(DataError, match="no candidate among the documents"):
             list(ranker.rank(data, 3, candidates=nobody))
@@ -246,14 +255,14 @@ def test_odd_similars(factored_kernel, make_tastes, make_matching):
     assert [one.scores.tolist() for one in found] == [[0.0, -1.0], [0.0, -1.0], [0.0, 0.0]]
     (alone,) = similar(vectors[:1], np.array([1]), 3, factored_kernel)
     assert alone.documents.size == 0
-    ranker = fitted(factored_kernel, make_tastes(4), draws=10)
+    ranker = fitted(factored_kernel, make_tastes(4), max_steps=10)
     with pytest.raises(DataError, match="documents or queries"):
         ranker.similar(make_tastes(4), side="items")
     with pytest.raises(DataError, match="k is 0"):
         ranker.similar(make_tastes(4), 0)
     with pytest.raises(DataError, match=r"k is None; it must be a whole number from 1\."):
         ranker.similar(make_tastes(4), None)
-    matrix = Ranker(loss="hinge", solver="sgd:draws=0", kernel=factored_kernel)
+    matrix = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=factored_kernel)
     matrix.fit(make_matching(1))
     with pytest.raises(CombinationError, match=r"similar needs vectors.*'bilinear' has none"):
         matrix.similar(make_matching(1))
@@ -265,7 +274,7 @@ def test_odd_similars(factored_kernel, make_tastes, make_matching):
 @pytest.mark.parametrize("loss", [WARP(), BPR(), AUC(), KosWARP(5, k=1, n=2)], ids=str)
 def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss):
     data = make_tastes(1, 30, 36, kept=0.6)
-    ranker = fitted(fast_kernel, data, loss, draws=4000, epoch=1000)
+    ranker = fitted(fast_kernel, data, loss, max_steps=4000, steps_per_epoch=1000)
     tensors = {name: tensor.copy() for name, tensor in ranker.model_.tensors().items()}
     known = [data.document_ids[data.relevant(query)].tolist() for query in range(30)]
     folded = ranker.fold_in(data, known, 6)
@@ -290,7 +299,7 @@ def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss
 
 def test_folding_in_does_not_depend_on_who_else_is_folded_in_much(fast_kernel, make_tastes):
     data = make_tastes(1, 30, 36)
-    ranker = fitted(fast_kernel, data, draws=4000, epoch=1000)
+    ranker = fitted(fast_kernel, data, max_steps=4000, steps_per_epoch=1000)
     (alone,) = ranker.fold_in(data, [["i0", "i3"]], 3)
     first, _ = ranker.fold_in(data, [["i0", "i3", "i3"], ["i1"]], 3)
     for found in (alone, first):
@@ -299,7 +308,7 @@ def test_folding_in_does_not_depend_on_who_else_is_folded_in_much(fast_kernel, m
 
 def test_new_queries_that_are_refused(factored_kernel, make_tastes, make_matching):
     data = make_tastes(4)
-    ranker = fitted(factored_kernel, data, draws=10)
+    ranker = fitted(factored_kernel, data, max_steps=10)
     with pytest.raises(DataError, match=r"new query 1 matches 'film', which is no document"):
         ranker.fold_in(data, [["i1"], ["i2", "film"]])
     everything = data.document_ids.tolist()
@@ -308,7 +317,7 @@ def test_new_queries_that_are_refused(factored_kernel, make_tastes, make_matchin
             ranker.fold_in(data, matches)
     with pytest.raises(DataError, match="k is 0"):
         ranker.fold_in(data, [["i1"]], 0)
-    matrix = Ranker(loss="hinge", solver="sgd:draws=0", kernel=factored_kernel)
+    matrix = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=factored_kernel)
     matrix.fit(make_matching(1))
     with pytest.raises(CombinationError, match=r"fold_in needs vectors.*'bilinear' has none"):
         matrix.fold_in(make_matching(1), [[1]])
@@ -316,7 +325,7 @@ def test_new_queries_that_are_refused(factored_kernel, make_tastes, make_matchin
 
 def test_folding_in_after_a_file(factored_kernel, make_tastes, tmp_path):
     data = make_tastes(4)
-    ranker = fitted(factored_kernel, data, draws=60)
+    ranker = fitted(factored_kernel, data, max_steps=60)
     ranker.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
     asked = [["i1", "i4"], ["i2"]]
@@ -328,7 +337,7 @@ def test_a_structured_model_folds_in(fast_kernel, make_tastes):
     ranker = Ranker(
         Structured(8, stages=1, k=5),
         "warp",
-        solver="sgd:draws=3000,epoch=1000,rate=0.2,batch=16",
+        solver="sgd:max_steps=3000,steps_per_epoch=1000,learning_rate=0.2,batch_size=16",
         kernel=fast_kernel,
     ).fit(data)
     known = [[f"i{taste}", f"i{taste + 3}", f"i{taste + 6}"] for taste in range(3)]
@@ -349,14 +358,14 @@ def sets(pairs):
 
 
 def test_known_pairs_are_positions_in_the_data():
-    data = Matching(
+    data = MatchingData(
         None,
         None,
         [[0, 1, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]],
         query_ids=["a", "b", "c"],
         document_ids=["w", "x", "y", "z"],
     )
-    known = Matching(
+    known = MatchingData(
         None,
         None,
         [[5, 0, 1, 0], [1, 1, 1, -1], [0, 1, 0, 1]],
@@ -375,7 +384,7 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
     wanted = [data.relevant(query).tolist() for query in range(data.n_queries)]
     assert sets(known_pairs(data, data)) == wanted
     # Numbers in the one and texts in the other are the same if they are spelled alike.
-    spelled = Matching(
+    spelled = MatchingData(
         data.queries,
         data.documents,
         labels=data.labels,
@@ -389,8 +398,8 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
 
 
 def test_nothing_is_known():
-    data = Matching(None, None, np.eye(3))
-    other = Matching(None, None, np.eye(3), query_ids=[7, 8, 9])
+    data = MatchingData(None, None, np.eye(3))
+    other = MatchingData(None, None, np.eye(3), query_ids=[7, 8, 9])
     assert sets(known_pairs(data, other)) == [[], [], []]
 
 

@@ -12,19 +12,21 @@ def ranking_losses() -> dict[str, Lazy]:
             help="Each item against all that it must outrank: log(1 + sum exp).",
         ),
         "hinge": Lazy(
-            "ranking_plugins.losses.pairs:Hinge",
+            "ranking_plugins.losses.pairwise:Hinge",
             help="max(0, 1 - z), z being how much better the better document is scored.",
         ),
         "squared-hinge": Lazy(
-            "ranking_plugins.losses.pairs:SquaredHinge", help="max(0, 1 - z)^2 of the margin z."
+            "ranking_plugins.losses.pairwise:SquaredHinge", help="max(0, 1 - z)^2 of the margin z."
         ),
         "logistic": Lazy(
-            "ranking_plugins.losses.pairs:Logistic", help="log(1 + exp(-z)) of the margin z."
+            "ranking_plugins.losses.pairwise:Logistic", help="log(1 + exp(-z)) of the margin z."
         ),
-        "bpr": Lazy("ranking_plugins.losses.pairs:BPR", help="The logistic loss by another name."),
-        "auc": Lazy("ranking_plugins.losses.pairs:AUC", help="The hinge by another name."),
+        "bpr": Lazy(
+            "ranking_plugins.losses.pairwise:BPR", help="The logistic loss by another name."
+        ),
+        "auc": Lazy("ranking_plugins.losses.pairwise:AUC", help="The hinge by another name."),
         "warp": Lazy(
-            "ranking_plugins.losses.pairs:WARP",
+            "ranking_plugins.losses.pairwise:WARP",
             help="The hinge, weighted by the rank that sampling estimates: the top of the list.",
         ),
         "squared": Lazy(
@@ -32,7 +34,7 @@ def ranking_losses() -> dict[str, Lazy]:
             help="The squared error of all pairs, 0 where none is stored: for svd and nmf.",
         ),
         "kos-warp": Lazy(
-            "ranking_plugins.losses.pairs:KosWARP",
+            "ranking_plugins.losses.pairwise:KosWARP",
             help="WARP for the k-th best of n positives.",
         ),
         "alignment": Lazy(

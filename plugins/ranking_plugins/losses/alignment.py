@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ranking.contracts.loss import Array, Face, Loss
+from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking.errors import PartError
 
 
@@ -29,9 +29,9 @@ class Alignment(Loss):
     """
 
     name: ClassVar[str] = "alignment"
-    faces: ClassVar[frozenset[Face]] = frozenset({"linear"})
-    lacks: ClassVar[Mapping[Face, str]] = {
-        "pair": "the loss is a sum over matches alone, and no function of how a match stands "
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"linear"})
+    unsupported: ClassVar[Mapping[LossInterface, str]] = {
+        "pairwise": "the loss is a sum over matches alone, and no function of how a match stands "
         "against another document",
         "coordinate": "the loss is a straight line along every weight, without a minimum",
     }

@@ -14,13 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Face, Loss
+from ranking.contracts.loss import Loss, LossInterface
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
-from ranking.kernels.columns import SparseColumns
-from ranking.kernels.contract import LANES
-from ranking.kernels.door import read_only
-from ranking.kernels.lists import Lists
+from ranking.kernels.contract import LANES, CoordinateState
+from ranking.kernels.domination import LayeredLists, SparseColumns
+from ranking.kernels.validation import read_only
 from ranking_plugins.losses.emphasis import (
     MARGINS,
     WEIGHTS,
@@ -35,8 +34,9 @@ from ranking_plugins.losses.emphasis import (
 from ranking_plugins.losses.layout import Layout, by_layer, sampled
 
 if TYPE_CHECKING:
-    from ranking.data.judged import Judged
-    from ranking.kernels.kernel import Columns, Kernel
+    from ranking.data.judged_lists import JudgedLists
+    from ranking.kernels.domination import Columns
+    from ranking.kernels.kernel import Kernel
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -67,7 +67,7 @@ class Domination(Loss):
 
     Parameters
     ----------
-    queries : {"apart", "pooled"}
+    queries : {"separate", "pooled"}
         Whether items are compared within their query, or all items with all (as in the paper's
         LETOR experiments).
     weights : {"one", "gain", "query"} or array
@@ -90,9 +90,9 @@ class Domination(Loss):
     """
 
     name: ClassVar[str] = "domination"
-    faces: ClassVar[frozenset[Face]] = frozenset({"list", "coordinate"})
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise", "coordinate"})
 
-    queries: Literal["apart", "pooled"] = "apart"
+    queries: Literal["separate", "pooled"] = "separate"
     weights: str | Array = "one"
     margin: str | Array | None = "none"
     slope: float = 1.0
@@ -103,8 +103,8 @@ class Domination(Loss):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.queries not in ("apart", "pooled"):
-            raise PartError(f"domination has queries={self.queries!r}; say apart or pooled.")
+        if self.queries not in ("separate", "pooled"):
+            raise PartError(f"domination has queries={self.queries!r}; say separate or pooled.")
         if self.margin is None:  # as a spec reads the word none
             self.margin = "none"
         for name, words in (("weights", WEIGHTS), ("margin", MARGINS)):
@@ -148,12 +148,12 @@ class Domination(Loss):
         idle |= set() if self.margin_is("layers") else {"boundaries"}
         return idle | (set() if self.negatives < 1.0 else {"negatives", "seed"})
 
-    def list_value(self, scores: Array, grades: Array) -> float:
+    def listwise_value(self, scores: Array, grades: Array) -> float:
         """Return the loss of one list: a weighted sum, not a mean."""
         terms, _, omega = self._terms(scores, grades)
         return float((omega * np.logaddexp(0.0, terms)).sum())
 
-    def list_slopes(self, scores: Array, grades: Array) -> Array:
+    def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return its derivative: an item is pushed up by its own term, down by those above it."""
         terms, below, omega = self._terms(scores, grades)
         lost = omega * np.exp(-np.logaddexp(0.0, -terms))  # omega times the probability to lose
@@ -210,21 +210,21 @@ class Domination(Loss):
             )
         return given_values(name, values, row_order)
 
-    def layout(self, data: Judged, kernel: Kernel) -> Layout:
+    def layout(self, data: JudgedLists, kernel: Kernel) -> Layout:
         """Return the rows as the kernel's lists take them: which, in which lists, how weighted."""
-        group_ptr = data.group_ptr if self.queries == "apart" else data.group_ptr[[0, -1]]
+        group_ptr = data.group_ptr if self.queries == "separate" else data.group_ptr[[0, -1]]
         grades = data.grades
         above = dominating(grades, group_ptr)
         omega = self._omega(grades, above, data.row_groups, data.row_order)
         own, other = self._margins(grades, above, data.row_order)
         whole = Layout(np.arange(data.n_rows), group_ptr, grades, omega, other)
         if self.negatives < 1.0:
-            draws = kernel.random_uniform(self.seed, 0, data.n_rows)
+            draws = kernel.random.uniform(self.seed, 0, data.n_rows)
             whole = sampled(whole, draws, above, self.negatives)
         return whole if own is other else by_layer(whole, own)
 
     def coordinate_problem(
-        self, data: Judged, weights: Array, kernel: Kernel, threads: int, curvature: str
+        self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> DominationProblem:
         """Lay the data out by layers and columns."""
         return DominationProblem(self, data, weights, kernel, threads, curvature)
@@ -246,7 +246,7 @@ class DominationProblem:
     def __init__(
         self,
         loss: Domination,
-        data: Judged,
+        data: JudgedLists,
         weights: Array,
         kernel: Kernel,
         threads: int,
@@ -256,7 +256,9 @@ class DominationProblem:
             raise PartError(f"curvature is {curvature!r}; say newton, popoviciu or paper.")
         sparse = sp.issparse(data.features)
         laid = loss.layout(data, kernel)
-        lists = Lists.build(laid.group_ptr, laid.grades, laid.omega, pad=1 if sparse else LANES)
+        lists = LayeredLists.build(
+            laid.group_ptr, laid.grades, laid.omega, pad=1 if sparse else LANES
+        )
         if lists.n_lists == 0:
             raise DataError(
                 f"no query has two different grades ({data.n_queries} queries, "
@@ -276,7 +278,7 @@ class DominationProblem:
         self.features = _by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
         self.threads = threads if self.lists.n_rows >= ROWS_FOR_THREADS else 1
-        popoviciu, paper, reach, peak = kernel.domination_bounds(
+        popoviciu, paper, reach, peak = kernel.domination.bounds(
             self.features, self.lists, threads=threads
         )
         self.bounds = np.stack([paper if curvature == "paper" else popoviciu, reach, peak])
@@ -288,11 +290,11 @@ class DominationProblem:
 
     def value(self) -> float:
         """Return the loss at the current weights."""
-        return self.kernel.domination_value(self.lists, self.margins, threads=self.threads)
+        return self.kernel.domination.value(self.lists, self.margins, threads=self.threads)
 
     def slopes(self, columns: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return gradient and second derivative along each of these features."""
-        return self.kernel.domination_slopes(
+        return self.kernel.domination.slopes(
             self.features, self.lists, self.margins, columns, threads=self.threads
         )
 
@@ -342,16 +344,12 @@ class DominationProblem:
         columns: NDArray[np.int64],
         penalty: EntryPenalty,
     ) -> None:
-        self.kernel.domination_sweep(
+        self.kernel.domination.sweep(
             features,
             self.lists,
-            self.margins,
-            weights,
-            radius,
-            bounds,
+            CoordinateState(self.margins, weights, radius, bounds),
             columns,
-            l1=penalty.l1,
-            l2=penalty.l2,
+            penalty=penalty,
             newton=self.newton,
             threads=self.threads,
         )
@@ -371,7 +369,7 @@ class DominationProblem:
         self.radius[:] = state["radius"]
 
 
-def _by_column(data: Judged, lists: Lists) -> Columns:
+def _by_column(data: JudgedLists, lists: LayeredLists) -> Columns:
     """Return the features in the layout's order of rows, column by column."""
     features = data.features
     if isinstance(features, sp.csr_array):

@@ -20,8 +20,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.data.judged import Judged
-from ranking_plugins.lower_rows import LowerRows
+from ranking.data.judged_lists import JudgedLists
+from ranking_plugins.preference_pairs import LowerRows
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,7 +63,7 @@ class Groups:
     n_rows: int
 
     @classmethod
-    def of(cls, data: Judged) -> Self:
+    def of(cls, data: JudgedLists) -> Self:
         """Gather the rows by grade, or refuse data in which nothing is better than anything."""
         rows = LowerRows.of(data)
         first, below = rows.first[rows.better], rows.below[rows.better]

@@ -6,19 +6,19 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ranking.contracts.loss import Array, Face, Loss
+from ranking.contracts.loss import Array, Loss, LossInterface
 
 
 @dataclasses.dataclass
 class Squared(Loss):
     """``sum (r - f)**2`` over all pairs of a query and a document; r is 0 where none is stored.
 
-    It has no face: it ties all pairs together, and its solvers know it as a whole.
+    It has no interface: it ties all pairs together, and its solvers know it as a whole.
     """
 
     name: ClassVar[str] = "squared"
-    lacks: ClassVar[Mapping[Face, str]] = {
-        "pair": "the loss is the error of single scores, and no function of how a match stands "
+    unsupported: ClassVar[Mapping[LossInterface, str]] = {
+        "pairwise": "the loss is the error of single scores, and no function of how a match stands "
         "against another document",
         "coordinate": "the loss is the error of a matrix of relevance, and judged lists are none",
         "linear": "the loss is not linear in the vectors of a side, so no half-step is the closed "

@@ -68,6 +68,6 @@ def rank_svm() -> Recipe:
             "model": "bilinear:initial=zero",
             "loss": "hinge",
             "regularizer": "l2:strength=1e-7",
-            "solver": "sgd:draws=1000000,rate=0.1,schedule=fixed,draw=pairs",
+            "solver": "sgd:max_steps=1000000,learning_rate=0.1,schedule=constant,sampling=positives",
         }
     )

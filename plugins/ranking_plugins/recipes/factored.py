@@ -14,12 +14,12 @@ def warp() -> Recipe:
 
     Ten passes over the matches, by Adagrad; with validation data, as many as help.
     """
-    return _recipe("factored:dimensions=32,spread=0.1", "warp:max_trials=30")
+    return _recipe("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30")
 
 
 def auc() -> Recipe:
     """Count pairs in the wrong order, wherever in the list they are."""
-    return _recipe("factored:dimensions=32,spread=0.1", "auc")
+    return _recipe("factored:dimensions=32,init_scale=0.1", "auc")
 
 
 def bpr() -> Recipe:
@@ -32,4 +32,4 @@ def bpr() -> Recipe:
 
 def lasr() -> Recipe:
     """Latent structured ranking: WARP, then a stage that looks at the 20 best of it."""
-    return _recipe("structured:dimensions=32,spread=0.1,stages=1", "warp", "max-norm:limit=3")
+    return _recipe("structured:dimensions=32,init_scale=0.1,stages=1", "warp", "max-norm:limit=3")

@@ -45,7 +45,7 @@ class L1(Regularizer):
         self._settled = not self.density
 
     @property
-    def wanted_density(self) -> float | None:
+    def target_density(self) -> float | None:
         """The density for which a strength is still to be found."""
         return None if self._settled else self.density
 

@@ -29,7 +29,7 @@ class Orthonormal(Regularizer):
     name: ClassVar[str] = "orthonormal"
     granularity: ClassVar[Granularity] = "matrix"
     bounded: ClassVar[bool] = True
-    lacks: ClassVar[Mapping[str, str]] = {
+    unsupported: ClassVar[Mapping[str, str]] = {
         "vector": "a vector of weights is a matrix of one row, whose columns are no two orthogonal",
         "matrix": "the polar factor of a sparse matrix is dense, and exists only if it has as many "
         "rows as columns; of a diagonal matrix it has nothing but signs",
@@ -73,6 +73,6 @@ class Orthonormal(Regularizer):
         """Return scale times the polar factor of the gain, where <gain, P> is largest."""
         return self.column_length(gain.shape) * polar_factor(gain)
 
-    def maximize_vectors(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
+    def maximize_rows(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
         """Return the same in single precision."""
         return np.float32(self.column_length(gain.shape)) * polar_factor(gain, threads)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
-from ranking.parallel import in_order
+from ranking._utils.parallel import in_order
 
 Matrix = TypeVar("Matrix", NDArray[np.float32], NDArray[np.float64])
 Square = NDArray[np.float64]

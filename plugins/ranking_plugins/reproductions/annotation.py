@@ -13,11 +13,11 @@ from scipy import sparse
 
 from ranking import Ranker
 from ranking.contracts.model import Model
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
-from ranking.evaluation.measure import measure
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking.models.factored import Factored
@@ -44,7 +44,7 @@ PAPER = {
 
 
 WARP = "warp:max_trials=100"
-PAIRS = "sgd:draw=pairs"
+PAIRS = "sgd:sampling=positives"
 FIXED = f"{PAIRS},schedule=fixed"
 HINGE = "one-vs-rest:max_iterations"
 
@@ -69,7 +69,7 @@ class Collection(NamedTuple):
 DIMENSIONS = 100
 GOING_ON = "wsabie, going on"
 """The control of LaSR that begins with WSABIE's vectors: as many more passes, without lists."""
-BEFORE = Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.005", 80)
+BEFORE = Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},learning_rate=0.005", 80)
 """What trains both on Corel 5K; chosen with the mean rank in sight, too."""
 FOLDS = 5
 """Parts of the examples whose lists come from a WSABIE that was trained without them."""
@@ -81,11 +81,11 @@ COLLECTIONS = (
         {
             "one-vs-rest": Parts("hinge", "l2:strength=0.4", f"{HINGE}=10"),
             "one-vs-rest, logistic": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
-            "rank-svm": Parts("hinge", "l2:strength=1e-6", f"{FIXED},rate=0.01", 400),
-            "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},rate=0.02", 100),
+            "rank-svm": Parts("hinge", "l2:strength=1e-6", f"{FIXED},learning_rate=0.01", 400),
+            "wsabie": Parts(WARP, "max-norm:limit=1.5", f"{PAIRS},learning_rate=0.02", 100),
             GOING_ON: BEFORE,
-            "lasr t=1": Parts(WARP, "max-norm:limit=1.1", f"{PAIRS},rate=0.02", 100),
-            "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},rate=0.02", 60),
+            "lasr t=1": Parts(WARP, "max-norm:limit=1.1", f"{PAIRS},learning_rate=0.02", 100),
+            "lasr t=1, folds": Parts(WARP, "max-norm:limit=1.4", f"{PAIRS},learning_rate=0.02", 60),
             "lasr t=1, folds, before": BEFORE,
         },
     ),
@@ -95,10 +95,10 @@ COLLECTIONS = (
         {
             "one-vs-rest": Parts("hinge", "l2:strength=0.1", f"{HINGE}=1"),
             "one-vs-rest, logistic": Parts("logistic", "l2:strength=0.0001", "one-vs-rest"),
-            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{FIXED},rate=0.01", 100),
-            "wsabie": Parts(WARP, "max-norm:limit=6", f"{PAIRS},rate=0.05", 16),
-            "lasr t=1": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 16),
-            "lasr t=1, folds": Parts(WARP, "max-norm:limit=4", f"{PAIRS},rate=0.05", 16),
+            "rank-svm": Parts("hinge", "l2:strength=1e-7", f"{FIXED},learning_rate=0.01", 100),
+            "wsabie": Parts(WARP, "max-norm:limit=6", f"{PAIRS},learning_rate=0.05", 16),
+            "lasr t=1": Parts(WARP, "max-norm:limit=4", f"{PAIRS},learning_rate=0.05", 16),
+            "lasr t=1, folds": Parts(WARP, "max-norm:limit=4", f"{PAIRS},learning_rate=0.05", 16),
         },
     ),
 )
@@ -136,7 +136,7 @@ def rows(options: Options, seeds: Sequence[int]) -> Iterator[Row]:
                 base, before = fitted, values
 
 
-def read(folder: Path, files: Sequence[str], size: int | None = None) -> Matching:
+def read(folder: Path, files: Sequence[str], size: int | None = None) -> MatchingData:
     """Return all examples, of unit length and with a constant feature more, or the first few."""
     found = []
     for name in files:
@@ -145,11 +145,11 @@ def read(folder: Path, files: Sequence[str], size: int | None = None) -> Matchin
                 f"{folder / name} does not exist; give the folder that holds it with --data."
             )
         part = read_any(folder / name)
-        assert isinstance(part, Matching)
+        assert isinstance(part, MatchingData)
         found.append(part.unit_length())
     features = sparse.vstack([part.query_rows for part in found], format="csr")
     ones = np.ones((features.shape[0], 1), np.float32)
-    whole = Matching(
+    whole = MatchingData(
         sparse.hstack((features, ones), format="csr"),
         None,
         sparse.vstack([part.relevance for part in found], format="csr"),
@@ -158,11 +158,13 @@ def read(folder: Path, files: Sequence[str], size: int | None = None) -> Matchin
     return whole if size is None else whole.select(np.arange(min(size, whole.n_queries)))
 
 
-def fit(model: Model, parts: Parts, train: Matching, seed: int, options: Options) -> Fitted:
+def fit(model: Model, parts: Parts, train: MatchingData, seed: int, options: Options) -> Fitted:
     """Train one method."""
     solver = parts.solver
     if parts.passes:
-        solver += f",draws={_draws(parts, train, options)},epoch={train.relevance.nnz}"
+        solver += (
+            f",max_steps={_draws(parts, train, options)},steps_per_epoch={train.relevance.nnz}"
+        )
     ranker = Ranker(
         model,
         parts.loss,
@@ -170,26 +172,26 @@ def fit(model: Model, parts: Parts, train: Matching, seed: int, options: Options
         solver,
         kernel=options.kernel,
         threads=options.threads,
-        seed=seed,
+        random_state=seed,
     )
     started = time.perf_counter()
     ranker.fit(train)
     return Fitted(ranker, time.perf_counter() - started)
 
 
-def go_on(base: Ranker, parts: Parts, train: Matching, options: Options) -> Fitted:
+def go_on(base: Ranker, parts: Parts, train: MatchingData, options: Options) -> Fitted:
     """Train a copy of a trained method for longer; Adagrad begins anew, as for a later stage."""
     ranker = copy.copy(base).set_params(regularizer=parts.regularizer, solver=parts.solver)
     started = time.perf_counter()
-    ranker.partial_fit(train, draws=_draws(parts, train, options))
+    ranker.partial_fit(train, steps=_draws(parts, train, options))
     return Fitted(ranker, time.perf_counter() - started)
 
 
-def _draws(parts: Parts, train: Matching, options: Options) -> int:
+def _draws(parts: Parts, train: MatchingData, options: Options) -> int:
     return int(train.relevance.nnz) * (1 if options.quick else parts.passes)
 
 
-def measured(ranker: Ranker, test: Matching, threads: int) -> Values:
+def measured(ranker: Ranker, test: MatchingData, threads: int) -> Values:
     """Return what the table has."""
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
     values = measure(ranker.model_, list(metrics.values()), test, ranker.kernel_, threads)
@@ -219,7 +221,7 @@ def make_model(method: str, base: Ranker | None, options: Options) -> Model:
     if method == "wsabie":
         return Factored(width, biases=False)
     if method.startswith("lasr"):
-        begin, spread = ("before", 0.6) if "before" in method else ("anew", 1.0)
+        init, scale = ("previous-stage", 0.6) if "before" in method else ("scratch", 1.0)
         folds = FOLDS if "folds" in method else 0
-        return Structured(width, spread=spread, base=base, begin=begin, folds=folds)
+        return Structured(width, init_scale=scale, base=base, init=init, folds=folds)
     return Bilinear(initial="zero")

@@ -18,15 +18,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.text.features import TextFeatures
 from ranking.errors import DataError
-from ranking.evaluation.measure import measure
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking.per_query import fit_per_query
+from ranking.training.per_query import fit_per_query
 from ranking_plugins.recipes.domination import INDUCTION_STRENGTHS, domination_induction
 from ranking_plugins.reproductions import Options, Row
 
@@ -54,15 +54,15 @@ LEAST = (10, 2, 2)
 """Documents that a topic must have to train, to validate and to test."""
 
 Ints = NDArray[np.int64]
-Fit = Callable[[float, Matching], Bilinear]
+Fit = Callable[[float, MatchingData], Bilinear]
 
 
 class Parts(NamedTuple):
     """The same topics, other documents."""
 
-    train: Matching
-    valid: Matching
-    test: Matching
+    train: MatchingData
+    valid: MatchingData
+    test: MatchingData
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -70,23 +70,23 @@ def rows(options: Options) -> Iterator[Row]:
     parts = read(options.data / "text" / "reuters21578", options.quick, options.seed)
     draws = 20_000 if options.quick else 1_000_000
 
-    def pamir(aggressiveness: float, data: Matching) -> Bilinear:
-        solver = f"passive-aggressive:draws={draws},aggressiveness={aggressiveness}"
+    def pamir(aggressiveness: float, data: MatchingData) -> Bilinear:
+        solver = f"passive-aggressive:max_steps={draws},aggressiveness={aggressiveness}"
         ranker = _ranker(options, "bilinear:initial=zero", "hinge", "none", solver)
         model = ranker.fit(data).model_
         assert isinstance(model, Bilinear)
         return model
 
-    def induced(strength: float, data: Matching) -> Bilinear:
+    def induced(strength: float, data: MatchingData) -> Bilinear:
         parts_of = dict(domination_induction().parts)
         parts_of["regularizer"] = f"l1:strength={strength}"
         return fit_per_query(_ranker(options, **parts_of), data).model
 
-    def everything(strength: float, data: Matching) -> Bilinear:
+    def everything(strength: float, data: MatchingData) -> Bilinear:
         ranker = _ranker(options, "linear", "domination", f"l2:strength={strength}", "coordinate")
         return fit_per_query(ranker, data).model
 
-    def induced_l2(strength: float, data: Matching) -> Bilinear:
+    def induced_l2(strength: float, data: MatchingData) -> Bilinear:
         solver = domination_induction().parts["solver"]
         ranker = _ranker(options, "linear", "domination", f"l2:strength={strength}", solver)
         return fit_per_query(ranker, data).model
@@ -115,7 +115,7 @@ def _ranker(options: Options, model: str, loss: str, regularizer: str, solver: s
         solver,
         kernel=options.kernel,
         threads=options.threads,
-        seed=options.seed,
+        random_state=options.seed,
     )
 
 
@@ -148,7 +148,7 @@ def _best(
     )
 
 
-def _measured(model: Bilinear, data: Matching, options: Options) -> dict[str, float]:
+def _measured(model: Bilinear, data: MatchingData, options: Options) -> dict[str, float]:
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
     kernel = get_kernel(options.kernel)
     values = measure(model, list(metrics.values()), data, kernel, options.threads)
@@ -177,8 +177,8 @@ def read(folder: Path, quick: bool, seed: int) -> Parts:
     texts = [f"{one.get('title') or ''} {one['body']}" for one in documents]
     features = TextFeatures.from_spec(FEATURES).fit([texts[at] for at in places[0].tolist()])
 
-    def part(chosen: Ints) -> Matching:
-        return Matching(
+    def part(chosen: Ints) -> MatchingData:
+        return MatchingData(
             None,
             features.transform([texts[at] for at in chosen.tolist()]),
             sp.csr_array(has[np.ix_(kept, chosen)]),

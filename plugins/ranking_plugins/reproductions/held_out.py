@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking.contracts.model import MatchingModel
-from ranking.data.matching import Matching
-from ranking.data.pairs import Pairs
+from ranking.data.exclusions import Pairs
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
+from ranking.inference.retrieval import top
 from ranking.kernels.kernel import Kernel
-from ranking.retrieval import top
 
 Ints = NDArray[np.int64]
 
@@ -34,9 +34,9 @@ class Split(NamedTuple):
         What is known of a query and is therefore left out of its list.
     """
 
-    train: Matching
-    valid: Matching
-    test: Matching
+    train: MatchingData
+    valid: MatchingData
+    test: MatchingData
     barred: Pairs | None = None
 
 
@@ -83,21 +83,21 @@ def split_users(pairs: Successions, seed: int) -> Split:
         chosen = parts == part
         places = (pairs.queries[chosen], pairs.items[chosen])
         counts = sparse.coo_array((np.ones(places[0].size), places), shape=shape).tocsr()
-        made.append(Matching(None, None, counts))
+        made.append(MatchingData(None, None, counts))
     return Split(made[TRAIN], made[VALID], made[TEST])
 
 
-def read_listeners(folder: Path, n_users: int | None = None) -> Matching:
+def read_listeners(folder: Path, n_users: int | None = None) -> MatchingData:
     """Read who listened to which artist of Last.fm; how often does not count."""
     path = folder / "lastfm_hetrec2011" / "user_artists.dat.gz"
     user, artist, _ = _numbers(path, header=True).T
     if n_users is not None:
         kept = user <= np.unique(user)[:n_users].max()
         user, artist = user[kept], artist[kept]
-    return Matching.from_interactions(user, artist)
+    return MatchingData.from_interactions(user, artist)
 
 
-def split_matches(data: Matching, seed: int) -> Split:
+def split_matches(data: MatchingData, seed: int) -> Split:
     """Let one match in five test and one in ten validate; lists are without what trained."""
     parts = _drawn(data.relevance.nnz, seed)
     train, valid, test = (data.keep_entries(parts == part) for part in (TRAIN, VALID, TEST))
@@ -107,7 +107,7 @@ def split_matches(data: Matching, seed: int) -> Split:
     )
 
 
-def split_examples(data: Matching, seed: int) -> Split:
+def split_examples(data: MatchingData, seed: int) -> Split:
     """Let one query in ten validate, whatever the seed, and one in five test, drawn by it.
 
     So what settings were chosen on never tests.
@@ -122,7 +122,7 @@ def split_examples(data: Matching, seed: int) -> Split:
 
 def read_likes(
     folder: Path, seed: int, *, features: bool = False, validate: bool = False
-) -> tuple[Matching, Matching]:
+) -> tuple[MatchingData, MatchingData]:
     """Read MovieLens 100K; ten ratings of each user, drawn by the seed, are to test.
 
     Ratings of 4 and 5 are matches, and others none, as in LightFM's tests.
@@ -138,7 +138,7 @@ def read_likes(
     path = folder / "movielens100k" / "ml-100k.inter.gz"
     _refuse_missing(path)
     data = read_any(path)
-    assert isinstance(data, Matching)
+    assert isinstance(data, MatchingData)
     ratings = data.relevance
     # The place of a rating among those of its user, by random numbers.
     user = np.repeat(np.arange(data.n_queries), np.diff(ratings.indptr))
@@ -147,13 +147,13 @@ def read_likes(
     place[order] = np.arange(user.size) - ratings.indptr[user]
     first = 10 if validate else 0
     liked = ratings.data >= 4.0
-    described = _described(data) if features else Matching(None, None, ratings)
+    described = _described(data) if features else MatchingData(None, None, ratings)
     trained, tested = place >= first + 10, (place >= first) & (place < first + 10)
     train, test = (described.keep_entries(liked & part) for part in (trained, tested))
     return train, test
 
 
-def _described(data: Matching) -> Matching:
+def _described(data: MatchingData) -> MatchingData:
     """Keep what is shared by many: ages, genders, occupations and genres."""
     sides = []
     for rows, names, kept in (
@@ -163,7 +163,7 @@ def _described(data: Matching) -> Matching:
         chosen = np.flatnonzero([name.startswith(kept) for name in names.tolist()])
         sides.append((rows[:, chosen], names[chosen]))
     (queries, query_names), (documents, document_names) = sides
-    return Matching(
+    return MatchingData(
         queries,
         documents,
         data.relevance,
@@ -173,7 +173,7 @@ def _described(data: Matching) -> Matching:
 
 
 def recall(
-    model: MatchingModel, data: Matching, barred: Pairs | None, kernel: Kernel, threads: int
+    model: MatchingModel, data: MatchingData, barred: Pairs | None, kernel: Kernel, threads: int
 ) -> dict[str, float]:
     """Return the share of held-out matches, each as often as it counts, among the first k."""
     hits = np.zeros(max(CUTS))

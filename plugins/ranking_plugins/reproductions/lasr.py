@@ -108,7 +108,7 @@ Method = Callable[[Split, int], list[Fitted]]
 
 SUCCESSIONS = {
     dimensions: Settings(
-        "draw=relevance,negatives=others,batch=1024", 1000, 5, Stage(1.5, 0.1), first, later
+        "sampling=weighted,negatives=any,batch_size=1024", 1000, 5, Stage(1.5, 0.1), first, later
     )
     for dimensions, first, later in (
         (50, Stage(2.25, 0.1), Stage(1.35, 0.1)),
@@ -120,7 +120,7 @@ SUCCESSIONS = {
 """By dimensions."""
 
 LISTENERS = Settings(
-    "draw=pairs,batch=256", 200, 10, Stage(1.5, 0.1), Stage(1.5, 0.1), Stage(1.0, 0.1)
+    "sampling=positives,batch_size=256", 200, 10, Stage(1.5, 0.1), Stage(1.5, 0.1), Stage(1.0, 0.1)
 )
 
 
@@ -265,7 +265,13 @@ def _fit(
     options: Options,
 ) -> Fitted:
     ranker = Ranker(
-        model, loss, regularizer, solver, kernel=options.kernel, threads=options.threads, seed=seed
+        model,
+        loss,
+        regularizer,
+        solver,
+        kernel=options.kernel,
+        threads=options.threads,
+        random_state=seed,
     )
     started = time.perf_counter()
     ranker.fit(split.train)
@@ -278,7 +284,7 @@ def _rest(settings: Settings, stage: Stage, split: Split, options: Options) -> t
     counts = split.train.relevance.data
     pairs = int(counts.sum() if "draw=relevance" in settings.solver else counts.size)
     draws = pairs * (1 if options.quick else settings.epochs)
-    solver = f"sgd:draws={draws},epoch={pairs},rate={stage.rate},{settings.solver}"
+    solver = f"sgd:max_steps={draws},steps_per_epoch={pairs},learning_rate={stage.rate},{settings.solver}"
     return f"max-norm:limit={stage.limit}", solver
 
 

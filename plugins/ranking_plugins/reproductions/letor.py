@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ranking import Judged, Ranker, read
+from ranking import JudgedLists, Ranker, read
 from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.errors import DataError
-from ranking.evaluation.measure import measure
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking.models.linear import Linear
-from ranking.search import fit_path
+from ranking.training.search import fit_path
 from ranking_plugins.recipes.domination import METRIC, STRENGTHS, domination
 from ranking_plugins.reproductions import Options, Row
 
@@ -107,7 +107,7 @@ def rows(options: Options) -> Iterator[Row]:
             yield Row(collection.name, name, {}, values)
 
 
-def run(dataset: str, name: str, parts: list[Judged], fold: int, options: Options) -> Row:
+def run(dataset: str, name: str, parts: list[JudgedLists], fold: int, options: Options) -> Row:
     """Choose, train and test on one fold."""
     turned = [parts[(fold + number) % FOLDS] for number in range(FOLDS)]
     train = _joined(turned[:3], flat=name == "flat")
@@ -117,7 +117,7 @@ def run(dataset: str, name: str, parts: list[Judged], fold: int, options: Option
     if options.quick:
         search = dataclasses.replace(search, values=search.values[2:4], outer=None)
     ranker = Ranker(
-        **recipe.parts, kernel=options.kernel, threads=options.threads, seed=options.seed
+        **recipe.parts, kernel=options.kernel, threads=options.threads, random_state=options.seed
     )
     started = time.perf_counter()
     fit_path(ranker, search, train, turned[3])
@@ -149,7 +149,7 @@ def _mean(found: list[Row], name: str, paper: dict[str, float]) -> Row:
     )
 
 
-def _read(folder: Path, number: int) -> Judged:
+def _read(folder: Path, number: int) -> JudgedLists:
     paths = [folder / f"S{number + 1}{ending}" for ending in (".txt", ".txt.gz")]
     for path in paths:
         if path.exists():
@@ -157,10 +157,10 @@ def _read(folder: Path, number: int) -> Judged:
     raise DataError(f"{paths[0]} does not exist; give the folder that holds letor with --data.")
 
 
-def _joined(parts: list[Judged], flat: bool) -> Judged:
+def _joined(parts: list[JudgedLists], flat: bool) -> JudgedLists:
     """Return several parts as one; flat makes one grade of all from 1 on."""
     grades = np.concatenate([part.grades for part in parts])
-    return Judged(
+    return JudgedLists(
         np.concatenate([part.features for part in parts]),
         (grades >= 1.0).astype(float) if flat else grades,
         np.concatenate([part.query_ids[part.row_groups] for part in parts]),

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking import Ranker
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.data.text.features import TextFeatures
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluate import evaluate, mean
@@ -106,13 +106,13 @@ class Collection:
         self.queries = self.features.transform(texts.query_texts)
 
     @cached_property
-    def log(self) -> Matching:
+    def log(self) -> MatchingData:
         """The clicks."""
         heads = [" ".join(text.split()[:HEAD]) for text in self.texts.document_texts]
         judged = self.texts.relevance[self.train].maximum(0.0)
         own = sparse.eye_array(len(heads)) * judged.max()
         names = np.array(self.features.feature_names)
-        return Matching(
+        return MatchingData(
             sparse.vstack([self.queries[self.train], self.features.transform(heads)]),
             self.documents,
             sparse.csr_array(sparse.vstack([judged, own])),
@@ -120,10 +120,10 @@ class Collection:
             document_feature_ids=names,
         )
 
-    def asked(self, queries: NDArray[np.int64]) -> Matching:
+    def asked(self, queries: NDArray[np.int64]) -> MatchingData:
         """Return some queries against all documents."""
         names = np.array(self.features.feature_names)
-        return Matching(
+        return MatchingData(
             self.queries[queries],
             self.documents,
             self.texts.relevance[queries],
@@ -139,14 +139,14 @@ class Collection:
         return sparse.csr_array(np.where(alike >= worst, alike, 0.0))
 
     @cached_property
-    def judged(self) -> tuple[Judged, Judged]:
+    def judged(self) -> tuple[JudgedLists, JudgedLists]:
         """The judgements of the validation and the test queries, a row a pair."""
         return self._judged(self.valid), self._judged(self.test)
 
-    def _judged(self, queries: NDArray[np.int64]) -> Judged:
+    def _judged(self, queries: NDArray[np.int64]) -> JudgedLists:
         grades = np.maximum(self.texts.relevance[queries].toarray(), 0.0)
         rows = np.repeat(np.arange(queries.size), grades.shape[1])
-        return Judged(np.zeros((grades.size, 1), np.float32), grades.ravel(), rows)
+        return JudgedLists(np.zeros((grades.size, 1), np.float32), grades.ravel(), rows)
 
     def measured(self, scores: Floats, part: int) -> dict[str, float]:
         """Return the means of the metrics of some scores, a row a query."""
@@ -300,8 +300,10 @@ def _random_walk(collection: Collection, options: Options) -> Iterator[tuple[str
         yield f"{steps} steps", Scored(scores[0], scores[1], 0.0, size, density)
 
 
-def _train(data: Matching, parts: tuple[str, str, str, str], options: Options) -> Any:
-    ranker = Ranker(*parts, kernel=options.kernel, threads=options.threads, seed=options.seed)
+def _train(data: MatchingData, parts: tuple[str, str, str, str], options: Options) -> Any:
+    ranker = Ranker(
+        *parts, kernel=options.kernel, threads=options.threads, random_state=options.seed
+    )
     started = time.perf_counter()
     ranker.fit(data)
     return ranker, time.perf_counter() - started
@@ -356,7 +358,7 @@ def _words(collection: Collection, parts: tuple[str, str, str, str], options: Op
 
 def _lsi_dt(collection: Collection, options: Options) -> Iterator[tuple[str, Scored]]:
     """Decompose documents by words; a query is a short document."""
-    words = Matching(None, None, collection.documents)
+    words = MatchingData(None, None, collection.documents)
     for d in _dimensions(options):
         ranker, seconds = _train(words, _lsi_parts(d), options)
         V = cast(Factored, ranker.model_).V[:, :d].astype(np.float64)
@@ -370,7 +372,7 @@ def _lsi_dt(collection: Collection, options: Options) -> Iterator[tuple[str, Sco
 def _lsi_qd(collection: Collection, options: Options) -> Iterator[tuple[str, Scored]]:
     """Decompose queries by documents; a new query is the sum of those at which it enters."""
     log = collection.log
-    clicks = Matching(None, None, log.relevance)
+    clicks = MatchingData(None, None, log.relevance)
     for d in _dimensions(options):
         ranker, seconds = _train(clicks, _lsi_parts(d), options)
         model = cast(Factored, ranker.model_)

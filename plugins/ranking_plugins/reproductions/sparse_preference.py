@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranking import Ranker
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError
-from ranking.evaluation.measure import measure
 from ranking.metrics.evaluate import mean
+from ranking.metrics.model_evaluation import measure
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.observers.curve import Curve
+from ranking_plugins.callbacks.curve import Curve
 from ranking_plugins.reproductions import Options, Row
 
 title = "Sparse preference learning: qᵀWd with a hundred million weights"
@@ -66,9 +66,9 @@ class Collection(NamedTuple):
 
 
 METHODS = (
-    Method("identity", "diagonal", {"draws": 0}),
-    Method("diagonal", "diagonal", {"rate": 200.0}),
-    Method("sgd-fixed", "bilinear", {"rate": 0.01, "schedule": "fixed"}),
+    Method("identity", "diagonal", {"max_steps": 0}),
+    Method("diagonal", "diagonal", {"learning_rate": 200.0}),
+    Method("sgd-fixed", "bilinear", {"learning_rate": 0.01, "schedule": "constant"}),
     Method("sgd-decaying", "bilinear", {}),
     Method("sparse-sgd", "bilinear", {}, sparse=True),
     Method("sparse-sgd-refit", "bilinear", {"refit": True}, sparse=True),
@@ -134,7 +134,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 def read(
     collection: Collection, options: Options
-) -> tuple[Matching | TextCollection, Matching | TextCollection]:
+) -> tuple[MatchingData | TextCollection, MatchingData | TextCollection]:
     """Return the training and the test part of a data set, or a small part of each."""
     train, test = (
         _read(options.data / path, collection) for path in (collection.train, collection.test)
@@ -142,17 +142,17 @@ def read(
     return (_part(train, 2000), _part(test, 500)) if options.quick else (train, test)
 
 
-def _read(path: Path, collection: Collection) -> Matching | TextCollection:
+def _read(path: Path, collection: Collection) -> MatchingData | TextCollection:
     if not path.exists():
         raise DataError(
             f"{path} does not exist; give the folder that holds {collection.name} with --data."
         )
     data = read_any(path, collection.reader)
-    assert isinstance(data, Matching | TextCollection)
+    assert isinstance(data, MatchingData | TextCollection)
     return data
 
 
-def _part(data: Matching | TextCollection, size: int) -> Matching | TextCollection:
+def _part(data: MatchingData | TextCollection, size: int) -> MatchingData | TextCollection:
     """Return every so many-th object of a labelled collection, as query and as document."""
     assert data.labels is not None
     chosen = np.linspace(0, data.n_queries - 1, min(size, data.n_queries)).astype(np.int64)
@@ -162,7 +162,7 @@ def _part(data: Matching | TextCollection, size: int) -> Matching | TextCollecti
         texts = [data.query_texts[place] for place in chosen.tolist()]
         return TextCollection(ids, texts, ids, texts, labels=labels, same_objects=True)
     rows_of = data.query_rows[chosen]
-    return Matching(
+    return MatchingData(
         rows_of, rows_of, labels=labels, query_ids=ids, document_ids=ids, same_objects=True
     )
 
@@ -171,15 +171,19 @@ def run(
     collection: Collection,
     method: Method,
     regularizer: str,
-    train: Matching | TextCollection,
-    test: Matching | TextCollection,
+    train: MatchingData | TextCollection,
+    test: MatchingData | TextCollection,
     options: Options,
     curve: bool = True,
 ) -> tuple[Ranker, Row]:
     """Train and measure one method; the learning curve takes time of its own."""
-    solver = {"rate": collection.rate, "refit_rate": collection.refit_rate, **method.solver}
+    solver = {
+        "learning_rate": collection.rate,
+        "refit_learning_rate": collection.refit_rate,
+        **method.solver,
+    }
     if options.quick:
-        solver = {"draws": 2000, "epoch": 1000, **solver}
+        solver = {"max_steps": 2000, "steps_per_epoch": 1000, **solver}
     spec = "sgd:" + ",".join(f"{key}={value}" for key, value in solver.items())
     ranker = Ranker(
         method.model,
@@ -189,13 +193,13 @@ def run(
         features=collection.features,
         kernel=options.kernel,
         threads=options.threads,
-        seed=options.seed,
+        random_state=options.seed,
     )
     data, held_out = ranker.describe_data(train, valid=test)
-    assert isinstance(held_out, Matching)
+    assert isinstance(held_out, MatchingData)
     watched = held_out.select(np.arange(min(CURVE_QUERIES, held_out.n_queries)))
     clock = _Stopwatch(metrics="+".join(MEASURES.values()))
-    training = ranker.set_params(observers=[clock] if curve else []).prepare(data, watched)
+    training = ranker.set_params(callbacks=[clock] if curve else []).prepare(data, watched)
     started = time.perf_counter()
     training.go()
     seconds = time.perf_counter() - started - clock.away
@@ -227,9 +231,9 @@ class _Stopwatch(Curve):
 
     away = 0.0
 
-    def turn(self, run: Any, turn: Any) -> bool:
+    def on_epoch_end(self, run: Any, result: Any) -> bool:
         """Measure, and note the time."""
         started = time.perf_counter()
-        stop = super().turn(run, turn)
+        stop = super().on_epoch_end(run, result)
         self.away += time.perf_counter() - started
         return stop

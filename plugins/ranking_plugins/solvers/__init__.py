@@ -16,7 +16,7 @@ def ranking_solvers() -> dict[str, Lazy]:
             help="Stochastic gradient descent on drawn tuples: query, match, no match.",
         ),
         "passive-aggressive": Lazy(
-            "ranking_plugins.solvers.passive:PassiveAggressive",
+            "ranking_plugins.solvers.passive_aggressive:PassiveAggressive",
             help="PAMIR: the shortest step that sets a drawn tuple right, up to a length.",
         ),
         "svd": Lazy(

@@ -15,12 +15,11 @@ from scipy import sparse
 from ranking.contracts.loss import LinearLoss, Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
+from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.click_matrix import ClickMatrix, click_matrix
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError, PartError
 from ranking.kernels.contract import Singles
-from ranking.kernels.native import maximize_rows
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
     SparseFactored,
@@ -110,20 +109,20 @@ class Alternating(Solver):
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-    ) -> Verdict:
-        """Take factors of one stage, a linear face and a penalty that bounds them."""
-        if not issubclass(model, Factored) or model.advance is not Model.advance:
-            return Verdict(
+    ) -> Compatibility:
+        """Take factors of one stage, a linear interface and a penalty that bounds them."""
+        if not issubclass(model, Factored) or model.next_stage is not Model.next_stage:
+            return Compatibility(
                 False,
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
                 "here there is only one, or one that both sides share",
             )
-        if "linear" not in loss.faces:
-            if not {"pair", "list"} & loss.faces:
-                return Verdict(False, loss.why_no("linear"))
+        if "linear" not in loss.interfaces:
+            if not {"pairwise", "listwise"} & loss.interfaces:
+                return Compatibility(False, loss.unsupported_reason("linear"))
             return SGD.accepts(model, loss, regularizer)
         if not regularizer.bounded:
-            return Verdict(
+            return Compatibility(
                 False,
                 "the loss falls without end as vectors grow, and the regularizer does not bound "
                 "them",
@@ -133,25 +132,25 @@ class Alternating(Solver):
     @classmethod
     def spreads(cls, loss: type[Loss]) -> bool:
         """Say yes for half-steps in closed form: they need M alone, row by row."""
-        return "linear" in loss.faces
+        return "linear" in loss.interfaces
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Take two half-steps, once a turn."""
-        if "linear" not in task.loss.faces:
-            yield from margin_turns(self, task)
+        if "linear" not in problem.loss.interfaces:
+            yield from margin_turns(self, problem)
             return
-        sides = Sides(self, task)
-        directions = task.regularizer.column_length((1, 1)) is not None
+        sides = Sides(self, problem)
+        directions = problem.regularizer.column_length((1, 1)) is not None
         with sides.shards:
-            yield from direction_turns(self, sides) if directions else self._rounds(task, sides)
+            yield from direction_turns(self, sides) if directions else self._rounds(problem, sides)
 
-    def _rounds(self, task: Task, sides: Sides) -> Iterator[Turn]:
+    def _rounds(self, problem: TrainingProblem, sides: Sides) -> Iterator[EpochResult]:
         model = sides.model
         vectors = sides.form(1, sides.held(1))
         penalty = sides.penalty(1, vectors)
         done, before = 0, np.inf
-        if task.state is not None:
-            done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
+        if problem.state is not None:
+            done, before = int(problem.state["epoch"][0]), float(problem.state["objective"][0])
         for epoch in range(done + 1, self.max_epochs + 1):
             queries, gain = sides.half_step(0, vectors)
             half = penalty - gain
@@ -163,27 +162,29 @@ class Alternating(Solver):
             converged = before - objective <= self.tolerance * abs(objective)
             if not model.density:
                 warnings.warn(
-                    f"{task.regularizer.spec()} cuts every vector to 0; give a smaller strength.",
+                    f"{problem.regularizer.spec()} cuts every vector to 0; give a smaller strength.",
                     stacklevel=2,
                 )
                 converged = True
             measures = {"megabytes": (stored_bytes(queries) + stored_bytes(vectors)) / 1e6}
             if np.isfinite(half):  # the first vectors are drawn, and may be out of bounds
                 measures["half objective"] = half
-            yield Turn(epoch, objective, converged, partial(_state, epoch, objective), measures)
+            yield EpochResult(
+                epoch, objective, converged, partial(_state, epoch, objective), measures
+            )
             if converged:
                 return
             before = objective
 
 
 class Sides:
-    """M of a task by rows and by columns, and its half-steps."""
+    """M of a problem by rows and by columns, and its half-steps."""
 
-    def __init__(self, solver: Alternating, task: Task) -> None:
-        self.task = task
+    def __init__(self, solver: Alternating, problem: TrainingProblem) -> None:
+        self.problem = problem
         self.sparse_below = solver.sparse_below
-        self.model = cast(Factored, task.model)
-        matrix = _matrix(task)
+        self.model = cast(Factored, problem.model)
+        matrix = _matrix(problem)
         self.center = Center(matrix.rows) if solver.center else None
         factor = (
             _unit(matrix.rows, self.center, self.model.dimensions)
@@ -194,10 +195,10 @@ class Sides:
             _scaled(part, factor, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
         ]
-        self.regularizers = tuple(task.regularizer.of_side(side) for side in (0, 1))
-        self.by = Computing(task.kernel, task.threads)
-        parts = cut(self.matrices, task.engine.n_parts())
-        self.shards = task.engine.scatter(parts, task.threads)
+        self.regularizers = tuple(problem.regularizer.of_side(side) for side in (0, 1))
+        self.by = Computing(problem.kernel, problem.threads)
+        parts = cut(self.matrices, problem.engine.n_parts())
+        self.shards = problem.engine.scatter(parts, problem.threads)
         self.rooms: list[Singles | None] = [None, None]
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
@@ -215,9 +216,11 @@ class Sides:
         regularizer = self.regularizers[side]
         if regularizer.native is not None:
             best = pull[:, :width].copy()
-            maximize_rows(self.task.kernel, regularizer.native, best, threads=self.task.threads)
+            self.problem.kernel.native.maximize_rows(
+                regularizer.native, best, threads=self.problem.threads
+            )
         else:
-            best = regularizer.maximize_vectors(pull[:, :width], self.task.threads)
+            best = regularizer.maximize_rows(pull[:, :width], self.problem.threads)
         gain = sum(
             float((pull[rows, :width] * best[rows]).sum(dtype=np.float64)) for rows in _slices(pull)
         )
@@ -247,7 +250,7 @@ class Sides:
 
     def _here(self, room: Singles) -> Singles | None:
         """Return memory that workers may write to, if they are in this process."""
-        return room if self.task.engine.here else None
+        return room if self.problem.engine.here else None
 
     def _beside(self, vectors: Vectors, side: int) -> Vectors:
         """Return the vectors of a side, with one more row if there is a center."""
@@ -340,10 +343,10 @@ class Center:
         return row.astype(np.float32)
 
 
-def _matrix(task: Task) -> ClickMatrix:
-    data, loss = cast(Matching, task.data), cast(LinearLoss, task.loss)
-    model = cast(Factored, task.model)
-    made = click_matrix(data, loss.pair_weights, per_query=loss.per_query, threads=task.threads)
+def _matrix(problem: TrainingProblem) -> ClickMatrix:
+    data, loss = cast(MatchingData, problem.data), cast(LinearLoss, problem.loss)
+    model = cast(Factored, problem.model)
+    made = click_matrix(data, loss.pair_weights, per_query=loss.per_query, threads=problem.threads)
     for side in ("query", "document"):
         name = f"{side}_feature_ids"
         if not np.array_equal(getattr(made, name), getattr(model, name)):

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ranking.contracts.loss import Loss
-from ranking.contracts.solver import State, Task
-from ranking.data.matching import Matching
+from ranking.contracts.solver import State, TrainingProblem
+from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import Clock, PairForm
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import Execution, PairwiseForm, ShrinkageState, UpdateRule
+from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
-from ranking.native import PairFunctions
+from ranking.native import PairwiseFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.penalty import Penalty
-from ranking_plugins.solvers.rates import rates
+from ranking_plugins.solvers.schedules import rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
@@ -29,26 +30,26 @@ PYTHON_BATCH = 64
 class BilinearSteps(Steps):
     """Steps on W, which a kernel keeps by its non-zeros."""
 
-    def __init__(self, solver: SGD, task: Task) -> None:
-        super().__init__(solver, task)
+    def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
+        super().__init__(solver, problem)
         if self.plan.adagrad:
             raise CombinationError(
-                f"schedule=adagrad is for factors, and model {task.model.name!r} has a matrix; "
+                f"schedule=adagrad is for factors, and model {problem.model.name!r} has a matrix; "
                 "take sqrt, inverse or fixed."
             )
-        if solver.weights != "alike":
+        if solver.weighting != "uniform":
             raise CombinationError(
-                f"weights={solver.weights} is for factors; take draw=relevance, which draws what "
+                f"weighting={solver.weighting} is for factors; take sampling=weighted, which draws what "
                 "counts more the more often."
             )
-        self.model = cast(Bilinear, task.model)
+        self.model = cast(Bilinear, problem.model)
         self.objects = self._objects()
-        self.penalty = Penalty(task.regularizer, self.model)
+        self.penalty = Penalty(problem.regularizer, self.model)
         self.apart = self.penalty.apart
-        self.weights = self.penalty.begin(task.kernel, self.model)
+        self.weights = self.penalty.begin(problem.kernel, self.model)
         self.rank_weights = self._rank_weights()
 
-    def _objects(self) -> Objects:
+    def _objects(self) -> BilinearInputs:
         return self.model.objects(self.data)
 
     def _rank_weights(self) -> Floats:
@@ -59,23 +60,23 @@ class BilinearSteps(Steps):
     def skip(self, done: int) -> None:
         """Go on as after so many steps that led to the weights of the model."""
         self.done = done
-        self.weights.clock[Clock.STEP] = done * (self.trials if self.lists_loss else 1)
-        since = done % self.plan.every
-        due = rates(self.plan.schedule, self.plan.rate, done - since + 1, since)
-        self.weights.clock[Clock.RATES] = due.sum()
+        self.weights.shrinkage[ShrinkageState.STEP] = done * (self.trials if self.lists_loss else 1)
+        since = done % self.plan.prox_interval
+        due = rates(self.plan.schedule, self.plan.learning_rate, done - since + 1, since)
+        self.weights.shrinkage[ShrinkageState.LEARNING_RATES] = due.sum()
 
-    def feed(self, data: Matching) -> None:
+    def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their rows and columns."""
         if self.penalty.group is not None and not self.model.knows(data):
             raise CombinationError(
-                f"regularizer {self.task.regularizer.name!r} weighs groups by their size, so "
+                f"regularizer {self.problem.regularizer.name!r} weighs groups by their size, so "
                 "no feature can be new; use l1 or l2."
             )
         self.follow()
         shape = self.model.weights.shape
-        self.model.widen(data)
+        self.model.add_features(data)
         if self.model.weights.shape != shape:
-            self.weights = self.weights.grown(self.model.weights)
+            self.weights = self.weights.expand(self.model.weights)
         self.data = data
         self.objects = self._objects()
         self.rank_weights = self._rank_weights()
@@ -86,15 +87,15 @@ class BilinearSteps(Steps):
         weights = self.model.weights
         self.refitting = True
         self.penalty, self.apart = Penalty(None, self.model), False
-        self.weights = BilinearWeights(self.task.kernel, weights)
+        self.weights = BilinearWeights(self.problem.kernel, weights)
 
     def draw(self, count: int) -> Ints:
         """Return the tuples of the coming steps."""
-        trials, (positives, _) = self.trials, self.task.loss.positives
+        trials, (positives, _) = self.trials, self.problem.loss.positives
         if not count:
             return np.zeros((0, 1 + positives + trials), np.int64)
-        return self.task.kernel.draw_tuples(
-            self.lists(), self.task.seed, self.at, count, trials, positives
+        return self.problem.kernel.sampling.sample_triplets(
+            self.lists(), self.problem.seed, self.at, count, trials, positives
         )
 
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
@@ -107,57 +108,64 @@ class BilinearSteps(Steps):
             margins[part], weights[part] = self._steps(tuples[part], eta[part])
             if due > 0.0:
                 shrunk = self.penalty.shrunk(self.weights.weights(), due)
-                self.weights = BilinearWeights(self.task.kernel, shrunk)
+                self.weights = BilinearWeights(self.problem.kernel, shrunk)
         return margins, weights
 
     def _steps(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
-        common: dict[str, Any] = {
-            "every": self.plan.every,
+        rule = UpdateRule(
+            prox_interval=self.plan.prox_interval,
             **self.penalty.strengths(),
-            "grow": self.model.grows and not self.refitting,
-            "transposed": self.penalty.transposed,
-            "threads": self.task.threads,
-        }
-        batch = self.solver.batch
+            grow=self.model.grows and not self.refitting,
+        )
+        batch = self.solver.batch_size
         if self.lists_loss is not None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_by_lists(tuples, eta, size, common)
+            return self._step_by_lists(tuples, eta, size, rule)
         if self.in_python:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_in_python(tuples, eta, size, common)
-        return self.weights.steps(
+            return self._step_in_python(tuples, eta, size, rule)
+        batch_size = 1 if batch == "auto" else int(batch)
+        hogwild = self.solver.mode == "hogwild"
+        return self.weights.train(
             self.objects,
             tuples,
             eta,
-            form=cast(PairForm, self.loss.form),
-            functions=cast(PairFunctions | None, self.task.loss.native),
-            rank_weights=self.rank_weights,
-            batch=1 if batch == "auto" else int(batch),
-            hogwild=self.solver.mode == "hogwild",
-            **common,
+            loss=TrainingLoss(
+                cast(PairwiseForm, self.loss.form),
+                cast(PairwiseFunctions | None, self.problem.loss.native),
+                self.rank_weights,
+            ),
+            rule=rule,
+            transposed=self.penalty.transposed,
+            execution=Execution(batch_size, hogwild, self.problem.threads),
         )
+
+    def _options(self) -> dict[str, Any]:
+        return {"transposed": self.penalty.transposed, "threads": self.problem.threads}
 
     @property
     def in_python(self) -> bool:
         """Whether no loop has the whole step, so that slopes are made here, by batches."""
-        return self.loss.form is None or self.task.loss.positives[0] > 1
+        return self.loss.form is None or self.problem.loss.positives[0] > 1
 
     def _step_in_python(
-        self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
+        self, tuples: Ints, eta: Floats, size: int, rule: UpdateRule
     ) -> tuple[Floats, Floats]:
         """Step with slopes that Python computes, by batches."""
-        options = {"transposed": common["transposed"], "threads": common["threads"]}
+        options = self._options()
         margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
-            single = one_positive(self.task.loss, self.weights, self.objects, tuples[part], options)
+            single = one_positive(
+                self.problem.loss, self.weights, self.objects, tuples[part], options
+            )
             margins[part], weights[part], negatives = self.weights.violations(
                 self.objects, single, rank_weights=self.rank_weights, **options
             )
             weights[part] = self._reweighted(single, negatives, weights[part])
             chosen = np.column_stack((single[:, :2], negatives))
-            slopes = weights[part] * self.loss.pair_slope(margins[part])
-            self.weights.update(self.objects, chosen, slopes, eta[part], **common)
+            slopes = weights[part] * self.loss.pairwise_slope(margins[part])
+            self.weights.update(self.objects, chosen, slopes, eta[part], rule=rule, **options)
         return margins, weights
 
     def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:
@@ -165,15 +173,15 @@ class BilinearSteps(Steps):
         return weights
 
     def _step_by_lists(
-        self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
+        self, tuples: Ints, eta: Floats, size: int, rule: UpdateRule
     ) -> tuple[Floats, Floats]:
         """Step for lists, by batches: a pair for each document that a match is set against.
 
         A list of n pairs is one step, so a pair has an n-th of the rate, and n times the slope.
         """
-        options = {"transposed": common["transposed"], "threads": common["threads"]}
+        options = self._options()
         n = tuples.shape[1] - 2
-        common = {**common, "every": common["every"] * n}
+        rule = rule._replace(prox_interval=rule.prox_interval * n)
         margins = np.empty((tuples.shape[0], n))
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
@@ -182,8 +190,9 @@ class BilinearSteps(Steps):
                 self.objects, pairs, rank_weights=np.ones(1), **options
             )
             margins[part] = found.reshape(-1, n)
-            slopes = n * margin_slopes(self.task, margins[part]).ravel()
-            self.weights.update(self.objects, pairs, slopes, np.repeat(eta[part] / n, n), **common)
+            slopes = n * margin_slopes(self.problem, margins[part]).ravel()
+            etas = np.repeat(eta[part] / n, n)
+            self.weights.update(self.objects, pairs, slopes, etas, rule=rule, **options)
         return margins, np.ones(tuples.shape[0])
 
     def follow(self) -> None:
@@ -195,7 +204,7 @@ class BilinearSteps(Steps):
         due = self.owed() if self.apart else 0.0
         if due or (self.apart and not self.at):  # no constraint was looked at before the first step
             self.model.weights = self.penalty.shrunk(self.model.weights, due)
-        return self.penalty.value(self.task.regularizer, self.model)
+        return self.penalty.value(self.problem.regularizer, self.model)
 
     def finite(self) -> bool:
         """Say whether W is finite."""
@@ -207,15 +216,19 @@ class BilinearSteps(Steps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Go on with such a W."""
-        self.penalty = Penalty(None if self.refitting else self.task.regularizer, self.model)
+        self.penalty = Penalty(None if self.refitting else self.problem.regularizer, self.model)
         self.apart = self.penalty.apart
         rows, columns = self.objects.n_query_features, self.objects.n_document_features
         width = rows if self.penalty.transposed else columns
-        self.weights = BilinearWeights.restore(self.task.kernel, width, arrays)
+        self.weights = BilinearWeights.restore(self.problem.kernel, width, arrays)
 
 
 def one_positive(
-    loss: Loss, weights: BilinearWeights, objects: Objects, tuples: Ints, options: dict[str, Any]
+    loss: Loss,
+    weights: BilinearWeights,
+    objects: BilinearInputs,
+    tuples: Ints,
+    options: dict[str, Any],
 ) -> Ints:
     """Return tuples of one positive: of several, the one in its place by score."""
     several, place = loss.positives

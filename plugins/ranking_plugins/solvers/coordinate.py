@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
-from ranking.data.judged import Judged
+from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
+from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError, PartError
 from ranking.models.linear import Linear
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
@@ -79,26 +79,26 @@ class Coordinate(Solver):
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-    ) -> Verdict:
-        """Take a vector of weights, a coordinate face and a penalty by entries."""
+    ) -> Compatibility:
+        """Take a vector of weights, a coordinate interface and a penalty by entries."""
         if model.form != "vector":
-            return Verdict(
+            return Compatibility(
                 False,
                 "here every document is in the list of every query, so a step along one weight "
                 "would read the scores of all pairs, and a sweep cost the non-zeros of queries "
                 "times those of documents; sgd draws some of the pairs",
             )
-        if "coordinate" not in loss.faces:
-            return Verdict(False, loss.why_no("coordinate"))
+        if "coordinate" not in loss.interfaces:
+            return Compatibility(False, loss.unsupported_reason("coordinate"))
         if regularizer.granularity != "entry":
-            return Verdict(
+            return Compatibility(
                 False,
                 "the regularizer is no sum over single weights, and where it ties them together, "
                 "coordinate descent stands still short of the minimum: no weight can improve alone",
             )
         return YES
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def run_epochs(self, task: TrainingProblem) -> Iterator[EpochResult]:
         """Sweep over the features of the working set, once a turn."""
         penalty = task.regularizer.entry_penalty()
         if penalty is None:
@@ -108,7 +108,7 @@ class Coordinate(Solver):
             )
         model = cast(Linear, task.model)
         problem = cast(CoordinateLoss, task.loss).coordinate_problem(
-            cast(Judged, task.data), model.weights, task.kernel, task.threads, self.curvature
+            cast(JudgedLists, task.data), model.weights, task.kernel, task.threads, self.curvature
         )
         done = 0
         if task.state is None:
@@ -133,7 +133,7 @@ class Coordinate(Solver):
             else:
                 working.moved(problem)
             state = partial(_state, problem, working.columns, epoch, objective)
-            yield Turn(epoch, objective, converged, state, measures)
+            yield EpochResult(epoch, objective, converged, state, measures)
             if converged:
                 return
             before = objective
@@ -145,11 +145,13 @@ class Coordinate(Solver):
             return Induced(np.flatnonzero(problem.weights), self.top)
         return Active(everything) if self.sweeps == "active" else Everything(everything)
 
-    def _ordered(self, columns: NDArray[np.int64], task: Task, epoch: int) -> NDArray[np.int64]:
+    def _ordered(
+        self, columns: NDArray[np.int64], task: TrainingProblem, epoch: int
+    ) -> NDArray[np.int64]:
         """Return the columns in the order of the sweep; draws belong to epoch and feature."""
         n_features = cast(Linear, task.model).weights.size
         if self.shuffled:
-            draws = task.kernel.random_bits(task.seed, epoch * n_features, n_features)
+            draws = task.kernel.random.bits(task.seed, epoch * n_features, n_features)
             columns = columns[np.argsort(draws[columns], kind="stable")]
         few = self.sweeps == "induced" and columns.size * FEW <= n_features
         return np.tile(columns, ROUNDS) if few else columns

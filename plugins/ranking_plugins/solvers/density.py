@@ -15,9 +15,9 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from ranking.contracts.solver import Task
-from ranking.data.matching import Matching
-from ranking.data.tuples import match_lists
+from ranking.contracts.solver import TrainingProblem
+from ranking.data.matching_data import MatchingData
+from ranking.data.triplets import positive_lists
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
 
@@ -40,40 +40,40 @@ class Trial(NamedTuple):
     density: float
 
 
-def find_strength(task: Task, pilot: Callable[[float], float]) -> list[Trial]:
-    """Settle the regularizer of a task on the strength for its wanted density.
+def find_strength(problem: TrainingProblem, pilot: Callable[[float], float]) -> list[Trial]:
+    """Settle the regularizer of a problem on the strength for its wanted density.
 
     Parameters
     ----------
-    task : Task
+    problem : TrainingProblem
     pilot : function
         Trains with a strength and returns the density; called twice at most.
     """
-    wanted = task.regularizer.wanted_density
+    wanted = problem.regularizer.target_density
     assert wanted is not None
     trials: list[Trial] = []
-    strength = first_guess(task, wanted)
+    strength = first_guess(problem, wanted)
     for _ in range(2):
         trials.append(Trial(strength, pilot(strength)))
         logger.info("strength %g left a share of %g of the weights", *trials[-1])
         if abs(trials[-1].density - wanted) <= CLOSE * wanted:
             break
         strength = next_guess(trials, wanted)
-    task.regularizer.set_params(density=wanted)
-    task.regularizer.settle(strength)
+    problem.regularizer.set_params(density=wanted)
+    problem.regularizer.settle(strength)
     return trials
 
 
-def first_guess(task: Task, density: float) -> float:
+def first_guess(problem: TrainingProblem, density: float) -> float:
     """Return the size that the wanted share of a sampled mean gradient exceeds.
 
     The share is of what the sample touches: of a large matrix, it touches too little to count all.
     """
-    model, data = cast(Bilinear, task.model), cast(Matching, task.data)
-    tuples = task.kernel.draw_tuples(match_lists(data), task.seed, 0, SAMPLE)
+    model, data = cast(Bilinear, problem.model), cast(MatchingData, problem.data)
+    tuples = problem.kernel.sampling.sample_triplets(positive_lists(data), problem.seed, 0, SAMPLE)
     zero = model.weights * 0
     zero.eliminate_zeros()
-    gradient = BilinearWeights(task.kernel, zero)
+    gradient = BilinearWeights(problem.kernel, zero)
     gradient.update(
         model.objects(data), tuples, np.full(SAMPLE, -1.0), np.full(SAMPLE, 1.0 / SAMPLE)
     )

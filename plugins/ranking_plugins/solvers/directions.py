@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ranking.contracts.solver import State, Turn
+from ranking.contracts.solver import EpochResult, State
 from ranking.kernels.contract import WIDE, Floats, Singles
 from ranking_plugins.regularizers.polar import (
     gram,
@@ -43,12 +43,12 @@ NEAR = 0.1
 """The part of a column, orthogonal to those before, from which on one Cholesky factor is enough."""
 
 
-def direction_turns(solver: Alternating, sides: Sides) -> Iterator[Turn]:
+def direction_turns(solver: Alternating, sides: Sides) -> Iterator[EpochResult]:
     """Yield a turn for a half-step of either side."""
     search = Directions(sides)
     done, before = 0, np.inf
-    if sides.task.state is not None:
-        done, before = search.restore(sides.task.state)
+    if sides.problem.state is not None:
+        done, before = search.restore(sides.problem.state)
     for epoch in range(done + 1, solver.max_epochs + 1):
         with one_blas_thread():
             if epoch > 1:
@@ -57,7 +57,7 @@ def direction_turns(solver: Alternating, sides: Sides) -> Iterator[Turn]:
             objective = search.put()
         converged = before - objective <= solver.tolerance * abs(objective)
         state = partial(search.state, epoch, objective)
-        yield Turn(epoch, objective, converged, state, {"megabytes": search.megabytes})
+        yield EpochResult(epoch, objective, converged, state, {"megabytes": search.megabytes})
         if converged:
             return
         before = objective
@@ -77,7 +77,7 @@ class Directions:
     """
 
     def __init__(self, sides: Sides) -> None:
-        self.sides, self.threads = sides, sides.task.threads
+        self.sides, self.threads = sides, sides.problem.threads
         self.d = sides.model.dimensions
         rows, columns = (matrix.shape[0] for matrix in sides.matrices)
         lengths = [
@@ -98,12 +98,12 @@ class Directions:
 
     def _first(self) -> Singles:
         """Return the model's vectors and drawn ones; features without clicks have zeros."""
-        columns, kernel = self.room.shape[0], self.sides.task.kernel
+        columns, kernel = self.room.shape[0], self.sides.problem.kernel
         V = np.zeros_like(self.room)
         V[:, : self.d] = self.sides.dense(1)[:, : self.d]
         added = self.width - self.d
-        stream = int(kernel.random_bits(self.sides.task.seed, 2, 1)[0])
-        drawn = kernel.random_uniform(stream, 0, columns * added).reshape(columns, added)
+        stream = int(kernel.random.bits(self.sides.problem.seed, 2, 1)[0])
+        drawn = kernel.random.uniform(stream, 0, columns * added).reshape(columns, added)
         V[:, self.d : self.width] = (drawn - 0.5) * np.sqrt(12.0 / self.d)
         V[np.diff(self.sides.matrices[1].indptr) == 0] = 0.0
         tall = V[:, : self.width]

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import State, Task
-from ranking.data.matching import Matching
+from ranking.contracts.solver import State, TrainingProblem
+from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
-from ranking.kernels.contract import Factors, Singles
-from ranking.kernels.factored import NAMES, Draws, FactoredWeights
-from ranking.kernels.native import prox_rows
+from ranking.kernels.contract import Execution, Factors, Singles
+from ranking.kernels.contract import FactoredSteps as KernelSteps
+from ranking.kernels.factored import NAMES, NO_PENALTY, FactoredWeights
+from ranking.kernels.pairwise import TrainingLoss
+from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
-from ranking.native import PairFunctions
+from ranking.native import PairwiseFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
@@ -35,36 +37,36 @@ FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
 class FactoredSteps(Steps):
     """Steps on U, V, S and the biases, which the model holds and a kernel changes in place."""
 
-    def __init__(self, solver: SGD, task: Task) -> None:
-        super().__init__(solver, task)
+    def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
+        super().__init__(solver, problem)
         if solver.refit:
             raise CombinationError("refit=true is not for factors; take model bilinear.")
-        if task.regularizer.wanted_density is not None:
+        if problem.regularizer.target_density is not None:
             raise CombinationError(
                 "a wanted density is found for a sparse matrix, not for factors; give a strength, "
-                f"such as {task.regularizer.name}:strength=0.001."
+                f"such as {problem.regularizer.name}:strength=0.001."
             )
-        if task.loss.positives[0] > 1 and solver.negatives == "others":
+        if problem.loss.positives[0] > 1 and solver.negatives == "any":
             raise CombinationError(
-                f"loss {task.loss.name!r} draws several positives, none of which may be a "
-                "negative; take negatives=unmatched."
+                f"loss {problem.loss.name!r} draws several positives, none of which may be a "
+                "negative; take negatives=unobserved."
             )
-        if self.lists_loss is not None and solver.weights != "alike":
+        if self.lists_loss is not None and solver.weighting != "uniform":
             raise CombinationError(
-                f"weights={solver.weights} is for a loss of margins, and {task.loss.name!r} is one "
-                "of lists; take draw=relevance."
+                f"weighting={solver.weighting} is for a loss of margins, and {problem.loss.name!r} is one "
+                "of lists; take sampling=weighted."
             )
-        self.model = cast(Factored, task.model)
-        self.inlined = task.regularizer.row_penalty()
+        self.model = cast(Factored, problem.model)
+        self.inlined = problem.regularizer.row_penalty()
         self.apart = self.inlined is None
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
         """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
         self.model.factors = self.model.factors
-        self.objects = self.model.objects(self.data, self.task.kernel, self.task.threads)
+        self.objects = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
-            self.task.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
+            self.problem.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
         )
         self.rank_weights = np.ones(1, np.float32)
         if self.lists_loss is None:
@@ -74,25 +76,25 @@ class FactoredSteps(Steps):
     @property
     def block(self) -> int:
         """The tuples of a block."""
-        if self.solver.batch != "auto":
-            return int(self.solver.batch)
-        plain = all(side is None for side in self.objects.sides)
+        if self.solver.batch_size != "auto":
+            return int(self.solver.batch_size)
+        plain = all(side is None for side in self.objects.features)
         most, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
-        return max(1, min(most, self.plan.epoch // blocks))
+        return max(1, min(most, self.plan.steps_per_epoch // blocks))
 
     def skip(self, done: int) -> None:
         """Go on as after so many steps; Adagrad's sums begin anew."""
         self.done = done
 
-    def feed(self, data: Matching) -> None:
+    def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their vectors."""
         before = self.weights.squares
-        self.model.widen(data)
+        self.model.add_features(data)
         self.data = data
         squares = None
         if self.plan.adagrad:
             grown = [_grown(old, new) for old, new in zip(before, self.model.factors, strict=True)]
-            squares = (grown[0], grown[1], grown[2], grown[3])
+            squares = Factors(*grown)
         self._begin(squares)
 
     def begin_refit(self) -> None:
@@ -101,11 +103,11 @@ class FactoredSteps(Steps):
 
     def draw(self, count: int) -> Source:
         """Return the coming steps, for the kernel to draw."""
-        positives, _ = self.task.loss.positives
+        positives, _ = self.problem.loss.positives
         if not count:
             return np.zeros((0, 1 + positives + self.trials), np.int64)
-        first = self.model.stage * self.plan.draws + self.at
-        return Draws(self.lists(), self.task.seed, first, count, self.trials, positives)
+        first = self.model.stage * self.plan.max_steps + self.at
+        return TripletSampler(self.lists(), self.problem.seed, first, count, self.trials, positives)
 
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each tuple; at each boundary, pay the penalty that is due."""
@@ -120,27 +122,23 @@ class FactoredSteps(Steps):
         return margins, weights
 
     def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
-        positives, place = self.task.loss.positives
-        common = {"positives": positives, "place": place, "threads": self.task.threads}
+        positives, place = self.problem.loss.positives
+        common = {"n_positives": positives, "positive_rank": place}
         if self.lists_loss is not None:
             return self._step_by_lists(source, eta)
         if self.loss.form is None:
             return self._step_in_python(source, eta, common)
-        return self.weights.steps(
+        functions = cast(PairwiseFunctions | None, self.problem.loss.native)
+        hogwild = self.solver.mode == "hogwild"
+        return self.weights.train(
             self.objects,
             source,
             eta,
-            form=self.loss.form,
-            functions=cast(PairFunctions | None, self.task.loss.native),
-            rank_weights=self.rank_weights,
-            **self._penalty(),
-            block=self.block,
-            hogwild=self.solver.mode == "hogwild",
+            loss=TrainingLoss(self.loss.form, functions, self.rank_weights),
+            penalty=self.inlined or NO_PENALTY,
+            execution=Execution(self.block, hogwild, self.problem.threads),
             **common,
         )
-
-    def _penalty(self) -> dict[str, Any]:
-        return {} if self.inlined is None else self.inlined._asdict()
 
     def _step_in_python(
         self, source: Source, eta: Singles, common: dict[str, int]
@@ -149,13 +147,14 @@ class FactoredSteps(Steps):
         margins, weights = np.empty(eta.size, np.float32), np.empty(eta.size, np.float32)
         for start in range(0, eta.size, self.block):
             part = slice(start, min(start + self.block, eta.size))
-            chosen, margins[part], weights[part] = self.weights.search(
+            chosen, margins[part], weights[part] = self.weights.sample(
                 self.objects,
                 _part(source, part.start, part.stop),
                 rank_weights=self.rank_weights,
+                threads=self.problem.threads,
                 **common,
             )
-            slopes = self.loss.pair_slope(margins[part].astype(np.float64)).astype(np.float32)
+            slopes = self.loss.pairwise_slope(margins[part].astype(np.float64)).astype(np.float32)
             slopes *= weights[part]
             self._update(chosen, np.column_stack((slopes, -slopes)), eta[part])
         return margins, weights
@@ -166,15 +165,15 @@ class FactoredSteps(Steps):
         for start in range(0, eta.size, self.block):
             part = slice(start, min(start + self.block, eta.size))
             tuples = _part(source, part.start, part.stop)
-            if isinstance(tuples, Draws):
-                tuples = self.task.kernel.draw_tuples(
-                    tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.trials
+            if isinstance(tuples, TripletSampler):
+                tuples = self.problem.kernel.sampling.sample_triplets(
+                    tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.max_trials
                 )
-            _, found, _ = self.weights.search(
-                self.objects, as_pairs(tuples), threads=self.task.threads
+            _, found, _ = self.weights.sample(
+                self.objects, as_pairs(tuples), threads=self.problem.threads
             )
             margins[part] = found.reshape(-1, self.trials)
-            slopes = margin_slopes(self.task, margins[part].astype(np.float64))
+            slopes = margin_slopes(self.problem, margins[part].astype(np.float64))
             self._update(tuples, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
         return margins, np.ones(eta.size, np.float32)
 
@@ -185,13 +184,15 @@ class FactoredSteps(Steps):
             given *= eta[:, None]
         self.weights.update(
             self.objects,
-            np.ascontiguousarray(tuples[:, 0]),
-            slopes.shape[1] * np.arange(slopes.shape[0] + 1),
-            np.ascontiguousarray(tuples[:, 1:]).ravel(),
-            given.ravel(),
-            rate=float(eta[0]),
-            **self._penalty(),
-            threads=self.task.threads,
+            KernelSteps(
+                np.ascontiguousarray(tuples[:, 0]),
+                slopes.shape[1] * np.arange(slopes.shape[0] + 1),
+                np.ascontiguousarray(tuples[:, 1:]).ravel(),
+                given.ravel(),
+            ),
+            learning_rate=float(eta[0]),
+            penalty=self.inlined or NO_PENALTY,
+            threads=self.problem.threads,
         )
 
     def _shrink(self, due: float) -> None:
@@ -208,8 +209,10 @@ class FactoredSteps(Steps):
             regularizer = self._regularizer(place)
             if regularizer.native is not None:
                 shrunk = matrix.copy()
-                width, threads = self.model.dimensions, self.task.threads
-                prox_rows(self.task.kernel, regularizer.native, shrunk, step, width, threads)
+                width, threads = self.model.dimensions, self.problem.threads
+                self.problem.kernel.native.prox_rows(
+                    regularizer.native, shrunk, step, width, threads
+                )
             else:
                 shrunk = np.zeros_like(matrix)
                 shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
@@ -221,7 +224,7 @@ class FactoredSteps(Steps):
 
     def _regularizer(self, place: int) -> Regularizer:
         """Return that of U, which is for queries, or of V and S, which are for documents."""
-        return self.task.regularizer.of_side(min(place, 1))
+        return self.problem.regularizer.of_side(min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]
@@ -254,14 +257,12 @@ class FactoredSteps(Steps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Go on with such vectors."""
-        factors = [arrays[name].copy() for name in NAMES]
-        self.model.factors = (factors[0], factors[1], factors[2], factors[3])
-        squares = [arrays[f"squares_{name}"].copy() for name in NAMES]
-        self._begin((squares[0], squares[1], squares[2], squares[3]))
+        self.model.factors = Factors(*(arrays[name].copy() for name in NAMES))
+        self._begin(Factors(*(arrays[f"squares_{name}"].copy() for name in NAMES)))
 
 
 def _part(source: Source, start: int, stop: int) -> Source:
-    if isinstance(source, Draws):
+    if isinstance(source, TripletSampler):
         return dataclasses.replace(source, first=source.first + start, count=stop - start)
     part: Ints = source[start:stop]
     return part

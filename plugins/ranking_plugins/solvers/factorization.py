@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, Task, Turn, Verdict
-from ranking.data.matching import Matching
+from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, TrainingProblem
+from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import Squared
@@ -32,44 +32,46 @@ class Factorization(Solver):
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-    ) -> Verdict:
+    ) -> Compatibility:
         """Take the factored model, the squared loss and no penalty."""
         if model.name != Factored.name:
-            return Verdict(
+            return Compatibility(
                 False,
                 f"{cls.name} makes two thin matrices whose product is near the relevance matrix, "
                 "and nothing else",
             )
         if not issubclass(loss, Squared):
-            return Verdict(False, f"what {cls.name} makes is optimal for the squared error alone")
+            return Compatibility(
+                False, f"what {cls.name} makes is optimal for the squared error alone"
+            )
         if not issubclass(regularizer, NoPenalty):
-            return Verdict(
+            return Compatibility(
                 False, f"what {cls.name} makes is optimal without a penalty, and not with one"
             )
         return YES
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Factorise, with as many threads in the linear algebra as were asked for."""
-        turns = self.factorise(task)
+        turns = self.factorise(problem)
         while True:
-            with threadpool_limits(task.threads):
+            with threadpool_limits(problem.threads):
                 turn = next(turns, None)
             if turn is None:
                 return
             yield turn
 
     @abstractmethod
-    def factorise(self, task: Task) -> Iterator[Turn]:
+    def factorise(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield the turns."""
 
-    def relevance(self, task: Task) -> Any:
+    def relevance(self, problem: TrainingProblem) -> Any:
         """Return the matrix to factorise, in float64, or refuse the data."""
-        data = cast(Matching, task.data)
+        data = cast(MatchingData, problem.data)
         for side, features in (("queries", data.queries), ("documents", data.documents)):
             if features is not None:
                 raise DataError(
                     f"{self.name} knows {side} by their ids alone, and these have "
-                    f"{features.shape[1]} features; give Matching(None, None, relevance), or use "
+                    f"{features.shape[1]} features; give MatchingData(None, None, relevance), or use "
                     "solver sgd."
                 )
         if data.relevance is None:

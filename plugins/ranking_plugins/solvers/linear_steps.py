@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import scipy.sparse as sp
 
-from ranking.contracts.solver import Task
-from ranking.data.judged import Judged
+from ranking.contracts.solver import TrainingProblem
+from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
-from ranking.kernels.bilinear import Objects
+from ranking.kernels.bilinear import BilinearInputs
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
-from ranking_plugins.lower_rows import LowerRows
+from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.steps import Floats, Ints
 
@@ -32,41 +32,43 @@ class LinearSteps(BilinearSteps):
     weighs a violation, is one among those that are worse than it.
     """
 
-    def __init__(self, solver: SGD, task: Task) -> None:
+    def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
         for name, word, asked in (
-            ("draw", "relevance", solver.draw),
-            ("negatives", "others", solver.negatives),
+            ("sampling", "weighted", solver.sampling),
+            ("negatives", "any", solver.negatives),
         ):
             if asked == word:
                 raise CombinationError(
                     f"{name}={word} is for queries and documents that match, and judged rows have "
                     "grades; leave it out."
                 )
-        self.rows = cast(Judged, task.data)
+        self.rows = cast(JudgedLists, problem.data)
         self.lower = LowerRows.of(self.rows)
-        self.linear = cast(Linear, task.model)
+        self.linear = cast(Linear, problem.model)
         model = Bilinear(initial="zero", dtype="float64")
         model.query_feature_ids = np.zeros(1, np.int64)
         model.document_feature_ids = self.linear.feature_ids
         model.weights = sp.csr_array(self.linear.weights[None, :])
-        super().__init__(solver, dataclasses.replace(task, model=model))
-        if solver.rate == "auto":
+        super().__init__(solver, dataclasses.replace(problem, model=model))
+        if solver.learning_rate == "auto":
             rate = self._rate()
             self.plan = dataclasses.replace(
-                self.plan, rate=rate, refit_rate=solver.refit_rate or rate
+                self.plan,
+                learning_rate=rate,
+                refit_learning_rate=solver.refit_learning_rate or rate,
             )
 
     def _rate(self) -> float:
         """Return 1 over the mean square of what steps add: features may have any scale."""
-        tuples, _ = self.lower.tuples(self.task.kernel, self.task.seed, 0, LOOKED_AT)
+        tuples, _ = self.lower.tuples(self.problem.kernel, self.problem.seed, 0, LOOKED_AT)
         rows = self.rows.features
         apart = rows[tuples[:, 1]] - rows[tuples[:, 2]]
         values = np.asarray(apart.data if sp.issparse(apart) else apart, np.float64)
         square = float((values * values).sum()) / LOOKED_AT
         return 1.0 / square if square > 0.0 else 1.0
 
-    def _objects(self) -> Objects:
-        return Objects(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))
+    def _objects(self) -> BilinearInputs:
+        return BilinearInputs(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))
 
     def _rank_weights(self) -> Floats:
         """Return L(rank) for every rank; a kernel gets a 1, so that its weights say yes or no."""
@@ -86,12 +88,12 @@ class LinearSteps(BilinearSteps):
     def draw(self, count: int) -> Ints:
         """Return the tuples of the coming steps."""
         return self.lower.tuples(
-            self.task.kernel,
-            self.task.seed,
+            self.problem.kernel,
+            self.problem.seed,
             self.at,
             count,
             self.trials,
-            by_query=self.solver.draw == "queries",
+            by_query=self.solver.sampling == "queries",
         )[0]
 
     def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:

@@ -11,12 +11,11 @@ from typing import cast
 
 import numpy as np
 
-from ranking.contracts.loss import ListLoss, Loss
-from ranking.contracts.solver import Task
+from ranking.contracts.loss import ListwiseLoss, Loss
+from ranking.contracts.solver import TrainingProblem
 from ranking.errors import CombinationError, DivergenceError
-from ranking.kernels.contract import Floats, Ints
-from ranking.kernels.native import list_slopes, list_values
-from ranking.native import ListFunctions
+from ranking.kernels.contract import Floats, GradedScores, Ints
+from ranking.native import ListwiseFunctions
 
 UNBALANCED = 1e-6
 """The largest sum of a list's slopes, as a share of their sizes, that rounding could explain."""
@@ -25,31 +24,34 @@ ROUNDING = 1e-12
 """And beside it: slopes that are differences of numbers near 1, as of a softmax, are so exact."""
 
 
-def list_losses(task: Task, margins: Floats) -> Floats:
+def list_losses(problem: TrainingProblem, margins: Floats) -> Floats:
     """Return the loss of each list; a row of margins is a list."""
     scores, grades = _scores(margins), _grades(margins)
-    functions = _functions(task.loss)
+    functions = _functions(problem.loss)
     if functions is not None:
-        lists = (_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
-        return list_values(task.kernel, functions, *lists, task.threads)
-    loss = cast(ListLoss, task.loss)
-    return np.array([loss.list_value(row, grades) for row in scores])
+        lists = GradedScores(_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
+        return problem.kernel.native.listwise_values(functions, lists, problem.threads)
+    loss = cast(ListwiseLoss, problem.loss)
+    return np.array([loss.listwise_value(row, grades) for row in scores])
 
 
-def margin_slopes(task: Task, margins: Floats) -> Floats:
+def margin_slopes(problem: TrainingProblem, margins: Floats) -> Floats:
     """Return the derivative of each list's loss with respect to each of its margins."""
     scores, grades = _scores(margins), _grades(margins)
-    functions = _functions(task.loss)
+    functions = _functions(problem.loss)
     if functions is not None:
-        lists = (_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
-        found = list_slopes(task.kernel, functions, *lists, task.threads).reshape(scores.shape)
+        lists = GradedScores(_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
+        flat = problem.kernel.native.listwise_slopes(functions, lists, problem.threads)
+        found = flat.reshape(scores.shape)
     else:
-        loss = cast(ListLoss, task.loss)
-        found = np.array([loss.list_slopes(row, grades) for row in scores]).reshape(scores.shape)
+        loss = cast(ListwiseLoss, problem.loss)
+        found = np.array([loss.listwise_slopes(row, grades) for row in scores]).reshape(
+            scores.shape
+        )
     if not np.isfinite(found).all():
         at = int(np.argmin(np.isfinite(found).all(axis=1)))
         raise DivergenceError(
-            f"loss {task.loss.name!r} has slopes {found[at]} at scores {scores[at]}; lower the "
+            f"loss {problem.loss.name!r} has slopes {found[at]} at scores {scores[at]}; lower the "
             "solver's rate, or scale the features to unit length, unless it is the loss that is "
             "at fault."
         )
@@ -57,15 +59,15 @@ def margin_slopes(task: Task, margins: Floats) -> Floats:
     balanced = np.abs(sums) <= UNBALANCED * sizes + ROUNDING
     if not balanced.all():
         raise CombinationError(
-            f"the slopes of loss {task.loss.name!r} add to {sums[np.argmin(balanced)]:g}, so it "
+            f"the slopes of loss {problem.loss.name!r} add to {sums[np.argmin(balanced)]:g}, so it "
             "changes when all scores move alike, and sgd cannot take it by margins; take a "
             "loss that compares scores."
         )
     return -found[:, 1:]
 
 
-def _functions(loss: Loss) -> ListFunctions | None:
-    return loss.native if isinstance(loss.native, ListFunctions) else None
+def _functions(loss: Loss) -> ListwiseFunctions | None:
+    return loss.native if isinstance(loss.native, ListwiseFunctions) else None
 
 
 def _pointer(scores: Floats) -> Ints:

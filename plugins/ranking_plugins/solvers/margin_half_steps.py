@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ranking.contracts.solver import State, Task, Turn
+from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking_plugins.solvers.factored_steps import FactoredSteps
 from ranking_plugins.solvers.sgd import SGD
 
@@ -28,11 +28,11 @@ FROZEN = np.finfo(np.float32).max
 class HalfSteps(FactoredSteps):
     """Steps of SGD that move one side only."""
 
-    def __init__(self, task: Task) -> None:
-        super().__init__(SGD(), task)
+    def __init__(self, problem: TrainingProblem) -> None:
+        super().__init__(SGD(), problem)
         self.inlined, self.apart = None, True
         self.free = 0
-        if task.state is None:
+        if problem.state is None:
             for self.free in (1, 0):
                 self._shrink(0.0)  # the first vectors come to where the regularizer allows them
 
@@ -47,7 +47,7 @@ class HalfSteps(FactoredSteps):
         kept = [(factors[at].copy(), squares[at].copy()) for at in frozen]
         for at in frozen:
             squares[at][...] = FROZEN
-        loss = self.take(self.draw(self.plan.epoch))
+        loss = self.take(self.draw(self.plan.steps_per_epoch))
         for at, (values, sums) in zip(frozen, kept, strict=True):
             factors[at][...], squares[at][...] = values, sums
         return loss
@@ -61,19 +61,19 @@ class HalfSteps(FactoredSteps):
         )
 
 
-def margin_turns(solver: Alternating, task: Task) -> Iterator[Turn]:
+def margin_turns(solver: Alternating, problem: TrainingProblem) -> Iterator[EpochResult]:
     """Take a half-step for queries and one for documents, once a turn."""
-    steps = HalfSteps(task)
+    steps = HalfSteps(problem)
     before = np.inf
-    if task.state is not None:
-        steps.restore({name: part for name, part in task.state.items() if name != "objective"})
-        before = float(task.state["objective"][0])
-    for epoch in range(steps.done // (2 * steps.plan.epoch) + 1, solver.max_epochs + 1):
+    if problem.state is not None:
+        steps.restore({name: part for name, part in problem.state.items() if name != "objective"})
+        before = float(problem.state["objective"][0])
+    for epoch in range(steps.done // (2 * steps.plan.steps_per_epoch) + 1, solver.max_epochs + 1):
         loss = 0.5 * (steps.half_step(0) + steps.half_step(1))
         objective = loss + steps.penalty_value()
         converged = abs(before - objective) <= solver.tolerance * abs(objective)
-        measures = {"loss": loss, "density": task.model.density}
-        yield Turn(epoch, objective, converged, partial(_state, steps, objective), measures)
+        measures = {"loss": loss, "density": problem.model.density}
+        yield EpochResult(epoch, objective, converged, partial(_state, steps, objective), measures)
         if converged:
             return
         before = objective

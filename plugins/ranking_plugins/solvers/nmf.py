@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from ranking.contracts.solver import State, Task, Turn
+from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.errors import DataError, PartError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import expanded
@@ -45,17 +45,17 @@ class NMF(Factorization):
         if not 0.0 <= self.tolerance < 1.0:
             raise PartError(f"nmf has tolerance={self.tolerance!r}; it must lie in [0, 1).")
 
-    def factorise(self, task: Task) -> Iterator[Turn]:
+    def factorise(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Improve the queries' vectors, then the documents', once a turn."""
-        matrix, model = self.relevance(task), cast(Factored, task.model)
+        matrix, model = self.relevance(problem), cast(Factored, problem.model)
         _refuse_negative(matrix)
         transposed = matrix.T.tocsr()
-        if task.state is None:
+        if problem.state is None:
             queries, documents = _start(matrix, model)
             done, before = 0, np.inf
         else:
-            queries, documents = task.state["queries"].copy(), task.state["documents"].copy()
-            done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
+            queries, documents = problem.state["queries"].copy(), problem.state["documents"].copy()
+            done, before = int(problem.state["epoch"][0]), float(problem.state["objective"][0])
         for epoch in range(done + 1, self.max_epochs + 1):
             _improve(queries, matrix @ documents, documents.T @ documents)
             pulls = transposed @ queries
@@ -64,7 +64,7 @@ class NMF(Factorization):
             objective = expanded(matrix, pulls * documents, queries, documents)
             converged = before - objective <= self.tolerance * objective
             state = partial(_state, queries, documents, epoch, objective)
-            yield Turn(epoch, objective, converged, state)
+            yield EpochResult(epoch, objective, converged, state)
             if converged:
                 return
             before = objective

@@ -18,11 +18,11 @@ from scipy.special import expit
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, Solver, State, Task, Turn, Verdict
-from ranking.data.matching import Matching
+from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
+from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError, DataWarning, PartError
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import Hinge, Logistic
+from ranking_plugins.losses.pairwise import Hinge, Logistic
 from ranking_plugins.regularizers.l2 import L2
 
 Floats = NDArray[np.float64]
@@ -70,22 +70,22 @@ class OneVsRest(Solver):
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-    ) -> Verdict:
+    ) -> Compatibility:
         """Take the bilinear model, the hinge or the logistic loss, and L2."""
         if model.name != Bilinear.name:
-            return Verdict(
+            return Compatibility(
                 False,
                 "each document is a classifier by itself, with a weight a query feature: a full "
                 "matrix",
             )
         if loss.name not in (Hinge.name, Logistic.name):
-            return Verdict(
+            return Compatibility(
                 False,
                 "each document is a classifier by itself, by the logistic loss or the hinge of its "
                 "own scores, and what compares documents would tie them together",
             )
         if regularizer is not L2:  # what is derived from it may penalise otherwise
-            return Verdict(
+            return Compatibility(
                 False,
                 "L-BFGS needs a penalty with a gradient everywhere, the hinge's dual one that is a "
                 "square, and separable queries need one for there to be a minimum: l2 is all of "
@@ -93,16 +93,16 @@ class OneVsRest(Solver):
             )
         return YES
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Train all documents' classifiers: regressions in one turn, margins a pass a turn."""
-        data = cast(Matching, task.data)
+        data = cast(MatchingData, problem.data)
         matches = _matches(data)
         features = data.query_rows.astype(np.float64)
-        strength = cast(L2, task.regularizer).strength
-        if task.loss.name == Hinge.name:
-            yield from self._by_margins(task, _Margins(features, matches, strength))
+        strength = cast(L2, problem.regularizer).strength
+        if problem.loss.name == Hinge.name:
+            yield from self._by_margins(problem, _Margins(features, matches, strength))
             return
-        problem = _Regression(features, features.T.tocsr(), strength)
+        regression = _Regression(features, features.T.tocsr(), strength)
         weights = np.empty((data.n_query_features, data.n_documents))
         objective = 0.0
         columns = matches.tocsc()
@@ -110,7 +110,7 @@ class OneVsRest(Solver):
             signs = np.full(data.n_queries, -1.0)
             signs[columns.indices[slice(*columns.indptr[document : document + 2])]] = 1.0
             found = minimize(
-                problem.value_and_gradient,
+                regression.value_and_gradient,
                 np.zeros(data.n_query_features),
                 args=(signs,),
                 jac=True,
@@ -119,36 +119,36 @@ class OneVsRest(Solver):
             )
             weights[:, document] = found.x
             objective += float(found.fun)
-        _give(task, weights)
-        yield Turn(1, objective, True, dict)
+        _give(problem, weights)
+        yield EpochResult(1, objective, True, dict)
 
-    def _by_margins(self, task: Task, margins: _Margins) -> Iterator[Turn]:
+    def _by_margins(self, problem: TrainingProblem, margins: _Margins) -> Iterator[EpochResult]:
         first = 0
-        if task.state is not None:
-            margins.restore(task.state)
-            first = int(task.state["epoch"][0])
+        if problem.state is not None:
+            margins.restore(problem.state)
+            first = int(problem.state["epoch"][0])
         for epoch in range(first + 1, self.max_iterations + 1):
             n_queries = margins.duals.shape[0]
-            drawn = task.kernel.random_uniform(task.seed, (epoch - 1) * n_queries, n_queries)
+            drawn = problem.kernel.random.uniform(problem.seed, (epoch - 1) * n_queries, n_queries)
             slack = margins.go_through(np.argsort(drawn, kind="stable"))
-            _give(task, margins.weights)
+            _give(problem, margins.weights)
             converged = slack <= self.tolerance
-            yield Turn(epoch, margins.objective(), converged, partial(margins.state, epoch))
+            yield EpochResult(epoch, margins.objective(), converged, partial(margins.state, epoch))
             if converged:
                 return
 
 
-def _give(task: Task, weights: Floats) -> None:
-    model = cast(Bilinear, task.model)
+def _give(problem: TrainingProblem, weights: Floats) -> None:
+    model = cast(Bilinear, problem.model)
     model.weights = sparse.csr_array(weights.astype(model.dtype))
 
 
-def _matches(data: Matching) -> Any:
+def _matches(data: MatchingData) -> Any:
     """Return which documents each query matches, by row, or refuse the data."""
     if data.documents is not None:
         raise DataError(
             "one-vs-rest has weights for each document, and these documents have "
-            f"{data.documents.shape[1]} features that would share them; give Matching(queries, "
+            f"{data.documents.shape[1]} features that would share them; give MatchingData(queries, "
             "None, relevance), or use solver sgd."
         )
     if data.relevance is None:

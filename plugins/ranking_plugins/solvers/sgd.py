@@ -14,21 +14,28 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import YES, History, Solver, Task, Turn, Verdict
-from ranking.data.matching import Matching
+from ranking.contracts.solver import (
+    YES,
+    Compatibility,
+    EpochResult,
+    History,
+    Solver,
+    TrainingProblem,
+)
+from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.lower_rows import SEVERAL_GRADES
+from ranking_plugins.preference_pairs import SEVERAL_GRADES
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
 from ranking_plugins.solvers.linear_steps import LinearSteps
-from ranking_plugins.solvers.rates import SCHEDULES
+from ranking_plugins.solvers.schedules import SCHEDULES
 from ranking_plugins.solvers.steps import Ints, Source, Steps
 
 MODES = ("deterministic", "hogwild")
-DRAWS = ("auto", "queries", "pairs", "relevance")
-NEGATIVES = ("unmatched", "others")
-WEIGHTS = ("alike", "relevance")
+SAMPLING = ("auto", "queries", "positives", "weighted")
+NEGATIVES = ("unobserved", "any")
+WEIGHTING = ("uniform", "relevance")
 
 
 @dataclasses.dataclass
@@ -42,87 +49,98 @@ class SGD(Solver):
 
     Parameters
     ----------
-    draws : int or "auto"
-        Tuples in all; 0 leaves the model as it begins. "auto" is 100,000, or for factors as many
-        as ten passes over the matches.
-    rate : float or "auto"
-        C of the schedule; "auto" is the paper's 200, or 0.05 for factors; for judged rows 1 over
-        the mean square of the difference of two that are drawn.
-    schedule : {"auto", "sqrt", "fixed", "inverse", "adagrad"}
-        The rate of step t: C / sqrt(t), C, or C / t. For factors also Adagrad, C over the root of
-        the sum of a parameter's squared gradients, which is "auto" there, as sqrt is elsewhere.
-    draw : {"auto", "queries", "pairs", "relevance"}
-        Whether all queries are drawn alike, or all pairs of a query and a document that matches,
-        or those as often as their relevance counts. "auto" is pairs for factors, else queries.
-        For judged rows it is pairs: all rows alike that others are worse than.
-    negatives : {"unmatched", "others"}
-        Whether a document that matches is never drawn as one that does not, or any other than the
-        positive may be, as in WSABIE and LaSR.
-    weights : {"alike", "relevance"}
-        Whether all matches count the same, or by their relevance; for factors.
-    against : int
-        How many documents that do not match a match is set against, for a loss of lists.
-    every : int or "auto"
-        Steps from one boundary to the next, where a penalty is due that is not paid at each step;
-        "auto" is 100, or for factors a sixteenth of an epoch.
+    epochs : int or "auto"
+        Passes of `steps_per_epoch` steps; 0 leaves the model at its initial values. "auto" is 10.
+    max_steps : int or "auto"
+        Number of triplets in all, instead of `epochs`; the last epoch may be shorter.
+    learning_rate : float or "auto"
+        C of the schedule. "auto" is 200 for a matrix of weights, 0.05 for embeddings, and for
+        judged rows 1 over the mean squared difference of a sampled pair.
+    schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
+        The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
+        the root of the sum of a parameter's squared gradients. "auto" is adagrad for embeddings and
+        inverse-sqrt elsewhere.
+    sampling : {"auto", "queries", "positives", "weighted"}
+        Sample queries uniformly, then one of their positives; sample positives uniformly; or
+        sample positives in proportion to their relevance. "auto" is positives for embeddings and
+        judged rows, else queries.
+    negatives : {"unobserved", "any"}
+        Sample negatives among the documents that are not positive for the query, or among all but
+        the sampled positive (as WSABIE and LaSR do).
+    weighting : {"uniform", "relevance"}
+        Weight all positives equally, or by their relevance; for embeddings.
+    n_negatives : int
+        Negatives per positive, for a listwise loss.
+    prox_interval : int or "auto"
+        Steps between two applications of a penalty that is not applied at each step; "auto" is 100,
+        or for embeddings a sixteenth of an epoch.
     refit : bool
-        Whether to train again from the result, with the same tuples in the same order and without
-        a penalty, where only weights move that are not zero.
-    refit_rate : float
-        C of the refitting, whose steps count from 1 again; 0 is the same as `rate`.
-    batch : int or "auto"
-        Tuples whose margins are taken at the same weights. 1 is plain SGD; more lets threads
-        share the work, whose result then depends on the batch, but not on the threads. "auto" is
-        1, or 64 for a loss that is written in Python; for factors a 192nd of an epoch, at
-        most 2048, or with features a 48th, at most 16384.
+        Train again from the result, with the same triplets in the same order and without a
+        penalty; weights that are zero stay zero.
+    refit_learning_rate : float
+        C of the refit, whose steps count from 1 again; 0 means `learning_rate`.
+    batch_size : int or "auto"
+        Triplets whose margins are computed at the same weights. 1 is plain SGD; more lets threads
+        share the work. The result depends on the batch size, but not on the threads. "auto" is
+        1, or 64 for a loss written in Python; for embeddings a 192nd of an epoch, at most 2048, or
+        with features a 48th, at most 16384.
     mode : {"deterministic", "hogwild"}
-        Whether threads step in order, or all at once, for a result that is never twice the same.
-    epoch : int or "auto"
-        Draws from one turn to the next; "auto" is 10,000, or for factors a pass over the matches.
+        Apply the steps in order, or let threads race (results then vary from run to run).
+    steps_per_epoch : int or "auto"
+        "auto" is 10,000, or for embeddings one pass over the positives.
     """
 
     name: ClassVar[str] = "sgd"
 
-    draws: int | str = "auto"
-    rate: float | str = "auto"
+    epochs: int | str = "auto"
+    max_steps: int | str = "auto"
+    learning_rate: float | str = "auto"
     schedule: str = "auto"
-    draw: str = "auto"
-    negatives: str = "unmatched"
-    weights: str = "alike"
-    against: int = 10
-    every: int | str = "auto"
+    sampling: str = "auto"
+    negatives: str = "unobserved"
+    weighting: str = "uniform"
+    n_negatives: int = 10
+    prox_interval: int | str = "auto"
     refit: bool = False
-    refit_rate: float = 0.0
-    batch: int | str = "auto"
+    refit_learning_rate: float = 0.0
+    batch_size: int | str = "auto"
     mode: str = "deterministic"
-    epoch: int | str = "auto"
+    steps_per_epoch: int | str = "auto"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
         for name, least in (
-            ("draws", 0),
-            ("against", 1),
-            ("every", 1),
-            ("epoch", 1),
-            ("batch", 1),
+            ("epochs", 0),
+            ("max_steps", 0),
+            ("n_negatives", 1),
+            ("prox_interval", 1),
+            ("steps_per_epoch", 1),
+            ("batch_size", 1),
         ):
             value: object = getattr(self, name)
-            if (value != "auto" or name == "against") and (
+            if (value != "auto" or name == "n_negatives") and (
                 not isinstance(value, numbers.Integral) or value < least
             ):
                 raise PartError(
                     f"sgd has {name}={value!r}; it must be a whole number from {least}, or auto."
                 )
-        for name, fits in (("rate", self.rate), ("refit_rate", self.refit_rate or self.rate)):
+        for name, fits in (
+            ("learning_rate", self.learning_rate),
+            ("refit_learning_rate", self.refit_learning_rate or self.learning_rate),
+        ):
             rate: object = 1.0 if fits == "auto" else fits
             if not isinstance(rate, numbers.Real) or not 0.0 < float(rate) < np.inf:
                 raise PartError(f"sgd has {name}={rate!r}; it must be a finite number above 0.")
+        if "auto" not in (self.epochs, self.max_steps):
+            raise PartError(
+                f"sgd has epochs={self.epochs} and max_steps={self.max_steps}; give one of them."
+            )
         schedules = ("auto", *SCHEDULES, "adagrad")
         for name, words in (
             ("schedule", schedules),
-            ("draw", DRAWS),
+            ("sampling", SAMPLING),
             ("negatives", NEGATIVES),
-            ("weights", WEIGHTS),
+            ("weighting", WEIGHTING),
             ("mode", MODES),
         ):
             if getattr(self, name) not in words:
@@ -136,63 +154,63 @@ class SGD(Solver):
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
-    ) -> Verdict:
-        """Take a pair or list face, and a penalty with an operator for the parameters.
+    ) -> Compatibility:
+        """Take a pair or listwise interface, and a penalty with an operator for the parameters.
 
         A vector of weights is a matrix of one row.
         """
-        if not {"pair", "list"} & loss.faces:
-            return Verdict(False, loss.why_no("pair"))
+        if not {"pairwise", "listwise"} & loss.interfaces:
+            return Compatibility(False, loss.unsupported_reason("pairwise"))
         if loss.orders_positives and model.form == "vector":
-            return Verdict(False, SEVERAL_GRADES)
+            return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
         if form not in regularizer.inlined | regularizer.proximal:
             missing = f"the regularizer has no operator for {form} parameters"
-            return Verdict(False, regularizer.lacks.get(model.form, missing))
+            return Compatibility(False, regularizer.unsupported.get(model.form, missing))
         return YES
 
-    def turns(self, task: Task) -> Iterator[Turn]:
+    def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Take the draws of an epoch, once a turn; refitting goes on with as many again."""
-        steps = self._steps(task)
+        steps = self._steps(problem)
         self.trials = []
-        if task.state is not None:
-            steps.restore(task.state)
-            self.trials = [Trial(*row) for row in task.state["trials"].tolist()]
-        elif task.regularizer.wanted_density is not None:
-            self.trials = find_strength(task, partial(_pilot, self, task))
+        if problem.state is not None:
+            steps.restore(problem.state)
+            self.trials = [Trial(*row) for row in problem.state["trials"].tolist()]
+        elif problem.regularizer.target_density is not None:
+            self.trials = find_strength(problem, partial(_pilot, self, problem))
         plan, total = steps.plan, steps.total
-        epoch = -(-steps.done // plan.epoch)
-        while steps.done < total or (not epoch and task.state is None):
-            if self.refit and steps.done == plan.draws:
+        epoch = -(-steps.done // plan.steps_per_epoch)
+        while steps.done < total or (not epoch and problem.state is None):
+            if self.refit and steps.done == plan.max_steps:
                 steps.begin_refit()
-            limit = plan.draws if steps.done < plan.draws else total
-            loss = steps.take(steps.draw(min(plan.epoch, limit - steps.done)))
+            limit = plan.max_steps if steps.done < plan.max_steps else total
+            loss = steps.take(steps.draw(min(plan.steps_per_epoch, limit - steps.done)))
             epoch += 1
             yield steps.turn(epoch, loss)
 
-    def _steps(self, task: Task) -> Steps:
+    def _steps(self, problem: TrainingProblem) -> Steps:
         """Return the steps for the form of the model's parameters."""
         kinds = {"vector": LinearSteps, "matrix": BilinearSteps, "factors": FactoredSteps}
-        return kinds[task.model.form](self, task)
+        return kinds[problem.model.form](self, problem)
 
-    def stream(self, task: Task, history: History = ()) -> SgdStream:
+    def online_trainer(self, problem: TrainingProblem, history: History = ()) -> SgdOnlineTrainer:
         """Return a training that is fed part by part; draws and rates go on after the history."""
-        if self.refit or task.regularizer.wanted_density is not None:
+        if self.refit or problem.regularizer.target_density is not None:
             what = "refit=true" if self.refit else "a wanted density"
             raise CombinationError(
                 f"{what} needs the end of a training, and partial_fit has none; leave it out."
             )
-        if task.model.form == "vector":
+        if problem.model.form == "vector":
             raise CombinationError(
                 "partial_fit takes queries and documents, and these are judged rows; give fit all "
                 "of them."
             )
-        steps = self._steps(task)
+        steps = self._steps(problem)
         epoch = 0
         if history:
             epoch = int(history[-1]["epoch"])
-            steps.skip(int(history[-1].get("draws", 0)))
-        return SgdStream(steps, epoch)
+            steps.skip(int(history[-1].get("steps", 0)))
+        return SgdOnlineTrainer(steps, epoch)
 
     def notes(self) -> dict[str, Any]:
         """Return the strengths that were tried for a wanted density."""
@@ -201,43 +219,43 @@ class SGD(Solver):
         return {"density search": [trial._asdict() for trial in self.trials]}
 
 
-class SgdStream:
+class SgdOnlineTrainer:
     """Steps that are fed part by part."""
 
     def __init__(self, steps: Steps, epoch: int) -> None:
         self.steps, self.epoch = steps, epoch
 
-    def feed(self, data: Matching) -> None:
+    def set_data(self, data: MatchingData) -> None:
         """Go on with other data."""
         self.steps.feed(data)
 
-    def take(self, tuples: NDArray[Any] | None, draws: int | None) -> Turn:
+    def step(self, triplets: NDArray[Any] | None, steps: int | None) -> EpochResult:
         """Take these tuples' steps, or those of as many that are drawn."""
-        if tuples is not None and draws is not None:
-            raise PartError("partial_fit takes tuples or draws, not both.")
-        if tuples is None:
-            count: object = self.steps.plan.draws if draws is None else draws
+        if triplets is not None and steps is not None:
+            raise PartError("partial_fit takes triplets or steps, not both.")
+        if triplets is None:
+            count: object = self.steps.plan.max_steps if steps is None else steps
             if not isinstance(count, numbers.Integral) or count < 0:
-                raise PartError(f"draws is {count!r}; it must be a whole number from 0.")
+                raise PartError(f"steps is {count!r}; it must be a whole number from 0.")
             chosen: Source = self.steps.draw(int(count))
         else:
-            if self.steps.solver.weights != "alike":
+            if self.steps.solver.weighting != "uniform":
                 raise CombinationError(
-                    "weights=relevance is for matches that are drawn, and these tuples are given; "
-                    "leave it out, or give draws."
+                    "weighting=relevance is for matches that are drawn, and these triplets are given; "
+                    "leave it out, or give steps."
                 )
-            positives, _ = self.steps.task.loss.positives
+            positives, _ = self.steps.problem.loss.positives
             width = 1 + positives + self.steps.trials
-            chosen = _as_tuples(tuples, width, self.steps.data)
+            chosen = _as_triplets(triplets, width, self.steps.data)
         loss = self.steps.take(chosen)
         self.epoch += 1
         return self.steps.turn(self.epoch, loss)
 
 
-def _as_tuples(given: NDArray[Any], width: int, data: Matching) -> Ints:
+def _as_triplets(given: NDArray[Any], width: int, data: MatchingData) -> Ints:
     if given.ndim != 2 or given.shape[1] != width or given.dtype.kind not in "iu":
         raise DataError(
-            f"tuples must be whole numbers of shape (tuples, {width}): a query, a document that "
+            f"triplets must be whole numbers of shape (triplets, {width}): a query, a document that "
             f"matches, and {width - 2} that do not; they have shape {given.shape} and type "
             f"{given.dtype}."
         )
@@ -247,18 +265,20 @@ def _as_tuples(given: NDArray[Any], width: int, data: Matching) -> Ints:
     ):
         if part.size and not 0 <= part.min() <= part.max() < size:
             raise DataError(
-                f"tuples name {what} at positions {part.min()} to {part.max()}, and there are "
+                f"triplets name {what} at positions {part.min()} to {part.max()}, and there are "
                 f"{size}; positions run from 0."
             )
     return np.ascontiguousarray(given, dtype=np.int64)
 
 
-def _pilot(solver: SGD, task: Task, strength: float) -> float:
+def _pilot(solver: SGD, problem: TrainingProblem, strength: float) -> float:
     """Train with a strength, and return the density that it gives."""
-    task.regularizer.set_params(strength=strength, density=0.0)
+    problem.regularizer.set_params(strength=strength, density=0.0)
     steps = (
-        LinearSteps(solver, task) if task.model.form == "vector" else BilinearSteps(solver, task)
+        LinearSteps(solver, problem)
+        if problem.model.form == "vector"
+        else BilinearSteps(solver, problem)
     )
-    while steps.done < steps.plan.draws:
-        steps.take(steps.draw(min(steps.plan.epoch, steps.plan.draws - steps.done)))
+    while steps.done < steps.plan.max_steps:
+        steps.take(steps.draw(min(steps.plan.steps_per_epoch, steps.plan.max_steps - steps.done)))
     return steps.weights.n_nonzero / steps.model.n_weights

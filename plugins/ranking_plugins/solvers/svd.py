@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from ranking.contracts.solver import Task, Turn
+from ranking.contracts.solver import EpochResult, TrainingProblem
 from ranking.errors import DataError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import Squared
@@ -25,9 +25,9 @@ class SVD(Factorization):
 
     name: ClassVar[str] = "svd"
 
-    def factorise(self, task: Task) -> Iterator[Turn]:
+    def factorise(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Decompose, in one turn."""
-        matrix, model = self.relevance(task), cast(Factored, task.model)
+        matrix, model = self.relevance(problem), cast(Factored, problem.model)
         if model.dimensions >= min(matrix.shape):
             raise DataError(
                 f"svd takes fewer dimensions than there are queries and documents: "
@@ -41,8 +41,8 @@ class SVD(Factorization):
         left, right = left[:, order], right[order].T
         roots = np.sqrt(values[order]) * _signs(left)
         give(model, left * roots, right * roots)
-        objective = cast(Squared, task.loss).factored_value(matrix, *vectors(model))
-        yield Turn(1, objective, True, dict)
+        objective = cast(Squared, problem.loss).factored_value(matrix, *vectors(model))
+        yield EpochResult(1, objective, True, dict)
 
 
 def _signs(left: Floats) -> Floats:

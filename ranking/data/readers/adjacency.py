@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking.contracts.reader import Reader
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.lines import head_lines, read_lines, refuse
 from ranking.data.readers.rows import short
 from ranking.errors import DataError
@@ -44,12 +44,12 @@ class Adjacency(Reader):
             all(map(NUMBER.fullmatch, row)) and int(row[0]) == len(row) - 1 for row in rows
         )
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the whole file, and that of the items' features."""
         users, items = _read(path)
         if not self.item_features:
             known, items = np.unique(items, return_inverse=True)
-            return Matching(None, None, _matrix(users, items, known.size), document_ids=known)
+            return MatchingData(None, None, _matrix(users, items, known.size), document_ids=known)
         beside = Path(self.item_features)
         rows, tags = _read(beside)
         if items.max(initial=-1) >= rows.size - 1:
@@ -61,7 +61,7 @@ class Adjacency(Reader):
                 "check that they belong together",
             )
         names, tags = np.unique(tags, return_inverse=True)
-        return Matching(
+        return MatchingData(
             None,
             _matrix(rows, tags, names.size).astype(np.float32),
             _matrix(users, items, rows.size - 1),

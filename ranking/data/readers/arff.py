@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.reader import Reader
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.lines import head_lines, is_number, read_lines, read_text, refuse
 from ranking.data.readers.rows import SMALL, short
 from ranking.errors import DataError
@@ -55,7 +55,7 @@ class Arff(Reader):
         first = next((line for line in lines if not line.startswith("%")), "")
         return first.lower().startswith("@relation")
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the whole file and, if need be, the one that names the labels."""
         lines = read_lines(path)
         header = _read_header(path, lines)
@@ -79,7 +79,7 @@ class Arff(Reader):
         entries = features.shape[0] * features.shape[1]
         if entries <= SMALL or features.nnz >= entries / 4:
             features = features.toarray()
-        return Matching(
+        return MatchingData(
             features,
             None,
             whole[:, is_label],

@@ -1,4 +1,4 @@
-"""Interactions of users with items: delimited text, MovieLens and Parquet, all as `Matching`."""
+"""Interactions of users with items: delimited text, MovieLens and Parquet, all as `MatchingData`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ranking.contracts.reader import Reader
 from ranking.data.frames import ROLES, find_roles, matching_from_frame, pyarrow_module
-from ranking.data.matching import DUPLICATES, FeatureTable, Matching
+from ranking.data.matching_data import DUPLICATES, FeatureTable, MatchingData
 from ranking.data.readers.lines import (
     Columns,
     head_lines,
@@ -80,7 +80,7 @@ class Interactions(_Roles):
         names = {_untyped(name).lower() for line in lines for name in _cells(line)}
         return bool(names & set(ROLES["user"])) and bool(names & set(ROLES["item"]))
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the file and the tables of features."""
         columns, _ = _table(path)
         roles = find_roles(columns.names, self._given(), str(path))
@@ -89,7 +89,7 @@ class Interactions(_Roles):
             given = getattr(self, f"{side}_features")
             table = Path(given) if given else _sibling(path, ending)
             tables[f"{side}_features"] = None if table is None else read_features(table)
-        return Matching.from_interactions(
+        return MatchingData.from_interactions(
             columns.texts(roles["user"]),
             columns.texts(roles["item"]),
             columns.floats(roles["value"]) if "value" in roles else None,
@@ -122,12 +122,12 @@ class Movielens(Reader):
             for row in rows
         )
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the whole file."""
         lines = read_lines(path)
         names = ("user", "item", "rating", "time")
         columns = Columns(path, lines, _splitter(lines[0]), names)
-        return Matching.from_interactions(
+        return MatchingData.from_interactions(
             columns.texts("user"),
             columns.texts("item"),
             columns.floats("rating"),
@@ -151,7 +151,7 @@ class Parquet(_Roles):
         """Say whether the first bytes are those of Parquet or Arrow."""
         return head.startswith((PARQUET, ARROW))
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the file and the tables of features."""
         users, items = (
             read_frame(Path(table)) if table else None

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking.contracts.reader import Reader
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.lines import Columns, head_lines, read_lines, read_text, refuse
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.rows import SMALL
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError
 
 IMAGES, LABELS = b"\0\0\x08\x03", b"\0\0\x08\x01"
@@ -115,7 +115,7 @@ class Idx(Reader):
         """Say whether the first bytes are those of images or labels."""
         return head.startswith((IMAGES, LABELS))
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read images and labels."""
         images = _idx(path, IMAGES)
         labels_name = re.sub("images(.)idx3", r"labels\1idx1", path.name)
@@ -154,7 +154,7 @@ class Npz(Reader):
         """Say whether it is a zip file with that ending."""
         return path.suffix == ".npz" and head.startswith(b"PK\3\4")
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read both arrays."""
         try:
             with open_bytes(path) as stream, np.load(stream, allow_pickle=False) as arrays:
@@ -187,11 +187,11 @@ def _labelled_texts(ids: Any, texts: list[str], classes: list[str]) -> TextColle
 
 def labelled_features(
     features: Any, labels: NDArray[Any], feature_ids: NDArray[np.int64] | None = None
-) -> Matching:
+) -> MatchingData:
     """Return objects that are queries and documents, with whole numbers as such."""
     if labels.dtype.kind in "buf" and (labels == np.floor(labels)).all():
         labels = labels.astype(np.int64)
-    return Matching(
+    return MatchingData(
         features,
         features,
         labels=(labels, labels),

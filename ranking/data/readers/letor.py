@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.reader import Reader
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers import rows
 from ranking.data.readers.lines import refuse
 from ranking.data.readers.opening import open_bytes
@@ -99,13 +99,13 @@ class Letor(Reader):
         words = rows.first_words(head)
         return len(words) > 1 and bool(GRADE.fullmatch(words[0])) and words[1].startswith(b"qid:")
 
-    def read(self, path: Path) -> Judged:
+    def read(self, path: Path) -> JudgedLists:
         """Read the whole file; see the module's table for what is accepted and refused."""
         kernel = get_kernel(self.kernel)
         lists = _Lists(path, np.dtype(self.dtype), MESSAGES)
         with open_bytes(path) as stream:
             for text, start, stop in rows.blocks(stream):
-                for chunk in kernel.parse_letor(
+                for chunk in kernel.letor.parse(
                     text, start, stop, dtype=self.dtype, threads=self.threads
                 ):
                     lists.add(chunk, text)
@@ -150,14 +150,14 @@ class _Lists(rows.Rows):
         else:
             self.doc_ids += [None] * starts.size
 
-    def judged(self) -> Judged:
+    def judged(self) -> JudgedLists:
         """Return the rows as data, once the last one is in."""
         if not self.values.size:
             raise DataError(f"{self.path}: no row has a feature; {SHAPE}.")
         heads = np.array(self.run_qids, dtype=np.str_)
         doc_ids = self.document_ids()
         features, feature_ids = self.features()
-        data = Judged(
+        data = JudgedLists(
             features,
             self.grades.take(),
             np.repeat(heads, self.run_sizes),

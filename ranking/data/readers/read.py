@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ranking.contracts.reader import Reader
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.opening import open_bytes
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, PluginWarning
 from ranking.kernels.kernel import Kernel
 from ranking.registry import Entry, Registry, get_registry, parse_spec
-from ranking.registry.trust import OURS, canonical
+from ranking.registry.security import OURS, canonical
 
 HEAD = 4096
 """How many bytes, decompressed, a reader gets to recognise its format."""
@@ -33,7 +33,7 @@ def read(
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
     registry: Registry | None = None,
-) -> Judged:
+) -> JudgedLists:
     """Read judged data from a file, or from several as if they were one.
 
     Parameters
@@ -51,7 +51,7 @@ def read(
 
     Returns
     -------
-    Judged
+    JudgedLists
 
     Raises
     ------
@@ -78,7 +78,7 @@ def read(
                     f"query {query} is in {before} and in {one}; leave one of the files out, or "
                     "join the rows of the query in one file."
                 )
-    return Judged.concatenate(parts)
+    return JudgedLists.concatenate(parts)
 
 
 def read_any(
@@ -99,7 +99,7 @@ def read_any(
 
     Returns
     -------
-    Judged, Matching, TextCollection, Judgements or Ranking
+    JudgedLists, MatchingData, TextCollection, Judgements or Ranking
         As the reader makes them.
     """
     found = recognise(path, reader, kernel=kernel, threads=threads, registry=registry)
@@ -112,7 +112,7 @@ def read_trainable(
     *,
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
-) -> Judged | Matching | TextCollection:
+) -> JudgedLists | MatchingData | TextCollection:
     """Read what a model can be trained on, or applied to.
 
     Several files count as one if they hold judged rows. Parameters are those of `read`.
@@ -122,7 +122,7 @@ def read_trainable(
         return read(paths, reader, kernel=kernel, threads=threads)
     found = recognise(paths[0], reader, kernel=kernel, threads=threads)
     data = found.reader.read(Path(paths[0]))
-    if isinstance(data, Judged | Matching | TextCollection):
+    if isinstance(data, JudgedLists | MatchingData | TextCollection):
         return data
     raise DataError(
         f"{paths[0]} was read as {found.name} and holds a {type(data).__name__}, which a model "
@@ -206,9 +206,9 @@ def _understood(factory: Callable[..., Any], how: dict[str, Any]) -> dict[str, A
     return {name: value for name, value in how.items() if name in known}
 
 
-def _judged(path: Path, recognised: Recognised, remedy: str) -> Judged:
+def _judged(path: Path, recognised: Recognised, remedy: str) -> JudgedLists:
     data = recognised.reader.read(path)
-    if not isinstance(data, Judged):
+    if not isinstance(data, JudgedLists):
         raise DataError(
             f"{path} was read as {recognised.name} and holds a {type(data).__name__}, not rows of "
             f"features judged for a query; {remedy}."

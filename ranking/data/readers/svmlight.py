@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.reader import Reader
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers import rows
 from ranking.data.readers.labelled import labelled_features
 from ranking.data.readers.letor import GRADE
@@ -63,14 +63,14 @@ class Svmlight(Reader):
             and bool(re.match(rb"\d+:", words[1]))
         )
 
-    def read(self, path: Path) -> Matching:
+    def read(self, path: Path) -> MatchingData:
         """Read the whole file, under the policies of the LETOR reader."""
         kernel = get_kernel(self.kernel)
         found = rows.Rows(path, np.dtype(np.float32), MESSAGES)
         with open_bytes(path) as stream:
             for text, start, stop in rows.blocks(stream):
                 lists = _as_letor(text[start:stop])
-                for chunk in kernel.parse_letor(
+                for chunk in kernel.letor.parse(
                     lists, 0, len(lists), dtype="float32", threads=self.threads
                 ):
                     _refuse_fractions(found, chunk)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.reader import Reader
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers.lines import (
     Columns,
     head_lines,
@@ -23,7 +23,7 @@ from ranking.data.readers.lines import (
     refuse,
 )
 from ranking.data.readers.trec import read_qrels
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning
 
 COMPRESSED = ("", ".gz", ".xz", ".zst")
@@ -169,7 +169,7 @@ class Clicks(Reader):
         if clicks.min() < 0:
             row = int(np.argmax(clicks < 0))
             refuse(path, columns.numbers[row], f"there are {clicks[row]:g} clicks; correct it")
-        data = Matching.from_interactions(
+        data = MatchingData.from_interactions(
             columns.texts("query"), columns.texts("document"), clicks, duplicates=self.duplicates
         )
         queries, documents = data.query_ids.tolist(), data.document_ids.tolist()

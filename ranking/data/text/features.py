@@ -17,7 +17,7 @@ from ranking.data.text import vocabulary, weights
 from ranking.data.text.counts import count, take_columns
 from ranking.data.text.tokenise import checked, ngram_range, stop_list
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
-from ranking.files import Tensors
+from ranking.io.tensors import Tensors
 from ranking.registry.spec import parse_spec
 
 MOST_COLUMNS = 2**31 - 1

@@ -38,6 +38,10 @@ The modules of :mod:`ranking.kernels.reference`, one per family, are the normati
 order of operations, and for what of a text is accepted.
 """
 
+from typing import Final, TypedDict
+
+from ranking.contracts.loss import PairwiseForm
+from ranking.contracts.regularizer import EntryPenalty, RowPenalty
 from ranking.kernels.contract.alternating import (
     AlternatingFamily,
 )
@@ -51,7 +55,6 @@ from ranking.kernels.contract.arrays import (
     Csc,
     Csr,
     Embeddings,
-    EntryPenalty,
     Exclusions,
     Execution,
     FactoredFeatures,
@@ -72,7 +75,6 @@ from ranking.kernels.contract.arrays import (
     PassiveResults,
     Positives,
     RankedListArrays,
-    RowPenalty,
     Rows,
     SampledTriplets,
     Sampling,
@@ -116,7 +118,6 @@ from ranking.kernels.contract.constants import (
     WIDE,
     Defect,
     MeasureKind,
-    PairwiseForm,
     ShrinkageState,
 )
 from ranking.kernels.contract.domination import (
@@ -144,19 +145,24 @@ from ranking.kernels.contract.sampling import (
     SamplingFamily,
 )
 
-FAMILIES = {
-    "random": RandomFamily,
-    "linear": LinearFamily,
-    "domination": DominationFamily,
-    "metrics": MetricsFamily,
-    "letor": LetorFamily,
-    "sampling": SamplingFamily,
-    "bilinear": BilinearFamily,
-    "factored": FactoredFamily,
-    "alternating": AlternatingFamily,
-    "native": NativeFamily,
-}
-"""The protocol of each family."""
+
+class Implementations(TypedDict, total=False):
+    """The families that a kernel implements."""
+
+    random: RandomFamily
+    linear: LinearFamily
+    domination: DominationFamily
+    metrics: MetricsFamily
+    letor: LetorFamily
+    sampling: SamplingFamily
+    bilinear: BilinearFamily
+    factored: FactoredFamily
+    alternating: AlternatingFamily
+    native: NativeFamily
+
+
+FAMILIES: Final = tuple(Implementations.__annotations__)
+"""The names of all families."""
 
 __all__ = [
     "ABI",
@@ -211,6 +217,7 @@ __all__ = [
     "Features",
     "Floats",
     "GradedScores",
+    "Implementations",
     "Indices",
     "Int32s",
     "Ints",
@@ -242,14 +249,3 @@ __all__ = [
     "UpdateRule",
     "Violations",
 ]
-
-from ranking.kernels._old_contract import (  # noqa: E402, F401  until all callers have moved
-    INLINED,
-    RENEW,
-    Call,
-    Clock,
-    Loops,
-    MatchFields,
-    PairForm,
-    Sides,
-)

@@ -1,7 +1,8 @@
 """Array types and the structs in which arguments of kernel functions travel.
 
 Every struct is a `NamedTuple` of arrays and numbers. A kernel reads its *attributes by name*,
-never by position, and never keeps a reference after the call. Arrays are aligned, in native byte
+never by position, and holds no reference after the call. (`EntryPenalty` and `RowPenalty` come
+from :mod:`ranking.contracts.regularizer`.) Arrays are aligned, in native byte
 order and C-contiguous unless this page says otherwise; inputs may be read-only; arrays that are
 written share no memory with any other argument. The checked functions of
 :mod:`ranking.kernels` guarantee all that.
@@ -9,7 +10,7 @@ written share no memory with any other argument. The checked functions of
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Int32s: TypeAlias = NDArray[np.int32]
 Bytes: TypeAlias = NDArray[np.uint8]
 Indices: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
+Numbers = TypeVar("Numbers", Floats, Singles)
 
 # --- matrices ---
 
@@ -102,13 +104,6 @@ class CoordinateState(NamedTuple):
     weights: Floats
     radius: Floats
     bounds: Floats
-
-
-class EntryPenalty(NamedTuple):
-    """The penalty l1 |w| + l2/2 w**2 of each weight."""
-
-    l1: float
-    l2: float
 
 
 # --- metrics ---
@@ -315,19 +310,19 @@ class Execution(NamedTuple):
     threads : int
     """
 
-    batch_size: int
-    hogwild: bool
-    threads: int
+    batch_size: int = 1
+    hogwild: bool = False
+    threads: int = 1
 
 
-class StepResults(NamedTuple):
+class StepResults(NamedTuple, Generic[Numbers]):
     """Margin and violation weight of each step, written by training calls.
 
     float64 for the bilinear, float32 for the factored model.
     """
 
-    margins: Features
-    weights: Features
+    margins: Numbers
+    weights: Numbers
 
 
 # --- bilinear ---
@@ -386,10 +381,10 @@ class UpdateRule(NamedTuple):
         Whether entries that are zero may change.
     """
 
-    prox_interval: int
-    l1: float
-    l2: float
-    grow: bool
+    prox_interval: int = 100
+    l1: float = 0.0
+    l2: float = 0.0
+    grow: bool = True
 
 
 class Violations(NamedTuple):
@@ -475,13 +470,6 @@ class FactoredSteps(NamedTuple):
     step_ptr: Ints
     documents: Ints
     slopes: Singles
-
-
-class RowPenalty(NamedTuple):
-    """l2 shrinkage and largest norm of each row; 0 is none."""
-
-    l2: float
-    max_norm: float
 
 
 class SampledTriplets(NamedTuple):

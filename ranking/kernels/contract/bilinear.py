@@ -109,7 +109,7 @@ class BilinearStore(Protocol):
         loss: PairwiseLoss,
         rule: UpdateRule,
         shrinkage: Floats,
-        out: StepResults,
+        out: StepResults[Floats],
         execution: Execution,
     ) -> None:
         """Call `margins` and `update` for each batch; W and the shrinkage state change.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from ranking.contracts.loss import PairwiseForm
+
 ABI: Final = 4
 """Version of the contract; a kernel that was built for another one is refused."""
 
@@ -128,16 +130,6 @@ class Defect(enum.IntEnum):
 
 
 # --- losses and lazy shrinkage ---
-
-
-class PairwiseForm(enum.IntEnum):
-    """Pairwise losses whose slope a kernel can evaluate in its training loops."""
-
-    HINGE = 0
-    SQUARED_HINGE = 1
-    LOGISTIC = 2
-    NATIVE = 3
-    """A C function of a plugin, called through its address."""
 
 
 BUILTIN_FORMS: Final = (PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE, PairwiseForm.LOGISTIC)

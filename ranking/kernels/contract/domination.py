@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ranking.contracts.regularizer import EntryPenalty
 from ranking.kernels.contract.arrays import (
     Columns,
     CoordinateState,
-    EntryPenalty,
     Floats,
     Ints,
     ListLayout,

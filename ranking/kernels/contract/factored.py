@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ranking.contracts.regularizer import RowPenalty
 from ranking.kernels.contract.arrays import (
     Csr,
     Embeddings,
@@ -49,7 +50,6 @@ from ranking.kernels.contract.arrays import (
     FactoredSteps,
     Factors,
     PairwiseLoss,
-    RowPenalty,
     SampledTriplets,
     Singles,
     StepResults,
@@ -118,7 +118,7 @@ class FactoredFamily(Protocol):
         learning_rates: Singles,
         loss: PairwiseLoss,
         penalty: RowPenalty,
-        out: StepResults,
+        out: StepResults[Singles],
         execution: Execution,
     ) -> None:
         """Sample and update by batches; the state is written.

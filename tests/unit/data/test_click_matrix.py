@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Matching
+from ranking import MatchingData
 from ranking.data import click_matrix as module
 from ranking.data.click_matrix import click_matrix, click_matrix_of_chunks
 from ranking.errors import DataError
@@ -55,7 +55,7 @@ def test_responses_are_of_the_callers_choosing(make_matching, seed):
 
 def test_a_zero_that_is_stored_is_a_document(seed):
     relevance = sp.csr_array(([4.0, 0.0], ([0, 0], [0, 1])), shape=(2, 3))
-    made = click_matrix(Matching(None, None, relevance))
+    made = click_matrix(MatchingData(None, None, relevance))
     # One query has documents, and it has two of them.
     assert made.rows.toarray().tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     assert made.n_queries == 1
@@ -88,7 +88,7 @@ def test_what_cannot_be_summed_is_refused(make_matching, seed):
     with pytest.raises(DataError, match="query 0 is in two chunks"):
         click_matrix_of_chunks([data, data])
     other = make_matching(seed, kind="relevance", widths=(9, 3))
-    other = Matching(other.queries, other.documents, other.relevance, query_ids=range(100, 108))
+    other = MatchingData(other.queries, other.documents, other.relevance, query_ids=range(100, 108))
     with pytest.raises(DataError, match="different document features: 3 here, 9"):
         click_matrix_of_chunks([data, other])
     with pytest.raises(DataError, match="no data"):

@@ -1,4 +1,4 @@
-"""Judged: what it refuses, how it gathers, and that it never changes what it was given."""
+"""JudgedLists: what it refuses, how it gathers, and that it never changes what it was given."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.errors import DataError, DataWarning
 
 X = np.arange(12.0).reshape(6, 2)
@@ -16,7 +16,7 @@ QIDS = ["b", "a", "b", "c", "a", "b"]
 
 def judged(**changes):
     given = {"features": X, "grades": GRADES, "qids": QIDS, **changes}
-    return Judged(given.pop("features"), given.pop("grades"), given.pop("qids"), **given)
+    return JudgedLists(given.pop("features"), given.pop("grades"), given.pop("qids"), **given)
 
 
 def test_rows_are_gathered_in_order_of_first_appearance():
@@ -28,7 +28,7 @@ def test_rows_are_gathered_in_order_of_first_appearance():
     np.testing.assert_array_equal(data.features, X[data.row_order])
     np.testing.assert_array_equal(data.grades, np.array(GRADES)[data.row_order])
     assert (data.n_rows, data.n_queries, data.n_features) == (6, 3, 2)
-    assert repr(data) == "Judged(6 rows, 3 queries, 2 features)"
+    assert repr(data) == "JudgedLists(6 rows, 3 queries, 2 features)"
 
 
 def test_scores_go_back_to_the_order_of_the_caller():
@@ -48,7 +48,7 @@ def test_defaults():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbouring_rows_are_not_copied_and_the_callers_arrays_stay_writeable(dtype):
     features, grades = X.astype(dtype), np.array(GRADES, dtype=np.float64)
-    data = Judged(features, grades, [1, 1, 2, 2, 3, 3])
+    data = JudgedLists(features, grades, [1, 1, 2, 2, 3, 3])
     assert np.shares_memory(data.features, features)
     assert np.shares_memory(data.grades, grades)
     assert data.features.dtype == dtype
@@ -78,7 +78,7 @@ def test_other_types_become_float64(dtype):
 
 
 def test_fortran_order_becomes_c_order():
-    data = Judged(np.asfortranarray(X), GRADES, [1] * 6)
+    data = JudgedLists(np.asfortranarray(X), GRADES, [1] * 6)
     assert data.features.flags.c_contiguous
     np.testing.assert_array_equal(data.features, X)
 
@@ -97,14 +97,14 @@ def test_any_sparse_format_becomes_csr(make, container, dtype):
 def test_both_index_widths_are_kept(width):
     given = sparse.csr_array(X)
     parts = (given.data, given.indices.astype(width), given.indptr.astype(width))
-    data = Judged(sparse.csr_array(parts, shape=X.shape), GRADES, [1] * 6)
+    data = JudgedLists(sparse.csr_array(parts, shape=X.shape), GRADES, [1] * 6)
     assert data.features.indices.dtype == width
     np.testing.assert_array_equal(data.features.toarray(), X)
 
 
 def test_unsorted_indices_are_sorted_in_a_copy():
     given = sparse.csr_array((np.array([2.0, 1.0]), [1, 0], [0, 2]), shape=(1, 2))
-    data = Judged(given, [1], [1])
+    data = JudgedLists(given, [1], [1])
     assert data.features.indices.tolist() == [0, 1]
     assert data.features.data.tolist() == [1, 2]
     assert given.indices.tolist() == [1, 0]
@@ -136,14 +136,14 @@ def damaged(**parts):
 def test_damaged_sparse_features_are_refused(features, message):
     n = features.shape[0]
     with pytest.raises(DataError, match=message):
-        Judged(features, [0] * n, [1] * n)
+        JudgedLists(features, [0] * n, [1] * n)
 
 
 def test_damaged_coordinates_are_refused():
     given = sparse.coo_array(([1.0], ([0], [1])), shape=(2, 2))
     given.coords = (np.array([5]), np.array([1]))
     with pytest.raises(DataError, match=r"a row index is outside 0\.\.1"):
-        Judged(given, [0, 0], [1, 1])
+        JudgedLists(given, [0, 0], [1, 1])
 
 
 BAD = X.copy()
@@ -200,7 +200,7 @@ def test_what_cannot_be_used_is_refused(changes, message):
     ],
 )
 def test_kinds_of_query_ids(qids):
-    data = Judged(np.eye(3), [0, 0, 0], qids)
+    data = JudgedLists(np.eye(3), [0, 0, 0], qids)
     assert data.query_ids.tolist() == list(qids[:2])
     assert data.row_order.tolist() == [0, 2, 1]
 
@@ -210,14 +210,14 @@ def test_whole_number_doc_ids_become_text():
 
 
 def test_doc_ranks_compare_as_bytes():
-    data = Judged(np.ones((12, 1)), np.zeros(12), np.zeros(12, int))
+    data = JudgedLists(np.ones((12, 1)), np.zeros(12), np.zeros(12, int))
     ids = data.doc_ids.tolist()
     by_bytes = sorted(ids, key=str.encode)
     assert [ids[row] for row in np.argsort(data.doc_ranks)] == by_bytes
-    named = Judged(np.ones((12, 1)), np.zeros(12), np.zeros(12, int), doc_ids=ids)
+    named = JudgedLists(np.ones((12, 1)), np.zeros(12), np.zeros(12, int), doc_ids=ids)
     np.testing.assert_array_equal(named.doc_ranks, data.doc_ranks)
     accents = ["é", "z", "😀", "￿", "a"]
-    data = Judged(np.ones((5, 1)), np.zeros(5), np.zeros(5, int), doc_ids=accents)
+    data = JudgedLists(np.ones((5, 1)), np.zeros(5), np.zeros(5, int), doc_ids=accents)
     assert [accents[row] for row in np.argsort(data.doc_ranks)] == sorted(accents, key=str.encode)
 
 
@@ -228,7 +228,7 @@ def test_equal_feature_ids_give_the_same_object():
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_features_are_aligned_and_what_is_missing_is_told(make):
-    data = Judged(make(X), GRADES, [1] * 6, feature_ids=[5, 3])
+    data = JudgedLists(make(X), GRADES, [1] * 6, feature_ids=[5, 3])
     with pytest.warns(DataWarning, match=r"1 of the model's 2 .* first is 9.*; 1 of the data's 2"):
         aligned = data.aligned_features([9, 3])
     dense = aligned.toarray() if sparse.issparse(aligned) else aligned
@@ -273,15 +273,15 @@ def test_select_refuses(positions, message):
 
 
 def test_concatenate_joins_columns_and_refuses_a_common_query():
-    one = Judged([[1.0]], [1], ["a"], feature_ids=[2])
-    two = Judged(sparse.csr_array([[3.0, 4.0]]), [2], ["b"], feature_ids=[1, 2], doc_ids=["x"])
-    both = Judged.concatenate([one, two])
+    one = JudgedLists([[1.0]], [1], ["a"], feature_ids=[2])
+    two = JudgedLists(sparse.csr_array([[3.0, 4.0]]), [2], ["b"], feature_ids=[1, 2], doc_ids=["x"])
+    both = JudgedLists.concatenate([one, two])
     assert both.feature_ids.tolist() == [1, 2]
     np.testing.assert_array_equal(both.features.toarray(), [[0, 1], [3, 4]])
     assert both.doc_ids.tolist() == ["0", "x"]
     assert both.row_order.tolist() == [0, 1]
     with pytest.raises(DataError, match="query a is in two"):
-        Judged.concatenate([one, one])
+        JudgedLists.concatenate([one, one])
 
 
 @st.composite
@@ -294,7 +294,7 @@ def lists(draw):
 @settings(deadline=None)
 @given(lists(), st.data())
 def test_a_selection_never_cuts_a_query(rows, more):
-    data = Judged(*rows)
+    data = JudgedLists(*rows)
     chosen = more.draw(st.permutations(range(data.n_queries)))
     chosen = chosen[: more.draw(st.integers(1, data.n_queries))]
     part = data.select(chosen)
@@ -307,11 +307,11 @@ def test_a_selection_never_cuts_a_query(rows, more):
 
 def test_finite_features_whose_sum_is_not_are_accepted():
     X = np.full((3, 2), np.finfo(np.float32).max)
-    np.testing.assert_array_equal(Judged(X, [0, 1, 2], [1, 1, 1]).features, X)
+    np.testing.assert_array_equal(JudgedLists(X, [0, 1, 2], [1, 1, 1]).features, X)
 
 
 def test_other_grades_for_the_same_rows():
-    data = Judged([[0.1], [0.7], [0.3]], [0, 2, 1], ["b", "a", "b"], doc_ids=["x", "y", "z"])
+    data = JudgedLists([[0.1], [0.7], [0.3]], [0, 2, 1], ["b", "a", "b"], doc_ids=["x", "y", "z"])
     other = data.with_grades([5.0, 6.0, 7.0])  # of the rows as they are stored: b, b, a
     assert other.grades.tolist() == [5.0, 6.0, 7.0]
     assert data.grades.tolist() == [0.0, 1.0, 2.0]

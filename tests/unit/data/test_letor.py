@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers import rows as rows_module
 from ranking.data.readers.letor import Letor
 from ranking.data.readers.read import read, read_any
@@ -372,7 +372,7 @@ def test_the_writer_writes_what_is_read(tmp_path_factory, rows, is_sparse):
     features[0] = 1.0  # a file has to have some feature, and sparse ones only know what occurs
     given = sparse.csr_array(features) if is_sparse else features.astype(np.float32)
     names = [f"d{row}" for row in range(qids.size)]
-    want = Judged(given, grades, qids, doc_ids=names, feature_ids=[2, 3, 5])
+    want = JudgedLists(given, grades, qids, doc_ids=names, feature_ids=[2, 3, 5])
     path = tmp_path_factory.mktemp("letor") / "data.gz"
     write_data(want, "letor", path)
     data = Letor(dtype="float64" if is_sparse else "float32").read(path)
@@ -432,7 +432,7 @@ def test_kernel_and_threads_reach_the_parser(write, registry, kernel_name, monke
     class Spy(Kernel):
         def parse_letor(self, *args, threads, **kwargs):
             used.append((self.name, threads))
-            return super().parse_letor(*args, threads=threads, **kwargs)
+            return super().letor.parse(*args, threads=threads, **kwargs)
 
     monkeypatch.setenv("RANKING_KERNEL", "no kernel has this name")
     kernel = get_kernel(kernel_name)

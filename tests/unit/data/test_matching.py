@@ -1,4 +1,4 @@
-"""Matching: what it stores, what it answers and what it refuses."""
+"""MatchingData: what it stores, what it answers and what it refuses."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ranking.data.matching import FeatureTable, Matching
-from ranking.data.texts import TextCollection
+from ranking.data.matching_data import FeatureTable, MatchingData
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning
 
 RELEVANCE = sparse.csr_array(np.array([[1.0, 0, 2], [0, 3, 0]]))
@@ -15,17 +15,17 @@ RELEVANCE = sparse.csr_array(np.array([[1.0, 0, 2], [0, 3, 0]]))
 
 def test_features_of_different_widths():
     queries, documents = np.ones((2, 4), np.float32), sparse.eye_array(3, 5, format="csc")
-    data = Matching(queries, documents, RELEVANCE, query_ids=["a", "b"], document_ids=[7, 8, 9])
+    data = MatchingData(queries, documents, RELEVANCE, query_ids=["a", "b"], document_ids=[7, 8, 9])
     assert (data.n_query_features, data.n_document_features) == (4, 5)
     assert np.shares_memory(data.queries, queries)
     assert np.shares_memory(data.relevance.data, RELEVANCE.data)
     assert data.documents.format == "csr"
     assert data.query_feature_ids.tolist() == [1, 2, 3, 4]
-    assert repr(data) == "Matching(2 queries x 3 documents, 3 judged pairs, features 4 x 5)"
+    assert repr(data) == "MatchingData(2 queries x 3 documents, 3 judged pairs, features 4 x 5)"
 
 
 def test_everything_is_read_only():
-    data = Matching(np.ones((2, 1)), None, RELEVANCE)
+    data = MatchingData(np.ones((2, 1)), None, RELEVANCE)
     for array in (data.queries, data.relevance.data, data.query_ids, data.document_ids):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
@@ -35,14 +35,14 @@ def test_everything_is_read_only():
 
 
 def test_identity_features_take_no_memory():
-    data = Matching(None, None, sparse.csr_array((1, 10**6)))
+    data = MatchingData(None, None, sparse.csr_array((1, 10**6)))
     assert data.documents is None
     assert data.n_document_features == 10**6
     assert np.shares_memory(data.document_feature_ids, data.document_ids)
 
 
 def test_identity_keeps_its_columns_when_queries_are_selected():
-    data = Matching(None, None, RELEVANCE, query_ids=["a", "b"]).select([1])
+    data = MatchingData(None, None, RELEVANCE, query_ids=["a", "b"]).select([1])
     assert data.queries.toarray().tolist() == [[0, 1]]
     assert data.query_feature_ids.tolist() == ["a", "b"]
     assert data.relevant(0).tolist() == [1]
@@ -50,7 +50,7 @@ def test_identity_keeps_its_columns_when_queries_are_selected():
 
 def test_a_stored_zero_is_a_judgement_and_not_relevant():
     entries = sparse.csr_array(([2.0, 0.0, -1.0], [2, 0, 1], [0, 3]), shape=(1, 4))
-    data = Matching(None, None, entries)
+    data = MatchingData(None, None, entries)
     assert data.relevance.nnz == 3
     assert data.relevance.indices.tolist() == [0, 1, 2]
     assert data.relevant(0).tolist() == [2]
@@ -61,22 +61,22 @@ def test_a_stored_zero_is_a_judgement_and_not_relevant():
 
 def test_times_follow_their_entries():
     given = sparse.csr_array(([1.0, 2, 3], [2, 0, 1], [0, 2, 3]), shape=(2, 3))
-    data = Matching(None, None, given, times=[20, 10, 30])
+    data = MatchingData(None, None, given, times=[20, 10, 30])
     assert data.relevance.indices.tolist() == [0, 2, 1]
     assert data.times.tolist() == [10, 20, 30]
     assert data.select([1, 0]).times.tolist() == [30, 10, 20]
     days = np.array(["1970-01-02", "1970-01-03", "1970-01-04"], "datetime64[D]")
-    assert Matching(None, None, given, times=days).times.tolist() == [172800, 86400, 259200]
+    assert MatchingData(None, None, given, times=days).times.tolist() == [172800, 86400, 259200]
 
 
 def test_objects_are_not_relevant_to_themselves():
     labels = np.array(["x", "y", "x"])
-    data = Matching(np.eye(3), np.eye(3), labels=(labels, labels), same_objects=True)
+    data = MatchingData(np.eye(3), np.eye(3), labels=(labels, labels), same_objects=True)
     assert [data.relevant(query).tolist() for query in range(3)] == [[2], [], [0]]
     assert data.n_relevant.tolist() == [1, 0, 1]
     assert data.select([2]).relevant(0).tolist() == [0]
     assert data.select([2]).is_relevant(0, [0, 1, 2]).tolist() == [True, False, False]
-    graded = Matching(None, None, np.ones((2, 2)), same_objects=True)
+    graded = MatchingData(None, None, np.ones((2, 2)), same_objects=True)
     assert graded.relevant(1).tolist() == [0]
     assert graded.n_relevant.tolist() == [1, 1]
 
@@ -84,7 +84,7 @@ def test_objects_are_not_relevant_to_themselves():
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 3), min_size=1), st.lists(st.integers(0, 3), min_size=1))
 def test_classes_answer_as_the_matrix_that_is_never_made(one, other):
-    data = Matching(None, None, labels=(one, other))
+    data = MatchingData(None, None, labels=(one, other))
     want = np.equal.outer(one, other)
     for query in range(len(one)):
         np.testing.assert_array_equal(data.relevant(query), np.flatnonzero(want[query]))
@@ -95,7 +95,7 @@ def test_classes_answer_as_the_matrix_that_is_never_made(one, other):
 
 def test_many_labelled_objects_are_cheap():
     labels = np.arange(10**6) % 10
-    data = Matching(None, None, labels=(labels, labels))
+    data = MatchingData(None, None, labels=(labels, labels))
     assert data.relevant(3).size == 10**5
     assert int(data.n_relevant.sum()) == 10**11
 
@@ -159,11 +159,11 @@ REFUSED = {
 def test_refused(case):
     given, named, message = REFUSED[case]
     with pytest.raises(DataError, match=message):
-        Matching(*given, **named)
+        MatchingData(*given, **named)
 
 
 def test_positions_are_checked():
-    data = Matching(None, None, RELEVANCE)
+    data = MatchingData(None, None, RELEVANCE)
     for call in (
         lambda: data.relevant(2),
         lambda: data.is_relevant(0, [3]),
@@ -177,7 +177,7 @@ def test_positions_are_checked():
 
 
 def test_interactions_of_any_ids():
-    data = Matching.from_interactions([5, -1, 5], ["b", "a", "a"], [1.0, 2, 3], [7, 8, 9])
+    data = MatchingData.from_interactions([5, -1, 5], ["b", "a", "a"], [1.0, 2, 3], [7, 8, 9])
     assert data.query_ids.tolist() == [-1, 5]
     assert data.document_ids.tolist() == ["a", "b"]
     assert data.relevance.toarray().tolist() == [[2, 0], [3, 1]]
@@ -188,14 +188,14 @@ def test_interactions_of_any_ids():
 @pytest.mark.parametrize(("how", "value"), [("sum", 6), ("max", 3), ("last", 1)])
 def test_duplicates_are_merged_and_told(how, value):
     with pytest.warns(DataWarning, match=f"2 of 3 interactions repeat .*{how}"):
-        data = Matching.from_interactions("uuu", "iii", [3, 2, 1], [1, 2, 3], duplicates=how)
+        data = MatchingData.from_interactions("uuu", "iii", [3, 2, 1], [1, 2, 3], duplicates=how)
     assert data.relevance.toarray().tolist() == [[value]]
     assert data.times.tolist() == [3]
 
 
 def test_the_last_without_times_is_the_last_row():
     with pytest.warns(DataWarning, match="repeat"):
-        data = Matching.from_interactions("uuu", "iii", [1, 3, 2], duplicates="last")
+        data = MatchingData.from_interactions("uuu", "iii", [1, 3, 2], duplicates="last")
     assert data.relevance.data.tolist() == [2]
 
 
@@ -207,7 +207,7 @@ def test_the_order_of_interactions_does_not_matter(data, how):
     rows = data.draw(st.lists(row, min_size=1))
     shuffled = data.draw(st.permutations(rows))
     one, other = (
-        Matching.from_interactions(*zip(*given, strict=True), duplicates=how)
+        MatchingData.from_interactions(*zip(*given, strict=True), duplicates=how)
         for given in (rows, shuffled)
     )
     np.testing.assert_array_equal(one.relevance.toarray(), other.relevance.toarray())
@@ -218,7 +218,7 @@ def test_the_order_of_interactions_does_not_matter(data, how):
 def test_feature_tables_are_laid_out_by_id():
     table = FeatureTable(np.array(["z", "a"]), np.array([[1.0], [2.0]]), np.array(["age"]))
     with pytest.warns(DataWarning, match=r"1 of 3 users are not in their table .*first is m"):
-        data = Matching.from_interactions(["m", "a"], [1, 1], user_features=table)
+        data = MatchingData.from_interactions(["m", "a"], [1, 1], user_features=table)
     assert data.query_ids.tolist() == ["a", "m", "z"]
     assert data.queries.toarray().tolist() == [[2], [0], [1]]
     assert data.query_feature_ids.tolist() == ["age"]
@@ -235,7 +235,7 @@ def test_feature_tables_are_checked():
         (FeatureTable([1, 2], np.eye(2), ["x", "y"]), "all of one kind"),
     ):
         with pytest.raises(DataError, match=message):
-            Matching.from_interactions(["a", "b"], [1, 1], user_features=table)
+            MatchingData.from_interactions(["a", "b"], [1, 1], user_features=table)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_feature_tables_are_checked():
 )
 def test_interactions_refused(given, named, message):
     with pytest.raises(DataError, match=message):
-        Matching.from_interactions(*given, **named)
+        MatchingData.from_interactions(*given, **named)
 
 
 def test_texts_become_matching_with_features():
@@ -278,7 +278,7 @@ def test_texts_refused(texts):
 
 
 def test_every_object_may_be_a_feature_too():
-    data = Matching(
+    data = MatchingData(
         np.array([[0.5, 0.0], [1.0, 2.0]]),
         sparse.csr_array(np.array([[3.0], [0.0], [1.0]])),
         [[1, 0, 0], [0, 1, 1]],
@@ -294,6 +294,6 @@ def test_every_object_may_be_a_feature_too():
     assert both.relevance.toarray().tolist() == data.relevance.toarray().tolist()
     assert (both.n_query_features, both.n_document_features) == (4, 4)
     # An object without features is its own already.
-    plain = Matching(None, np.ones((2, 1)), np.eye(2)).with_indicators()
+    plain = MatchingData(None, np.ones((2, 1)), np.eye(2)).with_indicators()
     assert plain.queries is None
     assert plain.n_document_features == 3

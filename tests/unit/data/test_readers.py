@@ -22,12 +22,12 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from ranking.data.frames import features_from_frame, matching_from_frame
-from ranking.data.matching import Matching
+from ranking.data.matching_data import MatchingData
 from ranking.data.readers import rows
 from ranking.data.readers.interactions import read_features
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.read import read_any, recognise
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.data.writers import write as write_data
 from ranking.errors import DataError, DataWarning, PartError
 
@@ -272,7 +272,7 @@ def test_clicks(write, registry):
 )
 def test_delimited_interactions(write, registry, content):
     data = read_any(write(content), registry=registry)
-    assert isinstance(data, Matching)
+    assert isinstance(data, MatchingData)
     assert data.query_ids.tolist() == ["u1", "u2"]
     assert data.relevance.toarray().tolist() == [[5, 1], [3, 0]]
     assert data.times.tolist() == [10, 30, 20]
@@ -371,11 +371,11 @@ def test_categories_of_frames():
 
 
 def test_an_arrow_stream_is_enough():
-    class Stream:
+    class OnlineTrainer:
         def __arrow_c_stream__(self, requested_schema=None):
             return pyarrow.table(COLUMNS).__arrow_c_stream__(requested_schema)
 
-    assert matching_from_frame(Stream()).relevance.nnz == 3
+    assert matching_from_frame(OnlineTrainer()).relevance.nnz == 3
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ interactions = st.lists(
 @settings(deadline=None, max_examples=30)
 @given(interactions, st.sampled_from(["tsv", "parquet"]))
 def test_what_is_written_is_read(tmp_path_factory, registry, rows, form):
-    want = Matching.from_interactions(*(list(column) for column in zip(*rows, strict=True)))
+    want = MatchingData.from_interactions(*(list(column) for column in zip(*rows, strict=True)))
     path = tmp_path_factory.mktemp("interactions") / "data"
     write_data(want, form, path)
     data = read_any(path, registry=registry)

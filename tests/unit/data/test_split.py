@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ranking.data.judged import Judged
-from ranking.data.matching import Matching
+from ranking.data.judged_lists import JudgedLists
+from ranking.data.matching_data import MatchingData
 from ranking.data.split import by_time, leakage, leave_one_out, query_kfold
-from ranking.data.texts import TextCollection
+from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning
 
 
 def judged(qids, shift=0):
-    return Judged(np.arange(len(qids))[:, None] + 1.0 + shift, np.arange(len(qids)) % 3, qids)
+    return JudgedLists(np.arange(len(qids))[:, None] + 1.0 + shift, np.arange(len(qids)) % 3, qids)
 
 
 @settings(deadline=None, max_examples=50)
@@ -56,7 +56,7 @@ def test_seeds_make_different_folds():
 
 
 def test_folds_of_matching_keep_all_documents():
-    data = Matching(None, None, labels=([0, 1, 0, 1], [1, 0]))
+    data = MatchingData(None, None, labels=([0, 1, 0, 1], [1, 0]))
     for train, test in query_kfold(data, 2):
         assert train.n_documents == test.n_documents == 2
         assert train.n_query_features == 4
@@ -68,7 +68,7 @@ def interactions(draw):
     row = st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(0, 9))
     rows = draw(st.lists(row, min_size=2, unique_by=lambda row: row[:2]))
     users, items, times = zip(*rows, strict=True)
-    return Matching.from_interactions(users, items, None, times)
+    return MatchingData.from_interactions(users, items, None, times)
 
 
 @settings(deadline=None, max_examples=50)
@@ -87,14 +87,14 @@ def test_no_test_entry_is_before_a_training_entry(data, share):
 
 
 def test_by_time_at_a_moment():
-    data = Matching.from_interactions([1, 1, 2], [1, 2, 2], None, [1, 5, 9])
+    data = MatchingData.from_interactions([1, 1, 2], [1, 2, 2], None, [1, 5, 9])
     train, test = by_time(data, 5)
     assert (train.times.tolist(), test.times.tolist()) == ([1], [5, 9])
     for named in ({}, {"when": 1, "share": 0.5}, {"share": 1.5}):
         with pytest.raises(DataError, match="share"):
             by_time(data, **named)
     with pytest.raises(DataError, match="no times"):
-        by_time(Matching(None, None, [[1]]), 5)
+        by_time(MatchingData(None, None, [[1]]), 5)
 
 
 @settings(deadline=None, max_examples=50)
@@ -118,16 +118,16 @@ def test_one_is_left_out_a_user_and_it_is_the_last(data, seed):
 
 
 def test_left_out_by_draw_and_only_what_is_relevant():
-    data = Matching(None, None, sparse.csr_array(np.array([[1.0, 2, -1, 3]])))
+    data = MatchingData(None, None, sparse.csr_array(np.array([[1.0, 2, -1, 3]])))
     left = {leave_one_out(data, seed)[1].relevance.indices[0] for seed in range(30)}
     assert left == {0, 1, 3}
     with pytest.raises(DataError, match="query_kfold"):
-        leave_one_out(Matching(None, None, labels=([1], [1])))
+        leave_one_out(MatchingData(None, None, labels=([1], [1])))
 
 
 def test_leakage_of_judged_lists():
-    one = Judged([[1.0], [2], [0]], [0, 1, 0], ["a", "a", "b"], doc_ids=["x", "y", "z"])
-    other = Judged([[2.0], [0], [5]], [0, 1, 0], ["a", "c", "c"], doc_ids=["y", "q", "r"])
+    one = JudgedLists([[1.0], [2], [0]], [0, 1, 0], ["a", "a", "b"], doc_ids=["x", "y", "z"])
+    other = JudgedLists([[2.0], [0], [5]], [0, 1, 0], ["a", "c", "c"], doc_ids=["y", "q", "r"])
     found = leakage(one, other)
     assert found.pairs == [("a", "y")]
     assert found.queries == ["a"]
@@ -142,7 +142,7 @@ def test_numbered_documents_are_not_the_same_documents():
 
 def test_leakage_of_matching():
     features = sparse.csr_array(np.array([[1.0, 0], [1, 0], [0, 2]]))
-    data = Matching(features, None, np.eye(3), query_ids=["a", "b", "c"])
+    data = MatchingData(features, None, np.eye(3), query_ids=["a", "b", "c"])
     with pytest.warns(
         DataWarning, match=r"share 1 rows of features or texts; remove the duplicates"
     ):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking import Matching
+from ranking import MatchingData
 from ranking.errors import DataError
-from ranking.evaluation.bins import by_bins, total_clicks
+from ranking.metrics.bins import by_bins, total_clicks
 
 
 def test_clicks_are_summed_by_query(make_matching):
-    log = Matching(None, None, [[3.0, 7.0], [-1.0, 2.0], [0.0, 0.0]], query_ids=[5, 6, 7])
+    log = MatchingData(None, None, [[3.0, 7.0], [-1.0, 2.0], [0.0, 0.0]], query_ids=[5, 6, 7])
     assert total_clicks(log, np.array(["6", "8", "5"])).tolist() == [2.0, 0.0, 10.0]
     classes = make_matching(0)
     found = total_clicks(classes, classes.query_ids)

@@ -9,8 +9,8 @@ import pytrec_eval
 from ranking import Ranker
 from ranking.contracts.metric import Metric
 from ranking.errors import DataError, PartError
-from ranking.evaluation import measure as module
-from ranking.evaluation.measure import measure, query_blocks
+from ranking.metrics import model_evaluation as module
+from ranking.metrics.model_evaluation import measure, query_blocks
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
@@ -21,7 +21,7 @@ NAMES = {"map": "map", "ndcg@5": "ndcg_cut_5", "precision@5": "P_5"}
 
 def started(data, scale=1.0):
     model = Bilinear()
-    model.start(data, 0)
+    model.initialize(data, 0)
     model.weights = model.weights * np.float32(scale)
     return model
 
@@ -120,7 +120,7 @@ def test_blocks_hold_every_query_once(make_matching, monkeypatch):
 
 def test_a_score_is_the_mean(matching_kernel, make_matching):
     data = make_matching(3)
-    ranker = Ranker(loss="hinge", solver="sgd:draws=0", kernel=matching_kernel).fit(data)
+    ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel).fit(data)
     metric = parse_metric("map")
     values = measure(ranker.model_, [metric], data, matching_kernel)[metric.spelled()]
     assert ranker.score(data, metric="map") == pytest.approx(values.mean())
@@ -133,7 +133,7 @@ def test_other_data_are_refused(matching_kernel, make_matching, judged):
     with pytest.raises(DataError, match=r"'bilinear' scores queries and documents.*LETOR"):
         measure(started(data), asked("map"), judged, matching_kernel)
     linear = Linear()
-    linear.start(judged, 0)
+    linear.initialize(judged, 0)
     with pytest.raises(DataError, match="'linear' scores rows of features"):
         measure(linear, asked("map"), data, matching_kernel)
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.errors import DataError
 from ranking.metrics.average_precision import AveragePrecision
 from ranking.metrics.ndcg import NDCG, LetorMeanNDCG
 from ranking.metrics.precision import Precision
 
-ONE = Judged(np.ones((4, 1)), [0, 2, 1, 0], ["q"] * 4)
+ONE = JudgedLists(np.ones((4, 1)), [0, 2, 1, 0], ["q"] * 4)
 
 
 def test_ndcg_by_hand():
@@ -42,10 +42,10 @@ def test_average_is_the_mean_over_all_orders_of_the_tied(metric):
     grades, scores = np.array([0, 2, 1, 0, 3]), np.array([1.0, 1.0, 1.0, 2.0, 0.0])
     one_by_one = []
     for order in itertools.permutations(range(5)):
-        data = Judged(np.ones((5, 1)), grades[list(order)], ["q"] * 5)
+        data = JudgedLists(np.ones((5, 1)), grades[list(order)], ["q"] * 5)
         metric.set_params(ties="file")
         one_by_one.append(metric.mean(data, scores[list(order)]))
-    data = Judged(np.ones((5, 1)), grades, ["q"] * 5)
+    data = JudgedLists(np.ones((5, 1)), grades, ["q"] * 5)
     metric.set_params(ties="average")
     assert metric.mean(data, scores) == pytest.approx(np.mean(one_by_one))
 
@@ -54,7 +54,7 @@ def test_average_is_the_mean_over_all_orders_of_the_tied(metric):
 def test_average_ties_agree_with_scikit_learn(k):
     random = np.random.default_rng(0)
     grades, scores = random.integers(0, 4, (20, 12)), random.integers(0, 4, (20, 12))
-    data = Judged(np.ones((240, 1)), grades.ravel(), np.repeat(np.arange(20), 12))
+    data = JudgedLists(np.ones((240, 1)), grades.ravel(), np.repeat(np.arange(20), 12))
     ours = NDCG(k, ties="average").mean(data, scores.ravel().astype(float))
     assert ours == pytest.approx(ndcg_score(grades, scores, k=k))
 
@@ -70,7 +70,7 @@ def test_the_order_of_rows_does_not_matter(n, random):
     random.shuffle(order)
 
     def per_query(metric, rows):
-        data = Judged(
+        data = JudgedLists(
             np.ones((n, 1)),
             [grades[row] for row in rows],
             [qids[row] for row in rows],
@@ -87,7 +87,7 @@ def test_the_order_of_rows_does_not_matter(n, random):
 @given(st.lists(st.integers(-20, 60), min_size=1, max_size=12))
 def test_float_grades_stay_between_nothing_and_perfect(tenths):
     grades = [tenth / 10 for tenth in tenths]
-    data = Judged(np.ones((len(grades), 1)), grades, ["q"] * len(grades))
+    data = JudgedLists(np.ones((len(grades), 1)), grades, ["q"] * len(grades))
     for gain in ("linear", "exp2"):
         assert 0 <= NDCG(gain=gain).mean(data, -data.grades) <= 1 + 1e-12
         best = NDCG(gain=gain, scores="float64").mean(data, data.grades)
@@ -96,7 +96,7 @@ def test_float_grades_stay_between_nothing_and_perfect(tenths):
 
 @pytest.mark.parametrize("grades", [[1024.0, 0.0], [1023.5, 1023.5]])
 def test_a_gain_that_overflows_is_refused(grades):
-    data = Judged(np.ones((3, 1)), [0.0, *grades], ["p", "q", "q"])
+    data = JudgedLists(np.ones((3, 1)), [0.0, *grades], ["p", "q", "q"])
     with pytest.raises(DataError, match=r"query q has grade 102\d.*; use gain=linear"):
         NDCG(gain="exp2").per_query(data, np.zeros(3))
     assert NDCG().mean(data, np.array([0.0, 1.0, 0.0])) == pytest.approx(0.5)

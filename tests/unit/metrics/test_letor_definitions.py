@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.metrics.average_precision import LetorAveragePrecision
 from ranking.metrics.ndcg import LetorMeanNDCG, LetorNDCG
 from ranking.metrics.precision import LetorPrecision
@@ -65,7 +65,7 @@ def test_the_literal_loop_agrees(metric, literal, levels):
     grades = random.choice([0, 0, 1, 2], n)
     grades[qids < 5] = 0
     scores = 1.0 + 1e-12 * random.integers(0, levels, n)
-    data = Judged(np.ones((n, 1)), grades, qids)
+    data = JudgedLists(np.ones((n, 1)), grades, qids)
     want = []
     for query in data.query_ids:
         rows = np.flatnonzero(qids == query)
@@ -76,7 +76,7 @@ def test_the_literal_loop_agrees(metric, literal, levels):
 
 def test_by_hand():
     # Grades by rank: 1, 0, 2. DCG@3 is 1 + 0 + 3/log2(3), the best is 3 + 1 + 0.
-    data = Judged(np.ones((3, 1)), [1, 0, 2], ["q"] * 3)
+    data = JudgedLists(np.ones((3, 1)), [1, 0, 2], ["q"] * 3)
     scores = np.array([3.0, 2.0, 1.0])
     assert LetorNDCG(3).mean(data, scores) == pytest.approx((1 + 3 / math.log2(3)) / 4)
     assert LetorNDCG(2).mean(data, scores) == pytest.approx(1 / 4)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.metrics.evaluate import evaluate
-from ranking.metrics.pairs import AUC, AllPairsError, DominationError, PairError
+from ranking.metrics.pairwise import AUC, AllPairsError, DominationError, PairError
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.precision import Recall, RPrecision
 from ranking.metrics.ranks import MeanRank, ReciprocalRank
@@ -75,7 +75,7 @@ LITERAL = [
 )
 def test_loops_over_all_pairs_agree(rows):
     qids, grades, scores = (list(column) for column in zip(*rows, strict=True))
-    data = Judged(np.ones((len(rows), 1)), np.array(grades, dtype=float), qids)
+    data = JudgedLists(np.ones((len(rows), 1)), np.array(grades, dtype=float), qids)
     placed = np.array(scores, dtype=float)[data.row_order]
     for metric, literal in LITERAL:
         want = []
@@ -86,7 +86,7 @@ def test_loops_over_all_pairs_agree(rows):
 
 
 def test_by_hand():
-    data = Judged(np.ones((4, 1)), [0, 2, 1, 0], ["q"] * 4)
+    data = JudgedLists(np.ones((4, 1)), [0, 2, 1, 0], ["q"] * 4)
     scores = np.array([4.0, 3.0, 2.0, 1.0])
     assert ReciprocalRank().mean(data, scores) == 0.5
     assert ReciprocalRank(1).mean(data, scores) == 0.0
@@ -100,7 +100,7 @@ def test_by_hand():
 
 
 def test_ties_by_document_and_by_place():
-    data = Judged(np.ones((3, 1)), [1, 0, 0], ["q"] * 3)
+    data = JudgedLists(np.ones((3, 1)), [1, 0, 0], ["q"] * 3)
     tied = np.zeros(3)  # by document id, descending: 2, 1, 0
     assert ReciprocalRank().mean(data, tied) == pytest.approx(1 / 3)
     assert ReciprocalRank(ties="file").mean(data, tied) == 1.0
@@ -111,7 +111,7 @@ def test_ties_by_document_and_by_place():
 
 @pytest.mark.parametrize("name", ["auc", "pair-error", "domination-error", "all-pairs-error"])
 def test_a_query_without_pairs_is_left_out(name):
-    data = Judged(np.ones((3, 1)), [1, 0, 1], [1, 1, 2])
+    data = JudgedLists(np.ones((3, 1)), [1, 0, 1], [1, 1, 2])
     scores = np.array([1.0, 0.0, 0.0])
     skip, zero = parse_metrics(f"{name},{name}(empty=zero)")
     assert np.isnan(skip.per_query(data, scores)[1])
@@ -122,7 +122,7 @@ def test_many_at_once_are_those_one_by_one():
     random = np.random.default_rng(3)
     n = 300
     grades, scores = random.integers(-1, 4, n), random.integers(0, 9, n) / 3.0
-    data = Judged(np.ones((n, 1)), grades, random.integers(0, 9, n))
+    data = JudgedLists(np.ones((n, 1)), grades, random.integers(0, 9, n))
     metrics = parse_metrics(
         "ndcg,ndcg@5(gain=exp2),ndcg(ties=average),letor-ndcg@3,letor-mean-ndcg,map,p@3,recall@4,"
         "mrr,r-precision,mean-rank,auc,pair-error,domination-error,all-pairs-error(scores=float64)"

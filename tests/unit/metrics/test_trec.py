@@ -6,7 +6,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranking.data.judged import Judged
+from ranking.data.judged_lists import JudgedLists
 from ranking.metrics.average_precision import AveragePrecision
 from ranking.metrics.ndcg import NDCG
 from ranking.metrics.precision import Precision
@@ -62,7 +62,7 @@ def test_trec_eval_agrees(kind, named):
     grades = random.choice([-1, 0, 0, 0, 1, 2, 4], n)
     grades[qids < 5] = 0  # queries without relevant documents
     names = [f"D{number}" for number in random.permutation(n)] if named else None
-    compare(Judged(np.ones((n, 1)), grades, qids, doc_ids=names), SCORES[kind](random, n))
+    compare(JudgedLists(np.ones((n, 1)), grades, qids, doc_ids=names), SCORES[kind](random, n))
 
 
 @settings(deadline=None, max_examples=200)
@@ -76,12 +76,12 @@ def test_trec_eval_agrees(kind, named):
 )
 def test_trec_eval_agrees_on_small_lists(rows):
     qids, grades, scores = (np.array(column) for column in zip(*rows, strict=True))
-    data = Judged(np.ones((len(rows), 1)), grades, qids)
+    data = JudgedLists(np.ones((len(rows), 1)), grades, qids)
     compare(data, scores[data.row_order].astype(float))
 
 
 def test_queries_without_relevant_documents_count_in_the_mean():
-    data = Judged(np.ones((2, 1)), [1, 0], [1, 2])
+    data = JudgedLists(np.ones((2, 1)), [1, 0], [1, 2])
     for metric in (NDCG(), AveragePrecision(), Precision(1)):
         assert metric.mean(data, np.zeros(2)) == 0.5
     for skipping in (

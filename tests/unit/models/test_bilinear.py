@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Matching
+from ranking import MatchingData
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear, Diagonal
@@ -19,7 +19,7 @@ def data_of(rows, columns, seed=0, n_queries=4, n_documents=5, dtype=np.float32)
         sp.csr_array(rng.normal(size=(n, len(ids))) * (rng.random((n, len(ids))) < 0.7))
         for n, ids in ((n_queries, rows), (n_documents, columns))
     ]
-    return Matching(
+    return MatchingData(
         *(side.astype(dtype) for side in sides),
         np.eye(n_queries, n_documents),
         query_feature_ids=rows,
@@ -29,7 +29,7 @@ def data_of(rows, columns, seed=0, n_queries=4, n_documents=5, dtype=np.float32)
 
 def started(data, model=None, seed=None):
     model = model or Bilinear()
-    model.start(data, 0)
+    model.initialize(data, 0)
     if seed is not None:
         rng = np.random.default_rng(seed)
         dense = rng.normal(size=model.weights.shape) * (rng.random(model.weights.shape) < 0.6)
@@ -132,11 +132,11 @@ def test_features_are_matched_by_id(matching_kernel):
         dense = np.column_stack((rows.toarray()[:, order], np.full(rows.shape[0], 9.0)))
         sides.append(dense)
         ids.append(np.append(known[order], 99))
-    permuted = Matching(
+    permuted = MatchingData(
         *sides, data.relevance, query_feature_ids=ids[0], document_feature_ids=ids[1]
     )
     np.testing.assert_allclose(model.scores(permuted, matching_kernel), expected, rtol=1e-6)
-    missing = Matching(
+    missing = MatchingData(
         data.query_rows.toarray()[:, 1:],
         data.document_rows,
         data.relevance,
@@ -156,10 +156,10 @@ def test_features_of_another_kind_are_unknown(matching_kernel):
 
 def test_indicators_and_dense_rows(matching_kernel):
     relevance = np.eye(3, 4)
-    data = Matching(None, None, relevance, query_ids=["u", "v", "w"], document_ids=list("abcd"))
+    data = MatchingData(None, None, relevance, query_ids=["u", "v", "w"], document_ids=list("abcd"))
     model = started(data, seed=4)
     np.testing.assert_allclose(model.scores(data, matching_kernel), model.weights.toarray())
-    dense = Matching(
+    dense = MatchingData(
         np.eye(3),
         np.eye(4),
         relevance,
@@ -270,7 +270,7 @@ DAMAGES = [
 @pytest.mark.parametrize(("name", "change"), DAMAGES)
 def test_damaged_files_are_refused(name, change):
     model = Bilinear("zero")
-    model.start(data_of([3, 4, 5], ["a", "b", "c", "d"]), 0)
+    model.initialize(data_of([3, 4, 5], ["a", "b", "c", "d"]), 0)
     dense = np.random.default_rng(0).random((3, 4)).astype(np.float32)
     dense[1, 2] = 0.0
     model.weights = sp.csr_array(dense)
@@ -323,7 +323,7 @@ def test_what_is_restored_can_be_changed_without_the_file():
 def test_widening_keeps_what_there_is():
     model = started(data_of([1, 2, 3], [2, 3]), seed=5)
     before = model.weights.toarray()
-    model.widen(data_of([4, 3, 9], [9, 1, 3, 7]))
+    model.add_features(data_of([4, 3, 9], [9, 1, 3, 7]))
     assert model.query_feature_ids.tolist() == [1, 2, 3, 4, 9]
     assert model.document_feature_ids.tolist() == [2, 3, 9, 1, 7]
     after = model.weights.toarray()
@@ -337,20 +337,20 @@ def test_widening_keeps_what_there_is():
 
 def test_widening_from_zero_and_by_nothing():
     model = started(data_of([1, 2], [1, 2]), Bilinear("zero"))
-    model.widen(data_of([1, 3], [3]))
+    model.add_features(data_of([1, 3], [3]))
     assert model.weights.shape == (3, 3)
     assert model.weights.nnz == 0
     weights = model.weights
-    model.widen(data_of([3, 2], [2]))
+    model.add_features(data_of([3, 2], [2]))
     assert model.weights is weights
     with pytest.raises(PartError, match="called like 1 in the model"):
-        model.widen(data_of(["a"], [1]))
+        model.add_features(data_of(["a"], [1]))
     assert model.weights is weights
 
 
 def test_a_diagonal_stays_diagonal_as_it_widens():
     model = started(data_of([1, 2, 3], [1, 2, 3]), Diagonal())
-    model.widen(data_of([1, 4, 5], [4, 6]))
+    model.add_features(data_of([1, 4, 5], [4, 6]))
     rows, columns = model.weights.tocoo().coords
     assert np.array_equal(model.query_feature_ids[rows], model.document_feature_ids[columns])
     assert rows.size == 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.errors import DataError, ModelFileError, PartError
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import MOST_DIMENSIONS, Factored
@@ -17,7 +17,7 @@ SIDES = ["none", "queries", "documents", "both"]
 
 def started(data, seed=0, dimensions=5, biases=True):
     model = Factored(dimensions, biases)
-    model.start(data, seed)
+    model.initialize(data, seed)
     if biases:  # they begin at 0, which would hide them
         rng = np.random.default_rng(7)
         model.document_biases = rng.normal(size=data.n_document_features).astype(np.float32)
@@ -40,7 +40,7 @@ def by_dense_products(model, data):
 
 @pytest.mark.parametrize("dimensions", [1, 7, 8, 50])
 def test_vectors_begin_as_normal_numbers(dimensions):
-    data = Matching(None, None, sp.csr_array((3000, 2000)))
+    data = MatchingData(None, None, sp.csr_array((3000, 2000)))
     model = started(data, 3, dimensions)
     for matrix, rows in ((model.U, 3000), (model.V, 2000)):
         assert matrix.dtype == np.float32
@@ -59,31 +59,31 @@ def test_vectors_begin_as_normal_numbers(dimensions):
 
 
 def test_a_spread_scales_the_first_vectors():
-    data = Matching(None, None, np.eye(9))
-    plain, small = Factored(5), Factored(5, spread=0.125)
+    data = MatchingData(None, None, np.eye(9))
+    plain, small = Factored(5), Factored(5, init_scale=0.125)
     for model in (plain, small):
-        model.start(data, 3)
+        model.initialize(data, 3)
     assert np.array_equal(small.U, 0.125 * plain.U)
-    small.widen(Matching(None, None, np.eye(12)))
-    plain.widen(Matching(None, None, np.eye(12)))
+    small.add_features(MatchingData(None, None, np.eye(12)))
+    plain.add_features(MatchingData(None, None, np.eye(12)))
     assert np.array_equal(small.V, 0.125 * plain.V)
     for spread in (0.0, -1.0, float("nan"), float("inf"), "wide", None):
-        with pytest.raises(PartError, match="factored has spread="):
-            Factored(spread=spread)
+        with pytest.raises(PartError, match="factored has init_scale="):
+            Factored(init_scale=spread)
 
 
 def test_biases_begin_at_zero(make_tastes):
     model = Factored(4)
-    model.start(make_tastes(), 0)
+    model.initialize(make_tastes(), 0)
     assert model.document_biases.tolist() == [0.0] * 15
     assert model.document_biases.dtype == np.float32
     without = Factored(4, biases=False)
-    without.start(make_tastes(), 0)
+    without.initialize(make_tastes(), 0)
     assert without.document_biases.size == 0
 
 
 def test_seeds_and_sides_have_numbers_of_their_own():
-    data = Matching(None, None, np.eye(9))
+    data = MatchingData(None, None, np.eye(9))
     one, again, other = (started(data, seed) for seed in (3, 3, 4))
     assert one.U.tobytes() == again.U.tobytes()
     assert one.V.tobytes() == again.V.tobytes()
@@ -92,24 +92,24 @@ def test_seeds_and_sides_have_numbers_of_their_own():
 
 
 def test_a_row_is_drawn_the_same_whenever_it_comes():
-    small, large = (Matching(None, None, np.eye(size)) for size in (3, 10))
+    small, large = (MatchingData(None, None, np.eye(size)) for size in (3, 10))
     grown, whole = started(small, 5), started(large, 5)
     for size in (4, 10):
-        grown.widen(Matching(None, None, np.eye(size)))
+        grown.add_features(MatchingData(None, None, np.eye(size)))
     assert grown.U.tobytes() == whole.U.tobytes()
     assert grown.V.tobytes() == whole.V.tobytes()
     assert grown.query_feature_ids.tolist() == list(range(10))
     # Also after it was kept in a file in between.
     kept = Factored(5)
     kept.restore(started(small, 5).tensors())
-    kept.widen(large)
+    kept.add_features(large)
     assert kept.U.tobytes() == whole.U.tobytes()
 
 
 def test_starting_again_forgets():
-    model = started(Matching(None, None, np.eye(9)), 1)
-    model.start(Matching(None, None, np.eye(4)), 2)
-    assert model.U.tobytes() == started(Matching(None, None, np.eye(4)), 2).U.tobytes()
+    model = started(MatchingData(None, None, np.eye(9)), 1)
+    model.initialize(MatchingData(None, None, np.eye(4)), 2)
+    assert model.U.tobytes() == started(MatchingData(None, None, np.eye(4)), 2).U.tobytes()
     assert model.document_biases.tolist() == [0.0] * 4
 
 
@@ -150,7 +150,7 @@ def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes
     rng = np.random.default_rng(0)
     if features == "none":
         users, items = rng.permutation(12)[:7], rng.permutation(15)[:9]
-        other = Matching(
+        other = MatchingData(
             None,
             None,
             data.relevance[users][:, items],
@@ -160,7 +160,7 @@ def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes
         expected = scores[np.ix_(users, items)]
     else:
         columns = rng.permutation(data.n_document_features)
-        other = Matching(
+        other = MatchingData(
             data.queries,
             data.documents[:, columns],
             data.relevance,
@@ -172,7 +172,7 @@ def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes
 
 def test_unknown_objects_have_no_vector(factored_kernel, make_tastes):
     model = started(make_tastes(2))
-    other = Matching(
+    other = MatchingData(
         None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "stranger"]
     )
     scores = model.scores(other, factored_kernel)
@@ -182,14 +182,14 @@ def test_unknown_objects_have_no_vector(factored_kernel, make_tastes):
     assert scores[1].tolist() == [pytest.approx(model.document_biases[4], rel=1e-6), 0.0]
     assert scores[0, 1] == 0.0
     with pytest.raises(DataError, match="share no query feature"):
-        Ranker("factored", "warp", solver="sgd:draws=0", kernel=factored_kernel).fit(
+        Ranker("factored", "warp", solver="sgd:max_steps=0", kernel=factored_kernel).fit(
             make_tastes(2)
-        ).predict(Matching(None, None, np.eye(15)))
+        ).predict(MatchingData(None, None, np.eye(15)))
 
 
 def test_unknown_features_are_ignored(factored_kernel):
     """A cold start: a new item is scored by those of its features that are known."""
-    train = Matching(
+    train = MatchingData(
         np.eye(2),
         np.array([[1.0, 0.5], [0.0, 2.0]]),
         np.eye(2),
@@ -197,7 +197,7 @@ def test_unknown_features_are_ignored(factored_kernel):
         document_feature_ids=["x", "y"],
     )
     model = started(train)
-    new = Matching(
+    new = MatchingData(
         np.array([[1.0, 3.0]]),
         np.array([[9.0, 2.0, 0.25], [9.0, 0.0, 0.0]]),
         np.zeros((1, 2)),
@@ -220,8 +220,10 @@ def test_widening_keeps_what_is_there(make_tastes):
     model = started(data)
     U, V, biases = model.U.copy(), model.V.copy(), model.document_biases.copy()
     scores = model.scores(data, get_kernel("reference"))
-    new = Matching(None, None, np.eye(2), query_ids=["u1", "anna"], document_ids=["apple", "i0"])
-    model.widen(new)
+    new = MatchingData(
+        None, None, np.eye(2), query_ids=["u1", "anna"], document_ids=["apple", "i0"]
+    )
+    model.add_features(new)
     assert model.query_feature_ids.tolist() == [*data.query_ids.tolist(), "anna"]
     assert model.document_feature_ids.tolist() == [*data.document_ids.tolist(), "apple"]
     assert model.U[:12].tobytes() == U.tobytes()
@@ -229,10 +231,10 @@ def test_widening_keeps_what_is_there(make_tastes):
     assert model.document_biases.tolist() == [*biases.tolist(), 0.0]
     assert model.U[12, :5].all()
     assert model.scores(data, get_kernel("reference")).tobytes() == scores.tobytes()
-    model.widen(new)  # nothing is new now
+    model.add_features(new)  # nothing is new now
     assert (model.U.shape, model.V.shape) == ((13, 8), (16, 8))
     with pytest.raises(PartError, match="called like"):
-        model.widen(Matching(None, None, np.eye(2)))
+        model.add_features(MatchingData(None, None, np.eye(2)))
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -283,7 +285,7 @@ def broken(name, value):
     ],
 )
 def test_damaged_tensors_are_refused(name, value):
-    model = started(Matching(None, None, np.eye(4)))
+    model = started(MatchingData(None, None, np.eye(4)))
     tensors = model.tensors()
     for damaged in ({**tensors, name: value}, {k: v for k, v in tensors.items() if k != name}):
         fresh = Factored(5)
@@ -297,12 +299,12 @@ def test_a_ranker_survives_its_file(factored_kernel, make_tastes, tmp_path):
     fitted = Ranker(
         "factored:dimensions=5,biases=false",
         "warp",
-        solver="sgd:draws=60,epoch=30",
+        solver="sgd:max_steps=60,steps_per_epoch=30",
         kernel=factored_kernel,
     ).fit(data)
     fitted.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
-    assert loaded.model_.spec() == "factored:dimensions=5,biases=False,spread=1.0"
+    assert loaded.model_.spec() == "factored:dimensions=5,biases=False,init_scale=1.0"
     assert loaded.predict(data).tobytes() == fitted.predict(data).tobytes()
     assert loaded.history_ == fitted.history_
 
@@ -311,7 +313,7 @@ def test_a_ranker_survives_its_file(factored_kernel, make_tastes, tmp_path):
 
 
 def test_density_counts_what_is_not_zero():
-    model = started(Matching(None, None, np.eye(4)))
+    model = started(MatchingData(None, None, np.eye(4)))
     assert model.density == 1.0
     model.U[:] = 0.0
     assert model.density == 24 / 44

@@ -9,18 +9,18 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
-from ranking.contracts.solver import Task
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
+from ranking.contracts.solver import TrainingProblem
 from ranking.errors import DataError, ModelFileError, PartError
+from ranking.inference.retrieval import top
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
-from ranking.models.inference import choose_jointly, place_first
+from ranking.models.list_inference import choose_jointly, place_first
 from ranking.models.structured import Structured
 from ranking.registry import get_registry
-from ranking.retrieval import top
-from ranking_plugins.losses.pairs import WARP, Logistic
-from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
+from ranking_plugins.losses.pairwise import WARP, Logistic
 from ranking_plugins.regularizers.max_norm import MaxNorm
 from ranking_plugins.regularizers.none import NoPenalty
 from ranking_plugins.solvers.plan import lists_of
@@ -31,11 +31,23 @@ SIDES = ["none", "queries", "documents", "both"]
 
 
 def ranker(kernel, model=None, loss="warp:max_trials=3", regularizer="none", **options):
-    observers = options.pop("observers", ())
-    solver = {"draws": 40, "epoch": 20, "rate": 0.3, "batch": 8, **options}
+    callbacks = options.pop("callbacks", ())
+    solver = {
+        "max_steps": 40,
+        "steps_per_epoch": 20,
+        "learning_rate": 0.3,
+        "batch_size": 8,
+        **options,
+    }
     model = Structured(5, stages=2, k=3) if model is None else model
     return Ranker(
-        model, loss, regularizer, SGD(**solver), kernel=kernel, seed=SEED, observers=observers
+        model,
+        loss,
+        regularizer,
+        SGD(**solver),
+        kernel=kernel,
+        random_state=SEED,
+        callbacks=callbacks,
     )
 
 
@@ -48,9 +60,9 @@ def bits(model):
 def staged(data, stages, kernel=None, **params):
     """A model with random vectors in all stages, untrained."""
     model = Structured(5, stages=stages, k=params.pop("k", 3), **params)
-    model.start(data, SEED)
+    model.initialize(data, SEED)
     while model.stage < stages:
-        assert model.advance(data, kernel or get_kernel("reference"))
+        assert model.next_stage(data, kernel or get_kernel("reference"))
     return model
 
 
@@ -128,7 +140,7 @@ def test_lists_are_those_of_the_stage_before(factored_kernel, make_tastes):
     data, other = make_tastes(2, features="both"), make_tastes(9, 5, 15, features="both")
     model = staged(data, 1)
     names = [f"q{i}" for i in range(5)]
-    new = Matching(
+    new = MatchingData(
         other.queries,
         other.documents,
         other.relevance,
@@ -136,7 +148,7 @@ def test_lists_are_those_of_the_stage_before(factored_kernel, make_tastes):
         query_feature_ids=other.query_feature_ids,
         document_feature_ids=other.document_feature_ids,
     )
-    taken = Matching(
+    taken = MatchingData(
         sp.csr_array(np.pad(other.queries.toarray(), ((0, 0), (0, 7)))[:, : data.n_query_features]),
         other.documents,
         other.relevance,
@@ -160,15 +172,15 @@ def test_stages_have_vectors_of_their_own(make_tastes):
     assert not model.S[:, 5:].any()
     # Stage 0 begins as the factored model does.
     plain = Factored(5)
-    plain.start(make_tastes(2), SEED)
+    plain.initialize(make_tastes(2), SEED)
     assert model.at_stage(0).U.tobytes() == plain.U.tobytes()
 
 
 def test_all_stages_have_the_spread(make_tastes):
     data, wider = make_tastes(2, 6, 8), make_tastes(2, 12, 15)
-    plain, small = staged(data, 2), staged(data, 2, spread=0.25)
+    plain, small = staged(data, 2), staged(data, 2, init_scale=0.25)
     for model in (plain, small):
-        model.widen(wider)
+        model.add_features(wider)
     for stage in range(3):
         one, other = plain.at_stage(stage), small.at_stage(stage)
         assert np.array_equal(other.U, 0.25 * one.U)
@@ -181,13 +193,13 @@ def test_there_are_no_more_stages_than_asked(make_tastes):
     data = make_tastes(2)
     model = staged(data, 2)
     before = bits(model)
-    assert not model.advance(data, get_kernel("reference"))
+    assert not model.next_stage(data, get_kernel("reference"))
     assert bits(model) == before
     assert model.stage == 2
     for stage in (-1, 3):
         with pytest.raises(PartError, match=f"stage is {stage}; this model has 0 to 2"):
             model.at_stage(stage)
-    model.start(data, 0)
+    model.initialize(data, 0)
     assert model.stage == 0
     assert model.S.shape == (0, 8)
 
@@ -197,7 +209,7 @@ def test_a_fit_goes_through_all_stages(factored_kernel, make_tastes):
     fitted = ranker(factored_kernel).fit(data)
     assert fitted.model_.stage == 2
     assert [row["epoch"] for row in fitted.history_] == [1, 2, 3, 4, 5, 6]
-    assert [row["draws"] for row in fitted.history_] == [20, 40] * 3
+    assert [row["steps"] for row in fitted.history_] == [20, 40] * 3
     assert (fitted.n_iter_, fitted.stopped_) == (6, "max_epochs")
     np.testing.assert_allclose(
         fitted.predict(data), by_formula(fitted.model_, data), rtol=1e-4, atol=1e-5
@@ -218,14 +230,16 @@ def test_a_stage_draws_other_tuples(factored_kernel, make_tastes):
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Structured(5, stages=1, k=3)).fit(data)
     begun = Structured(5, stages=1, k=3)
-    begun.start(data, SEED)
+    begun.initialize(data, SEED)
     begun.factors = (*(m.copy() for m in fitted.model_.at_stage(0).factors[:2]), *begun.factors[2:])
-    begun.advance(data, factored_kernel)
-    task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
-    stream = SGD(draws=40, epoch=20, rate=0.3, batch=8).stream(task)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 40, 40, 3)
+    begun.next_stage(data, factored_kernel)
+    problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
+    stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
+        problem
+    )
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 40, 40, 3)
     for part in (tuples[:20], tuples[20:]):
-        stream.take(part, None)
+        stream.step(part, None)
     assert bits(begun) == bits(fitted.model_)
 
 
@@ -241,9 +255,11 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
         parts = [dense(part, 5) for part in model.factors[:3]]
         before = by_formula(model.at_stage(0), data)
         lists = lists_by_sorting(before, data, 3)
-        task = Task(model, Logistic(), NoPenalty(), data, factored_kernel, seed=SEED)
-        stream = SGD(draws=40, rate=0.1, schedule="fixed", batch=8).stream(task)
-        tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, first, 1)
+        problem = TrainingProblem(model, Logistic(), NoPenalty(), data, factored_kernel, seed=SEED)
+        stream = SGD(
+            max_steps=40, learning_rate=0.1, schedule="constant", batch_size=8
+        ).online_trainer(problem)
+        tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, first, 1)
         ((query, better, worse),) = tuples.tolist()
         context = sum(d[document] / j for j, document in enumerate(lists[query], start=1))
 
@@ -253,7 +269,7 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
             margin = (q[query] @ U) @ (apart @ V) + (context @ S) @ (apart @ S)
             return np.log1p(np.exp(-margin))
 
-        stream.take(tuples, None)
+        stream.step(tuples, None)
         changed = parts[which] - dense(model.factors[which], 5)
         gradient, h = np.zeros_like(parts[which]), 1e-5
         for at in np.ndindex(gradient.shape):
@@ -275,9 +291,11 @@ def test_structure_is_learnt(fast_kernel):
     for user in range(60):
         chosen = rng.choice(10, 3, replace=False)
         taken[user, np.concatenate((2 * chosen, 2 * chosen + 1))] = 1
-    data = Matching(None, None, taken)
+    data = MatchingData(None, None, taken)
     model = Structured(8, stages=1, k=5)
-    fitted = ranker(fast_kernel, model, draws=6000, epoch=2000, rate=0.1).fit(data)
+    fitted = ranker(
+        fast_kernel, model, max_steps=6000, steps_per_epoch=2000, learning_rate=0.1
+    ).fit(data)
     fits = fitted.model_.S[:, :8].astype(np.float64)
     alike = fits @ fits.T
     pairs = np.array([alike[2 * i, 2 * i + 1] for i in range(10)])
@@ -293,7 +311,7 @@ def by_svd(data, dimensions=3):
     """A factored model by singular values, without this library's training."""
     left, values, right = np.linalg.svd(data.relevance.toarray(), full_matrices=False)
     model = Factored(dimensions, biases=False)
-    model.start(data, 0)
+    model.initialize(data, 0)
     tensors = model.tensors()
     tensors["U"] = (left[:, :dimensions] * values[:dimensions]).astype(np.float32)
     tensors["V"] = right[:dimensions].T.astype(np.float32)
@@ -302,8 +320,8 @@ def by_svd(data, dimensions=3):
 
 
 def trained_bilinear(data):
-    solver = "sgd:draws=50,rate=1"
-    return Ranker("bilinear", "hinge", solver=solver, kernel="reference", seed=1).fit(data)
+    solver = "sgd:max_steps=50,learning_rate=1"
+    return Ranker("bilinear", "hinge", solver=solver, kernel="reference", random_state=1).fit(data)
 
 
 @pytest.mark.parametrize("kind", ["svd", "bilinear", "structured"])
@@ -568,7 +586,7 @@ def test_damaged_stages_are_refused(make_tastes, name, value, problem):
         Structured(5, stages=1, k=3).restore(tensors)
 
 
-class Snapshots(Observer):
+class Snapshots(Callback):
     """Keeps a snapshot of every epoch, and of the end of every stage."""
 
     name = "snapshots"
@@ -576,11 +594,11 @@ class Snapshots(Observer):
     def __init__(self):
         self.kept = []
 
-    def turn(self, run, turn):
+    def on_epoch_end(self, run, result):
         self.kept.append(run.snapshot())
         return False
 
-    def finish(self, run):
+    def on_fit_end(self, run):
         self.kept.append(run.snapshot())
 
 
@@ -589,15 +607,15 @@ class Snapshots(Observer):
 def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularizer, base):
     data, valid = make_tastes(1), make_tastes(2)
 
-    def cascade(*observers):
+    def cascade(*callbacks):
         model = Structured(5, stages=2, k=3, base=by_svd(data) if base else None)
         stopping = EarlyStopping(metric="map", patience=1)
         return ranker(
             factored_kernel,
             model,
             regularizer=regularizer,
-            observers=[stopping, *observers],
-            draws=60,
+            callbacks=[stopping, *callbacks],
+            max_steps=60,
         ).prepare(data, valid)
 
     kept = Snapshots()
@@ -617,7 +635,7 @@ def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularize
 
 def test_new_users_and_items_in_all_stages(factored_kernel, make_tastes):
     every = make_tastes(1)
-    old = Matching(
+    old = MatchingData(
         None,
         None,
         every.relevance[:8, :10],
@@ -626,7 +644,7 @@ def test_new_users_and_items_in_all_stages(factored_kernel, make_tastes):
     )
     fitted = ranker(factored_kernel).fit(old)
     scores = fitted.predict(old)
-    fitted.partial_fit(every, draws=0)
+    fitted.partial_fit(every, steps=0)
     model = fitted.model_
     for stage in range(3):
         assert model.at_stage(stage).U.shape[0] == 12
@@ -640,7 +658,7 @@ def test_new_users_and_items_in_all_stages(factored_kernel, make_tastes):
         fitted.predict(every), by_formula(model, every), rtol=1e-4, atol=1e-5
     )
     before = model.U.copy()
-    fitted.partial_fit(every, draws=24)
+    fitted.partial_fit(every, steps=24)
     assert fitted.model_.stage == 2
     assert not np.array_equal(fitted.model_.U[8:], before[8:])
 
@@ -684,23 +702,25 @@ def test_density_is_that_of_the_last_stage(make_tastes):
 def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tastes, given, biases):
     data = make_tastes(1)
     base = ranker(factored_kernel, Factored(5, biases)).fit(data) if given else None
-    cascade = Structured(5, biases, stages=2, k=3, base=base, begin="before")
-    model = ranker(factored_kernel, cascade, draws=40).fit(data).model_
+    cascade = Structured(5, biases, stages=2, k=3, base=base, init="previous-stage")
+    model = ranker(factored_kernel, cascade, max_steps=40).fit(data).model_
     for stage in (1, 2):
         before, after = model.at_stage(stage - 1), model.at_stage(stage)
         # One stage by hand: the vectors of the one before, and an S that any stage would draw.
         begun = Structured(5, biases, stages=2, k=3)
-        begun.start(data, SEED)
+        begun.initialize(data, SEED)
         begun._earlier = [model.at_stage(at) for at in range(stage)]
         begun._draw_stage()
         begun.U, begun.V = before.U.copy(), before.V.copy()
         begun.document_biases = before.document_biases.copy()
-        task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
-        stream = SGD(draws=40, epoch=20, rate=0.3, batch=8).stream(task)
-        lists = lists_of(data, SGD(), "pairs")
-        tuples = factored_kernel.draw_tuples(lists, SEED, 40 * stage, 40, 3)
+        problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
+        stream = SGD(
+            max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8
+        ).online_trainer(problem)
+        lists = lists_of(data, SGD(), "positives")
+        tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 40 * stage, 40, 3)
         for part in (tuples[:20], tuples[20:]):
-            stream.take(part, None)
+            stream.step(part, None)
         for mine, expected in zip(after.factors, begun.factors, strict=True):
             assert mine.tobytes() == expected.tobytes()
 
@@ -708,9 +728,9 @@ def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tast
 def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
     data = make_tastes(1)
 
-    def run(*observers):
-        model = Structured(5, stages=2, k=3, begin="before")
-        return ranker(factored_kernel, model, observers=observers, draws=60).prepare(data)
+    def run(*callbacks):
+        model = Structured(5, stages=2, k=3, init="previous-stage")
+        return ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).prepare(data)
 
     kept = Snapshots()
     whole = run(kept)
@@ -729,9 +749,9 @@ def test_a_base_that_cannot_be_gone_on_with_is_refused(make_tastes):
         ranker("reference", Factored(5, biases=False)).fit(make_tastes(1, 9, 8)),
     ):
         with pytest.raises(PartError, match=r"cannot go on with; give a factored one .* or take"):
-            ranker("reference", Structured(5, k=3, base=base, begin="before")).fit(data)
-    with pytest.raises(PartError, match=r"begin='soon'; it must be one of anew, before"):
-        Structured(begin="soon")
+            ranker("reference", Structured(5, k=3, base=base, init="previous-stage")).fit(data)
+    with pytest.raises(PartError, match=r"init='soon'; it must be one of scratch, previous-stage"):
+        Structured(init="soon")
 
 
 # --- lists of queries that were left out --------------------------------------------------------
@@ -745,12 +765,12 @@ def folded(kernel, data, base=None, **options):
 def by_hand(kernel, data, train, model):
     """Stage 1 from its start, with the lists of models that `train` makes without the query."""
     begun = Structured(5, stages=1, k=3)
-    begun.start(data, SEED)
+    begun.initialize(data, SEED)
     begun._earlier, begun._lists = [model.at_stage(0)], None
     begun._draw_stage()
     found = np.zeros((data.n_queries, 3), np.int64)
     left_out = Structured(5, folds=3)
-    left_out.start(data, SEED)
+    left_out.initialize(data, SEED)
     parts = left_out._parts(data.n_queries, kernel)
     assert sorted(np.concatenate(parts)) == list(range(data.n_queries))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -769,7 +789,7 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
     data = make_tastes(1, features="queries")
 
     def first(rate=0.3):
-        return ranker(factored_kernel, Factored(5, biases=False), rate=rate)
+        return ranker(factored_kernel, Factored(5, biases=False), learning_rate=rate)
 
     given, rate = None, 0.3
     if base != "none":  # which was trained otherwise than the stage after it
@@ -781,11 +801,13 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
     fitted = folded(factored_kernel, data, given).fit(data)
     model = fitted.model_
     begun = by_hand(factored_kernel, data, lambda part: first(rate).fit(part), model)
-    task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
-    stream = SGD(draws=40, epoch=20, rate=0.3, batch=8).stream(task)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 40, 40, 3)
+    problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
+    stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
+        problem
+    )
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 40, 40, 3)
     for part in (tuples[:20], tuples[20:]):
-        stream.take(part, None)
+        stream.step(part, None)
     for mine, expected in zip(model.factors, begun.factors, strict=True):
         assert mine.tobytes() == expected.tobytes()
     # Ranking is by all of stage 0, and nothing of the folds is kept.
@@ -798,10 +820,10 @@ def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
     data, valid = (make_tastes(seed, features="queries") for seed in (1, 2))
     first = ranker(factored_kernel, Factored(5, biases=False)).fit(data) if base else None
 
-    def run(*observers):
+    def run(*callbacks):
         stopping = EarlyStopping(metric="map", patience=1)
-        watching = [stopping, *observers]
-        return folded(factored_kernel, data, first, observers=watching, draws=60).prepare(
+        watching = [stopping, *callbacks]
+        return folded(factored_kernel, data, first, callbacks=watching, max_steps=60).prepare(
             data, valid
         )
 
@@ -820,18 +842,20 @@ def test_a_fold_is_trained_as_long_as_the_stage(factored_kernel, make_tastes):
     """Early stopping ends stage 0 after two epochs of four, and its folds as well."""
     data = make_tastes(1, features="queries")
 
-    class AfterTwo(Observer):
+    class AfterTwo(Callback):
         name = "after-two"
 
-        def turn(self, run, turn):
-            return turn.epoch == 2
+        def on_epoch_end(self, run, result):
+            return result.epoch == 2
 
-    stopped = folded(factored_kernel, data, draws=80, observers=[AfterTwo()]).fit(data)
+    stopped = folded(factored_kernel, data, max_steps=80, callbacks=[AfterTwo()]).fit(data)
     assert [row["epoch"] for row in stopped.history_] == [1, 2, 3, 4, 5, 6]
-    short = ranker(factored_kernel, Factored(5, biases=False), draws=40)
+    short = ranker(factored_kernel, Factored(5, biases=False), max_steps=40)
     begun = by_hand(factored_kernel, data, lambda part: clone(short).fit(part), stopped.model_)
-    task = Task(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=SEED)
-    for _ in SGD(draws=80, epoch=20, rate=0.3, batch=8).turns(task):
+    problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=SEED)
+    for _ in SGD(max_steps=80, steps_per_epoch=20, learning_rate=0.3, batch_size=8).run_epochs(
+        problem
+    ):
         pass
     begun._lists = None
     assert bits(begun) == bits(stopped.model_)
@@ -850,6 +874,6 @@ def test_folds_that_cannot_be_are_refused(make_tastes):
     with pytest.raises(DataError, match="known by its features"):
         folded("reference", data).fit(data)
     model = Structured(5, folds=2)
-    model.start(make_tastes(1, features="queries"), 0)
+    model.initialize(make_tastes(1, features="queries"), 0)
     with pytest.raises(ModelFileError, match="int64, a row a query"):
         model.restore({**model.tensors(), "lists": np.zeros(3)})

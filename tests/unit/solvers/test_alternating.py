@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
-from ranking import Matching, Ranker
+from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking.errors import CombinationError, DataError, PartError
 from ranking_plugins.regularizers.l1_row import L1Row
@@ -27,7 +27,7 @@ def clicks(seed, n_queries=60, n_documents=40, widths=(30, 25)):
         for n, w in zip((n_queries, n_documents), widths, strict=True)
     ]
     counts = rng.poisson(0.2, (n_queries, n_documents)) * rng.integers(1, 9, (1, n_documents))
-    return Matching(*sides, sp.csr_array(counts.astype(float)))
+    return MatchingData(*sides, sp.csr_array(counts.astype(float)))
 
 
 def ranker(regularizer, model=MODELS[0], solver="alternating", **settings):
@@ -93,7 +93,7 @@ def test_lsi_is_pls_of_indicators(seed):
     """Scores of the rank-d approximation's directions, from the counts alone."""
     rng = np.random.default_rng(seed)
     counts = rng.poisson(0.3, (30, 20)).astype(float)
-    data = Matching(None, None, sp.csr_array(counts))
+    data = MatchingData(None, None, sp.csr_array(counts))
     fitted = Ranker(
         "factored:dimensions=4,biases=false",
         "alignment:per_query=false",
@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_refused(seed):
         Alternating(tolerance=2)
     with pytest.raises(PartError, match="25 features for 26 dimensions"):
         ranker("orthonormal", "factored:dimensions=26").fit(data)
-    nothing = Matching(None, None, sp.csr_array((3, 4)))
+    nothing = MatchingData(None, None, sp.csr_array((3, 4)))
     with pytest.raises(DataError, match="nothing to learn from"):
         ranker("max-norm").fit(nothing)
 
@@ -237,13 +237,13 @@ def test_without_a_center_all_vectors_become_one(seed):
 
 
 def test_what_cannot_be_centered_is_refused():
-    one = Matching(None, None, [[2.0, 4.0], [1.0, 2.0]])
+    one = MatchingData(None, None, [[2.0, 4.0], [1.0, 2.0]])
     with pytest.raises(DataError, match="popularity explains all clicks"):
         Ranker(
             MODELS[0], "alignment:per_query=false", "max-norm", "alternating:center=true",
             kernel="reference",
         ).fit(one)  # fmt: skip
-    minus = Matching([[-1.0, 0.0], [0.0, 1.0]], None, [[2.0, 4.0], [2.0, 4.0]])
+    minus = MatchingData([[-1.0, 0.0], [0.0, 1.0]], None, [[2.0, 4.0], [2.0, 4.0]])
     with pytest.raises(DataError, match="M sums to 0"):
         ranker("max-norm", MODELS[0], "alternating:center=true").fit(minus)
 
@@ -307,7 +307,7 @@ def test_pls_captures_the_energy_of_svds(seed, make, threads, load_kernel):
         "alternating:max_epochs=100,tolerance=1e-5",
         kernel=load_kernel("cython"),
         threads=threads,
-    ).fit(Matching(None, None, M))
+    ).fit(MatchingData(None, None, M))
     exact = (np.linalg.svd(M.toarray().astype(float), compute_uv=False)[:d] ** 2).sum()
     assert (svds(M.astype(float), k=d, return_singular_vectors=False) ** 2).sum() == pytest.approx(
         exact
@@ -324,7 +324,7 @@ def test_pls_needs_fewer_rounds_than_the_power_method(seed):
         "alignment:per_query=false",
         "orthonormal:scale=1",
         f"alternating:max_epochs={rounds},tolerance=0,scale=1",
-    ).fit(Matching(None, None, M))
+    ).fit(MatchingData(None, None, M))
     basis = np.random.default_rng(seed).normal(size=(M.shape[1], 32))
     for _ in range(rounds):
         left = np.linalg.qr(M @ basis)[0]

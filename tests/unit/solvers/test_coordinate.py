@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from ranking import Judged, Ranker, get_kernel
+from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import PartError
+from ranking_plugins.callbacks.checkpoint import Checkpoint
 from ranking_plugins.losses.domination import Domination
-from ranking_plugins.observers.checkpoint import Checkpoint
 from ranking_plugins.solvers.coordinate import Coordinate
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -30,17 +30,17 @@ WAYS = {
 
 
 @pytest.fixture
-def wide(seed) -> Judged:
+def wide(seed) -> JudgedLists:
     """Forty features, most of which do not matter."""
     return make_judged(seed, n_queries=25, n_features=40, density=0.5)
 
 
 @pytest.fixture(params=[False, True], ids=["dense", "sparse"])
-def data(request, wide) -> Judged:
+def data(request, wide) -> JudgedLists:
     if not request.param:
         return wide
     features = sp.csr_array(wide.features)
-    return Judged(features, wide.grades, wide.query_ids[wide.row_groups])
+    return JudgedLists(features, wide.grades, wide.query_ids[wide.row_groups])
 
 
 @pytest.mark.parametrize("regularizer", ["l1:strength=0.02", "l2:strength=0.02", "elastic"])
@@ -127,10 +127,10 @@ def test_a_few_columns_give_the_bits_that_all_would(data, load_kernel):
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
-    def ranker(epochs: int, *observers) -> Ranker:
+    def ranker(epochs: int, *callbacks) -> Ranker:
         solver = Coordinate(max_epochs=epochs, tolerance=1e-4, **way)
         return Ranker(
-            loss="domination", regularizer="l1:strength=0.005", solver=solver, observers=observers
+            loss="domination", regularizer="l1:strength=0.005", solver=solver, callbacks=callbacks
         )
 
     whole = ranker(40).fit(wide)
@@ -148,7 +148,9 @@ def test_the_order_is_that_of_the_seed(wide):
     def weights(seed: int) -> bytes:
         solver = "coordinate:max_epochs=2,shuffled=true"
         return (
-            Ranker(loss="domination", solver=solver, seed=seed).fit(wide).model_.weights.tobytes()
+            Ranker(loss="domination", solver=solver, random_state=seed)
+            .fit(wide)
+            .model_.weights.tobytes()
         )
 
     assert weights(1) == weights(1) != weights(2)

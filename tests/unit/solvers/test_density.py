@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Matching, Ranker
-from ranking.contracts.solver import Task
-from ranking.data.tuples import match_lists
+from ranking import MatchingData, Ranker
+from ranking.contracts.solver import TrainingProblem
+from ranking.data.triplets import positive_lists
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import Hinge
+from ranking_plugins.losses.pairwise import Hinge
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.solvers import sgd as sgd_module
 from ranking_plugins.solvers.density import POWER, Trial, first_guess, next_guess
@@ -29,13 +29,21 @@ def data():
         np.add.at(row, rng.choice(n_words, 8, p=liked / liked.sum()), 1.0)
     rows /= np.linalg.norm(rows, axis=1)[:, None]
     features = sp.csr_array(rows)
-    return Matching(features, features, labels=(labels, labels), same_objects=True)
+    return MatchingData(features, features, labels=(labels, labels), same_objects=True)
 
 
 def ranker(kernel, density, **solver):
-    params = {"draws": 250, "rate": 5, "epoch": 125, "every": 25, **solver}
+    params = {
+        "max_steps": 250,
+        "learning_rate": 5,
+        "steps_per_epoch": 125,
+        "prox_interval": 25,
+        **solver,
+    }
     spec = "sgd:" + ",".join(f"{key}={value}" for key, value in params.items())
-    return Ranker(loss="hinge", regularizer=L1(density=density), solver=spec, kernel=kernel, seed=2)
+    return Ranker(
+        loss="hinge", regularizer=L1(density=density), solver=spec, kernel=kernel, random_state=2
+    )
 
 
 def test_wanted_densities_are_met(matching_kernel, data):
@@ -45,8 +53,10 @@ def test_wanted_densities_are_met(matching_kernel, data):
     off = []
     for density in (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
         for seed in range(4):
-            asked = ranker(matching_kernel, density, draws=5000, epoch=5000, every=100)
-            fitted = asked.set_params(seed=seed).fit(data)
+            asked = ranker(
+                matching_kernel, density, max_steps=5000, steps_per_epoch=5000, prox_interval=100
+            )
+            fitted = asked.set_params(random_state=seed).fit(data)
             assert len(fitted.description_["density search"]) <= 2
             off.append(abs(fitted.model_.density / density - 1.0))
     assert np.median(off) <= 0.05
@@ -85,7 +95,7 @@ def test_the_file_tells_strength_and_density(matching_kernel, data, tmp_path):
 
 
 def test_a_refit_keeps_the_density(matching_kernel, data):
-    fitted = ranker(matching_kernel, 0.1, draws=100, epoch=50, refit="true").fit(data)
+    fitted = ranker(matching_kernel, 0.1, max_steps=100, steps_per_epoch=50, refit="true").fit(data)
     densities = [row["density"] for row in fitted.history_]
     assert len(densities) == 4
     assert densities[3] == pytest.approx(densities[1], rel=0.02)
@@ -100,13 +110,13 @@ def test_the_density_of_a_diagonal_is_of_its_own_weights(matching_kernel, data):
 
 def test_the_first_guess_is_a_share_of_the_mean_gradient(matching_kernel, data):
     model = Bilinear(dtype="float64")
-    model.start(data, 0)
-    task = Task(model, Hinge(), L1(density=0.1), data, matching_kernel, 1, 2)
+    model.initialize(data, 0)
+    problem = TrainingProblem(model, Hinge(), L1(density=0.1), data, matching_kernel, 1, 2)
     rows = data.query_rows.toarray().astype(np.float64)
     gradient = np.zeros((40, 40))
-    for q, better, worse in matching_kernel.draw_tuples(match_lists(data), 2, 0, 1000).tolist():
+    for q, better, worse in matching_kernel.sampling.sample_triplets(positive_lists(data), 2, 0, 1000).tolist():
         gradient += np.outer(rows[q], rows[better] - rows[worse]) / 1000
-    guess = first_guess(task, 0.1)
+    guess = first_guess(problem, 0.1)
     kept = np.count_nonzero(gradient) // 10
     assert np.count_nonzero(np.abs(gradient) > guess * (1 + 1e-9)) == kept
     assert guess == pytest.approx(np.sort(np.abs(gradient).ravel())[-1 - kept])

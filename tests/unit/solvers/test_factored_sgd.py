@@ -11,14 +11,14 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
-from ranking.data.tuples import match_lists
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.factored import Factored
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
 from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairs import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
-from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l1l2_row import L1L2Row
 from ranking_plugins.regularizers.l2 import L2
@@ -37,16 +37,23 @@ SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
 
 
-def ranker(kernel, loss="hinge", regularizer="none", observers=(), model=None, **solver):
-    solver = {"draws": 70, "rate": 0.2, "epoch": 25, "every": 10, "batch": 8, **solver}
+def ranker(kernel, loss="hinge", regularizer="none", callbacks=(), model=None, **solver):
+    solver = {
+        "max_steps": 70,
+        "learning_rate": 0.2,
+        "steps_per_epoch": 25,
+        "prox_interval": 10,
+        "batch_size": 8,
+        **solver,
+    }
     return Ranker(
         model or Factored(5),
         loss,
         regularizer,
         SGD(**solver),
         kernel=kernel,
-        seed=SEED,
-        observers=observers,
+        random_state=SEED,
+        callbacks=callbacks,
     )
 
 
@@ -103,8 +110,8 @@ class ByHand:
         ):
             weight *= 1.0 if importance is None else importance[query, better]
             margin = np.array([margin])
-            self.losses.append(weight * self.loss.pair_value(margin)[0])
-            slope = weight * self.loss.pair_slope(margin)[0] * (1.0 if self.adagrad else rate)
+            self.losses.append(weight * self.loss.pairwise_value(margin)[0])
+            slope = weight * self.loss.pairwise_slope(margin)[0] * (1.0 if self.adagrad else rate)
             if not slope:
                 continue
             u = self.q[query] @ U
@@ -149,14 +156,14 @@ class ByHand:
 
 def start_of(data, biases=True):
     model = Factored(5, biases)
-    model.start(data, SEED)
+    model.initialize(data, SEED)
     return model
 
 
 RATES = {
     "adagrad": lambda t: 0.2,
-    "fixed": lambda t: 0.2,
-    "sqrt": lambda t: 0.2 / np.sqrt(t),
+    "constant": lambda t: 0.2,
+    "inverse-sqrt": lambda t: 0.2 / np.sqrt(t),
     "inverse": lambda t: 0.2 / t,
 }
 
@@ -168,18 +175,18 @@ RATES = {
 )
 @pytest.mark.parametrize("schedule", RATES)
 def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
-    data = make_tastes(1, features="both" if schedule in ("adagrad", "sqrt") else "none")
+    data = make_tastes(1, features="both" if schedule in ("adagrad", "inverse-sqrt") else "none")
     fitted = ranker(factored_kernel, loss, schedule=schedule).fit(data)
-    lists = lists_of(data, SGD(), "pairs")
+    lists = lists_of(data, SGD(), "positives")
     positives, _ = loss.positives
-    tuples = factored_kernel.draw_tuples(lists, SEED, 0, 70, loss.trials, positives)
+    tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, loss.trials, positives)
     plain = ByHand(data, start_of(data), loss, adagrad=schedule == "adagrad")
     plain.train(tuples, [RATES[schedule](t) for t in range(1, 71)], 25, 8)
     plain.assert_like(fitted.model_)
     epochs = [np.mean(plain.losses[i : i + 25]) for i in (0, 25, 50)]
     assert [row["loss"] for row in fitted.history_] == pytest.approx(epochs, rel=1e-3)
     assert [row["objective"] for row in fitted.history_] == pytest.approx(epochs, rel=1e-3)
-    assert [row["draws"] for row in fitted.history_] == [25, 50, 70]
+    assert [row["steps"] for row in fitted.history_] == [25, 50, 70]
     assert not fitted.model_.U[:, 5:].any()
 
 
@@ -190,7 +197,7 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
     data = make_tastes(1, features=features)
     model = Factored(5, biases)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 70, 4)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70, 4)
     plain = ByHand(
         data,
         start_of(data, biases),
@@ -209,7 +216,7 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
         assert fitted.objective_ == fitted.history_[-1]["loss"]
 
 
-@pytest.mark.parametrize("schedule", ["sqrt", "adagrad"])
+@pytest.mark.parametrize("schedule", ["inverse-sqrt", "adagrad"])
 @pytest.mark.parametrize("regularizer", [L1(0.04), L1L2Row(0.05, limit=0.8)], ids=str)
 def test_other_penalties_are_paid_at_boundaries(
     factored_kernel, make_tastes, schedule, regularizer
@@ -217,7 +224,7 @@ def test_other_penalties_are_paid_at_boundaries(
     """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 70)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70)
     rates = [RATES[schedule](t) for t in range(1, 71)]
     plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
@@ -253,9 +260,15 @@ def list_loss(data, parts, query, documents):
 def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, features):
     """One step of one tuple against central differences, for each block of parameters."""
     data = make_tastes(4, 6, 8, features=features)
-    options = {"schedule": "fixed", "rate": 0.1, "against": 3, "draws": 1, "epoch": 1}
+    options = {
+        "schedule": "constant",
+        "learning_rate": 0.1,
+        "n_negatives": 3,
+        "max_steps": 1,
+        "steps_per_epoch": 1,
+    }
     fitted = ranker(factored_kernel, Domination(), **options).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 1, 3)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 1, 3)
     ((query, *documents),) = tuples.tolist()
     begun = start_of(data)
     parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
@@ -280,7 +293,7 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
 @pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), L1(0.01)], ids=str)
 def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, regularizer):
     data = make_tastes(1)
-    options = {"against": 4, "draws": 150, "epoch": 50, "every": 16}
+    options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
     whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
     whole.go()
@@ -290,10 +303,14 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
         again.go(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
-    parts = ranker(factored_kernel, Domination(), regularizer, **{**options, "epoch": 150})
+    parts = ranker(
+        factored_kernel, Domination(), regularizer, **{**options, "steps_per_epoch": 150}
+    )
     for draws in (64, 86):
-        parts.partial_fit(data, draws=draws)
-    at_once = ranker(factored_kernel, Domination(), regularizer, **{**options, "epoch": 150})
+        parts.partial_fit(data, steps=draws)
+    at_once = ranker(
+        factored_kernel, Domination(), regularizer, **{**options, "steps_per_epoch": 150}
+    )
     assert bits(parts) == bits(at_once.fit(data))
 
 
@@ -310,20 +327,20 @@ def frequencies(drawn, expected):
     assert stats.chisquare([counts[key] for key in keys], wanted).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("draw", ["queries", "pairs", "relevance"])
+@pytest.mark.parametrize("draw", ["queries", "positives", "weighted"])
 def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
     data = make_tastes(4, 6, 9, counts=True)
-    tuples = fast_kernel.draw_tuples(lists_of(data, SGD(), draw), 1, 0, 6000)
+    tuples = fast_kernel.sampling.sample_triplets(lists_of(data, SGD(), draw), 1, 0, 6000)
     relevance = data.relevance.toarray()
     share = {
         "queries": (relevance > 0) / (relevance > 0).sum(axis=1, keepdims=True),
-        "pairs": (relevance > 0).astype(float),
-        "relevance": relevance,
+        "positives": (relevance > 0).astype(float),
+        "weighted": relevance,
     }[draw]
     frequencies(tuples[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
 
 
-@pytest.mark.parametrize("draw", ["pairs", "relevance"])
+@pytest.mark.parametrize("draw", ["positives", "weighted"])
 @pytest.mark.parametrize("kind", ["tastes", "same"])
 def test_a_pass_deals_each_match_as_often_as_it_counts(
     fast_kernel, make_tastes, make_matching, draw, kind
@@ -338,63 +355,63 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
     if data.itself is not None:
         np.fill_diagonal(wanted, 0)
     wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
-    wanted = wanted if draw == "relevance" else (wanted > 0).astype(float)
+    wanted = wanted if draw == "weighted" else (wanted > 0).astype(float)
     size = int(wanted.sum())
-    passes = fast_kernel.draw_tuples(lists, 1, 0, 3 * size).reshape(3, size, 3)
+    passes = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3 * size).reshape(3, size, 3)
     for one in passes:
         counts = np.zeros_like(wanted)
         np.add.at(counts, (one[:, 0], one[:, 1]), 1)
         assert np.array_equal(counts, wanted)
     # Each pass, and each seed, has an order of its own, and it is none that one would expect.
-    other = fast_kernel.draw_tuples(lists, 2, 0, size)
+    other = fast_kernel.sampling.sample_triplets(lists, 2, 0, size)
     orders = [one[:, :2].tobytes() for one in (*passes, other)]
     assert len(set(orders)) == 4
     assert abs(stats.spearmanr(np.arange(size), passes[0][:, 0]).statistic) < 5 / np.sqrt(size)
 
 
-@pytest.mark.parametrize("negatives", ["unmatched", "others"])
+@pytest.mark.parametrize("negatives", ["unobserved", "any"])
 def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
     solver = SGD(negatives=negatives)
-    tuples = fast_kernel.draw_tuples(lists_of(data, solver, "pairs"), 1, 0, 8000)
+    tuples = fast_kernel.sampling.sample_triplets(lists_of(data, solver, "positives"), 1, 0, 8000)
     matched = data.relevance.toarray() > 0
     query = int(np.argmax(matched.sum(axis=1) > 1))
     expected = {}
     for better, worse in np.ndindex(9, 9):
-        barred = matched[query, worse] if negatives == "unmatched" else worse == better
+        barred = matched[query, worse] if negatives == "unobserved" else worse == better
         expected[better, worse] = float(matched[query, better] and not barred)
     frequencies(tuples[tuples[:, 0] == query][:, 1:], expected)
     met = matched[tuples[:, 0], tuples[:, 2]]
-    assert met.any() == (negatives == "others")
+    assert met.any() == (negatives == "any")
     assert not (tuples[:, 1] == tuples[:, 2]).any()
 
 
 def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
     data = make_matching(3, same_objects=True, kind="grades")
-    for negatives in ("unmatched", "others"):
-        for draw in ("queries", "pairs"):
+    for negatives in ("unobserved", "any"):
+        for draw in ("queries", "positives"):
             lists = lists_of(data, SGD(negatives=negatives), draw)
-            tuples = fast_kernel.draw_tuples(lists, 1, 0, 3000, 3)
+            tuples = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3000, 3)
             assert not (tuples[:, 1:] == tuples[:, :1]).any()
 
 
-@pytest.mark.parametrize("draw", ["auto", "queries", "pairs", "relevance"])
-@pytest.mark.parametrize("negatives", ["unmatched", "others"])
+@pytest.mark.parametrize("draw", ["auto", "queries", "positives", "weighted"])
+@pytest.mark.parametrize("negatives", ["unobserved", "any"])
 def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives):
     data = make_tastes(4, counts=True)
-    options = {"draw": draw, "negatives": negatives, "epoch": 70}
+    options = {"sampling": draw, "negatives": negatives, "steps_per_epoch": 70}
     fitted = ranker(factored_kernel, WARP(3), **options).fit(data)
-    lists = lists_of(data, SGD(negatives=negatives), "pairs" if draw == "auto" else draw)
-    tuples = factored_kernel.draw_tuples(lists, SEED, 0, 70, 3)
-    given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, tuples=tuples)
+    lists = lists_of(data, SGD(negatives=negatives), "positives" if draw == "auto" else draw)
+    tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
+    given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=tuples)
     assert bits(given) == bits(fitted)
 
 
-@pytest.mark.parametrize("schedule", ["adagrad", "fixed"])
+@pytest.mark.parametrize("schedule", ["adagrad", "constant"])
 def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
     data = make_tastes(4, counts=True)
-    fitted = ranker(factored_kernel, WARP(3), weights="relevance", schedule=schedule).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "pairs"), SEED, 0, 70, 3)
+    fitted = ranker(factored_kernel, WARP(3), weighting="relevance", schedule=schedule).fit(data)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70, 3)
     plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
     plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
     plain.assert_like(fitted.model_)
@@ -402,34 +419,34 @@ def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule
 
 
 def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
-    going = ranker(factored_kernel, WARP(3), weights="relevance")
-    with pytest.raises(CombinationError, match=r"matches that are drawn.*or give draws"):
-        going.partial_fit(make_tastes(4, counts=True), tuples=[[0, 0, 1, 2, 4]])
+    going = ranker(factored_kernel, WARP(3), weighting="relevance")
+    with pytest.raises(CombinationError, match=r"matches that are drawn.*or give steps"):
+        going.partial_fit(make_tastes(4, counts=True), triplets=[[0, 0, 1, 2, 4]])
 
 
 def test_classes_have_no_grades(factored_kernel, make_matching):
-    for options in ({"draw": "relevance"}, {"weights": "relevance"}):
+    for options in ({"sampling": "weighted"}, {"weighting": "relevance"}):
         with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
             ranker(factored_kernel, **options).fit(make_matching(1))
 
 
 def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
-    data = Matching(None, None, [[0.5, 0, 2], [0, 1, 0]])
-    with pytest.raises(DataError, match=r"0.5 is no whole number; take weights=relevance"):
-        ranker(factored_kernel, draw="relevance").fit(data)
-    ranker(factored_kernel, weights="relevance").fit(data)
+    data = MatchingData(None, None, [[0.5, 0, 2], [0, 1, 0]])
+    with pytest.raises(DataError, match=r"0.5 is no whole number; take weighting=relevance"):
+        ranker(factored_kernel, sampling="weighted").fit(data)
+    ranker(factored_kernel, weighting="relevance").fit(data)
 
 
 def test_more_pairs_than_can_be_told_apart():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
-    data = Matching(None, None, labels=(labels, labels))
-    with pytest.raises(DataError, match=r"draw=pairs has \d{10} to choose from.*draw=queries"):
-        lists_of(data, SGD(), "pairs")
+    data = MatchingData(None, None, labels=(labels, labels))
+    with pytest.raises(DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"):
+        lists_of(data, SGD(), "positives")
     assert lists_of(data, SGD(), "queries").queries.size == 70_000
-    counts = Matching(None, None, [[2.0**31, 0], [2.0**31, 0]])
-    with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*draw=queries"):
-        lists_of(counts, SGD(), "relevance")
+    counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])
+    with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*sampling=queries"):
+        lists_of(counts, SGD(), "weighted")
 
 
 # --- what is left to the solver -----------------------------------------------------------------
@@ -441,37 +458,51 @@ def test_what_auto_is(fast_kernel, make_tastes):
         data = make_tastes(1, 40, 45, features=features)
         matches = int(data.n_relevant.sum())
         block = max(1, matches // blocks)
-        left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, seed=SEED).fit(data)
+        left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, random_state=SEED).fit(
+            data
+        )
         told = ranker(
             fast_kernel,
             "warp",
-            draws=10 * matches,
-            epoch=matches,
-            rate=0.05,
+            max_steps=10 * matches,
+            steps_per_epoch=matches,
+            learning_rate=0.05,
             schedule="adagrad",
-            draw="pairs",
-            batch=block,
+            sampling="positives",
+            batch_size=block,
         ).fit(data)
         assert bits(left) == bits(told)
-        assert [row["draws"] for row in left.history_] == [matches * n for n in range(1, 11)]
+        assert [row["steps"] for row in left.history_] == [matches * n for n in range(1, 11)]
 
 
 @pytest.mark.parametrize(("features", "most"), [("none", BLOCK), ("both", FEATURE_BLOCK)])
 def test_blocks_have_a_largest_size(fast_kernel, make_tastes, features: str, most: int):
     data = make_tastes(1, 40, 45, features=features)
-    draws = {"draws": 2 * most, "epoch": 1000 * most}
-    left = ranker(fast_kernel, "warp", batch="auto", **draws).fit(data)
-    told = ranker(fast_kernel, "warp", batch=most, **draws).fit(data)
-    other = ranker(fast_kernel, "warp", batch=most // 2, **draws).fit(data)
+    draws = {"max_steps": 2 * most, "steps_per_epoch": 1000 * most}
+    left = ranker(fast_kernel, "warp", batch_size="auto", **draws).fit(data)
+    told = ranker(fast_kernel, "warp", batch_size=most, **draws).fit(data)
+    other = ranker(fast_kernel, "warp", batch_size=most // 2, **draws).fit(data)
     assert bits(left) == bits(told) != bits(other)
 
 
 def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
     data = make_tastes(1, 40, 45)
     matches = int(data.n_relevant.sum())
-    left = ranker(fast_kernel, "warp", L1(0.05), every="auto", epoch="auto", draws="auto")
+    left = ranker(
+        fast_kernel,
+        "warp",
+        L1(0.05),
+        prox_interval="auto",
+        steps_per_epoch="auto",
+        max_steps="auto",
+    )
     told = ranker(
-        fast_kernel, "warp", L1(0.05), every=-(-matches // 16), epoch=matches, draws=10 * matches
+        fast_kernel,
+        "warp",
+        L1(0.05),
+        prox_interval=-(-matches // 16),
+        steps_per_epoch=matches,
+        max_steps=10 * matches,
     )
     assert bits(left.fit(data)) == bits(told.fit(data))
 
@@ -479,17 +510,19 @@ def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
 def test_no_draws_leave_the_model_as_it_begins(factored_kernel, make_tastes):
     data = make_tastes(1)
     for regularizer in ("none", L1(0.1), MaxNorm(1.0), L1L2Row(), Orthonormal()):
-        fitted = ranker(factored_kernel, "warp", regularizer, draws=0).fit(data)
+        fitted = ranker(factored_kernel, "warp", regularizer, max_steps=0).fit(data)
         assert fitted.model_.U.tobytes() == start_of(data).U.tobytes()
         (row,) = fitted.history_
-        assert (row["epoch"], row["draws"], row["loss"]) == (1, 0, 0.0)
+        assert (row["epoch"], row["steps"], row["loss"]) == (1, 0, 0.0)
 
 
 @pytest.mark.parametrize("loss", [WARP(), AUC(), BPR(), KosWARP(5, k=1, n=2)], ids=str)
 def test_it_learns_tastes(fast_kernel, make_tastes, loss):
     data = make_tastes(1, 20, 24, kept=0.7)
     tastes = np.arange(20)[:, None] % 3 == np.arange(24)[None, :] % 3
-    fitted = ranker(fast_kernel, loss, draws=1500, epoch=500, model=Factored(8)).fit(data)
+    fitted = ranker(fast_kernel, loss, max_steps=1500, steps_per_epoch=500, model=Factored(8)).fit(
+        data
+    )
     scores = fitted.predict(data)
     # What was held back is found too: nearly all of one's taste is above all that is not.
     inside, outside = scores[tastes].reshape(20, 8), scores[~tastes].reshape(20, 16)
@@ -528,7 +561,7 @@ PYTHON = [
 
 
 @pytest.mark.parametrize(("inlined", "python"), PYTHON, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("schedule", ["adagrad", "sqrt"])
+@pytest.mark.parametrize("schedule", ["adagrad", "inverse-sqrt"])
 @pytest.mark.parametrize("regularizer", [MaxNorm(0.9), L1(0.1)], ids=str)
 def test_a_python_loss_is_the_inlined_one(
     factored_kernel, make_tastes, inlined, python, schedule, regularizer
@@ -548,7 +581,9 @@ def test_threads_change_nothing(factored_kernel, make_tastes, features, loss):
     data = make_tastes(1, 30, 33, features=features)
     found = set()
     for threads in (1, 2, 3):
-        fitted = ranker(factored_kernel, loss, MaxNorm(1.0), draws=600, epoch=200, batch=64)
+        fitted = ranker(
+            factored_kernel, loss, MaxNorm(1.0), max_steps=600, steps_per_epoch=200, batch_size=64
+        )
         found.add(bits(fitted.set_params(threads=threads).fit(data)))
     assert len(found) == 1
 
@@ -559,16 +594,16 @@ def test_hogwild_learns(factored_kernel, make_tastes, features, threads):
     if factored_kernel.describe()["threads"] == "none" and threads > 1:
         pytest.skip("one thread only")
     data = make_tastes(1, features=features)
-    fitted = ranker(factored_kernel, "warp", draws=400, epoch=200, mode="hogwild")
+    fitted = ranker(factored_kernel, "warp", max_steps=400, steps_per_epoch=200, mode="hogwild")
     fitted.set_params(threads=threads).fit(data)
-    before = ranker(factored_kernel, "warp", draws=0).fit(data)
+    before = ranker(factored_kernel, "warp", max_steps=0).fit(data)
     assert fitted.score(data, metric="map") > before.score(data, metric="map") + 0.2
 
 
 # --- going on -----------------------------------------------------------------------------------
 
 
-class Snapshots(Observer):
+class Snapshots(Callback):
     """Keeps a snapshot of every epoch."""
 
     name = "snapshots"
@@ -576,20 +611,20 @@ class Snapshots(Observer):
     def __init__(self):
         self.kept = []
 
-    def turn(self, run, turn):
+    def on_epoch_end(self, run, result):
         self.kept.append(run.snapshot())
         return False
 
 
 RESUMED = [
     {"loss": WARP(3)},
-    {"loss": WARP(3), "schedule": "sqrt", "regularizer": L2(0.1)},
-    {"loss": BPR(), "regularizer": MaxNorm(1.0), "negatives": "others"},
-    {"loss": AUC(), "regularizer": L1(0.1), "every": 7},
-    {"loss": AUC(), "regularizer": L1L2Row(0.1), "every": 7, "schedule": "inverse"},
+    {"loss": WARP(3), "schedule": "inverse-sqrt", "regularizer": L2(0.1)},
+    {"loss": BPR(), "regularizer": MaxNorm(1.0), "negatives": "any"},
+    {"loss": AUC(), "regularizer": L1(0.1), "prox_interval": 7},
+    {"loss": AUC(), "regularizer": L1L2Row(0.1), "prox_interval": 7, "schedule": "inverse"},
     {"loss": KosWARP(3, k=1, n=2), "regularizer": Orthonormal()},
-    {"loss": PythonWARP(3), "weights": "relevance", "draw": "queries"},
-    {"draws": 0},
+    {"loss": PythonWARP(3), "weighting": "relevance", "sampling": "queries"},
+    {"max_steps": 0},
 ]
 
 
@@ -599,12 +634,12 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     data, valid = (make_tastes(seed, features=features, counts=True) for seed in (1, 2))
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(factored_kernel, observers=[stopping, kept], **parts).prepare(data, valid)
+    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
     whole.go()
-    assert len(kept.kept) == len(whole.history) == (1 if "draws" in parts else 3)
+    assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
         again = ranker(
-            factored_kernel, observers=[EarlyStopping(metric="map", patience=50)], **parts
+            factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
         again.go(snapshot)
         assert again.history == whole.history
@@ -615,15 +650,15 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
 def test_early_stopping_keeps_the_best_epoch(factored_kernel, make_tastes):
     data, valid = make_tastes(1), make_tastes(2)
     stopping = EarlyStopping(metric="map", patience=2)
-    options = {"rate": 2.0, "epoch": 16, "schedule": "fixed"}
-    fitted = ranker(factored_kernel, observers=[stopping], draws=640, **options)
+    options = {"learning_rate": 2.0, "steps_per_epoch": 16, "schedule": "constant"}
+    fitted = ranker(factored_kernel, callbacks=[stopping], max_steps=640, **options)
     fitted.fit(data, valid=valid)
     (name,) = [key for key in fitted.history_[0] if key.startswith("map")]
     values = [row[name] for row in fitted.history_]
     assert fitted.stopped_ == "early-stopping"
     assert stopping.best_value == max(values) == fitted.score(valid, metric="map")
     assert stopping.best_epoch == 1 + int(np.argmax(values)) == len(values) - 2
-    shorter = ranker(factored_kernel, draws=16 * stopping.best_epoch, **options).fit(data)
+    shorter = ranker(factored_kernel, max_steps=16 * stopping.best_epoch, **options).fit(data)
     assert bits(shorter) == bits(fitted)
 
 
@@ -631,9 +666,9 @@ def test_early_stopping_keeps_the_best_epoch(factored_kernel, make_tastes):
 
 STREAMED = [
     {"loss": WARP(3)},
-    {"loss": BPR(), "schedule": "sqrt", "regularizer": L2(0.1)},
-    {"loss": AUC(), "regularizer": L1(0.1), "every": 7, "batch": 1},
-    {"loss": AUC(), "regularizer": Orthonormal(), "every": 16},
+    {"loss": BPR(), "schedule": "inverse-sqrt", "regularizer": L2(0.1)},
+    {"loss": AUC(), "regularizer": L1(0.1), "prox_interval": 7, "batch_size": 1},
+    {"loss": AUC(), "regularizer": Orthonormal(), "prox_interval": 16},
     {"loss": KosWARP(3, k=1, n=2), "regularizer": MaxNorm(1.0)},
 ]
 
@@ -642,33 +677,33 @@ STREAMED = [
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_parts_are_the_whole(factored_kernel, make_tastes, parts, features):
     data = make_tastes(1, features=features)
-    options = {**parts, "draws": 96, "epoch": 96}
+    options = {**parts, "max_steps": 96, "steps_per_epoch": 96}
     whole = ranker(factored_kernel, **options).fit(data)
     assert bits(ranker(factored_kernel, **options).partial_fit(data)) == bits(whole)
     cut = ranker(factored_kernel, **options)
     for draws in (16, 32, 0, 48):  # whole blocks of 8
-        cut.partial_fit(data, draws=draws)
+        cut.partial_fit(data, steps=draws)
         cut.predict(data)
     assert bits(cut) == bits(whole)
-    assert [row["draws"] for row in cut.history_] == [16, 48, 48, 96]
+    assert [row["steps"] for row in cut.history_] == [16, 48, 48, 96]
     assert [row["epoch"] for row in cut.history_] == [1, 2, 3, 4]
 
 
 def test_steps_one_by_one_can_be_cut_anywhere(factored_kernel, make_tastes):
     data = make_tastes(1)
-    options = {"loss": WARP(3), "batch": 1, "draws": 50, "epoch": 50}
+    options = {"loss": WARP(3), "batch_size": 1, "max_steps": 50, "steps_per_epoch": 50}
     whole = ranker(factored_kernel, **options).fit(data)
     cut = ranker(factored_kernel, **options)
     for draws in (1, 30, 19):
-        cut.partial_fit(data, draws=draws)
+        cut.partial_fit(data, steps=draws)
     assert bits(cut) == bits(whole)
 
 
-@pytest.mark.parametrize("schedule", ["adagrad", "sqrt"])
+@pytest.mark.parametrize("schedule", ["adagrad", "inverse-sqrt"])
 def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
     """New ones come with the vectors that they would have begun with."""
     every = make_tastes(1, 12, 15)
-    old = Matching(
+    old = MatchingData(
         None,
         None,
         every.relevance[:8, :10],
@@ -676,9 +711,9 @@ def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
         document_ids=every.document_ids[:10],
     )
     options = {"loss": WARP(3), "schedule": schedule}
-    grown = ranker(factored_kernel, **options).partial_fit(old, draws=40)
+    grown = ranker(factored_kernel, **options).partial_fit(old, steps=40)
     U, V, biases = (array.copy() for array in grown.model_.factors[:2] + grown.model_.factors[3:])
-    grown.partial_fit(every, draws=0)
+    grown.partial_fit(every, steps=0)
     begun = start_of(every)
     for now, before, first in (
         (grown.model_.U, U, begun.U),
@@ -687,14 +722,14 @@ def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
     ):
         assert now[: len(before)].tobytes() == before.tobytes()
         assert now[len(before) :].tobytes() == first[len(before) :].tobytes()
-    grown.partial_fit(every, draws=80)
+    grown.partial_fit(every, steps=80)
     assert not np.array_equal(grown.model_.U[8:], begun.U[8:])
     assert grown.predict(every).shape == (12, 15)
     # By hand: the second part takes the steps 40, 41, ... of all.
     plain = ByHand(every, begun, WARP(3), adagrad=schedule == "adagrad")
     rates = [RATES[schedule](t) for t in range(1, 121)]
-    first = factored_kernel.draw_tuples(lists_of(old, SGD(), "pairs"), SEED, 0, 40, 3)
-    second = factored_kernel.draw_tuples(lists_of(every, SGD(), "pairs"), SEED, 40, 80, 3)
+    first = factored_kernel.sampling.sample_triplets(lists_of(old, SGD(), "positives"), SEED, 0, 40, 3)
+    second = factored_kernel.sampling.sample_triplets(lists_of(every, SGD(), "positives"), SEED, 40, 80, 3)
     plain.d, wide = plain.d[:10], plain.d
     plain.train(first, rates[:40], 40, 8)
     plain.d = wide
@@ -707,7 +742,7 @@ def test_features_grow(factored_kernel):
         rng = np.random.default_rng(seed)
         rows = sp.csr_array(rng.random((6, len(names))).astype(np.float32))
         labels = np.arange(6) % 2
-        return Matching(
+        return MatchingData(
             rows,
             rows,
             labels=(labels, labels),
@@ -716,13 +751,13 @@ def test_features_grow(factored_kernel):
         )
 
     old, new = described(["a", "b"], 0), described(["b", "c", "d"], 1)
-    grown = ranker(factored_kernel, WARP(3)).partial_fit(old, draws=24)
+    grown = ranker(factored_kernel, WARP(3)).partial_fit(old, steps=24)
     scores = grown.predict(old)
-    grown.partial_fit(new, draws=0)
+    grown.partial_fit(new, steps=0)
     assert grown.model_.document_feature_ids.tolist() == ["a", "b", "c", "d"]
     np.testing.assert_allclose(grown.predict(old), scores, rtol=1e-6)
     before = grown.model_.U.copy()
-    grown.partial_fit(new, draws=24)
+    grown.partial_fit(new, steps=24)
     assert grown.model_.U[0].tobytes() == before[0].tobytes()  # "a" is not in the new data
     assert not np.array_equal(grown.model_.U[1:], before[1:])
 
@@ -731,8 +766,8 @@ def test_features_grow(factored_kernel):
 def test_it_goes_on_after_a_fit_and_a_file(factored_kernel, make_tastes, tmp_path, how):
     """Draws and rates go on; without Adagrad, whose sums are not kept, so do the bits."""
     data = make_tastes(1)
-    options = {"loss": WARP(3), "schedule": "sqrt", "epoch": 40}
-    other = ranker(factored_kernel, draws=40, **options).fit(data)
+    options = {"loss": WARP(3), "schedule": "inverse-sqrt", "steps_per_epoch": 40}
+    other = ranker(factored_kernel, max_steps=40, **options).fit(data)
     if how == "load":
         other.save(tmp_path / "model")
         other = Ranker.load(tmp_path / "model", kernel=factored_kernel)
@@ -741,20 +776,20 @@ def test_it_goes_on_after_a_fit_and_a_file(factored_kernel, make_tastes, tmp_pat
         del other.kernel_
         other = pickle.loads(pickle.dumps(other))
         other.kernel_ = factored_kernel
-    other.partial_fit(data, draws=40)
-    assert bits(other) == bits(ranker(factored_kernel, draws=80, **options).fit(data))
-    assert [row["draws"] for row in other.history_] == [40, 80]
+    other.partial_fit(data, steps=40)
+    assert bits(other) == bits(ranker(factored_kernel, max_steps=80, **options).fit(data))
+    assert [row["steps"] for row in other.history_] == [40, 80]
 
 
 def test_bad_parts_are_refused(factored_kernel, make_tastes):
     data = make_tastes(1)
     loss = KosWARP(3, k=1, n=2)
-    going = ranker(factored_kernel, loss).partial_fit(data, draws=16)
-    twin = ranker(factored_kernel, loss).partial_fit(data, draws=16)
+    going = ranker(factored_kernel, loss).partial_fit(data, steps=16)
+    twin = ranker(factored_kernel, loss).partial_fit(data, steps=16)
     for tuples in ([[0, 1, 2]], [[0, 1, 2, 3, 4, 15]], [[12, 1, 2, 3, 4, 5]], [[0.5] * 6]):
-        with pytest.raises(DataError, match="tuples"):
-            going.partial_fit(data, tuples=tuples)
-    assert bits(going.partial_fit(data, draws=16)) == bits(twin.partial_fit(data, draws=16))
+        with pytest.raises(DataError, match="triplets"):
+            going.partial_fit(data, triplets=tuples)
+    assert bits(going.partial_fit(data, steps=16)) == bits(twin.partial_fit(data, steps=16))
 
 
 # --- constraints hold ---------------------------------------------------------------------------
@@ -766,8 +801,8 @@ def norms(matrix):
 
 def test_rows_stay_within_the_largest_norm(fast_kernel, make_tastes):
     data = make_tastes(1)
-    free = ranker(fast_kernel, "warp", draws=500, epoch=250).fit(data)
-    held = ranker(fast_kernel, "warp", MaxNorm(0.8), draws=500, epoch=250).fit(data)
+    free = ranker(fast_kernel, "warp", max_steps=500, steps_per_epoch=250).fit(data)
+    held = ranker(fast_kernel, "warp", MaxNorm(0.8), max_steps=500, steps_per_epoch=250).fit(data)
     for matrix in (held.model_.U, held.model_.V):
         assert norms(matrix).max() <= 0.8 * (1 + 1e-5)
         assert norms(matrix).max() >= 0.8 * (1 - 1e-5)
@@ -777,7 +812,7 @@ def test_rows_stay_within_the_largest_norm(fast_kernel, make_tastes):
 def test_l2_shrinks(fast_kernel, make_tastes):
     data = make_tastes(1)
     sizes = [
-        norms(ranker(fast_kernel, "warp", L2(strength), draws=500).fit(data).model_.U).sum()
+        norms(ranker(fast_kernel, "warp", L2(strength), max_steps=500).fit(data).model_.U).sum()
         for strength in (0.0, 0.05, 0.5)
     ]
     assert sizes[0] > sizes[1] > sizes[2] > 0.0
@@ -787,7 +822,7 @@ def test_l1_makes_zeros(fast_kernel, make_tastes):
     data = make_tastes(1)
     densities = []
     for strength in (0.0, 0.02, 100.0):
-        fitted = ranker(fast_kernel, "warp", L1(strength), draws=200).fit(data)
+        fitted = ranker(fast_kernel, "warp", L1(strength), max_steps=200).fit(data)
         assert fitted.history_[-1]["density"] == fitted.model_.density
         densities.append(fitted.model_.density)
     assert densities[0] == 1.0 > densities[1] > densities[2]
@@ -796,7 +831,7 @@ def test_l1_makes_zeros(fast_kernel, make_tastes):
 
 def test_rows_are_sparse_and_bounded(fast_kernel, make_tastes):
     data = make_tastes(1)
-    fitted = ranker(fast_kernel, "warp", L1L2Row(0.02, limit=0.7), draws=400).fit(data)
+    fitted = ranker(fast_kernel, "warp", L1L2Row(0.02, limit=0.7), max_steps=400).fit(data)
     for matrix in (fitted.model_.U[:, :5], fitted.model_.V[:, :5]):
         assert 0.0 < (matrix == 0.0).mean() < 1.0
         assert norms(matrix).max() <= 0.7 * (1 + 1e-5)
@@ -826,7 +861,7 @@ def test_too_many_dimensions_for_orthogonal_columns(factored_kernel, make_tastes
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("loss", [SquaredHinge(), PythonSquaredHinge()], ids=str)
 def test_divergence_is_told_with_its_step(factored_kernel, make_tastes, loss):
-    options = {"schedule": "fixed", "rate": 1e15, "batch": 2}
+    options = {"schedule": "constant", "learning_rate": 1e15, "batch_size": 2}
     with pytest.raises(
         DivergenceError,
         match=r"margin is \S+ and its loss \S+ at step \d+, in epoch 1; lower.*1e\+15",
@@ -838,27 +873,27 @@ def test_divergence_is_told_with_its_step(factored_kernel, make_tastes, loss):
 def test_the_epoch_of_a_divergence(factored_kernel, make_tastes):
     """Vectors that are made infinite after the second epoch are noticed in the third."""
 
-    class Spoiler(Observer):
+    class Spoiler(Callback):
         name = "spoiler"
 
-        def turn(self, run, turn):
-            if turn.epoch == 2:
+        def on_epoch_end(self, run, result):
+            if result.epoch == 2:
                 run.model.U[...] = np.nan
             return False
 
     with pytest.raises(DivergenceError, match=r"margin is nan .* at step 51, in epoch 3;"):
-        ranker(factored_kernel, observers=[Spoiler()]).fit(make_tastes(1))
+        ranker(factored_kernel, callbacks=[Spoiler()]).fit(make_tastes(1))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_last_step_may_diverge_too(factored_kernel, make_tastes):
     with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
-        ranker(factored_kernel, draws=1, schedule="fixed", rate=1e38, loss=Heavy()).fit(
-            make_tastes(1)
-        )
-    going = ranker(factored_kernel, schedule="fixed", rate=1e38, loss=Heavy())
+        ranker(
+            factored_kernel, max_steps=1, schedule="constant", learning_rate=1e38, loss=Heavy()
+        ).fit(make_tastes(1))
+    going = ranker(factored_kernel, schedule="constant", learning_rate=1e38, loss=Heavy())
     with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
-        going.partial_fit(make_tastes(1), draws=1)
+        going.partial_fit(make_tastes(1), steps=1)
 
 
 class Heavy(PythonHinge):
@@ -887,8 +922,8 @@ class Heavy(PythonHinge):
             r"adagrad is for factors, and model 'bilinear' has a matrix; take sqrt",
         ),
         (
-            ("bilinear", "warp", "none", "sgd:weights=relevance"),
-            r"weights=relevance is for factors; take draw=relevance",
+            ("bilinear", "warp", "none", "sgd:weighting=relevance"),
+            r"weighting=relevance is for factors; take sampling=weighted",
         ),
     ],
 )
@@ -904,12 +939,14 @@ def test_a_wanted_density_is_for_a_matrix(make_tastes):
 
 def test_several_positives_and_any_other_negative(make_tastes):
     with pytest.raises((CombinationError, PartError), match="negatives"):
-        Ranker(
-            "factored", "kos-warp:n=3,k=1", solver="sgd:negatives=others", kernel="reference"
-        ).fit(make_tastes(1))
+        Ranker("factored", "kos-warp:n=3,k=1", solver="sgd:negatives=any", kernel="reference").fit(
+            make_tastes(1)
+        )
 
 
-@pytest.mark.parametrize("params", [{"draw": "all"}, {"negatives": "any"}, {"weights": "counts"}])
+@pytest.mark.parametrize(
+    "params", [{"sampling": "all"}, {"negatives": "all"}, {"weighting": "counts"}]
+)
 def test_bad_words_are_refused(params):
     (name,) = params
     with pytest.raises(PartError, match=f"sgd has {name}=.*it must be one of"):
@@ -917,7 +954,7 @@ def test_bad_words_are_refused(params):
 
 
 def test_a_list_of_all_documents_is_never_drawn(factored_kernel):
-    data = Matching(None, None, [[1, 1, 1], [1, 0, 0]])
-    lists = lists_of(data, SGD(), "pairs")
-    assert match_lists(data).queries.tolist() == [1]
-    assert set(factored_kernel.draw_tuples(lists, 0, 0, 50)[:, 0].tolist()) == {1}
+    data = MatchingData(None, None, [[1, 1, 1], [1, 0, 0]])
+    lists = lists_of(data, SGD(), "positives")
+    assert positive_lists(data).queries.tolist() == [1]
+    assert set(factored_kernel.sampling.sample_triplets(lists, 0, 0, 50)[:, 0].tolist()) == {1}

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import non_negative_factorization
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import Squared
@@ -27,7 +27,7 @@ def make_counts(seed: int = 0, shape: tuple[int, int] = (23, 17)) -> sp.csr_arra
 
 def fitted(counts, solver, dimensions=DIMENSIONS, loss="squared", **options):
     model = f"factored:dimensions={dimensions},biases=false"
-    return Ranker(model, loss, "none", solver, **options).fit(Matching(None, None, counts))
+    return Ranker(model, loss, "none", solver, **options).fit(MatchingData(None, None, counts))
 
 
 def sides(ranker):
@@ -58,7 +58,7 @@ def test_svd_is_lapacks(shape):
 def test_svd_does_not_depend_on_the_seed_and_takes_negative_grades():
     counts = make_counts()
     counts.data[::3] *= -1.0
-    one, other = (fitted(counts, "svd", seed=seed) for seed in (0, 1))
+    one, other = (fitted(counts, "svd", random_state=seed) for seed in (0, 1))
     np.testing.assert_array_equal(one.model_.U, other.model_.U)
     np.testing.assert_array_equal(one.model_.V, other.model_.V)
 
@@ -89,7 +89,7 @@ def test_nmf_never_gets_worse_and_ends_where_it_should():
 def test_nmf_takes_the_steps_of_scikit_learns_coordinate_descent():
     counts = make_counts(4)
     model = Factored(dimensions=DIMENSIONS, biases=False)
-    model.start(Matching(None, None, counts), 0)
+    model.initialize(MatchingData(None, None, counts), 0)
     queries, documents = (np.abs(s[:, :DIMENSIONS]).astype(float) for s in (model.U, model.V))
     product = queries @ documents.T
     scale = np.sqrt((product * counts.toarray()).sum() / (product**2).sum())
@@ -108,7 +108,7 @@ def test_nmf_takes_the_steps_of_scikit_learns_coordinate_descent():
     np.testing.assert_allclose(mine[1], H.T, rtol=1e-4, atol=1e-5)
 
 
-class StopAfter(Observer):
+class StopAfter(Callback):
     """Keeps a snapshot of an epoch, and stops."""
 
     name = "stop-after"
@@ -116,18 +116,18 @@ class StopAfter(Observer):
     def __init__(self, epoch):
         self.epoch, self.snapshot = epoch, None
 
-    def turn(self, run, turn):
-        if turn.epoch == self.epoch:
+    def on_epoch_end(self, run, result):
+        if result.epoch == self.epoch:
             self.snapshot = run.snapshot()
-        return turn.epoch == self.epoch
+        return result.epoch == self.epoch
 
 
 def test_a_resumed_nmf_has_the_same_bits():
-    data = Matching(None, None, make_counts(5))
+    data = MatchingData(None, None, make_counts(5))
     parts = ("factored:dimensions=4,biases=false", "squared", "none", NMF(max_epochs=12))
     whole = Ranker(*parts).fit(data)
     stop = StopAfter(5)
-    Ranker(*parts, observers=[stop]).fit(data)
+    Ranker(*parts, callbacks=[stop]).fit(data)
     stop.snapshot.facts["stopped"] = ""
     run = Ranker(*parts).prepare(data)
     run.go(resume=stop.snapshot)
@@ -151,11 +151,11 @@ def test_features_classes_and_empty_matrices_are_refused(solver, make_matching):
     with pytest.raises(DataError, match=r"queries by their ids alone.*sgd"):
         fit(both)
     with pytest.raises(DataError, match=r"documents by their ids alone.*sgd"):
-        fit(Matching(None, both.documents, abs(both.relevance)))
+        fit(MatchingData(None, both.documents, abs(both.relevance)))
     with pytest.raises(DataError, match="labelled by class"):
-        fit(Matching(None, None, labels=([0, 1, 0], [0, 0, 1])))
+        fit(MatchingData(None, None, labels=([0, 1, 0], [0, 0, 1])))
     with pytest.raises(DataError, match="all relevance is 0"):
-        fit(Matching(None, None, sp.csr_array((5, 4))))
+        fit(MatchingData(None, None, sp.csr_array((5, 4))))
 
 
 def test_what_svd_and_nmf_cannot_do_is_said():
@@ -170,9 +170,9 @@ def test_what_svd_and_nmf_cannot_do_is_said():
     ):
         fitted(counts, "svd", loss="hinge")
     with pytest.raises(CombinationError, match=r"optimal without a penalty.* Try regularizer none"):
-        Ranker("factored", "squared", "l2", "svd").fit(Matching(None, None, counts))
+        Ranker("factored", "squared", "l2", "svd").fit(MatchingData(None, None, counts))
     with pytest.raises(CombinationError, match=r"two thin matrices.* Try model factored"):
-        Ranker("bilinear", "squared", "none", "nmf").fit(Matching(None, None, counts))
+        Ranker("bilinear", "squared", "none", "nmf").fit(MatchingData(None, None, counts))
     for parameter in ({"max_epochs": 0}, {"tolerance": 1.0}):
         with pytest.raises(PartError, match=next(iter(parameter))):
             NMF(**parameter)
@@ -183,6 +183,6 @@ def test_a_factorisation_is_saved_and_ranks(tmp_path):
     ranker = fitted(counts, "svd")
     ranker.save(tmp_path / "svd.safetensors")
     again = Ranker.load(tmp_path / "svd.safetensors")
-    data = Matching(None, None, counts)
+    data = MatchingData(None, None, counts)
     np.testing.assert_array_equal(ranker.predict(data), again.predict(data))
     assert dataclasses.asdict(again.model_)["dimensions"] == DIMENSIONS

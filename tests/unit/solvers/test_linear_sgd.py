@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking import Judged, Ranker, get_kernel
+from ranking import JudgedLists, Ranker, get_kernel
 from ranking.errors import CombinationError, DataError
-from ranking_plugins.losses.pairs import WARP
-from ranking_plugins.lower_rows import LowerRows
+from ranking_plugins.losses.pairwise import WARP
+from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.regularizers.l1l2_row import L1L2Row
 from ranking_plugins.regularizers.max_norm import MaxNorm
 from ranking_plugins.solvers.penalty import Penalty
@@ -38,36 +38,38 @@ def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("draw", ["pairs", "queries"])
+@pytest.mark.parametrize("draw", ["positives", "queries"])
 @pytest.mark.parametrize("spec", ["max-norm:limit=0.5", "l1l2-row:strength=0.1,limit=0.7"])
 def test_it_is_the_algorithm_by_hand(judged, sparse, draw, spec):
     X = sp.csr_array(judged.features) if sparse else judged.features
-    data = Judged(X, judged.grades, judged.query_ids[judged.row_groups])
-    solver = f"sgd:draws={DRAWS},epoch=100,every=20,rate=0.3,draw={draw}"
-    ranker = Ranker("linear", "hinge", spec, solver, seed=SEED).fit(data)
+    data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
+    solver = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,sampling={draw}"
+    ranker = Ranker("linear", "hinge", spec, solver, random_state=SEED).fit(data)
     wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=draw == "queries")
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_l1_in_the_loop_is_its_operator_at_the_boundary(judged):
-    spec = f"sgd:draws={DRAWS},epoch=100,every=20,rate=0.3"
-    ranker = Ranker("linear", "hinge", "l1:strength=0.1", spec, seed=SEED).fit(judged)
+    spec = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
+    ranker = Ranker("linear", "hinge", "l1:strength=0.1", spec, random_state=SEED).fit(judged)
     wanted = by_hand(judged, ranker.regularizer_, 20, 0.3)
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_warp_estimates_ranks_among_the_worse(judged):
-    spec = f"sgd:draws={DRAWS},epoch=100,every=20,rate=0.3,batch=1"
+    spec = (
+        f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,batch_size=1"
+    )
     loss = WARP(max_trials=4)
-    ranker = Ranker("linear", loss, "max-norm:limit=0.5", spec, seed=SEED).fit(judged)
+    ranker = Ranker("linear", loss, "max-norm:limit=0.5", spec, random_state=SEED).fit(judged)
     wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, warp=loss)
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_the_rate_follows_the_scale_of_the_features(judged, scale):
-    data = Judged(scale * judged.features, judged.grades, judged.query_ids[judged.row_groups])
-    ranker = Ranker("linear", "hinge", "none", "sgd:draws=2000,epoch=500")
+    data = JudgedLists(scale * judged.features, judged.grades, judged.query_ids[judged.row_groups])
+    ranker = Ranker("linear", "hinge", "none", "sgd:max_steps=2000,steps_per_epoch=500")
     plain = ranker.fit(judged).predict(judged)
     np.testing.assert_allclose(ranker.fit(data).predict(data), plain, rtol=1e-6, atol=1e-9)
 
@@ -91,7 +93,7 @@ def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
     data = judged if model == "linear" else make_matching(1)
 
     def run(draws: int):
-        solver = f"sgd:draws={draws},epoch=50,every=30,rate=0.5"
+        solver = f"sgd:max_steps={draws},steps_per_epoch=50,prox_interval=30,learning_rate=0.5"
         return Ranker(model, "hinge", "l1l2-row:strength=0.02,limit=1.2", solver).prepare(data)
 
     whole, first, second = run(200), run(100), run(200)
@@ -105,11 +107,11 @@ def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
 
 
 def test_what_is_refused(judged):
-    for words in ("draw=relevance", "negatives=others"):
+    for words in ("sampling=weighted", "negatives=any"):
         with pytest.raises(CombinationError, match=f"{words} is for queries and documents"):
             Ranker("linear", "hinge", "none", f"sgd:{words}").fit(judged)
     with pytest.raises(CombinationError, match="these are judged rows"):
         Ranker("linear", "hinge", "none", "sgd").partial_fit(judged)
-    flat = Judged(judged.features, np.zeros(judged.n_rows), judged.row_groups)
+    flat = JudgedLists(judged.features, np.zeros(judged.n_rows), judged.row_groups)
     with pytest.raises(DataError, match="no query has two different grades"):
         Ranker("linear", "hinge", "none", "sgd").fit(flat)

@@ -11,23 +11,23 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, DataWarning, PartError
-from ranking.run import Snapshot
+from ranking.training.trainer import Snapshot
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.solvers.one_vs_rest import OneVsRest
 
 STRENGTH = 0.01
 
 
-def make_labelled(seed: int = 0, dense: bool = False) -> Matching:
+def make_labelled(seed: int = 0, dense: bool = False) -> MatchingData:
     """60 examples with 8 features, a constant among them, and 5 labels."""
     rng = np.random.default_rng(seed)
     features = np.column_stack((rng.normal(size=(60, 7)), np.ones(60)))
     truth = rng.normal(size=(8, 5))
     labels = (features @ truth + rng.normal(size=(60, 5)) > 1.0).astype(float)
-    return Matching(features if dense else sp.csr_array(features), None, sp.csr_array(labels))
+    return MatchingData(features if dense else sp.csr_array(features), None, sp.csr_array(labels))
 
 
 def ranker(**parts):
@@ -94,21 +94,21 @@ def test_the_hinge_is_trained_pass_by_pass():
         other = ranker(loss="hinge", regularizer=weak, solver=OneVsRest(1), kernel=kernel)
         assert other.fit(data).predict(data).tobytes() == fitted.predict(data).tobytes()
     # Another seed is another order.
-    other = ranker(loss="hinge", regularizer=weak, solver=OneVsRest(1), seed=1).fit(data)
+    other = ranker(loss="hinge", regularizer=weak, solver=OneVsRest(1), random_state=1).fit(data)
     assert other.predict(data).tobytes() != fitted.predict(data).tobytes()
 
 
 def test_the_hinge_is_resumed_after_each_pass():
-    class Snapshots(Observer):
+    class Snapshots(Callback):
         name = "snapshots"
         kept: ClassVar[list[Snapshot]] = []
 
-        def turn(self, run, turn):
+        def on_epoch_end(self, run, result):
             self.kept.append(run.snapshot())
             return False
 
     data = make_labelled()
-    whole = ranker(loss="hinge", solver=OneVsRest(6), observers=[Snapshots()]).prepare(data)
+    whole = ranker(loss="hinge", solver=OneVsRest(6), callbacks=[Snapshots()]).prepare(data)
     whole.go()
     assert len(Snapshots.kept) == 6
     for snapshot in Snapshots.kept:
@@ -123,8 +123,8 @@ def test_a_query_without_features_teaches_nothing():
     features = data.query_rows.toarray()
     features[7] = 0.0
     others = np.delete(np.arange(60), 7)
-    some = Matching(sp.csr_array(features[others]), None, data.relevance[others])
-    every = Matching(sp.csr_array(features), None, data.relevance)
+    some = MatchingData(sp.csr_array(features[others]), None, data.relevance[others])
+    every = MatchingData(sp.csr_array(features), None, data.relevance)
     solver = OneVsRest(5000, tolerance=1e-9)
     # The mean is over all queries, those without features too.
     one = ranker(loss="hinge", regularizer=L2(STRENGTH * 60 / 59), solver=solver).fit(some)
@@ -140,7 +140,7 @@ def test_a_label_without_examples_is_told_and_ranks_last(loss):
     labels = data.relevance.toarray()
     labels[:, 2] = 0.0
     with pytest.warns(DataWarning, match=r"1 of 5 documents match no query.*the first is 2"):
-        fitted = ranker(loss=loss).fit(Matching(data.queries, None, sp.csr_array(labels)))
+        fitted = ranker(loss=loss).fit(MatchingData(data.queries, None, sp.csr_array(labels)))
     assert fitted.predict(data)[:, 2].mean() < -0.9
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -155,7 +155,7 @@ def test_a_grade_of_0_or_less_is_no_match():
     columns = np.concatenate((coo.coords[1], zeros[:, 1]))
     grades = np.concatenate((coo.data * 3.0, np.tile([0.0, -1.0], 10)))
     judged = sp.coo_array((grades, (rows, columns)), shape=coo.shape)
-    one, other = ranker().fit(data), ranker().fit(Matching(data.queries, None, judged))
+    one, other = ranker().fit(data), ranker().fit(MatchingData(data.queries, None, judged))
     np.testing.assert_array_equal(one.model_.weights.data, other.model_.weights.data)
 
 
@@ -163,7 +163,7 @@ def test_what_it_cannot_do_is_said(make_matching):
     with pytest.raises(DataError, match=r"these documents have 9 features.*sgd"):
         ranker().fit(make_matching(kind="grades"))
     with pytest.raises(DataError, match="labelled by class"):
-        ranker().fit(Matching(np.ones((3, 2)), None, labels=([0, 1, 0], [0, 0, 1])))
+        ranker().fit(MatchingData(np.ones((3, 2)), None, labels=([0, 1, 0], [0, 0, 1])))
     data = make_labelled()
     for part, value, remedy in (
         ("model", "factored", "classifier by itself.* Try solver sgd"),

@@ -7,20 +7,20 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
-from ranking import Judged, Matching, Ranker, get_kernel
-from ranking.combinations import Grid
-from ranking.data.tuples import match_lists
+from ranking import JudgedLists, MatchingData, Ranker, get_kernel
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
+from ranking.registry.compatibility import Grid
+from ranking_plugins.callbacks.checkpoint import Checkpoint
 from ranking_plugins.losses.alignment import Alignment
 from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairs import BPR, WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.losses.pairwise import BPR, WARP, Hinge, Logistic, SquaredHinge
 from ranking_plugins.losses.squared import Squared
-from ranking_plugins.lower_rows import LowerRows
-from ranking_plugins.observers.checkpoint import Checkpoint
+from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.regularizers.none import NoPenalty
-from ranking_plugins.solvers.passive import PassiveAggressive
+from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
 
 
 def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
@@ -67,9 +67,9 @@ def best_tau(gap: float, n: float, c: float, power: int) -> float:
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "warp:max_trials=4"])
 def test_a_linear_model_is_the_algorithm_by_hand(judged, loss, sparse):
     X = sp.csr_array(judged.features) if sparse else judged.features
-    data = Judged(X, judged.grades, judged.query_ids[judged.row_groups])
-    solver = PassiveAggressive(draws=300, aggressiveness=0.05, epoch=100)
-    ranker = Ranker(loss=loss, solver=solver, seed=4).fit(data)
+    data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
+    solver = PassiveAggressive(max_steps=300, aggressiveness=0.05, steps_per_epoch=100)
+    ranker = Ranker(loss=loss, solver=solver, random_state=4).fit(data)
     w, dense = np.zeros(judged.n_features), np.asarray(judged.features)
     losses, power, trials = [], 2 if loss == "squared-hinge" else 1, 4 if "warp" in loss else 1
     for _, i, *others in LowerRows.of(judged).tuples(get_kernel(), 4, 0, 300, trials)[0].tolist():
@@ -91,7 +91,7 @@ def test_a_linear_model_is_the_algorithm_by_hand(judged, loss, sparse):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "warp"])
 def test_it_learns_to_rank(judged, valid, loss):
-    ranker = Ranker(loss=loss, solver="passive-aggressive:draws=20000,aggressiveness=0.01")
+    ranker = Ranker(loss=loss, solver="passive-aggressive:max_steps=20000,aggressiveness=0.01")
     oracle = Ranker(loss="domination", regularizer="l2:strength=0.01").fit(judged)
     assert ranker.fit(judged).score(valid) > oracle.score(valid) - 0.03
 
@@ -101,11 +101,13 @@ def test_a_matrix_whose_queries_are_indicators_is_one_vector_a_query(seed):
     rng = np.random.default_rng(seed)
     documents = sp.csr_array(rng.random((30, 12)) * (rng.random((30, 12)) < 0.4))
     relevance = sp.csr_array((rng.random((3, 30)) < 0.3).astype(float))
-    data = Matching(None, documents, relevance)
-    solver = PassiveAggressive(draws=500, aggressiveness=0.5, epoch=500)
-    ranker = Ranker("bilinear:initial=zero,dtype=float64", "hinge", solver=solver, seed=1).fit(data)
+    data = MatchingData(None, documents, relevance)
+    solver = PassiveAggressive(max_steps=500, aggressiveness=0.5, steps_per_epoch=500)
+    ranker = Ranker(
+        "bilinear:initial=zero,dtype=float64", "hinge", solver=solver, random_state=1
+    ).fit(data)
     W, dense = np.zeros((3, 12)), documents.toarray()
-    for q, i, j in get_kernel().draw_tuples(match_lists(data), 1, 0, 500).tolist():
+    for q, i, j in get_kernel().sampling.sample_triplets(positive_lists(data), 1, 0, 500).tolist():
         delta = dense[i] - dense[j]
         if delta @ delta:
             W[q] += min(0.5, max(0.0, 1.0 - W[q] @ delta) / (delta @ delta)) * delta
@@ -115,13 +117,15 @@ def test_a_matrix_whose_queries_are_indicators_is_one_vector_a_query(seed):
 def test_the_k_th_best_positive_is_learnt_from(make_matching):
     """Positives are chosen at the weights of every 64th step, ranks found at those of each."""
     data = make_matching(2, n_queries=10, n_documents=30)
-    solver = PassiveAggressive(draws=150, aggressiveness=0.02, epoch=75)
+    solver = PassiveAggressive(max_steps=150, aggressiveness=0.02, steps_per_epoch=75)
     loss = "kos-warp:k=2,n=3,max_trials=4"
-    ranker = Ranker("bilinear:initial=zero,dtype=float64", loss, solver=solver, seed=1).fit(data)
+    ranker = Ranker("bilinear:initial=zero,dtype=float64", loss, solver=solver, random_state=1).fit(
+        data
+    )
     sides = (data.query_rows, data.document_rows)
     queries, documents = (side.toarray().astype(np.float64) for side in sides)
     W = np.zeros((queries.shape[1], documents.shape[1]))
-    drawn = get_kernel().draw_tuples(match_lists(data), 1, 0, 150, 4, 3)
+    drawn = get_kernel().sampling.sample_triplets(positive_lists(data), 1, 0, 150, 4, 3)
     for step, (q, *rest) in enumerate(drawn.tolist()):
         if step % 75 % 64 == 0:
             frozen = W.copy()
@@ -142,10 +146,10 @@ def test_the_k_th_best_positive_is_learnt_from(make_matching):
 def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
     """With C large, the pair of a step has a margin of 1 after it."""
     data = make_matching(3)
-    solver = PassiveAggressive(draws=1, aggressiveness=1e9)
+    solver = PassiveAggressive(max_steps=1, aggressiveness=1e9)
     ranker = Ranker("diagonal:dtype=float64", loss, solver=solver).fit(data)
     trials = 10 if loss == "warp" else 1
-    q, better, worse, *_ = get_kernel().draw_tuples(match_lists(data), 0, 0, 1, trials)[0]
+    q, better, worse, *_ = get_kernel().sampling.sample_triplets(positive_lists(data), 0, 0, 1, trials)[0]
     scores = ranker.predict(data)[q]
     assert scores[better] - scores[worse] == pytest.approx(1.0, rel=1e-6)
 
@@ -154,8 +158,8 @@ def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
 @pytest.mark.parametrize("model", ["bilinear", "diagonal"])
 def test_text_space_learns(make_matching, model, loss):
     data = make_matching(3, n_queries=20, n_documents=40)
-    start = Ranker(model, "hinge", solver="sgd:draws=0").fit(data).score(data, metric="map")
-    solver = "passive-aggressive:draws=3000,aggressiveness=0.1,epoch=1000"
+    start = Ranker(model, "hinge", solver="sgd:max_steps=0").fit(data).score(data, metric="map")
+    solver = "passive-aggressive:max_steps=3000,aggressiveness=0.1,steps_per_epoch=1000"
     ranker = Ranker(model, loss, solver=solver).fit(data)
     assert ranker.score(data, metric="map") > start
     if model == "diagonal":
@@ -177,9 +181,9 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     data = judged if kind == "judged" else make_matching(1)
     model = "linear" if kind == "judged" else "bilinear"
 
-    def ranker(draws: int, *observers) -> Ranker:
-        solver = PassiveAggressive(draws=draws, epoch=30)
-        return Ranker(model, loss, solver=solver, observers=observers)
+    def ranker(draws: int, *callbacks) -> Ranker:
+        solver = PassiveAggressive(max_steps=draws, steps_per_epoch=30)
+        return Ranker(model, loss, solver=solver, callbacks=callbacks)
 
     whole = ranker(100).fit(data)
     checkpoint = Checkpoint(tmp_path / "checkpoint", every=0.0)
@@ -194,7 +198,8 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
 
 
 @pytest.mark.parametrize(
-    "params", [{"draws": 0}, {"epoch": 0.5}, {"aggressiveness": 0}, {"aggressiveness": "much"}]
+    "params",
+    [{"max_steps": 0}, {"steps_per_epoch": 0.5}, {"aggressiveness": 0}, {"aggressiveness": "much"}],
 )
 def test_a_parameter_that_cannot_be_is_refused(params):
     with pytest.raises(PartError, match=next(iter(params))):
@@ -229,8 +234,8 @@ class Steep(Hinge):
 
 
 def test_a_loss_of_which_only_slopes_are_known_is_refused():
-    verdict = PassiveAggressive.accepts(Linear, Steep, NoPenalty)
-    assert "single slopes are known" in verdict.reason
+    compatibility = PassiveAggressive.accepts(Linear, Steep, NoPenalty)
+    assert "single slopes are known" in compatibility.reason
 
 
 # --- what the reasons say is so -------------------------------------------------------------------
@@ -246,12 +251,12 @@ def test_only_scores_that_are_linear_in_all_weights_have_a_half_space_of_right_w
 
 @pytest.mark.parametrize("loss", [Domination(), Alignment(), Squared()])
 def test_losses_of_lists_are_no_functions_of_one_margin(loss):
-    assert "pair" not in loss.faces
+    assert "pairwise" not in loss.interfaces
     assert "no function" in PassiveAggressive.accepts(Linear, type(loss), NoPenalty).reason
     grades, one, other = np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]), np.zeros(3)
     other[:2], other[2] = one[:2], 5.0  # the first pair has the same margin, the second has not
     values = {
-        "domination": lambda scores: loss.list_value(scores, grades),
+        "domination": lambda scores: loss.listwise_value(scores, grades),
         "alignment": lambda scores: -float(loss.pair_weights(grades) @ (scores + scores.sum())),
         "squared": lambda scores: float(((grades - scores) ** 2).sum()),
     }[loss.name]
@@ -261,20 +266,20 @@ def test_losses_of_lists_are_no_functions_of_one_margin(loss):
 def test_no_step_of_the_logistic_loss_would_be_passive():
     margins = np.linspace(-30.0, 30.0, 61)
     for loss in (Logistic(), BPR()):
-        assert (loss.pair_value(margins) > 0.0).all()
-        assert (loss.pair_slope(margins) < 0.0).all()
+        assert (loss.pairwise_value(margins) > 0.0).all()
+        assert (loss.pairwise_slope(margins) < 0.0).all()
     for z in (1.0, 4.0, 9.0):
         found = minimize_scalar(
-            lambda tau, z=z: tau * tau / 2.0 + float(Logistic().pair_value(np.array(z + tau))),
+            lambda tau, z=z: tau * tau / 2.0 + float(Logistic().pairwise_value(np.array(z + tau))),
             options={"xtol": 1e-12},
         )
         assert found.x > 1e-5
     for loss in (Hinge(), SquaredHinge(), WARP()):
-        assert (loss.pair_value(margins)[margins >= 1.0] == 0.0).all()
+        assert (loss.pairwise_value(margins)[margins >= 1.0] == 0.0).all()
 
 
 def test_a_row_that_is_worse_than_one_better_row_need_not_be_worse_than_another():
-    data = Judged(np.eye(3), [2, 1, 1], [1, 1, 1])
+    data = JudgedLists(np.eye(3), [2, 1, 1], [1, 1, 1])
     drawn, below = LowerRows.of(data).tuples(get_kernel(), 0, 0, 50)
     assert set(drawn[:, 2]) == {1, 2}
     assert set(below) == {2}  # rows 1 and 2 are below row 0, and neither is below the other
@@ -296,7 +301,7 @@ def test_what_a_penalty_changes_takes_the_weights_off_the_minimum(name, loss, se
 
     def objective(V: np.ndarray) -> float:
         return float(((V - W) ** 2).sum()) / 2.0 + c * float(
-            loss.pair_value(np.array((V * block).sum()))
+            loss.pairwise_value(np.array((V * block).sum()))
         )
 
     least = W + tau * block

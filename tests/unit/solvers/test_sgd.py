@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking import Matching, Ranker
-from ranking.contracts.observer import Observer
-from ranking.data.tuples import match_lists
+from ranking import MatchingData, Ranker
+from ranking.contracts.callback import Callback
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairs import WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.observers.early_stopping import EarlyStopping
+from ranking_plugins.callbacks.early_stopping import EarlyStopping
+from ranking_plugins.losses.pairwise import WARP, Hinge, Logistic, SquaredHinge
 from ranking_plugins.regularizers.group_l1 import GroupL1
 from ranking_plugins.regularizers.l1 import L1
 from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
-from ranking_plugins.solvers.rates import rates
+from ranking_plugins.solvers.schedules import rates
 from ranking_plugins.solvers.sgd import SGD
 
 
@@ -46,16 +46,22 @@ class HeavyHinge(PythonHinge):
         return np.full(rank.shape, 3.0)
 
 
-def ranker(kernel, loss="hinge", regularizer="none", observers=(), model=None, **solver):
-    solver = {"draws": 70, "rate": 0.5, "every": 10, "epoch": 25, **solver}
+def ranker(kernel, loss="hinge", regularizer="none", callbacks=(), model=None, **solver):
+    solver = {
+        "max_steps": 70,
+        "learning_rate": 0.5,
+        "prox_interval": 10,
+        "steps_per_epoch": 25,
+        **solver,
+    }
     return Ranker(
         model or Bilinear(dtype="float64"),
         loss,
         regularizer,
         SGD(**solver),
         kernel=kernel,
-        seed=3,
-        observers=observers,
+        random_state=3,
+        callbacks=callbacks,
     )
 
 
@@ -64,7 +70,9 @@ def dense(model):
 
 
 def rate_at(schedule, constant, t):
-    return {"sqrt": constant / t**0.5, "fixed": constant, "inverse": constant / t}[schedule]
+    return {"inverse-sqrt": constant / t**0.5, "constant": constant, "inverse": constant / t}[
+        schedule
+    ]
 
 
 def descend(data, tuples, w, loss, every, shrink, eta, support=None):
@@ -74,8 +82,8 @@ def descend(data, tuples, w, loss, every, shrink, eta, support=None):
     for t, (q, better, worse) in enumerate(tuples.tolist(), start=1):
         gradient = np.outer(queries[q], documents[better] - documents[worse])
         margin = np.array([(w * gradient).sum()])
-        losses.append(loss.pair_value(margin)[0])
-        step = eta(t) * loss.pair_slope(margin)[0] * gradient
+        losses.append(loss.pairwise_value(margin)[0])
+        step = eta(t) * loss.pairwise_slope(margin)[0] * gradient
         w = w - (step if support is None else step * support)
         due += eta(t)
         if t % every == 0:
@@ -99,15 +107,15 @@ REGULARIZERS = [
 def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer):
     data = make_matching(1, dtype=np.float64, widths=(5, 7))
     fitted = ranker(matching_kernel, loss, regularizer).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     start = Bilinear(dtype="float64")
-    start.start(data, 0)
+    start.initialize(data, 0)
 
     def shrink(w, due):
         return w if regularizer == "none" else regularizer.prox(w, due)
 
     w, losses = descend(
-        data, tuples, dense(start), loss, 10, shrink, lambda t: rate_at("sqrt", 0.5, t)
+        data, tuples, dense(start), loss, 10, shrink, lambda t: rate_at("inverse-sqrt", 0.5, t)
     )
     np.testing.assert_allclose(dense(fitted.model_), w, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(dense(fitted.model_) == 0, np.abs(w) < 1e-13)
@@ -118,14 +126,14 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
     assert fitted.history_[-1]["density"] == pytest.approx(np.count_nonzero(w) / w.size)
 
 
-@pytest.mark.parametrize("schedule", ["sqrt", "fixed", "inverse"])
+@pytest.mark.parametrize("schedule", ["inverse-sqrt", "constant", "inverse"])
 def test_schedules(matching_kernel, make_matching, schedule):
     np.testing.assert_allclose(
         rates(schedule, 2.0, 4, 3), [rate_at(schedule, 2.0, t) for t in (4, 5, 6)], rtol=1e-15
     )
     data = make_matching(2, dtype=np.float64)
     fitted = ranker(matching_kernel, regularizer=L1(0.01), schedule=schedule).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
         tuples,
@@ -144,9 +152,9 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     data = make_matching(1, dtype=np.float64)
     sparse = ranker(matching_kernel, regularizer=regularizer).fit(data)
     fitted = ranker(
-        matching_kernel, regularizer=regularizer, refit=True, refit_rate=refit_rate
+        matching_kernel, regularizer=regularizer, refit=True, refit_learning_rate=refit_rate
     ).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)  # the same again
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)  # the same again
     w0 = dense(sparse.model_)
     support = w0 != 0
     assert 0 < support.sum() < support.size
@@ -157,7 +165,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
         Hinge(),
         10,
         lambda w, due: w,
-        lambda t: rate_at("sqrt", refit_rate or 0.5, t),
+        lambda t: rate_at("inverse-sqrt", refit_rate or 0.5, t),
         support,
     )
     np.testing.assert_allclose(dense(fitted.model_), w, rtol=1e-9, atol=1e-12)
@@ -165,7 +173,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     assert not np.array_equal(w, w0)
     history = fitted.history_
     assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5, 6]
-    assert [row["draws"] for row in history] == [25, 50, 70, 95, 120, 140]
+    assert [row["steps"] for row in history] == [25, 50, 70, 95, 120, 140]
     assert history[:3] == sparse.history_
     assert history[-1]["loss"] == history[-1]["objective"] == pytest.approx(losses[50:].mean())
 
@@ -174,18 +182,18 @@ def test_no_draws_give_the_cosine(matching_kernel, make_matching):
     data = make_matching(4, dtype=np.float64)
     cosine = data.query_rows.toarray() @ data.document_rows.toarray().T
     for refit in (False, True):
-        fitted = ranker(matching_kernel, draws=0, refit=refit).fit(data)
+        fitted = ranker(matching_kernel, max_steps=0, refit=refit).fit(data)
         np.testing.assert_allclose(fitted.predict(data), cosine, atol=1e-14)
         assert fitted.stopped_ == "max_epochs"
         (row,) = fitted.history_
-        assert (row["epoch"], row["draws"], row["density"]) == (1, 0, 1 / 9)
+        assert (row["epoch"], row["steps"], row["density"]) == (1, 0, 1 / 9)
 
 
 def test_a_history_tells_draws_loss_and_density(matching_kernel, make_matching):
     fitted = ranker(matching_kernel, regularizer=L1(0.01)).fit(make_matching(1))
-    names = {"epoch", "objective", "draws", "loss", "density"}
+    names = {"epoch", "objective", "steps", "loss", "density"}
     assert all(set(row) == names for row in fitted.history_)
-    assert [row["draws"] for row in fitted.history_] == [25, 50, 70]
+    assert [row["steps"] for row in fitted.history_] == [25, 50, 70]
     assert fitted.n_iter_ == 3
     assert fitted.history_[-1]["density"] == fitted.model_.density
 
@@ -195,7 +203,7 @@ def test_a_diagonal_stays_diagonal(matching_kernel, make_matching):
     fitted = ranker(matching_kernel, model="diagonal:dtype=float64", regularizer=L1(0.001)).fit(
         data
     )
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
         tuples,
@@ -203,7 +211,7 @@ def test_a_diagonal_stays_diagonal(matching_kernel, make_matching):
         Hinge(),
         10,
         L1(0.001).prox,
-        lambda t: rate_at("sqrt", 0.5, t),
+        lambda t: rate_at("inverse-sqrt", 0.5, t),
         np.eye(9),
     )
     np.testing.assert_allclose(dense(fitted.model_), w, rtol=1e-9, atol=1e-12)
@@ -213,15 +221,19 @@ def test_a_diagonal_stays_diagonal(matching_kernel, make_matching):
 
 def test_it_learns(matching_kernel, make_matching):
     data = make_matching(6, n_queries=20, n_documents=30, n_features=12)
-    before = ranker(matching_kernel, draws=0).fit(data).score(data, metric="map")
-    after = ranker(matching_kernel, draws=300, rate=2.0).fit(data).score(data, metric="map")
+    before = ranker(matching_kernel, max_steps=0).fit(data).score(data, metric="map")
+    after = (
+        ranker(matching_kernel, max_steps=300, learning_rate=2.0)
+        .fit(data)
+        .score(data, metric="map")
+    )
     assert after > before + 0.05
 
 
 def test_warp_learns_from_violations_only(matching_kernel, make_matching):
     data = make_matching(5, dtype=np.float64)
     fitted = ranker(matching_kernel, WARP(3)).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70, 3)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70, 3)
     queries, documents = data.query_rows.toarray(), data.document_rows.toarray()
     w, n = np.eye(9), data.n_documents
     for t, (q, better, *others) in enumerate(tuples.tolist(), start=1):
@@ -242,23 +254,29 @@ def test_warp_learns_from_violations_only(matching_kernel, make_matching):
 def test_a_python_loss_is_the_inlined_one(matching_kernel, make_matching, batch, regularizer):
     data = make_matching(1)
     for inlined, python in ((Hinge(), PythonHinge()), (WARP(4), PythonWARP(4))):
-        one = ranker(matching_kernel, inlined, regularizer, batch=batch, refit=True).fit(data)
-        other = ranker(matching_kernel, python, regularizer, batch=batch, refit=True).fit(data)
+        one = ranker(matching_kernel, inlined, regularizer, batch_size=batch, refit=True).fit(data)
+        other = ranker(matching_kernel, python, regularizer, batch_size=batch, refit=True).fit(data)
         assert one.model_.weights.data.tobytes() == other.model_.weights.data.tobytes()
         assert one.history_ == other.history_
 
 
 def test_the_weight_of_a_python_loss_counts(matching_kernel, make_matching):
     data = make_matching(1, dtype=np.float64)
-    heavy = ranker(matching_kernel, HeavyHinge(), batch=1).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    heavy = ranker(matching_kernel, HeavyHinge(), batch_size=1).fit(data)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
 
     class Triple(Hinge):
-        def pair_slope(self, margin):
-            return 3.0 * super().pair_slope(margin)
+        def pairwise_slope(self, margin):
+            return 3.0 * super().pairwise_slope(margin)
 
     w, losses = descend(
-        data, tuples, np.eye(9), Triple(), 10, lambda w, due: w, lambda t: rate_at("sqrt", 0.5, t)
+        data,
+        tuples,
+        np.eye(9),
+        Triple(),
+        10,
+        lambda w, due: w,
+        lambda t: rate_at("inverse-sqrt", 0.5, t),
     )
     np.testing.assert_allclose(dense(heavy.model_), w, rtol=1e-9, atol=1e-12)
     assert heavy.history_[-1]["loss"] == pytest.approx(3 * losses[50:].mean())
@@ -268,11 +286,11 @@ def test_the_automatic_batch(matching_kernel, make_matching):
     data = make_matching(1)
 
     def bits(loss, **solver):
-        fitted = ranker(matching_kernel, loss, epoch=70, **solver).fit(data)
+        fitted = ranker(matching_kernel, loss, steps_per_epoch=70, **solver).fit(data)
         return fitted.model_.weights.toarray().tobytes()
 
-    assert bits(Hinge()) == bits(Hinge(), batch=1) != bits(Hinge(), batch=PYTHON_BATCH)
-    assert bits(PythonHinge()) == bits(PythonHinge(), batch=PYTHON_BATCH)
+    assert bits(Hinge()) == bits(Hinge(), batch_size=1) != bits(Hinge(), batch_size=PYTHON_BATCH)
+    assert bits(PythonHinge()) == bits(PythonHinge(), batch_size=PYTHON_BATCH)
 
 
 def test_threads_change_nothing(matching_kernel, make_matching):
@@ -280,22 +298,22 @@ def test_threads_change_nothing(matching_kernel, make_matching):
         pytest.skip("one thread only")
     data = make_matching(1)
     for loss in (Hinge(), PythonHinge()):
-        one = ranker(matching_kernel, loss, L1(0.01), batch=16)
-        two = ranker(matching_kernel, loss, L1(0.01), batch=16).set_params(threads=2)
+        one = ranker(matching_kernel, loss, L1(0.01), batch_size=16)
+        two = ranker(matching_kernel, loss, L1(0.01), batch_size=16).set_params(threads=2)
         bits = [each.fit(data).model_.weights.data.tobytes() for each in (one, two)]
         assert bits[0] == bits[1]
 
 
 def test_hogwild_learns(matching_kernel, make_matching):
     data = make_matching(6, n_queries=20, n_documents=30, n_features=12)
-    fitted = ranker(matching_kernel, draws=300, rate=2.0, mode="hogwild").fit(data)
+    fitted = ranker(matching_kernel, max_steps=300, learning_rate=2.0, mode="hogwild").fit(data)
     assert fitted.score(data, metric="map") > 0.5
 
 
 # --- going on -----------------------------------------------------------------------------------
 
 
-class Snapshots(Observer):
+class Snapshots(Callback):
     """Keeps a snapshot of every epoch."""
 
     name = "snapshots"
@@ -303,7 +321,7 @@ class Snapshots(Observer):
     def __init__(self):
         self.kept = []
 
-    def turn(self, run, turn):
+    def on_epoch_end(self, run, result):
         self.kept.append(run.snapshot())
         return False
 
@@ -311,11 +329,11 @@ class Snapshots(Observer):
 RESUMED = [
     {"regularizer": L1(0.02), "refit": True},
     {"regularizer": L1(density=0.2), "refit": True},
-    {"regularizer": L1(density=0.2), "batch": 4, "loss": Logistic()},
+    {"regularizer": L1(density=0.2), "batch_size": 4, "loss": Logistic()},
     {"regularizer": L2(0.01), "loss": WARP(3)},
     {"regularizer": GroupL1(0.02, by="columns"), "refit": True},
     {"model": "diagonal", "regularizer": L1(0.001), "loss": PythonHinge()},
-    {"draws": 0, "refit": True},
+    {"max_steps": 0, "refit": True},
 ]
 
 
@@ -324,12 +342,12 @@ def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
     data, valid = make_matching(1), make_matching(2)
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(matching_kernel, observers=[stopping, kept], **parts).prepare(data, valid)
+    whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
     whole.go()
     assert len(kept.kept) == len(whole.history) >= 1
     for snapshot in kept.kept:
         again = ranker(
-            matching_kernel, observers=[EarlyStopping(metric="map", patience=50)], **parts
+            matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
         again.go(snapshot)
         assert again.history == whole.history
@@ -343,7 +361,9 @@ def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
 def test_early_stopping_keeps_the_best_epoch(matching_kernel, make_matching):
     data, valid = make_matching(1), make_matching(2)
     stopping = EarlyStopping(metric="map", patience=2)
-    fitted = ranker(matching_kernel, observers=[stopping], rate=20.0, draws=200, epoch=10)
+    fitted = ranker(
+        matching_kernel, callbacks=[stopping], learning_rate=20.0, max_steps=200, steps_per_epoch=10
+    )
     fitted.fit(data, valid=valid)
     (name,) = [key for key in fitted.history_[0] if key.startswith("map")]
     values = [row[name] for row in fitted.history_]
@@ -351,7 +371,9 @@ def test_early_stopping_keeps_the_best_epoch(matching_kernel, make_matching):
     assert stopping.best_value == max(values) == fitted.score(valid, metric="map")
     assert stopping.best_epoch == 1 + int(np.argmax(values))
     # What the model is like after that many epochs.
-    shorter = ranker(matching_kernel, rate=20.0, draws=10 * stopping.best_epoch, epoch=10)
+    shorter = ranker(
+        matching_kernel, learning_rate=20.0, max_steps=10 * stopping.best_epoch, steps_per_epoch=10
+    )
     shorter.fit(data)
     assert fitted.model_.weights.data.tobytes() == shorter.model_.weights.data.tobytes()
 
@@ -365,13 +387,15 @@ def test_divergence_is_refused_with_the_step(matching_kernel, make_matching):
     for loss in (SquaredHinge(), PythonSquaredHinge()):
         problem = r"loss \S+ at step \d+, in epoch 1;.*rate \(1e\+38\)"
         with pytest.raises(DivergenceError, match=problem):
-            ranker(matching_kernel, loss, rate=1e38, schedule="fixed", batch=2).fit(data)
+            ranker(
+                matching_kernel, loss, learning_rate=1e38, schedule="constant", batch_size=2
+            ).fit(data)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("regularizer", ["none", "l1"])
 def test_the_last_step_may_diverge_too(matching_kernel, make_matching, regularizer):
-    solver = {"draws": 1, "rate": 1e300}
+    solver = {"max_steps": 1, "learning_rate": 1e300}
     with pytest.raises(DivergenceError):
         ranker(matching_kernel, "hinge", regularizer, model="bilinear", **solver).fit(
             make_matching(1)
@@ -381,22 +405,22 @@ def test_the_last_step_may_diverge_too(matching_kernel, make_matching, regulariz
 @pytest.mark.parametrize(
     "params",
     [
-        {"draws": -1},
-        {"draws": 1.5},
-        {"every": 0},
-        {"epoch": 0},
-        {"rate": 0.0},
-        {"rate": -1.0},
-        {"rate": float("inf")},
-        {"rate": float("nan")},
-        {"rate": "fast"},
-        {"refit_rate": -1.0},
-        {"refit_rate": float("nan")},
+        {"max_steps": -1},
+        {"max_steps": 1.5},
+        {"prox_interval": 0},
+        {"steps_per_epoch": 0},
+        {"learning_rate": 0.0},
+        {"learning_rate": -1.0},
+        {"learning_rate": float("inf")},
+        {"learning_rate": float("nan")},
+        {"learning_rate": "fast"},
+        {"refit_learning_rate": -1.0},
+        {"refit_learning_rate": float("nan")},
         {"schedule": "cubic"},
         {"mode": "wild"},
-        {"batch": 0},
-        {"batch": "large"},
-        {"batch": 1.5},
+        {"batch_size": 0},
+        {"batch_size": "large"},
+        {"batch_size": 1.5},
         {"refit": "yes"},
         {"refit": 1},
     ],
@@ -412,9 +436,9 @@ def test_parts_that_do_not_fit(judged, make_matching):
 
     class Faceless(Hinge):
         name = "faceless"
-        faces = frozenset({"linear"})
+        interfaces = frozenset({"linear"})
 
-    with pytest.raises(CombinationError, match=r"no pair face.* Try loss hinge"):
+    with pytest.raises(CombinationError, match=r"no pairwise interface.* Try loss hinge"):
         Ranker("bilinear", Faceless(), solver="sgd").fit(data)
     with pytest.raises(CombinationError, match=r"one row, whose columns.* Try regularizer"):
         Ranker("linear", "hinge", "orthonormal", "sgd").fit(judged)
@@ -441,4 +465,4 @@ def test_parts_that_do_not_fit(judged, make_matching):
 
 def test_nothing_to_draw(matching_kernel):
     with pytest.raises(DataError, match="nothing to learn from"):
-        ranker(matching_kernel).fit(Matching(None, None, [[1, 1]]))
+        ranker(matching_kernel).fit(MatchingData(None, None, [[1, 1]]))

@@ -3,14 +3,14 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.native import NativePairLoss
+from ranking.native import NativePairwiseLoss
 from ranking.errors import PartError
-from ranking.native import PairFunctions
+from ranking.native import PairwiseFunctions
 from ranking_example_cffi._native import ffi, lib
 
 
 @dataclasses.dataclass
-class SmoothHinge(NativePairLoss):
+class SmoothHinge(NativePairwiseLoss):
     """The hinge, its corner rounded over a width; 0 is the hinge itself."""
 
     name: ClassVar[str] = "cffi-smooth-hinge"
@@ -25,7 +25,7 @@ class SmoothHinge(NativePairLoss):
     def functions(self):
         """Return the addresses, and keep the context that lies at one of them."""
         width = ffi.new("double *", self.width)
-        return PairFunctions.from_addresses(
+        return PairwiseFunctions.from_addresses(
             value=address(ffi.addressof(lib, "smooth_value")),
             slope=address(ffi.addressof(lib, "smooth_slope")),
             context=address(width),

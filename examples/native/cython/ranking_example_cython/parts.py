@@ -3,13 +3,13 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.native import NativePairLoss, NativeRowRegularizer
+from ranking.native import NativePairwiseLoss, NativeRowRegularizer
 from ranking.errors import PartError
 from ranking_example_cython import _native
 
 
 @dataclasses.dataclass
-class SmoothHinge(NativePairLoss):
+class SmoothHinge(NativePairwiseLoss):
     """The hinge, its corner rounded over a width; 0 is the hinge itself."""
 
     name: ClassVar[str] = "cython-smooth-hinge"

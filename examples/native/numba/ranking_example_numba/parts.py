@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from numba import carray, cfunc, types
 
-from ranking.contracts.native import NativeListLoss, NativePairLoss
+from ranking.native import NativeListwiseLoss, NativePairwiseLoss
 from ranking.errors import PartError
-from ranking.native import ListFunctions, PairFunctions
+from ranking.native import ListwiseFunctions, PairwiseFunctions
 
 DOUBLES = types.CPointer(types.float64)
 OF_MARGIN = types.float64(types.float64, DOUBLES)
@@ -40,7 +40,7 @@ def smooth_slope(z, context):
 
 
 @dataclasses.dataclass
-class SmoothHinge(NativePairLoss):
+class SmoothHinge(NativePairwiseLoss):
     """The hinge, its corner rounded over a width; 0 is the hinge itself."""
 
     name: ClassVar[str] = "numba-smooth-hinge"
@@ -55,7 +55,7 @@ class SmoothHinge(NativePairLoss):
     def functions(self):
         """Return the functions, and keep the context, of which they get the address."""
         context = np.array([self.width])
-        return PairFunctions.from_addresses(
+        return PairwiseFunctions.from_addresses(
             value=smooth_value, slope=smooth_slope, context=context.ctypes.data, keep=(context,)
         )
 
@@ -91,11 +91,11 @@ def softmax_slopes(scores, grades, n, out, context):
 
 
 @dataclasses.dataclass
-class Softmax(NativeListLoss):
+class Softmax(NativeListwiseLoss):
     """Softmax cross entropy: ``log sum exp(scores) - mean score``, the mean by grade."""
 
     name: ClassVar[str] = "numba-softmax"
 
     def functions(self):
         """Return the functions."""
-        return ListFunctions.from_addresses(value=softmax_value, slopes=softmax_slopes)
+        return ListwiseFunctions.from_addresses(value=softmax_value, slopes=softmax_slopes)

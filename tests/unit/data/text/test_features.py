@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from ranking.data.text.features import TextFeatures
 from ranking.data.text.hashing import columns_of, hash_terms, signs_of
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
-from ranking.files import read_tensors, write_tensors
+from ranking.io.tensors import read_tensors, write_tensors
 
 TOY = [
     "The cat sat on the mat.",

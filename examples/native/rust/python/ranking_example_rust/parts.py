@@ -3,13 +3,13 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.native import NativePairLoss
+from ranking.contracts.native import NativePairwiseLoss
 from ranking.errors import PartError
 from ranking_example_rust import _native
 
 
 @dataclasses.dataclass
-class SmoothHinge(NativePairLoss):
+class SmoothHinge(NativePairwiseLoss):
     """The hinge, its corner rounded over a width; 0 is the hinge itself."""
 
     name: ClassVar[str] = "rust-smooth-hinge"

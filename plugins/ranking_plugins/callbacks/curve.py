@@ -1,0 +1,45 @@
+"""Learning curves: metrics on the validation data, epoch by epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from ranking.contracts.callback import Callback
+from ranking.contracts.solver import EpochResult
+from ranking.errors import PartError
+from ranking.metrics.evaluate import mean
+from ranking.metrics.parse import parse_metric
+from ranking.training.trainer import Run
+
+
+@dataclasses.dataclass
+class Curve(Callback):
+    """Measures the model on the validation data after each epoch; it stops nothing.
+
+    The numbers go to the history, and so into the model file, where `ranking report` finds them.
+
+    Parameters
+    ----------
+    metrics : str
+        Joined by ``+``, such as ``map+pair-error``.
+    """
+
+    name: ClassVar[str] = "curve"
+
+    metrics: str = "map+pair-error"
+
+    def __post_init__(self) -> None:
+        """Read the names of the metrics."""
+        self._metrics = [parse_metric(word) for word in self.metrics.split("+")]
+
+    def on_fit_begin(self, run: Run) -> None:
+        """Refuse to watch nothing."""
+        if run.valid is None:
+            raise PartError("curve needs validation data: give fit(valid=...) or --valid.")
+
+    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+        """Measure, and take note."""
+        values = run.validate(self._metrics)
+        run.history[-1] |= {name: mean(column) for name, column in values.items()}
+        return False

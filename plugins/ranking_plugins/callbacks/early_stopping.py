@@ -1,0 +1,93 @@
+"""Early stopping on validation data; the best weights are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ranking.contracts.callback import Callback
+from ranking.contracts.solver import EpochResult
+from ranking.errors import DataError, PartError
+from ranking.metrics.evaluate import mean
+from ranking.metrics.parse import parse_metric
+from ranking.training.trainer import Run
+
+
+@dataclasses.dataclass
+class EarlyStopping(Callback):
+    """Stops when the metric has not become better for `patience` epochs.
+
+    At the end the model holds the parameters of the best epoch, the first of equals.
+
+    Parameters
+    ----------
+    metric : str
+        Any metric, such as ``ndcg@10``.
+    patience : int
+        Epochs without a better value after which the run stops.
+    """
+
+    name: ClassVar[str] = "early-stopping"
+
+    metric: str = "ndcg@10"
+    patience: int = 5
+
+    def __post_init__(self) -> None:
+        """Check the parameters and start with nothing seen."""
+        if self.patience < 1:
+            raise PartError(f"early-stopping has patience={self.patience}; it must be at least 1.")
+        self._metric = parse_metric(self.metric)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.best_value = float("nan")
+        self.best_epoch = 0
+        self._best: dict[str, np.ndarray[Any, Any]] = {}
+
+    def on_fit_begin(self, run: Run) -> None:
+        """Forget an earlier run; refuse to watch nothing."""
+        self._forget()
+        if run.valid is None:
+            raise PartError("early-stopping needs validation data: give fit(valid=...) or --valid.")
+
+    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+        """Measure, keep the best, and say whether to stop."""
+        values = run.validate([self._metric])
+        value = mean(values[self._metric.spelled()])
+        if np.isnan(value):
+            raise DataError(
+                f"{self._metric.spelled()} skips every query of the validation data; "
+                "choose another metric or other data."
+            )
+        run.history[-1][self._metric.spelled()] = value
+        if self._better(value):
+            self.best_value, self.best_epoch = value, result.epoch
+            self._best = {name: tensor.copy() for name, tensor in run.model.tensors().items()}
+        return result.epoch - self.best_epoch >= self.patience
+
+    def _better(self, value: float) -> bool:
+        if np.isnan(self.best_value):
+            return True
+        if self._metric.higher_is_better:
+            return value > self.best_value
+        return value < self.best_value
+
+    def on_fit_end(self, run: Run) -> None:
+        """Give the model its best parameters back."""
+        if self._best:
+            run.model.restore(self._best)
+
+    def state(self) -> dict[str, Any]:
+        """Return the best so far."""
+        value = None if np.isnan(self.best_value) else self.best_value
+        return {"value": value, "epoch": self.best_epoch, **self._best}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take the best so far back."""
+        state = dict(state)
+        value = state.pop("value", None)
+        self.best_value = float("nan") if value is None else value
+        self.best_epoch = state.pop("epoch", 0)
+        self._best = state

@@ -1,0 +1,53 @@
+"""Progress on the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any, ClassVar
+
+from ranking.contracts.callback import Callback
+from ranking.contracts.solver import EpochResult
+from ranking.training.trainer import Run
+
+
+@dataclasses.dataclass
+class Progress(Callback):
+    """A live line with epoch, objective and whatever other callbacks measured.
+
+    On a terminal only; a file or a pipe gets nothing.
+
+    Parameters
+    ----------
+    label : str
+        What the line begins with.
+    """
+
+    name: ClassVar[str] = "progress"
+
+    label: str = "training"
+
+    def __post_init__(self) -> None:
+        """Start without a line."""
+        self._status: Any = None
+
+    def on_fit_begin(self, run: Run) -> None:
+        """Open the line."""
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(self.label)
+            self._status.start()
+
+    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+        """Show the last row of the history."""
+        if self._status is not None:
+            row = [f"{key} {value:.6g}" for key, value in run.history[-1].items()]
+            self._status.update(f"{self.label}: {', '.join(row)}")
+        return False
+
+    def on_fit_end(self, run: Run) -> None:
+        """Close the line."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None

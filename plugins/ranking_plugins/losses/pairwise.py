@@ -1,0 +1,183 @@
+"""Losses of a margin z = f(q, d+) - f(q, d-): how much better the better document is scored."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.contracts.loss import Array, CoordinateProblem, Loss, LossInterface, PairwiseLoss
+from ranking.errors import CombinationError, PartError
+from ranking.kernels.contract import PairwiseForm
+
+if TYPE_CHECKING:
+    from ranking.data.judged_lists import JudgedLists
+    from ranking.kernels.kernel import Kernel
+
+
+@dataclasses.dataclass
+class Hinge(Loss):
+    """``max(0, 1 - z)``: nothing to learn from a margin of 1 or more."""
+
+    name: ClassVar[str] = "hinge"
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise", "coordinate"})
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.HINGE
+
+    @property
+    def trials(self) -> int:
+        """One negative, whatever its margin."""
+        return 1
+
+    def pairwise_value(self, margin: Array) -> Array:
+        """Return max(0, 1 - z)."""
+        return np.maximum(0.0, 1.0 - margin)
+
+    def pairwise_slope(self, margin: Array) -> Array:
+        """Return -1 below a margin of 1, else 0."""
+        return np.where(margin < 1.0, -1.0, 0.0)
+
+    def rank_weight(self, rank: NDArray[np.int64]) -> Array:
+        """Return 1: a violation counts the same at every rank."""
+        return np.ones(rank.shape)
+
+    def coordinate_problem(
+        self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
+    ) -> CoordinateProblem:
+        """Lay the pairs of judged rows out by lists; the hinge is smoothed by a stated bit."""
+        from ranking_plugins.losses.pairwise_problem import PairProblem
+
+        if self.form is None:
+            raise CombinationError(
+                f"loss {self.name!r} has a slope of its own, and coordinate descent knows those of "
+                "hinge, squared-hinge and logistic; take solver sgd."
+            )
+        return PairProblem(cast(PairwiseLoss, self), self.form, data, weights, curvature)
+
+
+@dataclasses.dataclass
+class AUC(Hinge):
+    """The hinge under the name that recommenders know: it counts wrong pairs, wherever they are."""
+
+    name: ClassVar[str] = "auc"
+
+
+@dataclasses.dataclass
+class SquaredHinge(Hinge):
+    """``max(0, 1 - z)**2``."""
+
+    name: ClassVar[str] = "squared-hinge"
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.SQUARED_HINGE
+
+    def pairwise_value(self, margin: Array) -> Array:
+        """Return max(0, 1 - z)**2."""
+        return np.maximum(0.0, 1.0 - margin) ** 2
+
+    def pairwise_slope(self, margin: Array) -> Array:
+        """Return -2 (1 - z) below a margin of 1, else 0."""
+        return -2.0 * np.maximum(0.0, 1.0 - margin)
+
+
+@dataclasses.dataclass
+class Logistic(Hinge):
+    """``log(1 + exp(-z))``."""
+
+    name: ClassVar[str] = "logistic"
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.LOGISTIC
+
+    def pairwise_value(self, margin: Array) -> Array:
+        """Return log(1 + exp(-z))."""
+        return np.logaddexp(0.0, -margin)
+
+    def pairwise_slope(self, margin: Array) -> Array:
+        """Return -1 / (1 + exp(z))."""
+        return -np.exp(-np.logaddexp(0.0, margin))
+
+
+@dataclasses.dataclass
+class BPR(Logistic):
+    """Bayesian personalised ranking: the logistic loss of a pair, under its other name."""
+
+    name: ClassVar[str] = "bpr"
+
+
+@dataclasses.dataclass
+class WARP(Hinge):
+    """The hinge, weighted by the estimated rank of the positive (Weston and Blitzer, 2012).
+
+    Negatives are drawn until one violates the margin. Found at the N-th, the positive's rank is
+    about r = (documents - 1) // N, and the violation counts L(r) = 1 + 1/2 + ... + 1/r.
+
+    Parameters
+    ----------
+    max_trials : int
+        How many are drawn at most; if none violates the margin, nothing is learnt.
+    """
+
+    name: ClassVar[str] = "warp"
+    interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise"})
+    unsupported: ClassVar[Mapping[LossInterface, str]] = {
+        "coordinate": "the weight of a violation jumps when a document crosses the margin, so the "
+        "loss is not continuous along a weight, and no parabola bounds it; with the weights held "
+        "fast it would be bounded from below only"
+    }
+
+    max_trials: int = 10
+
+    def __post_init__(self) -> None:
+        """Check the parameter."""
+        given: object = self.max_trials
+        if not isinstance(given, numbers.Integral) or not 2 <= int(given) <= 10_000:
+            raise PartError(
+                f"{self.name} has max_trials={given!r}; it must be a whole number from 2 to 10000."
+            )
+
+    @property
+    def trials(self) -> int:
+        """The number of negatives at most."""
+        return self.max_trials
+
+    def rank_weight(self, rank: NDArray[np.int64]) -> Array:
+        """Return the sum of 1/i up to the rank."""
+        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, rank.max(initial=0) + 1))))
+        weights: Array = harmonic[rank]
+        return weights
+
+
+@dataclasses.dataclass
+class KosWARP(WARP):
+    """WARP for the k-th best of n positives that are drawn (Weston, Yee and Weiss, 2013).
+
+    With a small k it is the best positives that are learnt from, with k = n the worst.
+
+    Parameters
+    ----------
+    max_trials : int
+        How many negatives are drawn at most.
+    k, n : int
+        Which of how many positives, by score, best first.
+    """
+
+    name: ClassVar[str] = "kos-warp"
+    orders_positives: ClassVar[bool] = True
+
+    k: int = 5
+    n: int = 10
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        super().__post_init__()
+        whole = all(isinstance(value, numbers.Integral) for value in (self.k, self.n))
+        if not whole or not 1 <= self.k <= self.n <= 1000:
+            raise PartError(
+                f"kos-warp has k={self.k!r} and n={self.n!r}; they must be whole numbers, "
+                "1 <= k <= n <= 1000."
+            )
+
+    @property
+    def positives(self) -> tuple[int, int]:
+        """The number drawn, and the place."""
+        return self.n, self.k - 1

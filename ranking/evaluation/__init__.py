@@ -1,1 +1,0 @@
-"""How sure a mean over queries is, and whether two systems differ."""

@@ -1,0 +1,1 @@
+"""Inference: top-k retrieval, fold-in, similar items, explanations, scores as features."""

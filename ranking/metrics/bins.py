@@ -1,0 +1,88 @@
+"""Metrics by how much is known of a query: bins of the clicks that it has in all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ranking.data.matches import Matches
+from ranking.data.validation import Ids
+from ranking.errors import DataError
+from ranking.metrics.evaluate import Values, mean
+
+Floats = NDArray[np.float64]
+
+
+class Bin(NamedTuple):
+    """Some queries and the means of their metrics.
+
+    Attributes
+    ----------
+    low, high : float
+        They have more than `low` and at most `high` clicks.
+    queries : int
+    means : dict
+        By the spelled-out name of a metric; NaN if no query has it.
+    """
+
+    low: float
+    high: float
+    queries: int
+    means: dict[str, float]
+
+    @property
+    def label(self) -> str:
+        """The bin in words."""
+        if self.low == -np.inf:
+            return f"<= {self.high:g}"
+        return f"> {self.low:g}" + (f", <= {self.high:g}" if self.high < np.inf else "")
+
+
+def total_clicks(clicks: Matches, query_ids: Ids) -> Floats:
+    """Return the sum of the relevance of each query in a log; 0 for one that is not in it.
+
+    Parameters
+    ----------
+    clicks : MatchingData or TextCollection
+        The log. What is below 0 does not count; of classes, every match counts 1.
+    query_ids : int64 or str array
+        Whose clicks are wanted; ids are compared as text.
+    """
+    if clicks.labels is not None:
+        totals: Floats = clicks.n_relevant.astype(np.float64)
+    else:
+        owner = np.repeat(np.arange(clicks.n_queries), np.diff(clicks.relevance.indptr))
+        positive = np.maximum(clicks.relevance.data, 0.0)
+        totals = np.zeros(clicks.n_queries)
+        np.add.at(totals, owner, positive)
+    known = dict(zip(clicks.query_ids.astype(np.str_).tolist(), totals.tolist(), strict=True))
+    return np.array([known.get(query, 0.0) for query in query_ids.astype(np.str_).tolist()])
+
+
+def by_bins(values: Values, totals: Floats, edges: Sequence[float]) -> list[Bin]:
+    """Return the means of metrics over bins of queries.
+
+    Parameters
+    ----------
+    values : dict of arrays
+        Of `measure`.
+    totals : float64 array
+        The clicks of each query.
+    edges : sequence of float
+        The upper ends of all bins but the last, which has none; each is in its bin. Increasing.
+    """
+    ends = [float(edge) for edge in edges]
+    if not ends or sorted(set(ends)) != ends or not np.isfinite(ends).all():
+        raise DataError(f"bins end at {ends}; give increasing numbers, such as 10, 100, 1000.")
+    places = np.searchsorted(ends, totals, side="left")
+    bounds = [-np.inf, *ends, np.inf]
+    found = []
+    for place, (low, high) in enumerate(itertools.pairwise(bounds)):
+        chosen = places == place
+        means = {name: mean(value[chosen]) for name, value in values.items()}
+        found.append(Bin(low, high, int(chosen.sum()), means))
+    return found

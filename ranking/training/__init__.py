@@ -1,0 +1,1 @@
+"""Training: the trainer, its signals and checkpoints, parameter search, paths, wrappers."""
