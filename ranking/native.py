@@ -13,6 +13,7 @@ from ranking.kernels.native.functions import (
     include_dir,
 )
 from ranking.kernels.native.parts import (
+    NativeBoundedRowRegularizer,
     NativeListwiseLoss,
     NativePairwiseLoss,
     NativePart,
@@ -23,6 +24,7 @@ __all__ = [
     "NATIVE_ABI",
     "ListwiseFunctions",
     "NativeFunctions",
+    "NativeBoundedRowRegularizer",
     "NativeListwiseLoss",
     "NativePairwiseLoss",
     "NativePart",

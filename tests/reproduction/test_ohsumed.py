@@ -58,7 +58,7 @@ def epochs_to_gap(data: JudgedLists, curvature: str, optimum: float, gap: float 
     )
     columns = np.arange(data.n_features)
     for epoch in range(1, 2000):
-        problem.sweep(columns, regularizer.entry_penalty())
+        problem.sweep(columns, regularizer.kernel_form("vector"))
         if problem.value() + regularizer.penalty(problem.weights) <= optimum * (1 + gap):
             return epoch
     raise AssertionError(f"{curvature} has not converged")

@@ -7,6 +7,7 @@ import pytest
 
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
+from ranking.contracts.regularizer import RowPenalty
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
@@ -448,14 +449,16 @@ def test_parts_that_do_not_fit(judged, make_matching):
     class Odd(L2):
         name = "odd"
         granularity = "matrix"
-        entry_penalty = GroupL1.entry_penalty
+
+        def kernel_form(self, form, ids=None):
+            return RowPenalty()
 
     with pytest.raises(CombinationError, match=r"'odd' is not of the form.*l1 and l2 are"):
         Ranker("bilinear", "hinge", Odd(), "sgd").fit(data)
 
     class Unknown(Odd):
         name = "unknown"
-        inlined = frozenset({"vector"})
+        forms = frozenset({"vector"})
 
     with pytest.raises(CombinationError, match=r"no operator for matrix param.* Try reg.*l2"):
         Ranker("bilinear", "hinge", Unknown(), "sgd").fit(data)
