@@ -9,13 +9,14 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking._utils.files import write_bytes
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.read import HEAD
 from ranking.data.readers.trec import Run
-from ranking.io.tensors import looks_like_tensors, write_bytes
+from ranking.io.tensors import looks_like_tensors
 from ranking.metrics.comparison import Comparison
 from ranking.metrics.comparison import compare as compare_systems
-from ranking.metrics.evaluate import Values
+from ranking.metrics.evaluation import Values
 from ranking.metrics.parse import parse_metrics
 from ranking_cli.compare_report import report
 from ranking_cli.evaluate import measure_model, measure_run

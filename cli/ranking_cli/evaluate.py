@@ -20,8 +20,7 @@ from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import judged_from
 from ranking.metrics.bins import by_bins, total_clicks
 from ranking.metrics.bootstrap import bootstrap_interval
-from ranking.metrics.evaluate import Values, evaluate_run, mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import Values, evaluate_model, evaluate_run, mean
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
     exclude_option,
@@ -177,7 +176,7 @@ def measure_model(
         if isinstance(described, JudgedLists) or len(matches) < len(known):
             raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
         barred = known_pairs(described, *matches, but_relevant=True)
-    values = measure(ranker.model_, metrics, described, ranker.kernel_, threads, barred)
+    values = evaluate_model(ranker.model_, metrics, described, ranker.kernel_, threads, barred)
     return [str(query) for query in described.query_ids], values
 
 

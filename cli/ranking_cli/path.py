@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from ranking import Ranker
+from ranking._utils.files import write_bytes
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
-from ranking.io.tensors import write_bytes
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.registry import parse_spec
-from ranking.training.path import cross_validated_path, regularization_path
+from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
 from ranking_cli.options import existing, kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.settings import settle
@@ -106,13 +106,12 @@ def path(
             random_state=seed,
         )
         if folds is not None:
-            rows[spec] = cross_validated_path(
-                ranker, values, given, folds, names, seed, jobs=threads
-            )
+            course = RegularizationPath(ranker.plan(), values, names)
+            rows[spec] = cross_validated_path(course, given, folds, seed, jobs=threads)
             continue
         assert isinstance(held_out, JudgedLists)
         ranker.set_params(callbacks=[Curve(metrics="+".join(names))])
-        points = regularization_path(ranker, values, given, held_out, names)
+        points = RegularizationPath(ranker.plan(), values, names).fit(given, held_out).report
         rows[spec] = [point.row() for point in points]
         courses[spec] = points[_best(rows[spec], names[0])].history
     lines = [

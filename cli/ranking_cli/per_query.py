@@ -13,7 +13,7 @@ from ranking.data.judged_lists import JudgedLists
 from ranking.data.own_queries import own_queries
 from ranking.data.readers.read import read_trainable
 from ranking.data.text_collection import TextCollection
-from ranking.training.per_query import PerQuery, adopt, fit_per_query
+from ranking.training.wrappers.per_query import PerQuery, QueryReport, problems
 from ranking_cli.settings import Settings
 
 
@@ -41,27 +41,24 @@ def train_per_query(paths: Sequence[Path], output: Path, settings: Settings, qui
         )
     topics = own_queries(data)
     started = time.perf_counter()
-    found = fit_per_query(
-        ranker,
-        topics,
-        valid=None if valid is None else own_queries(valid, topics.query_ids),
-        search=settings.search,
-        jobs=settings["threads"],
+    wrapper = PerQuery(ranker.plan(), settings.search, jobs=settings["threads"])
+    result = wrapper.fit(
+        topics, None if valid is None else own_queries(valid, topics.query_ids)
     )
-    adopt(ranker, topics, found)
+    ranker.adopt(result)
     ranker.save(output)
     if not quiet:
-        _report(ranker, found, time.perf_counter() - started, output)
+        _report(ranker, result.report, time.perf_counter() - started, output)
 
 
-def _report(ranker: Ranker, found: PerQuery, seconds: float, output: Path) -> None:
+def _report(ranker: Ranker, reports: list[QueryReport], seconds: float, output: Path) -> None:
     parts = [ranker.loss_, ranker.regularizer_, ranker.solver_]
     click.echo(f"linear, one per query x {' x '.join(part.spec() for part in parts)}", err=True)
-    for query, problem in found.problems.items():
+    for query, problem in problems(reports).items():
         click.echo(f"{query} has no weights: {problem}", err=True)
-    trained = len(found.reports) - len(found.problems)
+    trained = len(reports) - len(problems(reports))
     click.echo(
-        f"kernel {ranker.kernel_.name}, {trained} of {len(found.reports)} queries trained; "
+        f"kernel {ranker.kernel_.name}, {trained} of {len(reports)} queries trained; "
         f"{seconds:.2f} s, at most {ranker.n_iter_} epochs\n"
         f"mean objective {ranker.objective_:.6g}, density {ranker.model_.density:.1%}, "
         f"written to {output} ({output.stat().st_size} bytes)",

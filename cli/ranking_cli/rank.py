@@ -12,10 +12,10 @@ import click
 import numpy as np
 
 from ranking import Ranker
+from ranking._utils.files import write_bytes
 from ranking.data.inputs import Trainable, among_known
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.readers.read import read_trainable
-from ranking.io.tensors import write_bytes
 from ranking_cli.options import (
     exclude_option,
     existing,

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking.io.tensors import write_bytes
+from ranking._utils.files import write_bytes
 from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render

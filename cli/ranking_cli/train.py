@@ -19,8 +19,8 @@ from ranking.data.readers.read import read_trainable
 from ranking.data.text_collection import TextCollection
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.registry import get_registry
-from ranking.training.search import Progress, fit_path
-from ranking.training.trainer import Run, Snapshot
+from ranking.training.trainer import Snapshot, Trainer
+from ranking.training.wrappers.search import ParameterSearch, SearchProgress
 from ranking_cli.options import existing
 from ranking_cli.per_query import train_per_query
 from ranking_cli.settings import Settings, read_config, settle
@@ -202,33 +202,21 @@ class _Training:
 
     def _fit(self) -> None:
         search = self.settings.search
-        if search is None:
-            run = self.ranker.prepare(self.data, self.valid, exclude_known=self.exclude_known)
-            try:
-                run.go(self.resumed)
-            finally:
-                if run.history:
-                    self.ranker.adopt(run)
-            return
-        assert self.valid is not None
-        before = None
-        if self.resumed is not None:
-            before = Progress.restore(
-                self.checkpoint.outer_facts["search"], self.checkpoint.outer_tensors
-            )
-        result = fit_path(
-            self.ranker,
-            search,
-            self.data,
-            self.valid,
-            progress=before,
-            resume=self.resumed,
-            started=self._next_trial,
-        )
-        if not self.quiet:
-            self._tell(search, result)
+        plan = self.ranker.plan()
+        fitter = plan if search is None else ParameterSearch(plan, search, self._next_trial)
+        training: Any = fitter.trainer(self.data, self.valid, exclude_known=self.exclude_known)
+        if search is not None and self.resumed is not None:
+            facts = self.checkpoint.outer_facts["search"]
+            training.progress = SearchProgress.restore(facts, self.checkpoint.outer_tensors)
+        try:
+            training.train(self.resumed)
+        finally:
+            if training.finished:
+                self.ranker.adopt(training.result())
+        if search is not None and not self.quiet:
+            self._tell(search, training.progress)
 
-    def _tell(self, search: Search, result: Progress) -> None:
+    def _tell(self, search: Search, result: SearchProgress) -> None:
         """Print what the search tried, and what it chose."""
         spelled = parse_metric(search.metric).spelled()
         table = [
@@ -247,7 +235,7 @@ class _Training:
         click.echo(f"{tried}, by {spelled} on --valid:", err=True)
         click.echo(render(table, "table"), err=True)
 
-    def _next_trial(self, run: Run, progress: Progress) -> None:
+    def _next_trial(self, run: Trainer, progress: SearchProgress) -> None:
         """Let the checkpoint of the coming run keep what the search has found so far."""
         search = self.settings.search
         assert search is not None

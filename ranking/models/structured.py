@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
@@ -19,17 +20,26 @@ from ranking.kernels.contract import Factors, Floats, Ints, Singles
 from ranking.kernels.factored import FactoredInputs
 from ranking.models.factored import Factored
 from ranking.models.list_inference import INFERENCES, choose_jointly, place_first
-from ranking.training.trainer import section, under
 
 if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
-    from ranking.ranker import Ranker
 
 INITS = ("scratch", "previous-stage")
 
 SIDE_OF_S = 2
 """The stream from which S is drawn; U and V have 0 and 1."""
+
+
+class TrainedBase(Protocol):
+    """A trained model that can be trained again on other data."""
+
+    @property
+    def model_(self) -> Model:
+        """The trained model."""
+
+    def refit(self, data: Any) -> Model:
+        """Train the same parts on other data."""
 
 
 @dataclasses.dataclass
@@ -80,7 +90,7 @@ class Structured(Factored):
     init_scale: float = 1.0
     stages: int = 1
     k: int = 20
-    base: str | Ranker | MatchingModel | None = None
+    base: Any = None
     inference: str = "iterative"
     beam: int = 4
     init: str = "scratch"
@@ -112,6 +122,7 @@ class Structured(Factored):
         self._refuse_folds()
         self._earlier: list[MatchingModel] = []
         self._lists: Ints | None = None
+        self._saved_base: TrainedBase | None = None
 
     def _refuse_folds(self) -> None:
         if self.folds == 1:
@@ -137,6 +148,20 @@ class Structured(Factored):
         """Return a model to train; its base is the trained one, not to be trained again."""
         return type(self)(**self.get_params())
 
+    def attach_base(self, base: TrainedBase) -> None:
+        """Set the content of the file that `base` names; the trainer reads it."""
+        self._saved_base = base
+
+    def _trained_base(self) -> Any:
+        if not isinstance(self.base, str):
+            return self.base
+        if self._saved_base is None:
+            raise PartError(
+                f"structured has base={self.base!r}, a file that is not read yet; train by a "
+                "Ranker or a TrainingPlan, or give a model."
+            )
+        return self._saved_base
+
     @property
     def stage(self) -> int:
         """The stage in training, or the last one."""
@@ -154,7 +179,7 @@ class Structured(Factored):
         self.S = self.S[:0]
         super().initialize(data, seed)
         if self.base is not None:
-            self._earlier.append(_model_of(_read(self.base)))
+            self._earlier.append(_model_of(self._trained_base()))
             self._draw_stage()
 
     def next_stage(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> bool:
@@ -177,7 +202,7 @@ class Structured(Factored):
                 f"structured has folds={self.folds}, and a query that is left out is known by its "
                 "features; give each of at least as many queries some, or take folds=0."
             )
-        base = None if self.base is None else _read(self.base)
+        base = None if self.base is None else self._trained_base()
         lists = np.full((data.n_queries, min(self.k, data.n_documents)), -1)
         for left_out in self._parts(data.n_queries, kernel):
             part = data.select(np.setdiff1d(np.arange(data.n_queries), left_out))
@@ -186,7 +211,7 @@ class Structured(Factored):
                 model.initialize(part, self._seed)
                 yield model, part
             else:
-                model = _model_of(clone(base).fit(part))
+                model = _refit(base, part)
             lists[left_out] = best_lists(model, data.select(left_out), self.k, kernel, threads)
         self._lists = lists
 
@@ -371,15 +396,13 @@ def _made(spelled: Any) -> MatchingModel:
     return made
 
 
-def _read(base: Any) -> Any:
-    """Return a base, or what is in its file: a ranker."""
-    from ranking.ranker import Ranker
-
-    return Ranker.load(base) if isinstance(base, str) else base
+def _refit(base: Any, data: MatchingData) -> MatchingModel:
+    """Train a base again on other data."""
+    return _model_of(base.refit(data) if hasattr(base, "refit") else clone(base).fit(data))
 
 
 def _model_of(base: Any) -> MatchingModel:
-    """Return the model of a trained ranker, or the model itself."""
+    """Return the model of a trained ranker or of a file, or the model itself."""
     model = getattr(base, "model_", base)
     if not isinstance(model, MatchingModel):
         raise PartError(

@@ -16,8 +16,7 @@ from ranking import Ranker
 from ranking.data.exclusions import known_pairs
 from ranking.data.readers.read import read_any
 from ranking.io.tensors import read_tensors
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import cli
 from ranking_plugins.callbacks import Checkpoint
@@ -115,7 +114,7 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
     train, valid = (read_any(folder / f"{name}.csv") for name in ("train", "valid"))
     valid = valid.with_documents(train.document_ids)
     barred = known_pairs(valid, train, but_relevant=True)
-    found = measure(ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, barred)
+    found = evaluate_model(ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, barred)
     assert mean(found[P5]) == max(values)
     # And eval measures the same, with the training data left out.
     words = ["eval", path, folder / "valid.csv", "--metrics", "p@5", "--format", "jsonl"]

@@ -13,7 +13,7 @@ import pytest
 
 from ranking import JudgedLists, Ranker, get_kernel, read
 from ranking.registry import get_registry
-from ranking.training.search import fit_path
+from ranking.training.wrappers.search import ParameterSearch
 from ranking_plugins.losses import Domination
 from ranking_plugins.regularizers import L2
 from ranking_plugins.reproductions import Options, letor
@@ -35,7 +35,7 @@ def test_the_recipe_reaches_its_floor(folds):
     reached = []
     for train, valid, test in folds:
         ranker = Ranker(**recipe.parts)
-        fit_path(ranker, recipe.search, train, valid)
+        ranker.fit_with(ParameterSearch(ranker.plan(), recipe.search), train, valid=valid)
         names = ("ndcg@5", "ndcg@10")
         # LETOR's own definition, and the one with log2(1 + rank) that many papers use.
         reached.append(

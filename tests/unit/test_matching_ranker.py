@@ -235,7 +235,10 @@ def test_what_is_known_is_left_out_of_a_score(matching_kernel, judged):
     known = MatchingData(None, None, [[1, 0, 0, 0], [0, 1, 0, 0]])
     data = MatchingData(None, None, [[0, 1, 0, 0], [0, 1, 0, 1]])
     ranker = Ranker(
-        loss="hinge", solver="sgd:max_steps=200,learning_rate=0.5", kernel=matching_kernel.name
+        "bilinear",
+        "hinge",
+        solver="sgd:max_steps=200,learning_rate=0.5",
+        kernel=matching_kernel.name,
     )
     ranker.fit(MatchingData(None, None, [[2, 1, 0, 0], [0, 2, 0, 0]]))
     ranker.model_.weights = sp.csr_array(

@@ -202,11 +202,11 @@ def test_a_resumed_run_has_the_same_bits(name, judged):
         return Ranker("linear", name, "l1:strength=0.01", solver).prepare(judged)
 
     whole, first, second = run(8), run(3), run(8)
-    whole.go()
-    first.go()
+    whole.train()
+    first.train()
     snapshot = first.snapshot()
     snapshot.facts["stopped"] = ""
-    second.go(resume=snapshot)
+    second.train(resume=snapshot)
     np.testing.assert_array_equal(whole.model.weights, second.model.weights)
 
 

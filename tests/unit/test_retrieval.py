@@ -11,7 +11,7 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning, PartError
 from ranking.inference.retrieval import top
-from ranking.metrics import model_evaluation as measure_module
+from ranking.metrics import evaluation as measure_module
 from ranking.models.bilinear import Bilinear
 
 

@@ -254,7 +254,7 @@ def test_a_damaged_spec_of_features_is_refused(content, tmp_path, text):
         (["training", "seed"], "inf"),
         (["training"], []),
         (["parts"], 3),
-        (["format"], "1"),
+        (["schema_version"], "2"),
     ],
 )
 def test_a_damaged_description_is_refused(content, tmp_path, path, value):

@@ -11,9 +11,9 @@ from ranking.contracts.callback import Callback
 from ranking.contracts.parameters import integer
 from ranking.contracts.solver import EpochResult
 from ranking.errors import DataError, PartError
-from ranking.metrics.evaluate import mean
+from ranking.metrics.evaluation import mean
 from ranking.metrics.parse import parse_metric
-from ranking.training.trainer import Run
+from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -44,13 +44,13 @@ class EarlyStopping(Callback):
         self.best_epoch = 0
         self._best: dict[str, np.ndarray[Any, Any]] = {}
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Forget an earlier run; refuse to watch nothing."""
         self._forget()
         if run.valid is None:
             raise PartError("early-stopping needs validation data: give fit(valid=...) or --valid.")
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Measure, keep the best, and say whether to stop."""
         values = run.validate([self._metric])
         value = mean(values[self._metric.spelled()])
@@ -72,7 +72,7 @@ class EarlyStopping(Callback):
             return value > self.best_value
         return value < self.best_value
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Give the model its best parameters back."""
         if self._best:
             run.model.restore(self._best)

@@ -13,9 +13,8 @@ from ranking.contracts.callback import Callback
 from ranking.contracts.parameters import boolean
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
-from ranking.io.model_file import PARTS, describe
-from ranking.ranker import Ranker
-from ranking.training.trainer import Run
+from ranking.io.model_file import PARTS, write_model
+from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -46,7 +45,7 @@ class MLflow(Callback):
         self.run_id = ""
         self._ours = False
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Begin a run, unless one is active, and log what is trained."""
         mlflow = _module()
         active = mlflow.active_run()
@@ -59,7 +58,7 @@ class MLflow(Callback):
             )
             self._ours = True
         self.run_id = active.info.run_id
-        told = describe(run)
+        told = run.result().description
         params = {kind: getattr(run, kind).spec() for kind in PARTS}
         sizes = {name.replace(" ", "_"): value for name, value in told["training"].items()}
         sizes.pop("stopped")
@@ -74,23 +73,21 @@ class MLflow(Callback):
         made: str = found.experiment_id if found else mlflow.create_experiment(self.experiment)
         return made
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Log the row of the epoch: the objective, and what other callbacks measured before."""
         row = {key: float(value) for key, value in run.history[-1].items() if key != "epoch"}
         finite = {_key(key): value for key, value in row.items() if math.isfinite(value)}
         _module().log_metrics(finite, step=result.epoch, run_id=self.run_id)
         return False
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Keep the model, if that was asked, and end the run, if it is ours."""
         mlflow = _module()
         mlflow.set_tag("stopped", run.stopped or "failed")
         if self.model and run.history:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.safetensors"
-                ranker = Ranker(loss=run.loss)
-                ranker.adopt(run)
-                ranker.save(path)
+                write_model(path, run.result())
                 mlflow.log_artifact(str(path))
         if self._ours:
             mlflow.end_run("FINISHED" if run.stopped else "FAILED")

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import Loss, PairwiseLoss
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import integer, number
@@ -30,7 +31,6 @@ from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
-from ranking.training.trainer import section, under
 from ranking_plugins.preference_pairs import SEVERAL_GRADES, LowerRows
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, one_positive
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
 from ranking.contracts.regularizer import DensityTarget
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
@@ -16,7 +17,6 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import BUILTIN_FORMS
 from ranking.kernels.sampling import PositiveLists, TripletSampler
-from ranking.training.trainer import section, under
 from ranking_plugins.solvers.list_steps import list_losses
 from ranking_plugins.solvers.plan import lists_of, settle
 from ranking_plugins.solvers.schedules import rates

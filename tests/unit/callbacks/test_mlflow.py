@@ -69,11 +69,11 @@ def test_each_fit_is_a_run_and_a_resumed_one_goes_on(mlflow, judged):
     ranker.fit(judged)
     first = log.run_id
     run = ranker.prepare(judged)
-    run.go()
+    run.train()
     assert log.run_id != first
     snapshot, second = run.snapshot(), log.run_id
     snapshot.facts["stopped"] = ""
-    ranker.prepare(judged).go(snapshot)
+    ranker.prepare(judged).train(snapshot)
     assert log.run_id == second
     assert len(mlflow.search_runs(output_format="list")) == 2
 

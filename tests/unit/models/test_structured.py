@@ -619,12 +619,12 @@ def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularize
 
     kept = Snapshots()
     whole = cascade(kept)
-    whole.go()
+    whole.train()
     assert len(kept.kept) >= (4 if base else 6)
     stages = set()
     for snapshot in kept.kept:
         again = cascade()
-        again.go(snapshot)
+        again.train(snapshot)
         stages.add("model/S" in snapshot.tensors)
         assert again.history == whole.history
         assert bits(again.model) == bits(whole.model)
@@ -733,10 +733,10 @@ def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
 
     kept = Snapshots()
     whole = run(kept)
-    whole.go()
+    whole.train()
     for snapshot in kept.kept:
         again = run()
-        again.go(snapshot)
+        again.train(snapshot)
         assert bits(again.model) == bits(whole.model)
 
 
@@ -828,11 +828,11 @@ def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
 
     kept = Snapshots()
     whole = run(kept)
-    whole.go()
+    whole.train()
     assert any("model/lists" in snapshot.tensors for snapshot in kept.kept)
     for snapshot in kept.kept:
         again = run()
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again.model) == bits(whole.model)
 

@@ -111,13 +111,13 @@ def test_a_resumed_run_has_the_same_bits(seed, regularizer):
     solver = "alternating:max_epochs=6,tolerance=0"
     for model in MODELS:
         whole = ranker(regularizer, model, solver).prepare(data)
-        whole.go()
+        whole.train()
         begun = ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").prepare(data)
-        begun.go()
+        begun.train()
         snapshot = begun.snapshot()
         snapshot.facts["stopped"] = ""
         rest = ranker(regularizer, model, solver).prepare(data)
-        rest.go(snapshot)
+        rest.train(snapshot)
         assert rest.history == whole.history
         for name, tensor in whole.model.tensors().items():
             assert rest.model.tensors()[name].tobytes() == tensor.tobytes()

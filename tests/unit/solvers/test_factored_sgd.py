@@ -300,11 +300,11 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
     whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
-    whole.go()
+    whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
         again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
-        again.go(snapshot)
+        again.train(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
     parts = ranker(
@@ -641,13 +641,13 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
     whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
-    whole.go()
+    whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
         again = ranker(
             factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)
         assert again.stopped == whole.stopped

@@ -96,11 +96,11 @@ def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
         return Ranker(model, "hinge", "l1l2-row:strength=0.02,limit=1.2", solver).prepare(data)
 
     whole, first, second = run(200), run(100), run(200)
-    whole.go()
-    first.go()
+    whole.train()
+    first.train()
     snapshot = first.snapshot()
     snapshot.facts["stopped"] = ""
-    second.go(resume=snapshot)
+    second.train(resume=snapshot)
     for key, wanted in whole.model.tensors().items():
         np.testing.assert_array_equal(second.model.tensors()[key], wanted)
 

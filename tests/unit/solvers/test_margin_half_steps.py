@@ -102,13 +102,13 @@ def test_a_resumed_run_goes_on_bit_for_bit(fast_kernel, make_tastes):
         return ranker.prepare(data)
 
     whole = run(5)
-    whole.go()
+    whole.train()
     part = run(2)
-    part.go()
+    part.train()
     snapshot = part.snapshot()
     snapshot.facts["stopped"] = snapshot.facts["ending"] = ""
     rest = run(5)
-    rest.go(snapshot)
+    rest.train(snapshot)
     assert rest.history == whole.history
     for one, other in zip(whole.model.factors, rest.model.factors, strict=True):
         assert np.array_equal(one, other)

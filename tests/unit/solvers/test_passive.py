@@ -197,7 +197,7 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
     run = ranker(100).prepare(data)
-    run.go(snapshot)
+    run.train(snapshot)
     assert run.history == whole.history_
     for name, tensor in whole.model_.tensors().items():
         assert run.model.tensors()[name].tobytes() == tensor.tobytes()

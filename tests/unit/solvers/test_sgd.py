@@ -342,13 +342,13 @@ def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
     whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
-    whole.go()
+    whole.train()
     assert len(kept.kept) == len(whole.history) >= 1
     for snapshot in kept.kept:
         again = ranker(
             matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert again.model.weights.data.tobytes() == whole.model.weights.data.tobytes()
         assert np.array_equal(again.model.weights.toarray(), whole.model.weights.toarray())

@@ -9,8 +9,8 @@ import pytrec_eval
 from ranking import Ranker
 from ranking.contracts.metric import Metric
 from ranking.errors import DataError, PartError
-from ranking.metrics import model_evaluation as module
-from ranking.metrics.model_evaluation import measure, query_blocks
+from ranking.metrics import evaluation as module
+from ranking.metrics.evaluation import evaluate_model, query_blocks
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
@@ -51,7 +51,7 @@ def trec_eval(data, scores):
 def test_trec_eval_agrees(matching_kernel, make_matching, kind, same_objects, scale):
     data = make_matching(3, n_documents=15, kind=kind, same_objects=same_objects)
     model = started(data, scale)
-    found = measure(model, asked(*NAMES), data, matching_kernel)
+    found = evaluate_model(model, asked(*NAMES), data, matching_kernel)
     expected = trec_eval(data, model.scores(data, matching_kernel))
     for metric, (ours, theirs) in zip(asked(*NAMES), NAMES.items(), strict=True):
         want = [expected[str(query)][theirs] for query in range(data.n_queries)]
@@ -63,7 +63,7 @@ def test_the_pair_error_counts_ties_as_errors(matching_kernel, make_matching, ki
     data = make_matching(3, kind=kind, same_objects=same_objects)
     model = started(data)
     metric = parse_metric("pair-error")
-    found = measure(model, [metric], data, matching_kernel)[metric.spelled()]
+    found = evaluate_model(model, [metric], data, matching_kernel)[metric.spelled()]
     scores = model.scores(data, matching_kernel)
     for query in range(data.n_queries):
         itself = None if data.itself is None else data.itself[query]
@@ -86,7 +86,7 @@ def test_blocks_change_nothing(
     data = make_matching(3, kind=kind, same_objects=same_objects)
     model = started(data)
     metrics = asked("map", "ndcg@3", "precision@2", "pair-error", "mean-rank")
-    whole = measure(model, metrics, data, matching_kernel)
+    whole = evaluate_model(model, metrics, data, matching_kernel)
     sizes = []
     scorer = Bilinear.scorer
 
@@ -101,7 +101,7 @@ def test_blocks_change_nothing(
 
     monkeypatch.setattr(Bilinear, "scorer", watched)
     monkeypatch.setattr(module, "BLOCK", block)
-    parts = measure(model, metrics, data, matching_kernel)
+    parts = evaluate_model(model, metrics, data, matching_kernel)
     assert max(sizes) <= max(block, data.n_documents)
     assert sum(sizes) == data.n_queries * data.n_documents
     assert set(parts) == set(whole)
@@ -122,7 +122,7 @@ def test_a_score_is_the_mean(matching_kernel, make_matching):
     data = make_matching(3)
     ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel).fit(data)
     metric = parse_metric("map")
-    values = measure(ranker.model_, [metric], data, matching_kernel)[metric.spelled()]
+    values = evaluate_model(ranker.model_, [metric], data, matching_kernel)[metric.spelled()]
     assert ranker.score(data, metric="map") == pytest.approx(values.mean())
     some = data.select([2, 0])
     assert ranker.score(some, metric="map") == pytest.approx(values[[2, 0]].mean())
@@ -131,11 +131,11 @@ def test_a_score_is_the_mean(matching_kernel, make_matching):
 def test_other_data_are_refused(matching_kernel, make_matching, judged):
     data = make_matching(3)
     with pytest.raises(DataError, match=r"'bilinear' scores queries and documents.*LETOR"):
-        measure(started(data), asked("map"), judged, matching_kernel)
+        evaluate_model(started(data), asked("map"), judged, matching_kernel)
     linear = Linear()
     linear.initialize(judged, 0)
     with pytest.raises(DataError, match="'linear' scores rows of features"):
-        measure(linear, asked("map"), data, matching_kernel)
+        evaluate_model(linear, asked("map"), data, matching_kernel)
 
 
 def test_metrics_of_judged_data_are_refused(matching_kernel, make_matching, judged):
@@ -150,5 +150,5 @@ def test_metrics_of_judged_data_are_refused(matching_kernel, make_matching, judg
             return "odd"
 
     data = make_matching(3)
-    with pytest.raises(PartError, match="'odd' measures judged data, not queries against"):
-        measure(started(data), [Odd()], data, matching_kernel)
+    with pytest.raises(PartError, match="'odd' measures judged data, not queries and documents"):
+        evaluate_model(started(data), [Odd()], data, matching_kernel)
