@@ -60,7 +60,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(metadata.version("ranking"), prog_name="ranking")
+@click.version_option(metadata.version("ranking-kit"), prog_name="ranking")
 def cli() -> None:
     """Learn to rank: train a model, evaluate it, rank with it.
 

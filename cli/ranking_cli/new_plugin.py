@@ -16,6 +16,9 @@ NATIVE_KINDS = ("loss", "regularizer")
 """Kinds of parts that have a native interface."""
 
 
+RESERVED = ("ranking-kit", "ranking-kit-rust", "ranking-plugins", "ranking-cli", "ranking-rust")
+"""Distributions of this project, and names whose module would be a package of this project."""
+
 LONGEST = 24
 """Letters of a name, such that no line of the package is too long."""
 
@@ -121,7 +124,7 @@ def _words(name: str, kind: str, build: str) -> dict[str, str]:
             "with hyphens between, such as smooth-hinge."
         )
     distribution = f"ranking-{part}"
-    if distribution in ("ranking-plugins", "ranking-cli", "ranking-rust", "ranking-ranking"):
+    if distribution in RESERVED:
         raise click.UsageError(f"{distribution} is a package of ranking itself; take another name.")
     if part in get_registry().names(kind):
         entry = get_registry().find(kind, part)
@@ -133,7 +136,7 @@ def _words(name: str, kind: str, build: str) -> dict[str, str]:
     package = f"python/{module}" if build == "rust" else f"src/{module}"
     what, (needs, language) = WHAT[kind], BUILD[build]
     native_code = {"cython": f"{package}/_native.pyx", "rust": "src/lib.rs"}
-    dependencies = ["numba>=0.61", "ranking"] if build == "numba" else ["ranking"]
+    dependencies = ["numba>=0.61", "ranking-kit"] if build == "numba" else ["ranking-kit"]
     words = {
         "part": part,
         "kind": kind,

@@ -19,7 +19,7 @@ from ranking_cli.options import existing, kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.settings import settle
 from ranking_cli.tables import format_option, render
-from ranking_plugins.callbacks.curve import Curve
+from ranking_plugins.callbacks import Curve
 
 STRENGTHS = ",".join(f"{10 ** (-quarter / 4):.4g}" for quarter in range(13))
 """From 1 down to 0.001 by quarter decades."""

@@ -10,7 +10,7 @@ import click
 from ranking.registry import Problem, Registry
 from ranking.registry.compatibility import Grid
 from ranking.registry.manager import Source, installed_sources
-from ranking.registry.security import Trust
+from ranking.registry.security import PluginSecurity
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer")
@@ -78,11 +78,11 @@ def plugins(matrix: bool, load: bool, form: str) -> None:
 
 def _strangers(sources: list[Source]) -> tuple[list[dict[str, Any]], list[Problem]]:
     """Return a row per entry point of other distributions, from metadata, and who is refused."""
-    rows, refused, trust = [], [], Trust()
+    rows, refused, trust = [], [], PluginSecurity()
     for source in sources:
         if source.ours:
             continue
-        refusal = trust.refusal(source.distribution, source.name)
+        refusal = trust.blocked_reason(source.distribution, source.name, source.module)
         if refusal:
             refused.append(Problem(f"{source.distribution} {source.version}", source.name, refusal))
             continue

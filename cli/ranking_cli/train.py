@@ -25,10 +25,8 @@ from ranking_cli.options import existing
 from ranking_cli.per_query import train_per_query
 from ranking_cli.settings import Settings, read_config, settle
 from ranking_cli.tables import render
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.callbacks.curve import Curve
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.callbacks.progress import Progress as ProgressLine
+from ranking_plugins.callbacks import Checkpoint, Curve, EarlyStopping
+from ranking_plugins.callbacks import Progress as ProgressLine
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""The contract of a model: parameters, scores, and how it is kept in a file."""
+"""The contract of a model: parameters, scores, and the tensors of its file."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Tensors = dict[str, NDArray[Any]]
 
 @dataclasses.dataclass
 class Model(Part, ABC):
-    """Parameters that score objects.
+    """Parameters that score documents.
 
     Attributes
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
     form : {"vector", "matrix", "factors"}
-        The form of its parameters: one weight a feature, one a pair of features, or two thin
-        matrices.
+        The form of its parameters: one weight per feature, one weight per pair of features, or two
+        thin matrices.
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
@@ -46,16 +46,17 @@ class Model(Part, ABC):
     def scores(self, data: Any, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return scores, higher is better.
 
-        For `JudgedLists`, one a row. For `MatchingData`, a row a query and a column a document.
+        One per row for `JudgedLists`; one row per query and one column per document for
+        `MatchingData`.
         """
 
     @abstractmethod
     def tensors(self) -> Tensors:
-        """Return the parameters, and whatever aligns them with data, as named arrays."""
+        """Return the parameters, and the ids that align them with data, as named arrays."""
 
     @abstractmethod
     def restore(self, tensors: Tensors) -> None:
-        """Take back what `tensors` returned, refusing what cannot be right."""
+        """Restore what `tensors` returned; refuse invalid tensors."""
 
     def add_features(self, data: Any, kernel: Kernel) -> None:
         """Add parameters for features that are new in these data, for models that can grow."""
@@ -81,14 +82,14 @@ class StagedModel(Protocol):
 
 
 class Embedding(NamedTuple):
-    """Vectors, padded to a multiple of 8 numbers, whose dot products are the scores.
+    """Embeddings, padded to a multiple of 8 numbers, whose dot products are the scores.
 
     Attributes
     ----------
     queries, documents : float32 arrays
-        One row an object.
+        One row per query or document.
     biases : float32 array
-        What is added to the score of a document; or empty.
+        Added to the scores of the documents; may be empty.
     """
 
     queries: NDArray[np.float32]
@@ -106,13 +107,13 @@ class MatchingModel(Model):
     def scorer(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-        """Return a function from positions of queries to their scores, a row a query.
+        """Return a function from positions of queries to their scores, one row per query.
 
-        What is the same for all queries is done once; nobody needs all scores at a time.
+        Work that is the same for all queries is done once; memory for all scores is not needed.
         """
 
     def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
-        """Return vectors whose dot products are the scores, for models that have such."""
+        """Return embeddings whose dot products are the scores, for models that have them."""
         return None
 
     def scores(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:

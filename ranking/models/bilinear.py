@@ -14,7 +14,7 @@ from ranking.contracts.model import MatchingModel, Tensors
 from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
-from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.contract import Floats, Ints
 
 if TYPE_CHECKING:
@@ -148,9 +148,9 @@ class Bilinear(MatchingModel):
         self.weights = sp.csr_array(sp.coo_array(parts, shape=(rows.size, columns.size)))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
-    def objects(self, data: MatchingData) -> Objects:
+    def objects(self, data: MatchingData) -> BilinearInputs:
         """Return the features of queries and documents, aligned with W."""
-        return Objects(
+        return BilinearInputs(
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
             take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
         )
@@ -166,7 +166,7 @@ class Bilinear(MatchingModel):
         weights = self.weights
 
         def scores(positions: Ints) -> Floats:
-            return kernel.bilinear_scores(queries[positions], weights, documents, threads)
+            return kernel.bilinear.scores(queries[positions], weights, documents, threads)
 
         return scores
 

@@ -14,7 +14,7 @@ from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
-from ranking.kernels.factored import FactoredObjects, Rows, scores, vectors
+from ranking.kernels.factored import FactoredInputs, FeatureRows
 
 if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
@@ -94,7 +94,7 @@ class Factored(MatchingModel):
     @property
     def factors(self) -> Factors:
         """All parameters in training."""
-        return self.U, self.V, self.S, self.document_biases
+        return Factors(self.U, self.V, self.S, self.document_biases)
 
     @factors.setter
     def factors(self, factors: Factors) -> None:
@@ -142,24 +142,24 @@ class Factored(MatchingModel):
         if start == n_rows:
             return matrix
         # Two uniforms make a normal number; each side has its own stream.
-        stream = int(kernel.random_bits(self._seed, self._stream_of(side), 1)[0])
+        stream = int(kernel.random.bits(self._seed, self._stream_of(side), 1)[0])
         grown = np.zeros((n_rows, self.width), np.float32)
         grown[:start] = matrix
         for at in range(start, n_rows, SAMPLED_ROWS):
             rows = grown[at : at + SAMPLED_ROWS, : self.dimensions]
             first = 2 * at * self.dimensions
-            uniform = kernel.random_uniform(stream, first, 2 * rows.size).reshape(-1, 2)
+            uniform = kernel.random.uniform(stream, first, 2 * rows.size).reshape(-1, 2)
             radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
             normal = radius * np.cos(2.0 * np.pi * uniform[:, 1])
             normal *= self.init_scale / np.sqrt(self.dimensions)
             rows[:] = normal.reshape(rows.shape)
         return grown
 
-    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredObjects:
+    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return the features of queries and documents, aligned with the model."""
-        return FactoredObjects(self._rows(data, 0), self._rows(data, 1))
+        return FactoredInputs(self._rows(data, 0), self._rows(data, 1))
 
-    def _rows(self, data: MatchingData, side: int) -> Rows:
+    def _rows(self, data: MatchingData, side: int) -> FeatureRows:
         """Return the features of a side; their number, if every row is its own feature."""
         features = (data.queries, data.documents)[side]
         have = (data.query_feature_ids, data.document_feature_ids)[side]
@@ -180,8 +180,8 @@ class Factored(MatchingModel):
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
         return Embedding(
-            vectors(kernel, self._rows(data, 0), self.U, threads),
-            vectors(kernel, rows, self.V, threads),
+            kernel.factored.embeddings(self._rows(data, 0), self.U, threads),
+            kernel.factored.embeddings(rows, self.V, threads),
             biases,
         )
 
@@ -192,7 +192,7 @@ class Factored(MatchingModel):
         queries, documents, biases = self._own(data, kernel, threads)
 
         def block(positions: Ints) -> Floats:
-            singles = scores(kernel, queries[positions], documents, biases, threads)
+            singles = kernel.factored.scores(queries[positions], documents, biases, threads)
             return singles.astype(np.float64)
 
         return block

@@ -44,7 +44,7 @@ class Linear(Model):
 
     def scores(self, data: JudgedLists, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return w . x for each row, features matched by their numbers."""
-        return kernel.linear_scores(
+        return kernel.linear.scores(
             data.aligned_features(self.feature_ids), self.weights, threads=threads
         )
 

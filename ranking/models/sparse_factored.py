@@ -13,7 +13,6 @@ from ranking.data.ids import unpack_ids
 from ranking.data.validation import as_csr
 from ranking.errors import ModelFileError
 from ranking.kernels.contract import Singles
-from ranking.kernels.factored import vectors
 from ranking.models.factored import Factored
 
 if TYPE_CHECKING:
@@ -105,7 +104,9 @@ class SparseFactored(Factored):
             if sparse.issparse(self._stored[side]):
                 sides.append(self.embeddings(data, side).toarray())
             else:
-                sides.append(vectors(kernel, self._rows(data, side), self._stored[side], threads))
+                sides.append(
+                    kernel.factored.embeddings(self._rows(data, side), self._stored[side], threads)
+                )
         return Embedding(sides[0], sides[1], biases)
 
     def tensors(self) -> Tensors:

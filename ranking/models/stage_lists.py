@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ranking.contracts.model import MatchingModel
-from ranking.kernels import factored
 from ranking.kernels.contract import Floats, Ints
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def best_lists(
         queries = np.arange(start, min(start + BLOCK, data.n_queries))
         rows = np.ascontiguousarray(embedding.queries[queries])
         itself = _itself(data, queries, position)
-        best, _ = factored.top(kernel, rows, documents, biases, lists.shape[1], itself, threads)
+        best, _ = kernel.factored.top_k(rows, documents, biases, lists.shape[1], itself, threads)
         lists[queries] = np.where(best >= 0, order[best], -1)
     return lists
 

@@ -15,8 +15,8 @@ from ranking._utils.tensors import section, under
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.kernels.contract import Floats, Ints, Singles
-from ranking.kernels.factored import FactoredObjects, scores, vectors
+from ranking.kernels.contract import Factors, Floats, Ints, Singles
+from ranking.kernels.factored import FactoredInputs
 from ranking.models.factored import Factored
 from ranking.models.list_inference import INFERENCES, choose_jointly, place_first
 from ranking.models.stage_lists import best_lists
@@ -219,8 +219,8 @@ class Structured(Factored):
 
     def _folds(self, n_queries: int, kernel: Kernel) -> list[Ints]:
         """Return the queries of each fold, from the random stream that S of stage 0 would use."""
-        stream = int(kernel.random_bits(self._seed, SIDE_OF_S, 1)[0])
-        order = np.argsort(kernel.random_uniform(stream, 0, n_queries), kind="stable")
+        stream = int(kernel.random.bits(self._seed, SIDE_OF_S, 1)[0])
+        order = np.argsort(kernel.random.uniform(stream, 0, n_queries), kind="stable")
         return [np.sort(order[start :: self.folds]) for start in range(self.folds)]
 
     def _frozen(self) -> MatchingModel:
@@ -231,8 +231,7 @@ class Structured(Factored):
             copy = Structured(self.dimensions, self.biases, self.init_scale, self.stages, self.k)
             copy._earlier = list(self._earlier)
         copy._seed = self._seed
-        U, V, S, biases = (part.copy() for part in self.factors)
-        copy.factors = (U, V, S, biases)
+        copy.factors = Factors(*(part.copy() for part in self.factors))
         copy.query_feature_ids = self.query_feature_ids
         copy.document_feature_ids = self.document_feature_ids
         return copy
@@ -241,7 +240,7 @@ class Structured(Factored):
         """Sample U, V and S, with other random numbers in each stage, or S alone."""
         rows, columns = self.query_feature_ids, self.document_feature_ids
         empty: Singles = np.zeros((0, self.width), np.float32)
-        self.factors = (empty, empty, empty, np.zeros(0, np.float32))
+        self.factors = Factors(empty, empty, empty, np.zeros(0, np.float32))
         if self.init == "previous-stage":
             self.U, self.V, self.document_biases = self._previous_embeddings()
         self._grow(rows, columns, kernel)
@@ -272,10 +271,10 @@ class Structured(Factored):
             model.add_features(data, kernel)
         super().add_features(data, kernel)
 
-    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredObjects:
+    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return the features of queries and documents, and the lists of the stage before."""
         contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
-        return FactoredObjects(self._rows(data, 0), self._rows(data, 1), contexts)
+        return FactoredInputs(self._rows(data, 0), self._rows(data, 1), contexts)
 
     def _contexts(
         self, data: MatchingData, kernel: Kernel, threads: int, known: Ints | None = None
@@ -308,8 +307,10 @@ class Structured(Factored):
         first = self._own(data, kernel, threads)
         if not self._earlier:
             return first
-        contexts = vectors(kernel, self._contexts(data, kernel, threads), self.S, threads)
-        fits = vectors(kernel, self._rows(data, 1), self.S, threads)
+        contexts = kernel.factored.embeddings(
+            self._contexts(data, kernel, threads), self.S, threads
+        )
+        fits = kernel.factored.embeddings(self._rows(data, 1), self.S, threads)
         return Embedding(
             np.hstack((first.queries, contexts)), np.hstack((first.documents, fits)), first.biases
         )
@@ -326,10 +327,12 @@ class Structured(Factored):
         breadth = self.beam if self.inference == "beam" else 1
 
         def block(positions: Ints) -> Floats:
-            singles = scores(kernel, queries[positions], documents, biases, threads)
+            singles = kernel.factored.scores(queries[positions], documents, biases, threads)
             if joint:
                 own, fits = queries[positions, : self.width], documents[:, self.width :]
-                alone = scores(kernel, own, documents[:, : self.width].copy(), biases, threads)
+                alone = kernel.factored.scores(
+                    own, documents[:, : self.width].copy(), biases, threads
+                )
                 itself = None if data.itself is None else data.itself[positions]
                 best = choose_jointly(alone, fits, self.k, breadth, itself)
                 return place_first(singles.astype(np.float64), best)

@@ -19,7 +19,7 @@ from ranking.io.tensors import read_tensors
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import cli
-from ranking_plugins.callbacks.checkpoint import Checkpoint
+from ranking_plugins.callbacks import Checkpoint
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, make_tastes, write_letor

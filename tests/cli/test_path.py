@@ -14,7 +14,7 @@ from ranking import Ranker
 from ranking.data.split import query_kfold
 from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
 from ranking_cli.main import cli
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.solvers import Coordinate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, write_letor

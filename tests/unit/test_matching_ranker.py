@@ -18,9 +18,9 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, PartError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import WARP, Hinge
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.sgd import SGD
+from ranking_plugins.losses import WARP, Hinge
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import SGD
 
 
 def texts():

@@ -16,7 +16,7 @@ from ranking.inference.retrieval import best_lists, by_vectors, similar, top
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.structured import Structured
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, KosWARP
+from ranking_plugins.losses import AUC, BPR, WARP, KosWARP
 
 
 def started(data, seed=0, whole=False):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ranking.kernels.select import get_kernel
 from ranking import Ranker
 from ranking.contracts.metric import Metric
 from ranking.errors import DataError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.metrics import evaluation as module
 from ranking.metrics.evaluation import evaluate_model, query_blocks
 from ranking.metrics.parse import parse_metric

@@ -12,9 +12,8 @@ from scipy.sparse.linalg import svds
 from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.regularizers.l1_row import L1Row
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.solvers.alternating import Alternating
+from ranking_plugins.regularizers import L1L2Row, L1Row
+from ranking_plugins.solvers import Alternating
 
 MODELS = ("factored:dimensions=5,biases=false", "sparse-factored:dimensions=5")
 

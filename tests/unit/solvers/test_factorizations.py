@@ -15,8 +15,8 @@ from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
-from ranking_plugins.losses.squared import Squared
-from ranking_plugins.solvers.nmf import NMF
+from ranking_plugins.losses import Squared
+from ranking_plugins.solvers import NMF
 
 DIMENSIONS = 4
 
