@@ -48,7 +48,7 @@ def _plugins(trainer: Trainer) -> dict[str, dict[str, Any]]:
 @functools.cache
 def _version() -> str:
     """Return the version of this package; cached, because reading it for each fit is slow."""
-    return metadata.version("ranking")
+    return metadata.version("ranking-kit")
 
 
 def _sizes(trainer: Trainer) -> dict[str, int]:

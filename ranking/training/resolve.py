@@ -8,7 +8,7 @@ from typing import Any
 
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.regularizer import Regularizer, kernel_forms
 from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
@@ -112,6 +112,7 @@ def _suits(data: Trainable, model: Model) -> bool:
 
 def _made_for(regularizer: Regularizer, model: Model) -> bool:
     """Return whether kernels have the penalty for such parameters, or its rows are embeddings."""
-    if regularizer.inlined:
-        return model.form in regularizer.inlined
+    forms = kernel_forms(regularizer)
+    if forms:
+        return model.form in forms
     return regularizer.granularity == "entry" or model.form == "factors"

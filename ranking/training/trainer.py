@@ -23,7 +23,6 @@ from ranking.contracts.solver import (
     EpochResult,
     Solver,
     TrainingProblem,
-    default_engine,
 )
 from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
@@ -33,7 +32,7 @@ from ranking.io.model_file import PARTS
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import Values, evaluate_model
-from ranking.registry import get_registry
+from ranking.registry import default_engine, get_registry
 from ranking.registry.compatibility import refuse_misfit
 from ranking.registry.guard import ours, refuse, watched
 from ranking.registry.origin import described
@@ -150,6 +149,7 @@ class Trainer:
                     self.stopped = "" if interrupts.count > 1 else "interrupted"
                     raise
                 finally:
+                    self.model.synchronize()
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
@@ -243,6 +243,7 @@ class Trainer:
 
     def result(self) -> TrainingResult:
         """Return what training has produced so far."""
+        self.model.synchronize()
         return TrainingResult(
             self.model,
             self.loss,

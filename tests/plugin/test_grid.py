@@ -29,7 +29,7 @@ from ranking.training.trainer import Trainer
 ROOT = Path(__file__).parents[2]
 KERNELS = ("reference", "cython", "rust")
 
-GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking"]))
+GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking-kit"]))
 CELLS = {str(cell): cell for cell in GRID.cells()}
 WORKS = {name: cell for name, cell in CELLS.items() if cell.compatibility().works}
 

@@ -18,9 +18,9 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, PartError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import WARP, Hinge
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.sgd import SGD
+from ranking_plugins.losses import WARP, Hinge
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import SGD
 
 
 def texts():
@@ -152,7 +152,7 @@ def test_ranker_of_texts_is_picklable(matching_kernel):
 def test_model_in_training_is_picklable(matching_kernel, make_matching):
     data = make_matching(1)
     model = Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, matching_kernel)
     model.follow(BilinearWeights(matching_kernel, model.weights * 2))
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.weights.toarray(), 2 * np.eye(9))

@@ -15,11 +15,10 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from ranking import JudgedLists, Ranker
 from ranking.errors import CombinationError, DataError, ModelFileError, PartError
 from ranking.models.linear import Linear
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import Domination
+from ranking_plugins.regularizers import L1, L2
+from ranking_plugins.solvers import Coordinate
 
 
 def arrays(data: JudgedLists) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

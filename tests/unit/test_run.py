@@ -12,10 +12,9 @@ from ranking.contracts.callback import Callback
 from ranking.contracts.recipe import Axis, Search
 from ranking.errors import DivergenceError, ModelFileError
 from ranking.training.wrappers.search import ParameterSearch, SearchProgress
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.callbacks import Checkpoint, EarlyStopping
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import Coordinate
 
 SEARCH = Search("regularizer", "strength", (0.3, 0.03, 0.003), "ndcg@5")
 

@@ -14,7 +14,7 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import ModelFileError
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.builtin import reference_kernel
-from ranking_plugins.regularizers.group_l1 import GroupL1
+from ranking_plugins.regularizers import GroupL1
 
 DOCUMENTS = ["the flow over a wing", "heat transfer", "wing wing", "boundary layer of heat"]
 QUERIES = ["wing flow", "heat", "layer of heat"]

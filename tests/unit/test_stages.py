@@ -12,11 +12,9 @@ from ranking.errors import DataError
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.structured import Structured
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.callbacks.curve import Curve
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.callbacks import Checkpoint, Curve, EarlyStopping
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import Coordinate
 
 MAP = "map(ties=docid,empty=zero,scores=float32)"
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ranking._utils.tensors import Tensors, section, under
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import number
 from ranking.contracts.solver import EpochResult
 from ranking.errors import ModelFileError, PartError
 from ranking.io.tensors import read_tensors, write_tensors
@@ -32,10 +33,9 @@ class Checkpoint(Callback):
     name: ClassVar[str] = "checkpoint"
 
     path: str | Path = ""
-    every: float = 1.0
+    every: float = number(1.0, minimum=0.0)
 
-    def __post_init__(self) -> None:
-        """Check the path; start without an outer loop."""
+    def _setup(self) -> None:
         if not str(self.path):
             raise PartError("checkpoint needs a file: checkpoint:path=run.checkpoint.")
         self.outer_facts: dict[str, Any] = {}

@@ -29,8 +29,7 @@ class Curve(Callback):
 
     metrics: str = "map+pair-error"
 
-    def __post_init__(self) -> None:
-        """Read the names of the metrics."""
+    def _setup(self) -> None:
         self._metrics = [parse_metric(word) for word in self.metrics.split("+")]
 
     def on_fit_begin(self, run: Trainer) -> None:

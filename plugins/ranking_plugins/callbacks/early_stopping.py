@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import integer
 from ranking.contracts.solver import EpochResult
 from ranking.errors import DataError, PartError
 from ranking.metrics.evaluation import mean
@@ -32,12 +33,9 @@ class EarlyStopping(Callback):
     name: ClassVar[str] = "early-stopping"
 
     metric: str = "ndcg@10"
-    patience: int = 5
+    patience: int = integer(5, minimum=1)
 
-    def __post_init__(self) -> None:
-        """Check the parameters and start with nothing seen."""
-        if self.patience < 1:
-            raise PartError(f"early-stopping has patience={self.patience}; it must be at least 1.")
+    def _setup(self) -> None:
         self._metric = parse_metric(self.metric)
         self._forget()
 

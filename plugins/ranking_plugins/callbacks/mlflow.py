@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import boolean
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
 from ranking.io.model_file import PARTS, write_model
@@ -20,7 +21,7 @@ from ranking.training.trainer import Trainer
 class MLflow(Callback):
     """Logs a training to MLflow, as a run of its own or into the one that is active.
 
-    Needs ``pip install "ranking[mlflow]"``. Where it goes is MLflow's to say, as by the environment
+    Needs ``pip install "ranking-kit[mlflow]"``. Where it goes is MLflow's to say, as by the environment
     variable MLFLOW_TRACKING_URI.
 
     Parameters
@@ -38,10 +39,9 @@ class MLflow(Callback):
 
     experiment: str = ""
     run_name: str = ""
-    model: bool = False
+    model: bool = boolean(False)
 
-    def __post_init__(self) -> None:
-        """Start without a run."""
+    def _setup(self) -> None:
         self.run_id = ""
         self._ours = False
 
@@ -113,7 +113,7 @@ def _module() -> ModuleType:
         import mlflow
     except ImportError as error:
         raise PartError(
-            f'callback mlflow needs MLflow ({error}); pip install "ranking[mlflow]".'
+            f'callback mlflow needs MLflow ({error}); pip install "ranking-kit[mlflow]".'
         ) from error
     made: ModuleType = mlflow
     return made

@@ -27,8 +27,7 @@ class Progress(Callback):
 
     label: str = "training"
 
-    def __post_init__(self) -> None:
-        """Start without a line."""
+    def _setup(self) -> None:
         self._status: Any = None
 
     def on_fit_begin(self, run: Trainer) -> None:

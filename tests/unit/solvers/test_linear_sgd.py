@@ -8,10 +8,9 @@ import scipy.sparse as sp
 
 from ranking import JudgedLists, Ranker, get_kernel
 from ranking.errors import CombinationError, DataError
-from ranking_plugins.losses.pairwise import WARP
+from ranking_plugins.losses import WARP
 from ranking_plugins.preference_pairs import LowerRows
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.max_norm import MaxNorm
+from ranking_plugins.regularizers import L1L2Row, MaxNorm
 from ranking_plugins.solvers.penalty import Penalty
 
 SEED, DRAWS = 3, 300

@@ -15,8 +15,8 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, DataWarning, PartError
 from ranking.training.trainer import Snapshot
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.solvers.one_vs_rest import OneVsRest
+from ranking_plugins.regularizers import L2
+from ranking_plugins.solvers import OneVsRest
 
 STRENGTH = 0.01
 
