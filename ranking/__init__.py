@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ranking.data.fingerprint import fingerprint
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
-    from ranking.data.readers.read import read, read_any, recognise
     from ranking.data.readers.read import read_trainable as read_data
+    from ranking.data.readers.read import recognise
     from ranking.data.readers.trec import read_qrels, read_run
     from ranking.data.split import by_time as split_by_time
     from ranking.data.split import leave_one_out, query_kfold
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from ranking.inference.results import RankedResults
     from ranking.inference.score_features import scores_as_features
     from ranking.kernels.select import get_kernel
+    from ranking.metrics.comparison import Comparison
     from ranking.metrics.parse import parse_metric, split_metrics
     from ranking.metrics.result import Evaluation, compare, evaluate_run
     from ranking.ranker import Ranker
-    from ranking.registry.listing import compatibility_matrix, list_plugins
+    from ranking.registry.listing import list_combinations, list_plugins
     from ranking.registry.manager import get_registry
     from ranking.registry.spec import parse_spec
     from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CombinationError",
+    "Comparison",
     "DataError",
     "DataWarning",
     "Evaluation",
@@ -65,7 +67,6 @@ __all__ = [
     "TextFeatures",
     "check_data",
     "compare",
-    "compatibility_matrix",
     "cross_validated_path",
     "describe_data",
     "evaluate_run",
@@ -73,13 +74,12 @@ __all__ = [
     "get_kernel",
     "get_registry",
     "leave_one_out",
+    "list_combinations",
     "list_plugins",
     "make_demo",
     "parse_metric",
     "parse_spec",
     "query_kfold",
-    "read",
-    "read_any",
     "read_data",
     "read_qrels",
     "read_run",
@@ -102,6 +102,7 @@ _ERRORS = (
 
 _MODULES = {
     **{name: f"ranking.errors:{name}" for name in _ERRORS},
+    "Comparison": "ranking.metrics.comparison:Comparison",
     "Evaluation": "ranking.metrics.result:Evaluation",
     "FeatureTable": "ranking.data.matching_data:FeatureTable",
     "JudgedLists": "ranking.data.judged_lists:JudgedLists",
@@ -115,7 +116,6 @@ _MODULES = {
     "TextFeatures": "ranking.data.text.features:TextFeatures",
     "check_data": "ranking.data.describe:doubts",
     "compare": "ranking.metrics.result:compare",
-    "compatibility_matrix": "ranking.registry.listing:compatibility_matrix",
     "cross_validated_path": "ranking.training.wrappers.path:cross_validated_path",
     "describe_data": "ranking.data.describe:describe",
     "evaluate_run": "ranking.metrics.result:evaluate_run",
@@ -123,13 +123,12 @@ _MODULES = {
     "get_kernel": "ranking.kernels.select:get_kernel",
     "get_registry": "ranking.registry.manager:get_registry",
     "leave_one_out": "ranking.data.split:leave_one_out",
+    "list_combinations": "ranking.registry.listing:list_combinations",
     "list_plugins": "ranking.registry.listing:list_plugins",
     "make_demo": "ranking.data.synthetic:demo",
     "parse_metric": "ranking.metrics.parse:parse_metric",
     "parse_spec": "ranking.registry.spec:parse_spec",
     "query_kfold": "ranking.data.split:query_kfold",
-    "read": "ranking.data.readers.read:read",
-    "read_any": "ranking.data.readers.read:read_any",
     "read_data": "ranking.data.readers.read:read_trainable",
     "read_qrels": "ranking.data.readers.trec:read_qrels",
     "read_run": "ranking.data.readers.trec:read_run",
@@ -141,16 +140,18 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that ``import ranking`` is fast."""
-    if name in _MODULES:
-        from importlib import import_module
+if not TYPE_CHECKING:  # type checkers know the names from the imports above
 
-        module, _, attribute = _MODULES[name].partition(":")
-        value = getattr(import_module(module), attribute)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'ranking' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first used, so that ``import ranking`` is fast."""
+        if name in _MODULES:
+            from importlib import import_module
+
+            module, _, attribute = _MODULES[name].partition(":")
+            value = getattr(import_module(module), attribute)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'ranking' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -360,7 +360,7 @@ class Ranker(Estimator):
         trainer = self.plan().trainer(prepared.data)
         if fitted:
             trainer.model.restore(self.model_.tensors())
-            trainer.model.add_features(prepared.data)
+            trainer.model.add_features(prepared.data, trainer.kernel)
             trainer.history = list(self.history_)
         online = trainer.solver.online_trainer(trainer.problem(), trainer.history)
         return prepared, (online, trainer)

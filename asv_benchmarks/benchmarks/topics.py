@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranking import MatchingData, Ranker
-from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
@@ -51,9 +51,9 @@ class Passive:
     def setup(self, kernel: str) -> None:
         self.kernel = kernel_or_skip(kernel)
         texts, labels = make_texts(N_TEXTS, N_WORDS)
-        self.objects = Objects(texts, texts)
-        self.tuples = self.kernel.draw_tuples(make_lists(labels), 1, 0, N_DRAWS)
-        self.held_out = self.kernel.draw_tuples(make_lists(labels), 2, 0, 1000)
+        self.objects = BilinearInputs(texts, texts)
+        self.tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
+        self.held_out = self.kernel.sampling.sample_triplets(make_lists(labels), 2, 0, 1000)
 
     def step(self) -> BilinearWeights:
         made = BilinearWeights(self.kernel, identity(N_WORDS))

@@ -9,9 +9,9 @@ import click
 
 from ranking import (
     RankingError,
-    compatibility_matrix,
     get_kernel,
     get_registry,
+    list_combinations,
     list_plugins,
 )
 from ranking_cli.tables import format_option, render
@@ -47,24 +47,26 @@ def plugins(matrix: bool, kernels: bool, load: bool, form: str) -> None:
     ranking plugins --matrix --format jsonl
     """
     reasons: list[str] = []
+    rows: list[Row]
+    problems: list[Any]
     if kernels:
         rows, problems = _kernels()
-    elif matrix:
-        rows, problems = compatibility_matrix()
+    else:
+        rows, problems = list_plugins(load=load or matrix)
+    if matrix:
+        rows = [cell._asdict() for cell in list_combinations()]
         if form in ("table", "markdown"):
             rows, reasons = _pivot(rows)
-    else:
-        rows, problems = list_plugins(load=load)
     click.echo(render(rows, form), nl=False)
     if reasons:
         click.echo()
     for number, reason in enumerate(reasons, start=1):
         click.echo(f"({number}) {reason}")
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(str(problem), err=True)
 
 
-def _kernels() -> tuple[list[Row], list[str]]:
+def _kernels() -> tuple[list[Row], list[Any]]:
     """Return one row per family with the kernel that serves it, and unavailable kernels."""
     families: dict[str, dict[str, str]] = {}
     problems = []

@@ -17,7 +17,7 @@ class Callback(Part):
     """Observe a training run; all methods are optional."""
 
     def on_fit_begin(self, run: Trainer) -> None:
-        """Prepare before the first epoch and reset any state; a resumed run calls `restore` next."""
+        """Prepare before the first epoch; a resumed run calls `restore` next."""
 
     def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Handle the end of an epoch; return True to stop the run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 
 LossInterface = Literal["pairwise", "listwise", "coordinate", "linear"]
 Array = NDArray[np.float64]
+
+
+class PairwiseForm(enum.IntEnum):
+    """Pairwise losses whose slope a kernel can evaluate in its training loops."""
+
+    HINGE = 0
+    SQUARED_HINGE = 1
+    LOGISTIC = 2
+    NATIVE = 3
+    """A C function of a plugin, called through its address."""
 
 
 @dataclasses.dataclass
@@ -61,9 +72,9 @@ class PairwiseLoss(Protocol):
     It also says how negatives d- are sampled: AUC is WARP with one trial and a constant weight.
     """
 
-    form: int | None
-    """The form whose slope kernels have in their loops (`ranking.kernels.contract`); `NATIVE` if
-    they call the functions of `Loss.native`; None if the slope is computed by batches, in Python."""
+    form: PairwiseForm | None
+    """The form whose slope kernels have in their loops; `NATIVE` if they call `Loss.native`; None
+    if the slope is computed by batches, in Python."""
 
     trials: int
     """The maximal number of negatives to sample until one violates the margin."""

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from ranking.data.matches import Matches
 from ranking.errors import DataError
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 
-def match_lists(data: Matches) -> MatchLists:
+def positive_lists(data: Matches) -> PositiveLists:
     """Return the lists of relevant documents, by class or by query.
 
     A query without a relevant document, or without any other, is never drawn.
@@ -52,7 +52,7 @@ def match_lists(data: Matches) -> MatchLists:
             "no query has both a document that is relevant and one that is not; there is nothing "
             "to learn from."
         )
-    return MatchLists(
+    return PositiveLists(
         drawn,
         list_of.astype(np.int64),
         list_ptr.astype(np.int64),
@@ -62,7 +62,7 @@ def match_lists(data: Matches) -> MatchLists:
     )
 
 
-def member_values(data: Matches, lists: MatchLists) -> NDArray[np.float64]:
+def member_values(data: Matches, lists: PositiveLists) -> NDArray[np.float64]:
     """Return the relevance of each member of the lists; 0 for a query in its own list."""
     if data.labels is not None:
         raise DataError(
@@ -72,10 +72,10 @@ def member_values(data: Matches, lists: MatchLists) -> NDArray[np.float64]:
     stored = data.relevance
     rows = np.repeat(np.arange(data.n_queries), np.diff(stored.indptr))
     keys = rows * data.n_documents + stored.indices
-    wanted = np.repeat(np.arange(data.n_queries), np.diff(lists.list_ptr)) * data.n_documents
+    wanted = np.repeat(np.arange(data.n_queries), np.diff(lists.member_ptr)) * data.n_documents
     wanted += lists.members
     at = np.searchsorted(keys, wanted).clip(max=max(keys.size - 1, 0))
     values: NDArray[np.float64] = np.where(keys[at] == wanted, stored.data[at], 0.0)
-    own = lists.itself[wanted // data.n_documents]
+    own = lists.own_document[wanted // data.n_documents]
     values[lists.members == own] = 0.0
     return values

@@ -13,8 +13,8 @@ from ranking.data.exclusions import Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
 from ranking.kernels.contract import Ints, Singles
-from ranking.kernels.factored import Draws, FactoredObjects, FactoredWeights
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.factored import FactoredInputs, FactoredWeights
+from ranking.kernels.sampling import PositiveLists, TripletSampler
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
@@ -31,7 +31,7 @@ BLOCK = 64
 
 def fold_in(
     embedding: Embedding,
-    lists: MatchLists,
+    lists: PositiveLists,
     loss: Loss,
     kernel: Kernel,
     *,
@@ -46,7 +46,7 @@ def fold_in(
     ----------
     embedding : Embedding
         Of the documents; its queries are not used.
-    lists : MatchLists
+    lists : PositiveLists
         The positives of the new queries.
     """
     if "pairwise" not in loss.interfaces:
@@ -60,16 +60,21 @@ def fold_in(
     none: Singles = np.zeros((0, width), np.float32)
     U: Singles = np.zeros((n_queries, width), np.float32)
     weights = FactoredWeights(kernel, (U, documents.copy(), none, embedding.biases.copy()))
-    sides = FactoredObjects(n_queries, documents.shape[0])
+    sides = FactoredInputs(n_queries, documents.shape[0])
     positives, place = loss.positives
     ranks = pair.rank_weight(np.arange(documents.shape[0])).astype(np.float32)
     squares = np.ones_like(U)
-    total = PASSES * int(np.diff(lists.list_ptr)[lists.list_of].sum())
+    total = PASSES * int(np.diff(lists.member_ptr)[lists.list_of].sum())
     for first in range(0, total, BLOCK):
         count = min(BLOCK, total - first)
-        steps = Draws(lists, seed, first, count, pair.trials, positives)
-        triplets, margins, violations = weights.search(
-            sides, steps, rank_weights=ranks, positives=positives, place=place, threads=threads
+        steps = TripletSampler(lists, seed, first, count, pair.trials, positives)
+        triplets, margins, violations = weights.sample(
+            sides,
+            steps,
+            rank_weights=ranks,
+            n_positives=positives,
+            positive_rank=place,
+            threads=threads,
         )
         slopes = violations * pair.pairwise_slope(margins.astype(np.float64)).astype(np.float32)
         _step(U, squares, documents, triplets, slopes)
@@ -90,7 +95,7 @@ def _step(
 
 def positives_of_new_queries(
     data: MatchingData, positives: Sequence[Sequence[Any]]
-) -> tuple[MatchLists, Pairs]:
+) -> tuple[PositiveLists, Pairs]:
     """Return the positives of new queries, as lists to sample from and as exclusions."""
     positions = {name: position for position, name in enumerate(data.document_ids.tolist())}
     rows, columns = [], []
@@ -110,7 +115,7 @@ def positives_of_new_queries(
             "each new query must have at least one positive, and not all documents; leave out "
             "the queries that do not."
         )
-    lists = MatchLists(
+    lists = PositiveLists(
         np.arange(sizes.size),
         np.arange(sizes.size),
         *pairs,

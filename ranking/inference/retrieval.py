@@ -13,7 +13,6 @@ from ranking.contracts.model import Embedding, MatchingModel
 from ranking.data.exclusions import Ints, Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
-from ranking.kernels import factored
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import query_blocks
 
@@ -150,7 +149,9 @@ def top_k_by_embeddings(
         block = wanted[start : start + BLOCK]
         rows = np.ascontiguousarray(embedding.queries[block])
         left_out = None if exclusions is None else _exclusions_of(exclusions, block, position)
-        best, scores = factored.top(kernel, rows, documents, biases, k, left_out, threads)
+        best, scores = kernel.factored.top_k(
+            rows, documents, biases, k, left_out, threads
+        )
         for query, chosen, values in zip(block.tolist(), best, scores, strict=True):
             filled = chosen >= 0
             yield TopK(query, order[chosen[filled]], values[filled].astype(np.float64))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ranking.data.validation import Ids
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.measures import RankedLists
+from ranking.kernels.metrics import RankedLists
 from ranking.metrics.ranked import Floats, Measure
 
 Ints = NDArray[np.int64]
@@ -54,10 +54,10 @@ def compute_metrics(
         grades=lists.grades,
         order=np.empty(0, np.int64),
         tied=np.empty(0, np.uint8),
-        unfound_ptr=lists.missing_ptr,
-        unfound_grades=lists.missing_grades,
+        unretrieved_ptr=lists.missing_ptr,
+        unretrieved_grades=lists.missing_grades,
         gains=_gains(gains, lists.grades),
-        unfound_gains=_gains(gains, lists.missing_grades),
+        unretrieved_gains=_gains(gains, lists.missing_grades),
         discounts=_discounts(discounts, int(sizes.max(initial=0))),
     )
     for gain in {m.gain for m in measures.values() if m.gain}:
@@ -77,7 +77,7 @@ def compute_metrics(
         ]
         order, tied = _rank(lists, precision, by_id, kernel, threads)
         sort = dataclasses.replace(arrays, order=order, tied=tied)
-        out = kernel.ranked_metrics(sort, np.array(rows, dtype=np.int64), threads)
+        out = kernel.metrics.ranked_metrics(sort, np.array(rows, dtype=np.int64), threads)
         for name, column in zip(names, out.T, strict=True):
             zero = measures[name].empty == "zero"
             values[name] = np.nan_to_num(column, nan=0.0) if zero else column.copy()
@@ -89,7 +89,7 @@ def _rank(
 ) -> tuple[Ints, NDArray[np.uint8]]:
     with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
         scores = np.ascontiguousarray(lists.scores, dtype=precision)
-    order, tied = kernel.rank_lists(lists.group_ptr, scores, threads)
+    order, tied = kernel.metrics.rank_lists(lists.group_ptr, scores, threads)
     if by_id and tied.any():
         # Ids are compared only within ties: comparing is slow, and ties may be few.
         later = np.flatnonzero(tied.view(np.bool_))

@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ranking.contracts.native import NativePart
 from ranking.contracts.part import Part
 from ranking.errors import PluginError, PluginWarning, RankingError
+from ranking.native import NativePart
 from ranking.registry.origin import described, package_of
 from ranking.registry.security import PACKAGES
 

@@ -1,29 +1,53 @@
-"""What is installed, and which parts work together, as rows for people and programs."""
+"""List what is installed, and which parts work together."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ranking.errors import PluginWarning
 from ranking.registry.compatibility import Grid
-from ranking.registry.manager import Registry, Source, installed_sources
+from ranking.registry.manager import Problem, Registry, Source, installed_sources
 from ranking.registry.security import PluginSecurity
 
 
-class Listing(NamedTuple):
-    """Rows, and the plugins or parts that are not among them, with the reason."""
+class PluginList(NamedTuple):
+    """Installed plugins.
 
-    rows: list[dict[str, Any]]
-    problems: list[str]
+    Attributes
+    ----------
+    rows : list of dict
+        One row per part: ``kind``, ``name``, ``origin``, ``version`` and ``help``. A plugin that
+        was not imported is one row of kind ``plugin``.
+    problems : list of Problem
+        What was left out, and why.
+    """
+
+    rows: list[dict[str, str]]
+    problems: list[Problem]
 
 
-def list_plugins(*, load: bool = False) -> Listing:
-    """Return one row per installed part: kind, name, origin, version, help.
+class Combination(NamedTuple):
+    """Four parts, whether they work together, and otherwise why not and what would."""
+
+    model: str
+    loss: str
+    regularizer: str
+    solver: str
+    works: bool
+    reason: str
+    instead: str
+
+
+def list_plugins(*, load: bool = False) -> PluginList:
+    """List the installed models, losses, solvers and other parts.
 
     Parameters
     ----------
     load : bool
-        Whether to import third-party plugins. By default each of their entry points is one row of
-        the kind ``"plugin"``, from the metadata of its distribution.
+        Whether to import third-party plugins, to list their parts. By default each of their entry
+        points is one row, from the metadata of its distribution, and none of their code is run.
     """
     sources = installed_sources()
     registry = Registry(sources if load else [source for source in sources if source.ours])
@@ -37,45 +61,39 @@ def list_plugins(*, load: bool = False) -> Listing:
         }
         for entry in registry.entries()
     ]
-    listing = Listing(rows, [str(problem) for problem in registry.problems])
+    problems = list(registry.problems)
     if not load:
-        for source in sources:
-            if not source.ours:
-                _add_unloaded(source, listing)
-    return listing
+        others = [source for source in sources if not source.ours]
+        refused = {source: _refusal(source) for source in others}
+        rows += [_row(source) for source, reason in refused.items() if not reason]
+        problems += [
+            Problem(f"{source.distribution} {source.version}", source.name, reason)
+            for source, reason in refused.items()
+            if reason
+        ]
+    return PluginList(rows, problems)
 
 
-def _add_unloaded(source: Source, listing: Listing) -> None:
-    """Add the row of a third-party entry point, or the reason why it may not be loaded."""
-    reason = PluginSecurity().blocked_reason(source.distribution, source.name, source.module)
-    if reason:
-        origin = f"{source.distribution} {source.version}"
-        listing.problems.append(f"{origin}, plugin {source.name}: {reason}")
-        return
-    listing.rows.append(
-        {
-            "kind": "plugin",
-            "name": source.name,
-            "origin": source.distribution,
-            "version": source.version,
-            "help": f"{source.module}, not imported: --load lists its parts",
-        }
-    )
-
-
-def compatibility_matrix() -> Listing:
-    """Return one row per combination of parts: whether it works, or why not and what to change."""
-    registry = Registry()
-    grid = Grid(registry)
-    rows = []
+def list_combinations() -> Iterator[Combination]:
+    """Yield every combination of model, loss, regularizer and solver that is installed."""
+    grid = Grid(Registry())
+    for problem in grid.problems:
+        warnings.warn(problem, PluginWarning, stacklevel=2)
     for cell in grid.cells():
-        compatibility = cell.compatibility()
-        rows.append(
-            {
-                **cell.names(),
-                "works": compatibility.works,
-                "reason": compatibility.reason,
-                "instead": "" if compatibility.works else grid.remedy(cell),
-            }
-        )
-    return Listing(rows, [*map(str, registry.problems), *grid.problems])
+        answer = cell.compatibility()
+        instead = "" if answer.works else grid.remedy(cell)
+        yield Combination(**cell.names(), works=answer.works, reason=answer.reason, instead=instead)
+
+
+def _refusal(source: Source) -> str:
+    return PluginSecurity().blocked_reason(source.distribution, source.name, source.module)
+
+
+def _row(source: Source) -> dict[str, Any]:
+    return {
+        "kind": "plugin",
+        "name": source.name,
+        "origin": source.distribution,
+        "version": source.version,
+        "help": f"{source.module}, not imported: --load lists its parts",
+    }

@@ -98,12 +98,12 @@ def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]
     scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
     measured = evaluate(parse_metrics(METRICS), data, scores, kernel, threads)
     return {
-        "random_bits": kernel.random_bits(seed, 5, 100),
-        "random_uniform": kernel.random_uniform(seed, 5, 100),
-        "random_below": kernel.random_below(seed, 5, 100, 37),
-        "exp": kernel.exp(30.0 * x),
-        "dot": np.array(kernel.dot(x, y)),
-        "block_sum": np.array(kernel.block_sum(x, threads)),
-        "linear_scores": kernel.linear_scores(data.features, weights, threads),
+        "random_bits": kernel.random.bits(seed, 5, 100),
+        "random_uniform": kernel.random.uniform(seed, 5, 100),
+        "random_below": kernel.random.below(seed, 5, 100, 37),
+        "exp": kernel.random.exp(30.0 * x),
+        "dot": np.array(kernel.random.dot(x, y)),
+        "block_sum": np.array(kernel.random.block_sum(x, threads)),
+        "linear_scores": kernel.linear.scores(data.features, weights, threads),
         **{f"metric {name}": values for name, values in measured.items()},
     }

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking import JudgedLists, Ranker, get_kernel, read
+from ranking import JudgedLists, Ranker, get_kernel
+from ranking.data.readers.read import read
 from ranking.registry import get_registry
 from ranking.training.wrappers.search import ParameterSearch
 from ranking_plugins.losses import Domination
@@ -58,7 +59,7 @@ def epochs_to_gap(data: JudgedLists, curvature: str, optimum: float, gap: float 
     )
     columns = np.arange(data.n_features)
     for epoch in range(1, 2000):
-        problem.sweep(columns, regularizer.entry_penalty())
+        problem.sweep(columns, regularizer.kernel_form("vector"))
         if problem.value() + regularizer.penalty(problem.weights) <= optimum * (1 + gap):
             return epoch
     raise AssertionError(f"{curvature} has not converged")

@@ -148,7 +148,7 @@ def test_every_step_decreases_the_objective(judged, curvature, regularizer):
     before = problem.value()
     for epoch in range(4):
         for column in range(judged.n_features):
-            problem.sweep(np.array([column]), regularizer.entry_penalty())
+            problem.sweep(np.array([column]), regularizer.kernel_form("vector"))
             after = problem.value() + regularizer.penalty(problem.weights)
             assert after <= before + 1e-12 * abs(before), (epoch, column)
             before = after

@@ -152,7 +152,7 @@ def test_ranker_of_texts_is_picklable(matching_kernel):
 def test_model_in_training_is_picklable(matching_kernel, make_matching):
     data = make_matching(1)
     model = Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, matching_kernel)
     model.follow(BilinearWeights(matching_kernel, model.weights * 2))
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.weights.toarray(), 2 * np.eye(9))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Array, CoordinateProblem, Loss, LossInterface, PairwiseLoss
 from ranking.contracts.parameters import integer
 from ranking.errors import CombinationError, PartError
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import PairwiseForm
 
 if TYPE_CHECKING:
     from ranking.data.judged_lists import JudgedLists
@@ -25,7 +25,7 @@ class Hinge(Loss):
 
     name: ClassVar[str] = "hinge"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise", "coordinate"})
-    form: ClassVar[PairForm | None] = PairForm.HINGE
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.HINGE
 
     @property
     def trials(self) -> int:
@@ -70,7 +70,7 @@ class SquaredHinge(Hinge):
     """``max(0, 1 - z)**2``."""
 
     name: ClassVar[str] = "squared-hinge"
-    form: ClassVar[PairForm | None] = PairForm.SQUARED_HINGE
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.SQUARED_HINGE
 
     def pairwise_value(self, margin: Array) -> Array:
         """Return max(0, 1 - z)**2."""
@@ -86,7 +86,7 @@ class Logistic(Hinge):
     """``log(1 + exp(-z))``."""
 
     name: ClassVar[str] = "logistic"
-    form: ClassVar[PairForm | None] = PairForm.LOGISTIC
+    form: ClassVar[PairwiseForm | None] = PairwiseForm.LOGISTIC
 
     def pairwise_value(self, margin: Array) -> Array:
         """Return log(1 + exp(-z))."""

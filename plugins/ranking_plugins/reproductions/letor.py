@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ranking import JudgedLists, Ranker, read
+from ranking import JudgedLists, Ranker
 from ranking.contracts.recipe import Axis, Recipe, Search
+from ranking.data.readers.read import read
 from ranking.errors import DataError
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.loss import LinearLoss, Loss
-from ranking.contracts.model import Model
+from ranking.contracts.model import Model, StagedModel
 from ranking.contracts.parameters import boolean, integer, number
 from ranking.contracts.regularizer import (
     OrthogonalColumns,
@@ -27,7 +27,6 @@ from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.contract import Singles
-from ranking.kernels.native import maximize_rows
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
     SparseFactored,
@@ -100,7 +99,7 @@ class Alternating(Solver):
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
         """Take factors of one stage, a linear interface and a penalty that bounds them."""
-        if not issubclass(model, Factored) or model.next_stage is not Model.next_stage:
+        if not issubclass(model, Factored) or issubclass(model, StagedModel):
             return Compatibility(
                 False,
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
@@ -207,7 +206,9 @@ class Sides:
         width, functions = self.model.dimensions, native_rows(regularizer)
         if functions is not None:
             best = pull[:, :width].copy()
-            maximize_rows(self.problem.kernel, functions, best, threads=self.problem.threads)
+            self.problem.kernel.native.maximize_rows(
+                functions, best, threads=self.problem.threads
+            )
         else:
             gains = pull[:, :width].astype(np.float64)
             best = cast(SupportsMaximize, regularizer).maximize(gains).astype(np.float32)
@@ -291,13 +292,13 @@ class Sides:
     def held(self, side: int) -> Vectors:
         """Return the vectors that the model has."""
         if isinstance(self.model, SparseFactored):
-            return self.model.kept(side)
+            return self.model.matrix(side)
         return (self.model.U, self.model.V)[side]
 
     def put(self, queries: Vectors, documents: Vectors) -> None:
         """Let the model have the vectors."""
         if isinstance(self.model, SparseFactored):
-            self.model.put(queries, documents)
+            self.model.set_matrices(queries, documents)
         else:
             self.model.U, self.model.V = _dense(queries), _dense(documents)
 

@@ -138,7 +138,7 @@ class Coordinate(Solver):
         """Return the columns in the order of the sweep; draws belong to epoch and feature."""
         n_features = cast(Linear, task.model).weights.size
         if self.shuffled:
-            draws = task.kernel.random_bits(task.seed, epoch * n_features, n_features)
+            draws = task.kernel.random.bits(task.seed, epoch * n_features, n_features)
             columns = columns[np.argsort(draws[columns], kind="stable")]
         few = self.sweeps == "induced" and columns.size * FEW <= n_features
         return np.tile(columns, ROUNDS) if few else columns

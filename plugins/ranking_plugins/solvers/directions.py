@@ -102,8 +102,8 @@ class Directions:
         V = np.zeros_like(self.room)
         V[:, : self.d] = self.sides.dense(1)[:, : self.d]
         added = self.width - self.d
-        stream = int(kernel.random_bits(self.sides.problem.seed, 2, 1)[0])
-        drawn = kernel.random_uniform(stream, 0, columns * added).reshape(columns, added)
+        stream = int(kernel.random.bits(self.sides.problem.seed, 2, 1)[0])
+        drawn = kernel.random.uniform(stream, 0, columns * added).reshape(columns, added)
         V[:, self.d : self.width] = (drawn - 0.5) * np.sqrt(12.0 / self.d)
         V[np.diff(self.sides.matrices[1].indptr) == 0] = 0.0
         tall = V[:, : self.width]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.stats import chisquare
 
 from ranking import MatchingData
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import DataError
 
 KINDS = [
@@ -26,8 +26,8 @@ def by_query(lists):
     found = {}
     for query in lists.queries.tolist():
         at = lists.list_of[query]
-        own = set(lists.members[lists.list_ptr[at] : lists.list_ptr[at + 1]].tolist())
-        positives = own - {int(lists.itself[query])}
+        own = set(lists.members[lists.member_ptr[at] : lists.member_ptr[at + 1]].tolist())
+        positives = own - {int(lists.own_document[query])}
         found[query] = (positives, set(range(lists.n_documents)) - own)
     return found
 
@@ -47,39 +47,39 @@ def wanted(data):
 @pytest.mark.parametrize(("kind", "same_objects"), KINDS)
 def test_lists_hold_what_matches(make_matching, kind, same_objects):
     data = make_matching(1, kind=kind, same_objects=same_objects)
-    assert by_query(match_lists(data)) == wanted(data)
+    assert by_query(positive_lists(data)) == wanted(data)
     some = data.select([5, 0, 3])
-    assert by_query(match_lists(some)) == wanted(some)
+    assert by_query(positive_lists(some)) == wanted(some)
 
 
 def test_judged_zeros_and_negative_grades_do_not_match():
     relevance = sp.csr_array((np.array([1.0, 0.0, -1.0, 2.0]), [0, 1, 2, 3], [0, 4]), shape=(1, 5))
-    assert by_query(match_lists(MatchingData(None, None, relevance))) == {0: ({0, 3}, {1, 2, 4})}
+    assert by_query(positive_lists(MatchingData(None, None, relevance))) == {0: ({0, 3}, {1, 2, 4})}
 
 
 def test_queries_without_both_are_left_out():
     relevance = [[0, 0, 0], [1, 1, 1], [0, 1, 0], [-1, 0, 0]]
-    lists = match_lists(MatchingData(None, None, relevance))
+    lists = positive_lists(MatchingData(None, None, relevance))
     assert lists.queries.tolist() == [2]
     labels = (["a", "b", "nobody"], ["a", "a", "b"])
-    assert match_lists(MatchingData(None, None, labels=labels)).queries.tolist() == [0, 1]
+    assert positive_lists(MatchingData(None, None, labels=labels)).queries.tolist() == [0, 1]
     alone = (["a", "b", "b", "b"],) * 2
-    lists = match_lists(MatchingData(None, None, labels=alone, same_objects=True))
+    lists = positive_lists(MatchingData(None, None, labels=alone, same_objects=True))
     assert lists.queries.tolist() == [1, 2, 3]  # nobody else is of class a
 
 
 def test_itself_is_no_positive_and_no_negative():
     # Query 1 has itself only; to query 2 all others are relevant; query 0 says that it is its own.
     relevance = [[1, 1, 0], [0, 1, 0], [1, 1, 0]]
-    lists = match_lists(MatchingData(None, None, relevance, same_objects=True))
+    lists = positive_lists(MatchingData(None, None, relevance, same_objects=True))
     assert by_query(lists) == {0: ({1}, {2})}
 
 
 def test_itself_of_another_class_is_not_drawn_against():
     labels = (["a", "a", "b", "b"], ["b", "a", "a", "b"])
     data = MatchingData(None, None, labels=labels, same_objects=True)
-    assert by_query(match_lists(data)) == wanted(data)
-    assert 0 not in by_query(match_lists(data))[0][1]
+    assert by_query(positive_lists(data)) == wanted(data)
+    assert 0 not in by_query(positive_lists(data))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_itself_of_another_class_is_not_drawn_against():
 )
 def test_nothing_to_learn_from(given):
     with pytest.raises(DataError, match="nothing to learn from"):
-        match_lists(MatchingData(None, None, **given))
+        positive_lists(MatchingData(None, None, **given))
 
 
 @pytest.mark.parametrize(("kind", "same_objects"), KINDS)
 def test_draws_are_uniform_and_allowed(matching_kernel, make_matching, kind, same_objects):
     data = make_matching(2, n_queries=4, n_documents=7, kind=kind, same_objects=same_objects)
-    lists = match_lists(data)
+    lists = positive_lists(data)
     allowed = wanted(data)
-    draws = matching_kernel.draw_tuples(lists, 11, 0, 3000, 2)
+    draws = matching_kernel.sampling.sample_triplets(lists, 11, 0, 3000, 2)
     assert draws.shape == (3000, 4)
     for query, positive, *negatives in draws.tolist():
         assert positive in allowed[query][0]
@@ -118,7 +118,7 @@ def test_draws_are_uniform_and_allowed(matching_kernel, make_matching, kind, sam
 
 
 def test_draws_depend_on_the_step_and_the_seed_alone(matching_kernel, make_matching):
-    lists = match_lists(make_matching(2))
-    whole = matching_kernel.draw_tuples(lists, 5, 0, 40)
-    assert np.array_equal(whole[13:], matching_kernel.draw_tuples(lists, 5, 13, 27))
-    assert not np.array_equal(whole, matching_kernel.draw_tuples(lists, 6, 0, 40))
+    lists = positive_lists(make_matching(2))
+    whole = matching_kernel.sampling.sample_triplets(lists, 5, 0, 40)
+    assert np.array_equal(whole[13:], matching_kernel.sampling.sample_triplets(lists, 5, 13, 27))
+    assert not np.array_equal(whole, matching_kernel.sampling.sample_triplets(lists, 6, 0, 40))

@@ -20,7 +20,7 @@ def test_the_interval_is_that_of_a_plain_loop(load_kernel):
     kernel = load_kernel("reference")
     means = []
     for b in range(RESAMPLES):
-        drawn = kernel.random_below(SEED, b * values.size, values.size, values.size)
+        drawn = kernel.random.below(SEED, b * values.size, values.size, values.size)
         means.append(np.mean([values[at] for at in drawn]))
     np.testing.assert_allclose(bootstrap_interval(values), np.quantile(means, [0.025, 0.975]))
 

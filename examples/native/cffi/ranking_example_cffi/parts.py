@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.native import NativePairwiseLoss
+from ranking.native import NativePairwiseLoss
 from ranking.errors import PartError
 from ranking.native import PairwiseFunctions
 from ranking_example_cffi._native import ffi, lib
