@@ -20,7 +20,7 @@ from ranking.contracts.regularizer import RowMaximum
 from ranking.errors import EngineError
 from ranking_cli.main import cli
 from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, enter
-from ranking_plugins.solvers.shards import Computing, best_rows, cut
+from ranking_plugins.solvers.shards import Computing, best_rows, split
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("Ray is not installed: pip install ranking-kit[ray]", allow_module_level=True)
@@ -80,7 +80,7 @@ def test_two_processes_train_to_the_same_bits(seed, cluster, regularizer, model)
 
 STEPS = {
     "l1l2-row": ["best_rows", "best_rows"],
-    "orthonormal": ["pulled_grams", "turned", "pulled_grams", "turned"],
+    "orthonormal": ["product_grams", "rotated", "product_grams", "rotated"],
 }
 
 
@@ -116,7 +116,7 @@ def test_only_what_was_lost_is_done_again(seed, cluster, monkeypatch):
 
     def count(shards, worker, step):
         number, name = shards.workers.index(worker), shards.steps[step][0].partition(":")[2]
-        if not killed and number == 1 and name == "turned":
+        if not killed and number == 1 and name == "rotated":
             killed.append(process_of(cluster, worker))
             os.kill(killed[0], signal.SIGKILL)
         asked[number].append(name)
@@ -126,7 +126,7 @@ def test_only_what_was_lost_is_done_again(seed, cluster, monkeypatch):
     Ranker(DENSE, "alignment", "orthonormal", "alternating:max_epochs=2", engine="ray").fit(
         clicks(seed)
     )
-    half = ["pulled_grams", "turned"]
+    half = ["product_grams", "rotated"]
     assert asked == {0: 3 * half, 1: 4 * half}
 
 
@@ -146,7 +146,7 @@ def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monke
 
 def test_what_a_function_raises_is_raised_here(cluster):
     matrix = sp.csr_array(np.eye(20, dtype=np.float32))
-    with Ray(workers=2).scatter(cut((matrix, matrix), 2)) as shards:
+    with Ray(workers=2).scatter(split((matrix, matrix), 2)) as shards:
         by = Computing(get_kernel("cython"), 1)
         with pytest.raises(ValueError, match="there are vectors for 7 features, and M has 20"):
             shards.map(best_rows, 0, np.zeros((7, 8), np.float32), by, RowMaximum(0.0, 1.0), None)

@@ -21,8 +21,8 @@ from ranking.training.trainer import Trainer
 class MLflow(Callback):
     """Logs a training to MLflow, as a run of its own or into the one that is active.
 
-    Needs ``pip install "ranking-kit[mlflow]"``. Where it goes is MLflow's to say, as by the environment
-    variable MLFLOW_TRACKING_URI.
+    Needs ``pip install "ranking-kit[mlflow]"``. MLflow decides where runs are stored, such as by the
+    environment variable MLFLOW_TRACKING_URI.
 
     Parameters
     ----------
