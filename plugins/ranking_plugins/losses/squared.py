@@ -21,7 +21,7 @@ class Squared(Loss):
         "pairwise": "the loss is the error of single scores, not a function of a margin",
         "coordinate": "the loss is the error of a relevance matrix, which judged lists do not have",
         "linear": "the loss is not linear in the embeddings of a side, so no half-step is the "
-        "closed maximum of a regularizer; alternating least squares converge to the singular vectors "
+        "closed maximum of a regularizer; alternating least squares converge to singular vectors "
         "(Eckart and Young, 1936), which svd computes directly",
     }
 
