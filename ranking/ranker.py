@@ -293,7 +293,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         run = self.prepare(data)
         if fitted:
             run.model.restore(self.model_.tensors())
-            run.model.add_features(data)
+            run.model.add_features(data, run.kernel)
             run.history = list(self.history_)
         problem = TrainingProblem(
             run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed

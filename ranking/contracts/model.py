@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,11 @@ class Model(Part, ABC):
     form: ClassVar[Literal["vector", "matrix", "factors"]] = "vector"
 
     @abstractmethod
-    def initialize(self, data: Any, seed: int) -> None:
-        """Allocate the parameters for these data and set their initial values."""
+    def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:
+        """Size the parameters for these data and set their initial values."""
+
+    def synchronize(self) -> None:
+        """Copy the parameters that a solver still holds, if any, into the model."""
 
     @abstractmethod
     def scores(self, data: Any, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
@@ -55,24 +58,27 @@ class Model(Part, ABC):
     def restore(self, tensors: Tensors) -> None:
         """Restore what `tensors` returned; refuse invalid tensors."""
 
-    def add_features(self, data: Any) -> None:
+    def add_features(self, data: Any, kernel: Kernel) -> None:
         """Add parameters for features that are new in these data, for models that can grow."""
-
-    def next_stage(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
-        """Begin the next stage of a model that is trained in stages; False if there is none."""
-        return False
-
-    def cross_fit(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
-        """Yield models and training data for cross-fitting, before a stage that needs them.
-
-        Each model is trained like the previous stage, before the next one is requested.
-        """
-        return iter(())
 
     @property
     @abstractmethod
     def density(self) -> float:
         """The share of parameters that are not zero."""
+
+
+@runtime_checkable
+class StagedModel(Protocol):
+    """A model that is trained in stages, such as a cascade."""
+
+    def next_stage(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
+        """Begin the next stage; return False if there is none."""
+
+    def cross_fit(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
+        """Yield models, and data to train each of them with, before a stage begins.
+
+        Each is trained as the stage before was, for as many epochs, before the next is requested.
+        """
 
 
 class Embedding(NamedTuple):

@@ -13,7 +13,7 @@ from ranking._utils.tensors import Tensors
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
-from ranking.contracts.model import MatchingModel, Model
+from ranking.contracts.model import MatchingModel, Model, StagedModel
 from ranking.contracts.recipe import Choice
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
@@ -118,10 +118,11 @@ class TrainingPlan(Fitter):
             refuse_other_data(model, valid, "the validation data")
         _read_base(model)
         kernel = get_kernel(self.kernel)
-        model.initialize(data, self.random_state)
+        model.initialize(data, self.random_state, kernel)
         if initial is not None:
             model.restore(initial)
-        return StagedTrainer(
+        trainer = StagedTrainer if isinstance(model, StagedModel) else Trainer
+        return trainer(
             model=model,
             loss=loss,
             regularizer=regularizer,

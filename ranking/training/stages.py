@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import islice
+from typing import cast
 
+from ranking.contracts.model import StagedModel
 from ranking.training.trainer import Trainer
 
 
@@ -14,8 +16,12 @@ class StagedTrainer(Trainer):
 
     _epochs_of_stage: int = 0
 
+    @property
+    def _staged_model(self) -> StagedModel:
+        return cast(StagedModel, self.model)
+
     def _next_stage(self) -> bool:
-        if not self.model.next_stage(self.data, self.kernel, self.threads):
+        if not self._staged_model.next_stage(self.data, self.kernel, self.threads):
             return False
         done = int(self.history[-1]["epoch"]) if self.history else 0
         self._epochs_before, self._epochs_of_stage = done, done - self._epochs_before
@@ -26,7 +32,7 @@ class StagedTrainer(Trainer):
 
     def _cross_fit(self) -> None:
         """Train the models that a stage needs, as long as the stage before, without callbacks."""
-        for model, data in self.model.cross_fit(self.data, self.kernel, self.threads):
+        for model, data in self._staged_model.cross_fit(self.data, self.kernel, self.threads):
             problem = dataclasses.replace(self.problem(), model=model, data=data)
             for _ in islice(self.solver.run_epochs(problem), self._epochs_of_stage):
                 pass

@@ -149,6 +149,7 @@ class Trainer:
                     self.stopped = "" if interrupts.count > 1 else "interrupted"
                     raise
                 finally:
+                    self.model.synchronize()
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
@@ -242,6 +243,7 @@ class Trainer:
 
     def result(self) -> TrainingResult:
         """Return what training has produced so far."""
+        self.model.synchronize()
         return TrainingResult(
             self.model,
             self.loss,

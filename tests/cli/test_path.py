@@ -90,7 +90,7 @@ def test_the_command_prints_and_plots(files, tmp_path):
     text = out.read_text()
     for column in ("loss", "held-out loss", "density", "epochs", "ndcg@10", "map"):
         assert f"<code>{column}</code>" in text
-    assert "The course of the training" in text
+    assert "Learning curve of the best strength" in text
 
 
 def test_folds_on_the_command_line(files, tmp_path):
@@ -98,7 +98,7 @@ def test_folds_on_the_command_line(files, tmp_path):
     rows = call(files["train"], "--folds", "3", "--recipe", "domination", "-o", str(out))
     assert len(rows) == 13
     assert {"map", "map se", "density se"} <= set(rows[0])
-    assert "The course" not in out.read_text()
+    assert "Learning curve" not in out.read_text()
 
 
 @pytest.mark.parametrize(

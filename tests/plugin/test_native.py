@@ -30,9 +30,9 @@ from ranking.kernels.native import checked_form, maximize_rows, prox_rows
 from ranking.native import (
     NATIVE_ABI,
     ListwiseFunctions,
+    NativeBoundedRowRegularizer,
     NativeListwiseLoss,
     NativePairwiseLoss,
-    NativeBoundedRowRegularizer,
     NativeRowRegularizer,
     PairwiseFunctions,
     RowFunctions,

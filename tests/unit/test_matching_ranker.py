@@ -151,7 +151,7 @@ def test_texts_travel_too(matching_kernel):
 def test_a_model_in_training_travels_without_it(matching_kernel, make_matching):
     data = make_matching(1)
     model = Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, matching_kernel)
     model.follow(BilinearWeights(matching_kernel, model.weights * 2))
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.weights.toarray(), 2 * np.eye(9))

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.loss import LinearLoss, Loss
-from ranking.contracts.model import Model
+from ranking.contracts.model import Model, StagedModel
 from ranking.contracts.parameters import boolean, integer, number
 from ranking.contracts.regularizer import (
     OrthogonalColumns,
@@ -100,7 +100,7 @@ class Alternating(Solver):
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
         """Accept factors of one stage, a linear loss and a penalty that bounds the factors."""
-        if not issubclass(model, Factored) or model.next_stage is not Model.next_stage:
+        if not issubclass(model, Factored) or issubclass(model, StagedModel):
             return Compatibility(
                 False,
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
@@ -300,13 +300,13 @@ class Sides:
     def embeddings(self, side: int) -> Embeddings:
         """Return the embeddings of the model."""
         if isinstance(self.model, SparseFactored):
-            return self.model.kept(side)
+            return self.model.matrix(side)
         return (self.model.U, self.model.V)[side]
 
     def set_embeddings(self, queries: Embeddings, documents: Embeddings) -> None:
         """Set the embeddings of the model."""
         if isinstance(self.model, SparseFactored):
-            self.model.put(queries, documents)
+            self.model.set_matrices(queries, documents)
         else:
             self.model.U, self.model.V = _dense(queries), _dense(documents)
 

@@ -77,8 +77,9 @@ class BilinearSteps(Steps):
                 "features cannot be added; use l1 or l2."
             )
         self.update_model()
+        self.model.synchronize()
         shape = self.model.weights.shape
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         if self.model.weights.shape != shape:
             self.weights = self.weights.expand(self.model.weights)
         self.data = data
@@ -88,6 +89,7 @@ class BilinearSteps(Steps):
     def begin_refit(self) -> None:
         """Restart from the result, without a penalty; zeros stay zero."""
         self.update_model()
+        self.model.synchronize()
         weights = self.model.weights
         self.refitting = True
         self.penalty, self.prox_between_calls = Penalty(None, self.model), False

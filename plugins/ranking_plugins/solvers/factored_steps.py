@@ -70,7 +70,7 @@ class FactoredSteps(Steps):
 
     def _begin(self, squares: Factors | None) -> None:
         """Start from the arrays of the model, which become dense if they were sparse."""
-        self.model.factors = self.model.factors
+        self.model.densify()
         self.inputs = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.settings.adagrad, squares=squares
@@ -96,7 +96,7 @@ class FactoredSteps(Steps):
     def set_data(self, data: MatchingData) -> None:
         """Continue with other data; add embeddings for new features."""
         previous = self.weights.squares
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         self.data = data
         squares = None
         if self.settings.adagrad:

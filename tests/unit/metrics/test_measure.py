@@ -9,6 +9,7 @@ import pytrec_eval
 from ranking import Ranker
 from ranking.contracts.metric import Metric
 from ranking.errors import DataError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.metrics import evaluation as module
 from ranking.metrics.evaluation import evaluate_model, query_blocks
 from ranking.metrics.parse import parse_metric
@@ -21,7 +22,7 @@ NAMES = {"map": "map", "ndcg@5": "ndcg_cut_5", "precision@5": "P_5"}
 
 def started(data, scale=1.0):
     model = Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     model.weights = model.weights * np.float32(scale)
     return model
 
@@ -133,7 +134,7 @@ def test_other_data_are_refused(matching_kernel, make_matching, judged):
     with pytest.raises(DataError, match=r"'bilinear' scores queries and documents.*LETOR"):
         evaluate_model(started(data), asked("map"), judged, matching_kernel)
     linear = Linear()
-    linear.initialize(judged, 0)
+    linear.initialize(judged, 0, matching_kernel)
     with pytest.raises(DataError, match="'linear' scores rows of features"):
         evaluate_model(linear, asked("map"), data, matching_kernel)
 

@@ -147,7 +147,7 @@ def test_sparse_vectors_are_the_same_and_smaller(seed, tmp_path):
     assert dense.model_.density == light.model_.density < 0.3
     assert light.history_[-1]["megabytes"] < dense.history_[-1]["megabytes"]
     np.testing.assert_array_equal(dense.predict(data), light.predict(data))
-    images = light.model_.images(data, 0)
+    images = light.model_.embeddings(data, 0)
     assert sp.issparse(images)
     np.testing.assert_allclose(
         images.toarray(), data.query_rows @ light.model_.U, rtol=1e-5, atol=1e-6
@@ -156,7 +156,7 @@ def test_sparse_vectors_are_the_same_and_smaller(seed, tmp_path):
         fitted.save(tmp_path / "model.safetensors")
         again = Ranker.load(tmp_path / "model.safetensors", kernel="reference")
         np.testing.assert_array_equal(again.predict(data), fitted.predict(data))
-        assert sp.issparse(again.model_.kept(0)) == sp.issparse(fitted.model_.kept(0))
+        assert sp.issparse(again.model_.matrix(0)) == sp.issparse(fitted.model_.matrix(0))
 
 
 def test_it_trains_on_the_matrix_alone(seed):

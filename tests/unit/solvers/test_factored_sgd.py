@@ -15,6 +15,7 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking_plugins.callbacks import EarlyStopping
 from ranking_plugins.losses import (
@@ -160,7 +161,7 @@ class ByHand:
 
 def start_of(data, biases=True):
     model = Factored(5, biases)
-    model.initialize(data, SEED)
+    model.initialize(data, SEED, get_kernel())
     return model
 
 

@@ -13,6 +13,7 @@ from sklearn.decomposition import non_negative_factorization
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking_plugins.losses import Squared
 from ranking_plugins.solvers import NMF
@@ -89,7 +90,7 @@ def test_nmf_never_gets_worse_and_ends_where_it_should():
 def test_nmf_takes_the_steps_of_scikit_learns_coordinate_descent():
     counts = make_counts(4)
     model = Factored(dimensions=DIMENSIONS, biases=False)
-    model.initialize(MatchingData(None, None, counts), 0)
+    model.initialize(MatchingData(None, None, counts), 0, get_kernel())
     queries, documents = (np.abs(s[:, :DIMENSIONS]).astype(float) for s in (model.U, model.V))
     product = queries @ documents.T
     scale = np.sqrt((product * counts.toarray()).sum() / (product**2).sum())

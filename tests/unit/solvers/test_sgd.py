@@ -108,7 +108,7 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
     fitted = ranker(matching_kernel, loss, regularizer).fit(data)
     tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     start = Bilinear(dtype="float64")
-    start.initialize(data, 0)
+    start.initialize(data, 0, matching_kernel)
 
     def shrink(w, due):
         return w if regularizer == "none" else regularizer.prox(w, due)
