@@ -12,8 +12,10 @@ def reference_kernel() -> Kernel:
     return Kernel("reference", reference.IMPLEMENTATIONS, version, reference.describe())
 
 
-def cython_kernel() -> Kernel:
-    """Return the Cython kernel, built for the best instruction set of this machine."""
-    from ranking.kernels.cython import describe, implementations
+def cython_kernel(instructions: str | None = None) -> Kernel:
+    """Return the Cython kernel for an instruction set; by default the best of this machine."""
+    from ranking.kernels.cython import best_instructions, describe, implementations
 
-    return Kernel("cython", implementations(), metadata.version("ranking"), describe())
+    instructions = instructions or best_instructions()
+    version = metadata.version("ranking")
+    return Kernel("cython", implementations(instructions), version, describe(instructions))
