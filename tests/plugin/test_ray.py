@@ -19,7 +19,7 @@ from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.regularizer import RowMaximum
 from ranking.errors import EngineError
 from ranking_cli.main import cli
-from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, enter
+from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, connect
 from ranking_plugins.solvers.shards import Computing, best_rows, split
 
 if importlib.util.find_spec("ray") is None:
@@ -38,7 +38,7 @@ def cluster(tmp_path_factory):
     """A cluster on this machine that all tests here share, since it takes seconds to start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        ray, ours = enter(None, 2)
+        ray, ours = connect(None, 2)
         assert ours
         yield ray
         ray.shutdown()
@@ -158,7 +158,7 @@ def test_more_workers_than_processors_are_refused(seed, cluster):
 
 
 def test_one_cluster_at_a_time(seed, cluster):
-    with pytest.raises(EngineError, match="in a Ray cluster already"):
+    with pytest.raises(EngineError, match="connected to a Ray cluster already"):
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray:address=127.0.0.1:6379")
 
 
@@ -168,15 +168,15 @@ def test_a_cluster_of_others_needs_token_login(seed, cluster, monkeypatch):
         cluster.runtime_context.RuntimeContext, "gcs_address", property(lambda _: "10.0.0.5:6379")
     )
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(EngineError, match="token login is off"):
+    with pytest.raises(EngineError, match="token authentication is off"):
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray")
 
 
 OWN = """
 import json, socket
-from ranking_plugins.engines.ray import enter
+from ranking_plugins.engines.ray import connect
 
-ray, ours = enter(None, 1)
+ray, ours = connect(None, 1)
 host, port = ray.get_runtime_context().gcs_address.rsplit(":", 1)
 probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 probe.connect(("192.0.2.1", 9))  # sends nothing, but tells our address on the network

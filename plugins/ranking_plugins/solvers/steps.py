@@ -217,6 +217,8 @@ class Steps(ABC):
         self.update_model()
         # Embeddings are checked after every epoch; a matrix, which has to be copied, at the end.
         checked = self.steps_taken >= self.total_steps or self.problem.model.form == "factors"
+        if checked:
+            self.problem.model.synchronize()
         if checked and not self.finite():
             raise DivergenceError(
                 f"some weights are infinite after step {self.steps_taken}, in epoch {epoch}; use a "

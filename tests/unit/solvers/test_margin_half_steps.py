@@ -53,7 +53,7 @@ def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, 
     tuples = fast_kernel.sampling.sample_triplets(steps.positive_lists(), 0, 0, steps.settings.steps_per_epoch)
     frozen = plain.V.copy()
     for one in tuples:
-        other.weights.steps(other.objects, one[None], np.full(1, 0.05, np.float32), block=1)
+        other.weights.train(other.objects, one[None], np.full(1, 0.05, np.float32))
         plain.V[...] = frozen
     steps.half_step(0)
     np.testing.assert_allclose(model.U, plain.U, rtol=1e-5, atol=1e-6)
