@@ -237,7 +237,7 @@ def make_matching(
     *,
     widths: tuple[int, int] | None = None,
     kind: str = "labels",
-    same_objects: bool = False,
+    queries_are_documents: bool = False,
     density: float = 0.5,
     dtype: type = np.float32,
 ) -> MatchingData:
@@ -246,7 +246,7 @@ def make_matching(
     A class has features of its own, so that there is something to learn.
     """
     rng = np.random.default_rng(seed)
-    n_queries = n_documents if same_objects else n_queries
+    n_queries = n_documents if queries_are_documents else n_queries
     widths = widths or (n_features, n_features)
     classes = 3
     sides, labels = [], []
@@ -256,14 +256,14 @@ def make_matching(
         rows += rng.random(rows.shape) * (np.arange(width) % classes == label[:, None])
         sides.append(sp.csr_array((rows / np.linalg.norm(rows, axis=1)[:, None]).astype(dtype)))
         labels.append(label)
-    if same_objects:
+    if queries_are_documents:
         sides[1], labels[1] = sides[0], labels[0]
     if kind == "labels":
-        return MatchingData(*sides, labels=tuple(labels), same_objects=same_objects)
+        return MatchingData(*sides, labels=tuple(labels), queries_are_documents=queries_are_documents)
     same = labels[0][:, None] == labels[1][None, :]
     grades = np.where(same, rng.integers(1, 4, same.shape), 0) * (rng.random(same.shape) < 0.7)
     judged = sp.coo_array(np.where(rng.random(same.shape) < 0.1, -1.0, grades))
-    return MatchingData(*sides, judged, same_objects=same_objects)
+    return MatchingData(*sides, judged, queries_are_documents=queries_are_documents)
 
 
 MakeMatching: TypeAlias = Callable[..., MatchingData]
