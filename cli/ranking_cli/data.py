@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from ranking.data.describe import describe, doubts
+from ranking.data.describe import describe, find_problems
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import recognise
-from ranking.data.synthetic import MADE
+from ranking.data.synthetic import SYNTHETIC_DATA
 from ranking.data.writers import FORMATS, write
 from ranking.errors import DataWarning
 from ranking_cli.get_data import get_data
@@ -86,7 +86,7 @@ def data(
         return
     rows: list[dict[str, Any]] = [{"what": "format", "value": recognised.name}]
     rows += [{"what": what, "value": value} for what, value in describe(found).items()]
-    rows += [{"what": "warning", "value": message} for message in [*told, *doubts(found)]]
+    rows += [{"what": "warning", "value": message} for message in [*told, *find_problems(found)]]
     click.echo(render(rows, form), nl=False)
 
 
@@ -94,7 +94,7 @@ def _get(path: Path, name: str | None, convert: str | None, output: Path | None)
     if path != GET:
         raise click.UsageError(f"give one PATH, or `get NAME`; {name} is too much.")
     if name is None:
-        raise click.UsageError(f"say which data set: {', '.join(MADE)}.")
+        raise click.UsageError(f"say which data set: {', '.join(SYNTHETIC_DATA)}.")
     if convert is not None:
         raise click.UsageError("--convert is for a PATH; get the data first.")
     for file in get_data(name, output or Path(name)):

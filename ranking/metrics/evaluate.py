@@ -116,8 +116,8 @@ def evaluate_run(
         group_ptr=run.group_ptr,
         grades=np.nan_to_num(run.grades, nan=0.0),
         scores=run.scores,
-        unfound_ptr=run.unfound_ptr,
-        unfound_grades=run.unfound_grades,
+        unfound_ptr=run.unretrieved_ptr,
+        unfound_grades=run.unretrieved_grades,
         # NumPy compares code points, and UTF-8 keeps their order: the order of strcmp.
         id_ranks=lambda rows: np.unique(
             run.document_ids[rows].astype(np.str_), return_inverse=True

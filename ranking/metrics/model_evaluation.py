@@ -19,7 +19,7 @@ from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluate import Lists, Values, evaluate, measured, ranked_measures
 
 if TYPE_CHECKING:
-    from ranking.data.matches import Matches
+    from ranking.data.relevance import RelevanceData
 
 BLOCK = 1 << 21
 """Scores that are held at a time."""
@@ -55,8 +55,8 @@ def measure(
     for chosen in query_blocks(data):
         scores = scorer(chosen)
         kept = np.ones(scores.shape, np.bool_)
-        if data.itself is not None:
-            kept[np.arange(chosen.size), data.itself[chosen]] = False
+        if data.own_document is not None:
+            kept[np.arange(chosen.size), data.own_document[chosen]] = False
         if barred is not None:
             pointers, documents = barred
             for row, query in enumerate(chosen.tolist()):
@@ -75,13 +75,13 @@ def measure(
     return {name: np.concatenate([part[name] for part in parts]) for name in measures}
 
 
-def query_blocks(data: Matches) -> list[NDArray[np.int64]]:
+def query_blocks(data: RelevanceData) -> list[NDArray[np.int64]]:
     """Cut the queries into blocks whose scores are few enough to be held."""
     size = max(BLOCK // data.n_documents, 1)
     return np.array_split(np.arange(data.n_queries), -(-data.n_queries // size))
 
 
-def grades(data: Matches, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+def grades(data: RelevanceData, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the grades of all documents for some queries, a row a query."""
     if data.labels is not None:
         same = data.labels[0][chosen][:, None] == data.labels[1][None, :]

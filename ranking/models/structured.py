@@ -303,7 +303,7 @@ class Structured(Factored):
             if joint:
                 own, fits = queries[chosen, : self.width], documents[:, self.width :]
                 alone = scores(kernel, own, documents[:, : self.width].copy(), biases, threads)
-                itself = None if data.itself is None else data.itself[chosen]
+                itself = None if data.own_document is None else data.own_document[chosen]
                 best = choose_jointly(alone, fits, self.k, breadth, itself)
                 return place_first(found.astype(np.float64), best)
             return found.astype(np.float64)

@@ -183,7 +183,7 @@ CASES = st.builds(
 # --- tuples -------------------------------------------------------------------------------------
 
 
-def match_lists(
+def positive_lists(
     seed: int, labels: bool, itself: bool, counts: bool = False, any_other: bool = False
 ) -> MatchLists:
     """Lists of documents that have a query's label, or lists of their own."""
@@ -255,14 +255,14 @@ def test_draw_tuples(
     trials,
     positives,
 ) -> None:
-    lists = match_lists(seed % 1000, labels, itself, counts, any_other)
+    lists = positive_lists(seed % 1000, labels, itself, counts, any_other)
     wanted = reference.draw_tuples(lists, seed, first, 50, trials, positives)
     got = kernel.draw_tuples(lists, seed, first, 50, trials, positives)
     assert got.tobytes() == wanted.tobytes()
 
 
 def test_drawing_can_be_resumed(kernel: Kernel) -> None:
-    lists = match_lists(0, labels=True, itself=True)
+    lists = positive_lists(0, labels=True, itself=True)
     parts = [kernel.draw_tuples(lists, 3, 0, 7, 2), kernel.draw_tuples(lists, 3, 7, 13, 2)]
     assert np.array_equal(kernel.draw_tuples(lists, 3, 0, 20, 2), np.concatenate(parts))
     assert kernel.draw_tuples(lists, 3, 0, 0).shape == (0, 3)

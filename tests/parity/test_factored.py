@@ -146,7 +146,7 @@ class Case:
             sums=self.sums,
             weights=self.match_weights,
             any_other=self.any_other and self.positives == 1,
-            itself=self.itself,
+            itself=self.own_document,
         )
 
     def source(self, part: slice = slice(None)) -> NDArray[np.int64] | Draws:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from ranking import Ranker
 from ranking.data.matching_data import MatchingData
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import PartError
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import PairForm
@@ -122,7 +122,7 @@ def started(data, scale):
 def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     data = make_matching(5, n_queries=6, n_documents=11, dtype=np.float64)
     model = started(data, 4.0)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 7, 0, 300, max_trials)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
     got = weights.steps(
         model.objects(data),
@@ -145,7 +145,7 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     documents = sp.csr_array(np.concatenate(([2.0], others))[:, None])
     relevance = sp.csr_array(([1.0], [0], [0, 1]), shape=(1, n_documents))
     data = MatchingData(query, documents, relevance)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, draws, max_trials)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, draws, max_trials)
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
     _, found = weights.steps(
         Objects(data.query_rows, data.document_rows),
@@ -191,7 +191,7 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
     )
     loss = KosWARP(4, k=k, n=n)
     assert loss.positives == (n, k - 1)
-    tuples = factored_kernel.draw_tuples(match_lists(data), 7, 0, 200, 4, n)
+    tuples = factored_kernel.draw_tuples(positive_lists(data), 7, 0, 200, 4, n)
     empty = np.zeros((0, 8), np.float32)
     weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
     ranks = rank_weights(loss, 30).astype(np.float32)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ranking import MatchingData, Ranker
 from ranking.data.text_collection import TextCollection
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.bilinear import Bilinear
 
@@ -67,7 +67,7 @@ def test_ten_parts_are_the_whole(matching_kernel, make_matching, regularizer, lo
 def test_ten_parts_of_given_tuples_are_one_call(matching_kernel, make_matching, regularizer, loss):
     data = make_matching(1)
     trials = 3 if loss.startswith("warp") else 1
-    tuples = matching_kernel.draw_tuples(match_lists(data), 99, 0, N, trials)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 99, 0, N, trials)
     once = ranker(matching_kernel, regularizer, loss).partial_fit(data, triplets=tuples)
     parts = ranker(matching_kernel, regularizer, loss)
     for part in np.array_split(tuples, 10):
@@ -95,7 +95,7 @@ def with_features(names, seed, n_objects=8):
         labels=(labels, labels),
         query_feature_ids=names,
         document_feature_ids=names,
-        same_objects=True,
+        queries_are_documents=True,
     )
 
 
@@ -137,7 +137,7 @@ def test_growing_is_as_if_the_features_had_always_been_there(matching_kernel):
             labels=(data.labels[0],) * 2,
             query_feature_ids=names,
             document_feature_ids=names,
-            same_objects=True,
+            queries_are_documents=True,
         )
 
     model = "bilinear:initial=zero,dtype=float64"
@@ -170,7 +170,7 @@ def test_other_data_with_the_same_features(matching_kernel, make_matching):
     # By hand: the draws of a step are its own, whatever the data.
     by_hand = ranker(matching_kernel)
     for data, first in ((one, 0), (other, 30)):
-        tuples = matching_kernel.draw_tuples(match_lists(data), 3, first, 30)
+        tuples = matching_kernel.draw_tuples(positive_lists(data), 3, first, 30)
         by_hand.partial_fit(data, triplets=tuples)
     assert bits(by_hand) == bits(going)
 

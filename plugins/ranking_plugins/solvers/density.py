@@ -17,7 +17,7 @@ import numpy as np
 
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.matching_data import MatchingData
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
 
@@ -70,7 +70,7 @@ def first_guess(problem: TrainingProblem, density: float) -> float:
     The share is of what the sample touches: of a large matrix, it touches too little to count all.
     """
     model, data = cast(Bilinear, problem.model), cast(MatchingData, problem.data)
-    tuples = problem.kernel.draw_tuples(match_lists(data), problem.seed, 0, SAMPLE)
+    tuples = problem.kernel.draw_tuples(positive_lists(data), problem.seed, 0, SAMPLE)
     zero = model.weights * 0
     zero.eliminate_zeros()
     gradient = BilinearWeights(problem.kernel, zero)

@@ -23,7 +23,7 @@ from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import DivergenceError, PartError
 from ranking.kernels.bilinear import BilinearWeights, Objects
 from ranking.kernels.contract import PairForm
@@ -183,7 +183,7 @@ class MatchedPairs:
         self.problem, self.model = problem, cast(Bilinear, problem.model)
         self.objects, self.grows = self.model.objects(data), self.model.grows
         self.weights = BilinearWeights(problem.kernel, self.model.weights)
-        self.lists, self.most = match_lists(data), data.n_documents
+        self.lists, self.most = positive_lists(data), data.n_documents
 
     def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
         """Draw queries, one of their documents or more, and some that are not."""

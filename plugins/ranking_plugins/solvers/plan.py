@@ -9,7 +9,7 @@ import numpy as np
 
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.matching_data import MatchingData
-from ranking.data.triplets import match_lists, member_values
+from ranking.data.triplets import member_values, positive_lists
 from ranking.errors import DataError
 from ranking.kernels.contract import Floats, Ints
 from ranking.kernels.match_lists import MOST, MatchLists
@@ -86,7 +86,7 @@ def _matches(data: MatchingData) -> int:
 
 def lists_of(data: MatchingData, solver: SGD, draw: str) -> MatchLists:
     """Return what can be drawn, how often, and how much it counts."""
-    lists = match_lists(data)
+    lists = positive_lists(data)
     drawn = lists.queries
     if solver.negatives == "any":
         lists = dataclasses.replace(lists, any_other=True)

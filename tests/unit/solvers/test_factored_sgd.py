@@ -13,7 +13,7 @@ from scipy import stats
 
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.factored import Factored
 from ranking_plugins.callbacks.early_stopping import EarlyStopping
@@ -348,11 +348,11 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
     data = (
         make_tastes(4, 6, 9, counts=True)
         if kind == "tastes"
-        else make_matching(3, same_objects=True, kind="grades")
+        else make_matching(3, queries_are_documents=True, kind="grades")
     )
     lists = lists_of(data, SGD(), draw)
     wanted = np.maximum(data.relevance.toarray(), 0)
-    if data.itself is not None:
+    if data.own_document is not None:
         np.fill_diagonal(wanted, 0)
     wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
     wanted = wanted if draw == "weighted" else (wanted > 0).astype(float)
@@ -387,7 +387,7 @@ def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
 
 
 def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     for negatives in ("unobserved", "any"):
         for draw in ("queries", "positives"):
             lists = lists_of(data, SGD(negatives=negatives), draw)
@@ -426,7 +426,7 @@ def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
 
 def test_classes_have_no_grades(factored_kernel, make_matching):
     for options in ({"sampling": "weighted"}, {"weighting": "relevance"}):
-        with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
+        with pytest.raises(DataError, match=r"class.*leave out sampling=weighted and"):
             ranker(factored_kernel, **options).fit(make_matching(1))
 
 
@@ -956,5 +956,5 @@ def test_bad_words_are_refused(params):
 def test_a_list_of_all_documents_is_never_drawn(factored_kernel):
     data = MatchingData(None, None, [[1, 1, 1], [1, 0, 0]])
     lists = lists_of(data, SGD(), "positives")
-    assert match_lists(data).queries.tolist() == [1]
+    assert positive_lists(data).queries.tolist() == [1]
     assert set(factored_kernel.draw_tuples(lists, 0, 0, 50)[:, 0].tolist()) == {1}

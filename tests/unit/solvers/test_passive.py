@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from ranking import JudgedLists, MatchingData, Ranker, get_kernel
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
@@ -107,7 +107,7 @@ def test_a_matrix_whose_queries_are_indicators_is_one_vector_a_query(seed):
         "bilinear:initial=zero,dtype=float64", "hinge", solver=solver, random_state=1
     ).fit(data)
     W, dense = np.zeros((3, 12)), documents.toarray()
-    for q, i, j in get_kernel().draw_tuples(match_lists(data), 1, 0, 500).tolist():
+    for q, i, j in get_kernel().draw_tuples(positive_lists(data), 1, 0, 500).tolist():
         delta = dense[i] - dense[j]
         if delta @ delta:
             W[q] += min(0.5, max(0.0, 1.0 - W[q] @ delta) / (delta @ delta)) * delta
@@ -125,7 +125,7 @@ def test_the_k_th_best_positive_is_learnt_from(make_matching):
     sides = (data.query_rows, data.document_rows)
     queries, documents = (side.toarray().astype(np.float64) for side in sides)
     W = np.zeros((queries.shape[1], documents.shape[1]))
-    drawn = get_kernel().draw_tuples(match_lists(data), 1, 0, 150, 4, 3)
+    drawn = get_kernel().draw_tuples(positive_lists(data), 1, 0, 150, 4, 3)
     for step, (q, *rest) in enumerate(drawn.tolist()):
         if step % 75 % 64 == 0:
             frozen = W.copy()
@@ -149,7 +149,7 @@ def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
     solver = PassiveAggressive(max_steps=1, aggressiveness=1e9)
     ranker = Ranker("diagonal:dtype=float64", loss, solver=solver).fit(data)
     trials = 10 if loss == "warp" else 1
-    q, better, worse, *_ = get_kernel().draw_tuples(match_lists(data), 0, 0, 1, trials)[0]
+    q, better, worse, *_ = get_kernel().draw_tuples(positive_lists(data), 0, 0, 1, trials)[0]
     scores = ranker.predict(data)[q]
     assert scores[better] - scores[worse] == pytest.approx(1.0, rel=1e-6)
 

@@ -7,7 +7,7 @@ import pytest
 
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
-from ranking.data.triplets import match_lists
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.callbacks.early_stopping import EarlyStopping
@@ -107,7 +107,7 @@ REGULARIZERS = [
 def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer):
     data = make_matching(1, dtype=np.float64, widths=(5, 7))
     fitted = ranker(matching_kernel, loss, regularizer).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, 70)
     start = Bilinear(dtype="float64")
     start.initialize(data, 0)
 
@@ -133,7 +133,7 @@ def test_schedules(matching_kernel, make_matching, schedule):
     )
     data = make_matching(2, dtype=np.float64)
     fitted = ranker(matching_kernel, regularizer=L1(0.01), schedule=schedule).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
         tuples,
@@ -154,7 +154,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     fitted = ranker(
         matching_kernel, regularizer=regularizer, refit=True, refit_learning_rate=refit_rate
     ).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)  # the same again
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, 70)  # the same again
     w0 = dense(sparse.model_)
     support = w0 != 0
     assert 0 < support.sum() < support.size
@@ -203,7 +203,7 @@ def test_a_diagonal_stays_diagonal(matching_kernel, make_matching):
     fitted = ranker(matching_kernel, model="diagonal:dtype=float64", regularizer=L1(0.001)).fit(
         data
     )
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
         tuples,
@@ -233,7 +233,7 @@ def test_it_learns(matching_kernel, make_matching):
 def test_warp_learns_from_violations_only(matching_kernel, make_matching):
     data = make_matching(5, dtype=np.float64)
     fitted = ranker(matching_kernel, WARP(3)).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70, 3)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, 70, 3)
     queries, documents = data.query_rows.toarray(), data.document_rows.toarray()
     w, n = np.eye(9), data.n_documents
     for t, (q, better, *others) in enumerate(tuples.tolist(), start=1):
@@ -263,7 +263,7 @@ def test_a_python_loss_is_the_inlined_one(matching_kernel, make_matching, batch,
 def test_the_weight_of_a_python_loss_counts(matching_kernel, make_matching):
     data = make_matching(1, dtype=np.float64)
     heavy = ranker(matching_kernel, HeavyHinge(), batch_size=1).fit(data)
-    tuples = matching_kernel.draw_tuples(match_lists(data), 3, 0, 70)
+    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, 70)
 
     class Triple(Hinge):
         def pairwise_slope(self, margin):
