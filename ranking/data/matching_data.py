@@ -149,8 +149,8 @@ class MatchingData(RelevanceData):
         if left is not None:
             refuse_infinite(left, self.query_feature_ids, self.query_ids, "queries", "query")
         if right is not None and right is not left:
-            names = self.document_feature_ids
-            refuse_infinite(right, names, self.document_ids, "documents", "document")
+            feature_ids = self.document_feature_ids
+            refuse_infinite(right, feature_ids, self.document_ids, "documents", "document")
 
     @property
     def n_query_features(self) -> int:

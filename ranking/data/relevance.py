@@ -183,9 +183,9 @@ class RelevanceData:
             relevant: NDArray[np.bool_] = self.labels[1][positions] == self.labels[0][query]
         else:
             relevant = self._graded(query, positions)
-        if self.own_document is None:
-            return relevant
-        return relevant & (positions != self.own_document[query])
+        if self.own_document is not None:
+            relevant &= positions != self.own_document[query]
+        return relevant
 
     def _graded(self, query: int, positions: Ints) -> NDArray[np.bool_]:
         entries = slice(*self.relevance.indptr[query : query + 2])
