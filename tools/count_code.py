@@ -292,7 +292,9 @@ def documented_modules(root: Path) -> int:
     """Return how many modules of ours the documentation and the examples import from."""
     imported = re.compile(r"^\s*(?:>>> )?(?:from|import) (ranking[\w.]*)", re.MULTILINE)
     files = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.py")]
-    return len({name for file in files if file.is_file() for name in imported.findall(file.read_text())})
+    return len(
+        {name for file in files if file.is_file() for name in imported.findall(file.read_text())}
+    )
 
 
 def report(root: Path, longest: int) -> str:
@@ -327,7 +329,9 @@ def report(root: Path, longest: int) -> str:
         if names is not None:
             rows.append((f"names in `{package}.__all__`", names))
     table = ["| count | value |", "|---|---:|"]
-    table += [f"| {name} | {f'{count:,}' if isinstance(count, int) else count} |" for name, count in rows]
+    table += [
+        f"| {name} | {f'{count:,}' if isinstance(count, int) else count} |" for name, count in rows
+    ]
     table += ["", f"The {longest} longest functions:", ""]
     table += ["| function | lines | parameters |", "|---|---:|---:|"]
     table += [
@@ -342,7 +346,9 @@ def check(root: Path) -> list[str]:
     wrong = []
     for one in functions_of(root, source_files(root)):
         if one.lines > MAX_LINES:
-            wrong.append(f"{one.path}:{one.line}: {one.name} has {one.lines} lines, over {MAX_LINES}")
+            wrong.append(
+                f"{one.path}:{one.line}: {one.name} has {one.lines} lines, over {MAX_LINES}"
+            )
         if one.parameters > MAX_PARAMETERS:
             wrong.append(
                 f"{one.path}:{one.line}: {one.name} has {one.parameters} parameters, "
