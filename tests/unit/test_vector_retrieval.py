@@ -273,7 +273,7 @@ def test_odd_similars(factored_kernel, make_tastes, make_matching):
 
 @pytest.mark.parametrize("loss", [WARP(), BPR(), AUC(), KosWARP(5, k=1, n=2)], ids=str)
 def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss):
-    data = make_tastes(1, 30, 36, kept=0.6)
+    data = make_tastes(1, 30, 36, share=0.6)
     ranker = fitted(fast_kernel, data, loss, max_steps=4000, steps_per_epoch=1000)
     tensors = {name: tensor.copy() for name, tensor in ranker.model_.tensors().items()}
     known = [data.document_ids[data.relevant(query)].tolist() for query in range(30)]

@@ -518,7 +518,7 @@ def test_no_draws_leave_the_model_as_it_begins(factored_kernel, make_tastes):
 
 @pytest.mark.parametrize("loss", [WARP(), AUC(), BPR(), KosWARP(5, k=1, n=2)], ids=str)
 def test_it_learns_tastes(fast_kernel, make_tastes, loss):
-    data = make_tastes(1, 20, 24, kept=0.7)
+    data = make_tastes(1, 20, 24, share=0.7)
     tastes = np.arange(20)[:, None] % 3 == np.arange(24)[None, :] % 3
     fitted = ranker(fast_kernel, loss, max_steps=1500, steps_per_epoch=500, model=Factored(8)).fit(
         data
