@@ -120,7 +120,7 @@ def report_density(kernels: list[Kernel], repeats: int, width: int) -> None:
                 "dense": partial(sides.half_step, kernel, dense, 1, cut),
             }
             times = measure(ways, repeats)
-            made = sides.half_step(kernel, given, 1, cut)
+            made = sides.kernel.alternating.half_step(given, 1, cut)
             say(
                 f"  {kernel.name:8} {true:7.2%} in {made.nnz / np.prod(made.shape):7.2%} out"
                 f"   sparse {times['sparse'][0]:.3f} s ({times['sparse'][1]:.3f})"

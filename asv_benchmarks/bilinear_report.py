@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS, kernel_or_skip
 from benchmarks.texts import identity, make_lists, make_texts
 
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import PairForm
-from ranking.kernels.reference_bilinear import dense_sweep
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import PairwiseForm
+from ranking.kernels.reference.bilinear import dense_train
 
 RATE = 0.5
 L1 = 6e-7
@@ -61,8 +61,8 @@ def train(kernel: str, n_words: int, n_draws: int, l1: float, n_texts: int) -> d
     """Train once, and say what it took."""
     loaded, before = kernel_or_skip(kernel), peak()
     texts, labels = make_texts(n_texts, n_words)
-    objects = Objects(texts, texts)
-    tuples = loaded.draw_tuples(make_lists(labels), 1, 0, n_draws)
+    objects = BilinearInputs(texts, texts)
+    tuples = loaded.sampling.sample_triplets(make_lists(labels), 1, 0, n_draws)
     rates = np.full(n_draws, RATE)
     made = BilinearWeights(loaded, identity(n_words))
     seconds, largest, violated = [], 0, 0.0
@@ -127,11 +127,11 @@ def report_training(kernel: str, n_draws: int, n_texts: int) -> None:
 def dense_seconds(n_draws: int, n_texts: int) -> float:
     """Return the seconds of a draw of the dense loop, sweeps included."""
     texts, labels = make_texts(n_texts, 10_000)
-    tuples = kernel_or_skip("reference").draw_tuples(make_lists(labels), 1, 0, n_draws)
+    tuples = kernel_or_skip("reference").sampling.sample_triplets(make_lists(labels), 1, 0, n_draws)
     parts, rates = (texts.indptr, texts.indices, texts.data), np.full(n_draws, RATE)
     w = np.eye(10_000)
-    form = int(PairForm.HINGE)
-    return clock(lambda: dense_sweep(w, parts, parts, tuples, rates, form, EVERY, L1)) / n_draws
+    form = int(PairwiseForm.HINGE)
+    return clock(lambda: dense_train(w, parts, parts, tuples, rates, form, EVERY, L1)) / n_draws
 
 
 def report_widths(kernel: str, n_draws: int, n_texts: int, most: int) -> None:
@@ -155,7 +155,7 @@ def report_scores(kernel: str, n_queries: int, nonzero: int) -> None:
     weights.sum_duplicates()
     queries = texts[:n_queries]
     loaded = kernel_or_skip(kernel)
-    ours = clock(lambda: loaded.bilinear_scores(queries, weights, texts))
+    ours = clock(lambda: loaded.bilinear.scores(queries, weights, texts))
     theirs = clock(lambda: ((queries @ weights) @ texts.T).toarray())
     print(  # noqa: T201
         f"{kernel}, scores of {n_queries} x 10000, {weights.nnz / 1e6:.1f} million weights: "

@@ -43,7 +43,6 @@ from benchmarks.interactions import (
     read_likes,
 )
 
-from ranking.kernels.factored import scores, top
 from ranking.kernels.kernel import Kernel
 
 try:
@@ -173,8 +172,8 @@ def report_scores(kernel: Kernel, likes: Likes, width: int) -> None:
     """Print the time of all scores, and of the ten best, beside NumPy's product."""
     warp = Warp(kernel, likes, width, False)
     Q, D, biases = warp.vectors()
-    every = min(clock(lambda: scores(kernel, Q, D, biases)) for _ in range(5))
-    best = min(clock(lambda: top(kernel, Q, D, biases, 10)) for _ in range(5))
+    every = min(clock(lambda: kernel.factored.scores(Q, D, biases)) for _ in range(5))
+    best = min(clock(lambda: kernel.factored.top_k(Q, D, biases, 10)) for _ in range(5))
     theirs = min(clock(lambda: Q @ D.T) for _ in range(5))
     print(  # noqa: T201
         f"{kernel.name}: width {width}: all scores {every:.3f}s, the ten best {best:.3f}s; "

@@ -27,7 +27,6 @@ from benchmarks.common import KERNELS, kernel_or_skip
 from benchmarks.interactions import RATE, Bpr, Likes, read_likes
 
 from ranking.kernels.contract import Singles
-from ranking.kernels.factored import top
 
 REPEATS, BEST, MORE = 5, 10, 20
 
@@ -72,7 +71,7 @@ def ways(width: int, users: int, items: int) -> dict[str, Callable[[], object]]:
     }
     for name in KERNELS:
         kernel = kernel_or_skip(name)
-        made[name] = lambda kernel=kernel: top(kernel, queries, documents, no_biases, BEST)
+        made[name] = lambda kernel=kernel: kernel.factored.top_k(queries, documents, no_biases, BEST)
     return made
 
 

@@ -1,211 +1,35 @@
-"""C functions of a plugin: where they are, and what keeps them alive.
+"""Native plugins: losses and regularizers whose functions are compiled.
 
-``ranking/native.h``, in `include_dir()`, says what each function computes. Plugins hand them over
-in a capsule or by their addresses; :mod:`ranking.contracts.native` makes parts of them.
+``ranking/native.h``, in `include_dir()`, declares the C functions. A plugin derives a part from one
+of the classes below and returns its functions in a capsule, or by their addresses.
 """
 
-from __future__ import annotations
+from ranking.kernels.native.functions import (
+    NATIVE_ABI,
+    ListwiseFunctions,
+    NativeFunctions,
+    PairwiseFunctions,
+    RowFunctions,
+    include_dir,
+)
+from ranking.kernels.native.parts import (
+    NativeBoundedRowRegularizer,
+    NativeListwiseLoss,
+    NativePairwiseLoss,
+    NativePart,
+    NativeRowRegularizer,
+)
 
-import ctypes
-import dataclasses
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar, Final, Self
-
-from ranking.kernels.contract import Call
-
-NATIVE_ABI: Final = 1
-"""RANKING_NATIVE_ABI of the header."""
-
-
-def include_dir() -> Path:
-    """Return the folder of the C header, for ``#include "ranking/native.h"``."""
-    return Path(__file__).parent / "include"
-
-
-class _Head(ctypes.Structure):
-    """How every struct of the header begins."""
-
-    _fields_ = (("abi", ctypes.c_uint32), ("size", ctypes.c_uint32))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Functions:
-    """Addresses of C functions and of their context, and the objects that these belong to.
-
-    Attributes
-    ----------
-    plugin : str
-        Whose they are, as errors say it, such as ``"loss 'smooth-hinge' of ranking-smooth 0.1"``.
-    context : int
-        The address that is handed back with every call; 0 is NULL.
-    keep : tuple
-        What must live as long as the addresses are used.
-    """
-
-    plugin: str
-    context: int
-    keep: tuple[object, ...] = dataclasses.field(repr=False)
-
-    capsule_name: ClassVar[str]
-    may_be_null: ClassVar[frozenset[str]] = frozenset()
-
-    @classmethod
-    def from_capsule(cls, capsule: object, plugin: str) -> Self:
-        """Read a capsule, which is kept; what is not as the header says raises TypeError."""
-        address = _pointer(capsule, cls.capsule_name, plugin)
-        head = _Head.from_address(address)
-        if head.abi != NATIVE_ABI:
-            raise TypeError(
-                f"{plugin} was built for version {head.abi} of ranking's native interface, and "
-                f"this is version {NATIVE_ABI}; build it against the header of this installation, "
-                "which `python -m ranking --include` finds."
-            )
-        names = cls._function_names()
-        layout = _layout(names)
-        if head.size < ctypes.sizeof(layout):
-            raise TypeError(
-                f"{plugin} has a struct of {head.size} bytes, and {cls.capsule_name!r} has "
-                f"{ctypes.sizeof(layout)}; set its size to sizeof the struct."
-            )
-        struct: Any = layout.from_address(address)
-        found = {name: getattr(struct, name) or 0 for name in names}
-        return cls._checked(found, struct.context or 0, (capsule,), plugin)
-
-    @classmethod
-    def _checked(
-        cls,
-        functions: Mapping[str, object],
-        context: object,
-        keep: tuple[object, ...],
-        plugin: str,
-    ) -> Self:
-        """Make one from addresses, or from objects that have one and are kept."""
-        addresses: dict[str, int] = {}
-        for name, function in functions.items():
-            found = getattr(function, "address", function)
-            if not isinstance(found, int) or isinstance(found, bool):
-                raise TypeError(
-                    f"{plugin} has {name}={function!r}; give the function's address: an int, or "
-                    "an object that has it as .address, such as a cfunc of numba."
-                )
-            if found <= 0 and (found < 0 or name not in cls.may_be_null):
-                raise TypeError(f"{plugin} has no function {name} (its address is {found}).")
-            addresses[name] = found
-        if not isinstance(context, int) or context < 0:
-            raise TypeError(
-                f"{plugin} has context={context!r}; give an address as an int, or 0 for none, and "
-                "the object that lies there in keep."
-            )
-        objects = [each for each in functions.values() if not isinstance(each, int)]
-        make: Any = cls
-        made: Self = make(plugin=plugin, context=context, keep=(*keep, *objects), **addresses)
-        return made
-
-    @classmethod
-    def _function_names(cls) -> tuple[str, ...]:
-        known = {field.name for field in dataclasses.fields(Functions)}
-        return tuple(f.name for f in dataclasses.fields(cls) if f.name not in known)
-
-    def call(self, name: str) -> Call:
-        """Return the address of a function and that of the context, as kernels take them."""
-        return getattr(self, name), self.context
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class PairwiseFunctions(Functions):
-    """A loss of a margin: `ranking_pair_loss` of the header."""
-
-    capsule_name: ClassVar[str] = "ranking.pair_loss"
-
-    value: int
-    slope: int
-
-    @classmethod
-    def from_addresses(
-        cls,
-        *,
-        value: object,
-        slope: object,
-        context: int = 0,
-        keep: tuple[object, ...] = (),
-        plugin: str = "a native loss",
-    ) -> Self:
-        """Take functions by their addresses; `keep` is what must not die before this."""
-        return cls._checked({"value": value, "slope": slope}, context, keep, plugin)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ListwiseFunctions(Functions):
-    """A loss of a list: `ranking_list_loss` of the header."""
-
-    capsule_name: ClassVar[str] = "ranking.list_loss"
-
-    value: int
-    slopes: int
-
-    @classmethod
-    def from_addresses(
-        cls,
-        *,
-        value: object,
-        slopes: object,
-        context: int = 0,
-        keep: tuple[object, ...] = (),
-        plugin: str = "a native loss",
-    ) -> Self:
-        """Take functions by their addresses; `keep` is what must not die before this."""
-        return cls._checked({"value": value, "slopes": slopes}, context, keep, plugin)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class RowFunctions(Functions):
-    """A penalty of a row: `ranking_row_regularizer` of the header; maximize may be 0."""
-
-    capsule_name: ClassVar[str] = "ranking.row_regularizer"
-    may_be_null: ClassVar[frozenset[str]] = frozenset({"maximize"})
-
-    penalty: int
-    prox: int
-    maximize: int
-
-    @classmethod
-    def from_addresses(
-        cls,
-        *,
-        penalty: object,
-        prox: object,
-        maximize: object = 0,
-        context: int = 0,
-        keep: tuple[object, ...] = (),
-        plugin: str = "a native regularizer",
-    ) -> Self:
-        """Take functions by their addresses; `keep` is what must not die before this."""
-        given = {"penalty": penalty, "prox": prox, "maximize": maximize}
-        return cls._checked(given, context, keep, plugin)
-
-
-def _layout(names: tuple[str, ...]) -> type[ctypes.Structure]:
-    """Return the struct of the header that has these functions."""
-    pointers = [(name, ctypes.c_void_p) for name in (*names, "context")]
-    return type("Layout", (_Head,), {"_fields_": pointers})
-
-
-def _pointer(capsule: object, wanted: str, plugin: str) -> int:
-    """Return what a capsule of this name points to."""
-    if type(capsule).__name__ != "PyCapsule":
-        raise TypeError(
-            f"{plugin} handed over a {type(capsule).__name__}; wanted is a capsule named "
-            f"{wanted!r}, or the functions by their addresses."
-        )
-    api = ctypes.pythonapi
-    get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
-    name = get_name(capsule)
-    if name != wanted.encode():
-        found = "no name" if name is None else f"the name {name.decode(errors='replace')!r}"
-        raise TypeError(f"{plugin} handed over a capsule with {found}; wanted is {wanted!r}.")
-    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    address: int = get_pointer(capsule, name)
-    return address
+__all__ = [
+    "NATIVE_ABI",
+    "ListwiseFunctions",
+    "NativeBoundedRowRegularizer",
+    "NativeFunctions",
+    "NativeListwiseLoss",
+    "NativePairwiseLoss",
+    "NativePart",
+    "NativeRowRegularizer",
+    "PairwiseFunctions",
+    "RowFunctions",
+    "include_dir",
+]

@@ -18,8 +18,8 @@ from ranking import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.errors import KernelUnavailableError
 from ranking.kernels.contract import LANES
-from ranking.kernels.kernel import Columns, Kernel
-from ranking.kernels.lists import Lists
+from ranking.kernels.domination import Columns, LayeredLists
+from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 
 ROOT = Path(__file__).parent.parent
@@ -135,7 +135,7 @@ class Problem(NamedTuple):
     """Features by column, the layout of their lists, and margins (0 on padding)."""
 
     features: Columns
-    lists: Lists
+    lists: LayeredLists
     margins: NDArray[np.float64]
 
     @property
@@ -144,7 +144,7 @@ class Problem(NamedTuple):
 
     def bounds(self, kernel: Kernel) -> NDArray[np.float64]:
         """Return what a sweep wants: Popoviciu's bound, range and peak."""
-        return np.ascontiguousarray(kernel.domination_bounds(self.features, self.lists)[[0, 2, 3]])
+        return np.ascontiguousarray(kernel.domination.bounds(self.features, self.lists)[[0, 2, 3]])
 
 
 class ProblemSize(NamedTuple):
@@ -179,7 +179,7 @@ def make_problem() -> MakeProblem:
         rows = int(group_ptr[-1])
         grade = rng.integers(0, grades, size=rows).astype(np.float64)
         omega = rng.random(rows) * (rng.random(rows) < 0.9)  # a weight may be 0
-        lists = Lists.build(group_ptr, grade, omega, pad=1 if sparse else LANES)
+        lists = LayeredLists.build(group_ptr, grade, omega, pad=1 if sparse else LANES)
         x = rng.normal(size=(rows, n_features)) * scale
         x *= rng.random(x.shape) < density
         x = np.where(lists.source[:, None] >= 0, x[lists.source], 0.0).astype(dtype)

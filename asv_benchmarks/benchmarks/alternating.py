@@ -46,13 +46,13 @@ class AlternatingSparse:
         self.vectors = make_sparse((SIZE, width), DENSITY * width, seed=1)
 
     def time_half_step(self, kernel: str, width: int, threads: int) -> None:
-        self.sides.half_step(self.kernel, self.vectors, threads)
+        self.sides.self.kernel.alternating.half_step(self.vectors, threads)
 
     def peakmem_half_step(self, kernel: str, width: int, threads: int) -> None:
-        self.sides.half_step(self.kernel, self.vectors, threads)
+        self.sides.self.kernel.alternating.half_step(self.vectors, threads)
 
     def track_density(self, kernel: str, width: int, threads: int) -> float:
-        found = self.sides.half_step(self.kernel, self.vectors, threads)
+        found = self.sides.self.kernel.alternating.half_step(self.vectors, threads)
         return found.nnz / (SIZE * width)
 
     track_density.unit = "share of non-zeros"

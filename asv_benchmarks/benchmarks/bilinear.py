@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranking.kernels.bilinear import BilinearWeights, Objects
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.kernel import Kernel
 
 from .common import KERNELS, PROFILE, kernel_or_skip
@@ -24,9 +24,9 @@ class Bilinear:
     def setup(self, kernel: str, l1: float) -> None:
         self.kernel: Kernel = kernel_or_skip(kernel)
         self.texts, labels = make_texts(N_TEXTS, N_WORDS)
-        self.objects = Objects(self.texts, self.texts)
-        self.tuples = self.kernel.draw_tuples(make_lists(labels), 1, 0, N_DRAWS)
-        self.held_out = self.kernel.draw_tuples(make_lists(labels), 2, 0, 1000)
+        self.objects = BilinearInputs(self.texts, self.texts)
+        self.tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
+        self.held_out = self.kernel.sampling.sample_triplets(make_lists(labels), 2, 0, 1000)
 
     def train(self, l1: float) -> BilinearWeights:
         made = BilinearWeights(self.kernel, identity(N_WORDS))
@@ -60,10 +60,10 @@ class BilinearScores:
         self.kernel: Kernel = kernel_or_skip(kernel)
         self.texts, labels = make_texts(N_TEXTS, N_WORDS)
         made = BilinearWeights(self.kernel, identity(N_WORDS))
-        tuples = self.kernel.draw_tuples(make_lists(labels), 1, 0, N_DRAWS)
-        objects = Objects(self.texts, self.texts)
+        tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
+        objects = BilinearInputs(self.texts, self.texts)
         made.steps(objects, tuples, np.full(N_DRAWS, RATE), l1=L1)
         self.weights = made.weights()
 
     def time_scores(self, kernel: str) -> None:
-        self.kernel.bilinear_scores(self.texts[:100], self.weights, self.texts)
+        self.kernel.bilinear.scores(self.texts[:100], self.weights, self.texts)

@@ -12,17 +12,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking import MatchingData, Ranker
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.factored import (
     Draws,
-    FactoredObjects,
+    FactoredInputs,
     FactoredWeights,
-    scores,
-    top,
-    vectors,
 )
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 from ranking_plugins.solvers.factored_steps import BLOCK, BLOCKS, FEATURE_BLOCK, FEATURE_BLOCKS
 
 SHAPE = (6040, 3706)
@@ -94,11 +91,11 @@ def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_arr
     return made
 
 
-def lists_of(likes: sp.csr_array) -> MatchLists:
+def lists_of(likes: sp.csr_array) -> PositiveLists:
     """Every user has a list, and those that like something are drawn, the more the oftener."""
     likes.sort_indices()
     sizes = np.diff(likes.indptr).astype(np.int64)
-    return MatchLists(
+    return PositiveLists(
         queries=np.flatnonzero(sizes),
         list_of=np.arange(likes.shape[0]),
         list_ptr=likes.indptr.astype(np.int64),
@@ -130,7 +127,7 @@ class Warp:
         self.block = block or max(1, min(most, likes.train.nnz // blocks))
         sides = [make_features(n, at) for at, n in enumerate(likes.train.shape)]
         self.sides = sides if features else list(likes.train.shape)
-        self.objects = FactoredObjects(*self.sides)
+        self.objects = FactoredInputs(*self.sides)
         self.made = self.make_weights(width)
         ranks = np.arange(likes.train.shape[1], dtype=np.float64)
         self.rank_weights = np.log(np.maximum(ranks, 1.0)).astype(np.float32)
@@ -168,7 +165,7 @@ class Warp:
         """Return the vectors of users and films, and the films' biases."""
         U, V, _, biases = self.made.factors
         Q, D = (
-            vectors(self.kernel, side, rows) for side, rows in zip(self.sides, (U, V), strict=True)
+            self.kernel.factored.embeddings(side, rows) for side, rows in zip(self.sides, (U, V), strict=True)
         )
         if isinstance(self.sides[1], sp.csr_array):
             biases = self.sides[1] @ biases
@@ -176,13 +173,13 @@ class Warp:
 
     def scores(self) -> NDArray[np.float32]:
         """Return the score of every user and film."""
-        return scores(self.kernel, *self.vectors())
+        return self.kernel.factored.scores(*self.vectors())
 
     def top(self, k: int = 10, threads: int = 1) -> NDArray[np.int64]:
         """Return the best films of every user, those to train on left out."""
         train = self.likes.train
         barred = (train.indptr.astype(np.int64), train.indices.astype(np.int64))
-        return top(self.kernel, *self.vectors(), k, barred, threads)[0]
+        return self.kernel.factored.top_k(*self.vectors(), k, barred, threads)[0]
 
 
 class Bpr(Warp):
@@ -211,7 +208,7 @@ class Bpr(Warp):
             self.objects,
             draws,
             np.full(draws.count, RATE, np.float32),
-            form=PairForm.LOGISTIC,
+            form=PairwiseForm.LOGISTIC,
             l2=0.01,
             block=self.block,
             hogwild=hogwild,

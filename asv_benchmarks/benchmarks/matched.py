@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.alternating import Matched, half_step
+from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.contract import WIDE
 from ranking.kernels.kernel import Kernel
 
@@ -46,7 +46,7 @@ class Sides:
     columns: sp.csr_array
 
     def __post_init__(self) -> None:
-        self.matched = (Matched(self.rows), Matched(self.columns))
+        self.matched = (AlternatingMatrix(self.rows), AlternatingMatrix(self.columns))
         self.rooms: dict[int, NDArray[np.float32]] = {}
 
     @classmethod
@@ -60,9 +60,7 @@ class Sides:
     ) -> Vectors:
         """Take both half-steps."""
         for side, matched in enumerate(self.matched):
-            vectors, _ = half_step(
-                kernel,
-                matched,
+            vectors, _ = kernel.alternating.half_step(matched,
                 vectors,
                 threshold=threshold,
                 limit=LIMIT,
@@ -84,9 +82,7 @@ class Sides:
         self, kernel: Kernel, vectors: Vectors, threads: int, threshold: float = THRESHOLD
     ) -> Vectors:
         """Take the half-step for the rows."""
-        made, _ = half_step(
-            kernel,
-            self.matched[0],
+        made, _ = kernel.alternating.half_step(self.matched[0],
             vectors,
             threshold=threshold,
             limit=LIMIT,

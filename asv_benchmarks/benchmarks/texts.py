@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 CLASSES = 20
 OWN_WORDS = 0.3
@@ -39,10 +39,10 @@ def make_texts(
     return sp.csr_array((values, columns, np.array(indptr, np.int32)), (n_texts, n_words)), labels
 
 
-def make_lists(labels: NDArray[np.int64]) -> MatchLists:
+def make_lists(labels: NDArray[np.int64]) -> PositiveLists:
     """Every text is a query, and matches the others of its class."""
     sizes = np.bincount(labels, minlength=CLASSES)
-    return MatchLists(
+    return PositiveLists(
         queries=np.arange(labels.size),
         list_of=labels,
         list_ptr=np.concatenate(([0], np.cumsum(sizes))),

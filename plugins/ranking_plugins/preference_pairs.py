@@ -76,7 +76,7 @@ class LowerRows:
         query; of the rows below, each is drawn alike. Draws belong to steps, from `start`.
         """
         width = 1 + trials
-        draws = kernel.random_uniform(seed, width * start, width * count).reshape(count, width)
+        draws = kernel.random.uniform(seed, width * start, width * count).reshape(count, width)
         if by_query:
             place = draws[:, 0] * (self.query_ptr.size - 1)
             query = place.astype(np.int64)

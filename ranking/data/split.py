@@ -20,7 +20,7 @@ from ranking.data.relevance import RelevanceData
 from ranking.data.text_collection import TextCollection
 from ranking.data.validation import row_bytes
 from ranking.errors import DataError, DataWarning
-from ranking.kernels.reference import random_bits
+from ranking.kernels.reference.random import random_bits
 
 Splittable = TypeVar("Splittable", JudgedLists, RelevanceData)
 Related = TypeVar("Related", bound=RelevanceData)

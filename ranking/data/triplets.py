@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 from ranking.data.relevance import RelevanceData
 from ranking.errors import DataError
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 
-def positive_lists(data: RelevanceData) -> MatchLists:
+def positive_lists(data: RelevanceData) -> PositiveLists:
     """Return the lists of positive documents, by class or by query.
 
     A query without positives, or without negatives, is never sampled.
     """
     n_queries = data.n_queries
-    itself = np.full(n_queries, -1) if data.own_document is None else np.array(data.own_document)
+    own = np.full(n_queries, -1) if data.own_document is None else np.array(data.own_document)
     if data.labels is not None:
         list_of = np.array(data.labels[0])
         members, list_ptr = data._members
@@ -24,7 +24,7 @@ def positive_lists(data: RelevanceData) -> MatchLists:
             # A query whose own document is of another class gets its own list, which contains
             # that document to be skipped.
             odd = np.flatnonzero(data.labels[1][data.own_document] != list_of)
-            added = [np.append(data.relevant(query), itself[query]) for query in odd.tolist()]
+            added = [np.append(data.relevant(query), own[query]) for query in odd.tolist()]
             members = np.concatenate((members, *map(np.sort, added)))
             list_of[odd] = list_ptr.size - 1 + np.arange(odd.size)
             ends = list_ptr[-1] + np.cumsum([each.size for each in added], dtype=np.int64)
@@ -35,7 +35,7 @@ def positive_lists(data: RelevanceData) -> MatchLists:
         members = data.relevance.indices[above]
         list_ptr = np.concatenate(([0], np.cumsum(above)))[data.relevance.indptr]
         if data.own_document is not None:
-            own = np.unique(
+            keys = np.unique(
                 np.concatenate(
                     (
                         np.repeat(list_of, np.diff(list_ptr)) * data.n_documents + members,
@@ -43,25 +43,25 @@ def positive_lists(data: RelevanceData) -> MatchLists:
                     )
                 )
             )
-            members = own % data.n_documents
-            list_ptr = np.searchsorted(own // data.n_documents, np.arange(n_queries + 1))
+            members = keys % data.n_documents
+            list_ptr = np.searchsorted(keys // data.n_documents, np.arange(n_queries + 1))
     size = np.diff(list_ptr)[list_of]
-    sampled = np.flatnonzero((size - (itself >= 0) > 0) & (size < data.n_documents))
+    sampled = np.flatnonzero((size - (own >= 0) > 0) & (size < data.n_documents))
     if not sampled.size:
         raise DataError(
             "no query has both a positive and a negative document; there is nothing to learn from."
         )
-    return MatchLists(
+    return PositiveLists(
         sampled,
         list_of.astype(np.int64),
         list_ptr.astype(np.int64),
         members.astype(np.int64),
-        itself.astype(np.int64),
+        own.astype(np.int64),
         data.n_documents,
     )
 
 
-def member_values(data: RelevanceData, lists: MatchLists) -> NDArray[np.float64]:
+def member_values(data: RelevanceData, lists: PositiveLists) -> NDArray[np.float64]:
     """Return the relevance of each member of the lists; 0 for a query's own document."""
     if data.labels is not None:
         raise DataError(
@@ -71,10 +71,10 @@ def member_values(data: RelevanceData, lists: MatchLists) -> NDArray[np.float64]
     stored = data.relevance
     rows = np.repeat(np.arange(data.n_queries), np.diff(stored.indptr))
     keys = rows * data.n_documents + stored.indices
-    wanted = np.repeat(np.arange(data.n_queries), np.diff(lists.list_ptr)) * data.n_documents
+    wanted = np.repeat(np.arange(data.n_queries), np.diff(lists.member_ptr)) * data.n_documents
     wanted += lists.members
     at = np.searchsorted(keys, wanted).clip(max=max(keys.size - 1, 0))
     values: NDArray[np.float64] = np.where(keys[at] == wanted, stored.data[at], 0.0)
-    own = lists.itself[wanted // data.n_documents]
+    own = lists.own_document[wanted // data.n_documents]
     values[lists.members == own] = 0.0
     return values

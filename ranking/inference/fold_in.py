@@ -13,14 +13,14 @@ from ranking.data.exclusions import Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
 from ranking.kernels.contract import Ints, Singles
-from ranking.kernels.factored import Draws, FactoredObjects, FactoredWeights
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.factored import FactoredInputs, FactoredWeights
+from ranking.kernels.sampling import PositiveLists, TripletSampler
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 PASSES = 30
-"""Draws for each match of a new query."""
+"""TripletSampler for each match of a new query."""
 
 RATE = 0.05
 """Of Adagrad, as in training: more has overshot."""
@@ -30,7 +30,7 @@ BLOCK = 64
 
 def fold_in(
     embedding: Embedding,
-    lists: MatchLists,
+    lists: PositiveLists,
     loss: Loss,
     kernel: Kernel,
     *,
@@ -43,7 +43,7 @@ def fold_in(
     ----------
     embedding : Embedding
         Of the documents; its queries are not looked at.
-    lists : MatchLists
+    lists : PositiveLists
         Which documents the new queries match.
     """
     if "pairwise" not in loss.interfaces:
@@ -57,16 +57,21 @@ def fold_in(
     none: Singles = np.zeros((0, width), np.float32)
     U: Singles = np.zeros((n_queries, width), np.float32)
     weights = FactoredWeights(kernel, (U, documents.copy(), none, embedding.biases.copy()))
-    objects = FactoredObjects(n_queries, documents.shape[0])
+    objects = FactoredInputs(n_queries, documents.shape[0])
     positives, place = loss.positives
     ranks = pair.rank_weight(np.arange(documents.shape[0])).astype(np.float32)
     squares = np.ones_like(U)
-    total = PASSES * int(np.diff(lists.list_ptr)[lists.list_of].sum())
+    total = PASSES * int(np.diff(lists.member_ptr)[lists.list_of].sum())
     for first in range(0, total, BLOCK):
         count = min(BLOCK, total - first)
-        draws = Draws(lists, seed, first, count, pair.trials, positives)
-        chosen, margins, found = weights.search(
-            objects, draws, rank_weights=ranks, positives=positives, place=place, threads=threads
+        draws = TripletSampler(lists, seed, first, count, pair.trials, positives)
+        chosen, margins, found = weights.sample(
+            objects,
+            draws,
+            rank_weights=ranks,
+            n_positives=positives,
+            positive_rank=place,
+            threads=threads,
         )
         slopes = found * pair.pairwise_slope(margins.astype(np.float64)).astype(np.float32)
         _step(U, squares, documents, chosen, slopes)
@@ -82,7 +87,9 @@ def _step(U: Singles, squares: Singles, documents: Singles, chosen: Ints, slopes
     U -= np.float32(RATE) * gradient / np.sqrt(squares)
 
 
-def new_matches(data: MatchingData, matches: Sequence[Sequence[Any]]) -> tuple[MatchLists, Pairs]:
+def new_matches(
+    data: MatchingData, matches: Sequence[Sequence[Any]]
+) -> tuple[PositiveLists, Pairs]:
     """Return which documents new queries match, to draw from, and the same as pairs."""
     places = {name: place for place, name in enumerate(data.document_ids.tolist())}
     rows, columns = [], []
@@ -102,7 +109,7 @@ def new_matches(data: MatchingData, matches: Sequence[Sequence[Any]]) -> tuple[M
             "each new query must match a document, and not all of them; leave out those that do "
             "not."
         )
-    lists = MatchLists(
+    lists = PositiveLists(
         np.arange(sizes.size),
         np.arange(sizes.size),
         *made,

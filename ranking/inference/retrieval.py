@@ -12,9 +12,8 @@ from ranking.contracts.model import Embedding, MatchingModel
 from ranking.data.exclusions import Ints, Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
-from ranking.kernels import factored
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.model_evaluation import query_blocks
+from ranking.metrics.evaluation import query_blocks
 
 BLOCK = 1024
 """Queries whose best are found in one call of a kernel."""
@@ -75,7 +74,7 @@ def by_vectors(
         queries = np.ascontiguousarray(vectors.queries[start : start + BLOCK])
         stop = start + queries.shape[0]
         without = None if barred is None else _moved(barred, start, stop, place)
-        found, scores = factored.top(kernel, queries, documents, biases, k, without, threads)
+        found, scores = kernel.factored.top_k(queries, documents, biases, k, without, threads)
         for query, chosen, best in zip(range(start, stop), found, scores, strict=True):
             kept = chosen >= 0
             yield Top(query, order[chosen[kept]], best[kept].astype(np.float64))

@@ -1,4 +1,4 @@
-"""Kernels: the loops that do the work, in several languages, behind one contract."""
+"""Kernels: the numerical loops, in several languages, behind one contract."""
 
 from ranking.registry import Lazy, hookimpl
 

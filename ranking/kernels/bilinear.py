@@ -1,4 +1,4 @@
-"""The door of the bilinear loops: W in training, and the objects that it is trained on."""
+"""Training and scores of the bilinear model, with checked arguments."""
 
 from __future__ import annotations
 
@@ -8,59 +8,117 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import BilinearStore, Clock, Csr, Features, Floats, Ints, PairForm
-from ranking.kernels.door import (
-    check_apart,
+from ranking.kernels.contract import (
+    BilinearFamily,
+    BilinearFeatures,
+    BilinearState,
+    BilinearStore,
+    Csr,
+    Execution,
+    Floats,
+    Ints,
+    PairwiseForm,
+    PassiveResults,
+    ShrinkageState,
+    StepResults,
+    UpdateRule,
+    Violations,
+)
+from ranking.kernels.pairwise import TrainingLoss
+from ranking.kernels.validation import (
     check_array,
     check_below,
     check_compressed,
-    checked_threads,
+    check_finite,
+    check_no_overlap,
+    check_not_negative,
+    csr_arrays,
+    validate_count,
+    validate_execution,
+    validate_threads,
 )
-from ranking.kernels.native import checked_form
-from ranking.native import PairwiseFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
-MOST_COLUMNS = 2**31 - 1
+MAX_COLUMNS = 2**31 - 1
+HINGE = TrainingLoss()
+RULE = UpdateRule()
+SERIAL = Execution()
 
 
-class Objects:
+class BilinearKernel:
+    """Scores of the bilinear model; `BilinearWeights` trains it."""
+
+    def __init__(self, implementation: BilinearFamily) -> None:
+        self.implementation = implementation
+
+    def scores(
+        self,
+        queries: sp.csr_array,
+        weights: sp.csr_array,
+        documents: sp.csr_array,
+        threads: int = 1,
+    ) -> Floats:
+        """Return q' W d for each query and document."""
+        _check_shapes(weights.shape, queries.shape[1], documents.shape[1])
+        out = np.empty((queries.shape[0], documents.shape[0]))
+        self.implementation.bilinear_scores(
+            csr_arrays("queries", queries),
+            csr_arrays("weights", weights),
+            csr_arrays("documents", documents),
+            weights.shape[1],
+            out,
+            validate_threads(threads),
+        )
+        return out
+
+
+class BilinearInputs:
     """Queries and documents by their sparse features, checked once.
 
     Parameters
     ----------
     queries, documents : csr_array
-        One row an object, indices sorted, no duplicates.
+        One row per query or document, indices sorted, no duplicates.
     """
 
     def __init__(self, queries: sp.csr_array, documents: sp.csr_array) -> None:
-        self.queries = csr_parts("queries", queries)
-        self.documents = csr_parts("documents", documents)
+        self.queries = csr_arrays("queries", queries)
+        self.documents = csr_arrays("documents", documents)
         self.n_queries, self.n_query_features = queries.shape
         self.n_documents, self.n_document_features = documents.shape
-        for name, parts in (("queries", self.queries), ("documents", self.documents)):
-            if not np.isfinite(parts[2]).all():
-                raise ValueError(f"the features of {name} must be finite.")
+        check_finite(queries=queries.data, documents=documents.data)
+
+    def features(
+        self, triplets: Ints, shape: tuple[int, int], transposed: bool
+    ) -> BilinearFeatures:
+        """Return the features for a W of this shape; refuse triplets outside of these inputs."""
+        widths = (self.n_query_features, self.n_document_features)
+        _check_shapes(shape[::-1] if transposed else shape, *widths)
+        check_triplets(triplets, self.n_queries, self.n_documents)
+        return BilinearFeatures(self.queries, self.documents, bool(transposed))
 
 
 class BilinearWeights:
-    """W while a kernel trains it; see `BilinearStore` for what is computed.
+    """W while a kernel trains it; see :mod:`ranking.kernels.contract.bilinear`.
+
+    With `transposed`, W has one row per document feature instead of one per query feature.
 
     Parameters
     ----------
     kernel : Kernel
     weights : csr_array of float32 or float64
-        The first values; their dtype is that in which W is kept.
+        The first values; their dtype is that in which W is stored.
     groups : int64 array, optional
         The group of each row, from 0, for a group penalty.
     group_weights : float64 array, optional
-        One a group.
+        One per group.
 
     Attributes
     ----------
-    clock : float64 array
-        Steps, running scale and threshold, rates since the last boundary.
+    shrinkage : float64 array
+        Steps, running scale and threshold, learning rates since the penalty was last applied.
     """
 
     def __init__(
@@ -70,300 +128,205 @@ class BilinearWeights:
         groups: Ints | None = None,
         group_weights: Floats | None = None,
     ) -> None:
-        indptr, indices, values = csr_parts("weights", weights)
-        rows, self.n_columns = weights.shape
-        clock = np.array([0.0, 1.0, 0.0, 0.0])
-        row_state = np.tile([1.0, 0.0, 0.0], (rows, 1))
+        indptr, indices, data = csr_arrays("weights", weights)
+        rows = weights.shape[0]
         groups = np.zeros(0, np.int64) if groups is None else groups
         group_weights = np.zeros(0) if group_weights is None else group_weights
         group_state = np.zeros((group_weights.size, 4))
         if groups.size:
             check_array("groups", groups, ("int64",), (rows,))
-            square = np.zeros(group_weights.size)
-            owner = np.repeat(groups, np.diff(indptr))
             check_below("groups", groups, group_weights.size)
-            np.add.at(square, owner, values.astype(np.float64) ** 2)
+            square = np.zeros(group_weights.size)
+            np.add.at(square, np.repeat(groups, np.diff(indptr)), data.astype(np.float64) ** 2)
             group_state[:, 0], group_state[:, 1], group_state[:, 2] = 1.0, square, square
-        self._start(
-            kernel, indptr, indices, values, row_state, groups, group_weights, group_state, clock
+        row_state = np.tile([1.0, 0.0, 0.0], (rows, 1))
+        state = BilinearState(
+            Csr(indptr, indices, data), row_state, groups, group_weights, group_state
         )
+        self._start(kernel, weights.shape[1], state, np.array([0.0, 1.0, 0.0, 0.0]))
 
     def _start(
-        self,
-        kernel: Kernel,
-        indptr: NDArray[Any],
-        indices: NDArray[Any],
-        values: Features,
-        row_state: Floats,
-        groups: Ints,
-        group_weights: Floats,
-        group_state: Floats,
-        clock: Floats,
+        self, kernel: Kernel, n_columns: int, state: BilinearState, shrinkage: Floats
     ) -> None:
-        rows = indptr.size - 1
-        if not 1 <= self.n_columns <= MOST_COLUMNS or not 1 <= rows <= MOST_COLUMNS:
-            raise ValueError(f"W is {rows} x {self.n_columns}; it must be 1 x 1 to 2**31 - 1 each.")
-        check_compressed(indptr, indices, values, rows, self.n_columns, sorted_once=True)
-        check_array("row_state", row_state, ("float64",), (rows, 3))
-        check_array("groups", groups, ("int64",), (rows if groups.size else 0,))
-        check_array("group_weights", group_weights, ("float64",), (None,))
-        check_array("group_state", group_state, ("float64",), (group_weights.size, 4))
-        check_array("clock", clock, ("float64",), (4,))
-        check_below("groups", groups, group_weights.size)
-        finite = (values, row_state, group_weights, group_state, clock)
-        if not all(np.isfinite(array).all() for array in finite):
-            raise ValueError("W and its state must be finite.")
-        scales = (row_state[:, 0], group_state[:, 0], clock[1:2])
-        if any(np.any(scale <= 0.0) for scale in scales) or np.any(group_state[:, 1:3] < 0.0):
-            raise ValueError("the scales of W must be positive, its squares not negative.")
-        if np.any(row_state[:, 1] > clock[Clock.THRESHOLD]):
-            raise ValueError(
-                "a row of W was renewed later than its clock says; the state is damaged."
-            )
-        if clock[Clock.STEP] != np.floor(clock[Clock.STEP]) or clock[Clock.STEP] < 0.0:
-            raise ValueError(f"the clock's step is {clock[Clock.STEP]}; it must be a count.")
-        self.kernel, self.shape, self.dtype = kernel, (rows, self.n_columns), values.dtype
-        self.clock, self.groups, self.group_weights = clock, groups, group_weights
-        self.store: BilinearStore = kernel.loops.bilinear(
-            self.n_columns,
-            indptr.astype(np.int64, copy=False),
-            indices.astype(np.int32, copy=False),
-            values,
-            row_state,
-            groups,
-            group_weights,
-            group_state,
+        _check_state(state, n_columns, shrinkage)
+        indptr, indices, data = state.weights
+        self.kernel, self.shrinkage = kernel, shrinkage
+        self.shape, self.dtype = (indptr.size - 1, n_columns), data.dtype
+        self.groups, self.group_weights = state.groups, state.group_weights
+        stored = Csr(
+            indptr.astype(np.int64, copy=False), indices.astype(np.int32, copy=False), data
+        )
+        self.store: BilinearStore = kernel.bilinear.implementation.bilinear_store(
+            n_columns, state._replace(weights=stored)
         )
 
-    def steps(
+    def train(
         self,
-        objects: Objects,
-        tuples: Ints,
-        rates: Floats,
+        inputs: BilinearInputs,
+        triplets: Ints,
+        learning_rates: Floats,
         *,
-        form: PairForm = PairForm.HINGE,
-        functions: PairwiseFunctions | None = None,
-        rank_weights: Floats | None = None,
-        every: int = 100,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        grow: bool = True,
+        loss: TrainingLoss = HINGE,
+        rule: UpdateRule = RULE,
         transposed: bool = False,
-        batch: int = 1,
-        hogwild: bool = False,
-        threads: int = 1,
-    ) -> tuple[Floats, Floats]:
-        """Take a step for each tuple; return margins and violation weights."""
-        self._check(objects, tuples, transposed)
-        self._check_rates(tuples, rates, every, l1, l2)
-        ranks = _checked_ranks(rank_weights)
-        if batch < 1:
-            raise ValueError(f"batch is {batch}; it must be at least 1.")
-        margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
-        self.store.steps(
-            objects.queries,
-            objects.documents,
-            tuples,
-            rates,
-            *checked_form(form, functions),
-            ranks,
-            objects.n_documents,
-            int(every),
-            float(l1),
-            float(l2),
-            bool(grow),
-            bool(transposed),
-            int(batch),
-            bool(hogwild),
-            self.clock,
-            margins,
-            weights,
-            checked_threads(threads),
+        execution: Execution = SERIAL,
+    ) -> StepResults[Floats]:
+        """Take one step per triplet; return margins and violation weights."""
+        features = inputs.features(triplets, self.shape, transposed)
+        rule = self._validate_rule(triplets, learning_rates, rule)
+        out = StepResults(np.empty(triplets.shape[0]), np.empty(triplets.shape[0]))
+        self.store.train(
+            features,
+            triplets,
+            learning_rates,
+            loss.for_kernel("float64", inputs.n_documents),
+            rule,
+            self.shrinkage,
+            out,
+            validate_execution(execution),
         )
-        return margins, weights
+        return out
 
-    def passive(
+    def passive_aggressive(
         self,
-        objects: Objects,
-        tuples: Ints,
+        inputs: BilinearInputs,
+        triplets: Ints,
         aggressiveness: float,
         *,
-        form: PairForm = PairForm.HINGE,
-        rank_weights: Floats | None = None,
-        n_documents: Ints | None = None,
+        loss: TrainingLoss = HINGE,
+        list_sizes: Ints | None = None,
         grow: bool = True,
         transposed: bool = False,
-    ) -> tuple[Floats, Floats, Floats]:
-        """Take a passive-aggressive step for each tuple, in order.
+    ) -> PassiveResults:
+        """Take one passive-aggressive step per triplet, in order.
 
         Parameters
         ----------
-        n_documents : int64 array, optional
-            How many there are to be ranked, for each tuple; if left out, all.
-
-        Returns
-        -------
-        margins, weights, rates : float64 arrays
-            Of violations the weights.
+        list_sizes : int64 array, optional
+            Number of documents that are ranked, for each triplet; by default all.
         """
-        self._check(objects, tuples, transposed)
-        if form not in (PairForm.HINGE, PairForm.SQUARED_HINGE):
+        features = inputs.features(triplets, self.shape, transposed)
+        form = PairwiseForm(loss.form)
+        if form not in (PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE):
             raise ValueError(
-                f"form {PairForm(form).name} has no passive-aggressive step; the hinge and its "
-                "square have."
+                f"form {form.name} has no passive-aggressive step; the hinge and its square have."
             )
-        ranks = _checked_ranks(rank_weights)
-        if (ranks < 0.0).any():
+        steps = triplets.shape[0]
+        kernel_loss = loss.for_kernel("float64", inputs.n_documents)
+        if (kernel_loss.rank_weights < 0.0).any():
             raise ValueError("rank_weights must not be negative: a step would go the wrong way.")
-        if n_documents is None:
-            n_documents = np.full(tuples.shape[0], objects.n_documents, np.int64)
-        check_array("n_documents", n_documents, ("int64",), (tuples.shape[0],))
-        if (n_documents < 1).any():
-            raise ValueError("n_documents must be at least 1.")
+        if list_sizes is None:
+            list_sizes = np.full(steps, inputs.n_documents, np.int64)
+        check_array("list_sizes", list_sizes, ("int64",), (steps,))
+        if (list_sizes < 1).any():
+            raise ValueError("list_sizes must be at least 1.")
         if not 0.0 < aggressiveness < np.inf:
             raise ValueError(
                 f"aggressiveness is {aggressiveness}; it must be a finite number above 0."
             )
         if self.groups.size:
-            raise ValueError("passive-aggressive steps know no penalty; leave the groups out.")
-        margins, weights, rates = (np.empty(tuples.shape[0]) for _ in range(3))
-        self.store.passive(
-            objects.queries,
-            objects.documents,
-            tuples,
-            int(form),
+            raise ValueError("passive-aggressive steps have no penalty; leave the groups out.")
+        out = PassiveResults(np.empty(steps), np.empty(steps), np.empty(steps))
+        self.store.passive_aggressive(
+            features,
+            triplets,
+            list_sizes,
+            kernel_loss,
             float(aggressiveness),
-            ranks,
-            n_documents,
             bool(grow),
-            bool(transposed),
-            self.clock,
-            margins,
-            weights,
-            rates,
+            self.shrinkage,
+            out,
         )
-        return margins, weights, rates
+        return out
 
     def margins(
-        self, objects: Objects, tuples: Ints, *, transposed: bool = False, threads: int = 1
+        self, inputs: BilinearInputs, triplets: Ints, *, transposed: bool = False, threads: int = 1
     ) -> Floats:
-        """Return the margin of each tuple, of which the first negative counts, at this W."""
-        self._check(objects, tuples, transposed)
-        first = np.ascontiguousarray(tuples[:, :3])
-        return self.violations(objects, first, transposed=transposed, threads=threads)[0]
+        """Return the margin of each triplet with its first negative, at this W."""
+        inputs.features(triplets, self.shape, transposed)
+        first = np.ascontiguousarray(triplets[:, :3])
+        return self.violations(inputs, first, transposed=transposed, threads=threads).margins
 
     def violations(
         self,
-        objects: Objects,
-        tuples: Ints,
+        inputs: BilinearInputs,
+        triplets: Ints,
         *,
         rank_weights: Floats | None = None,
         transposed: bool = False,
         threads: int = 1,
-    ) -> tuple[Floats, Floats, Ints]:
-        """Return margins, violation weights and the negatives that count, at this W."""
-        self._check(objects, tuples, transposed)
-        margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
-        negatives = np.empty(tuples.shape[0], np.int64)
-        self.store.margins(
-            objects.queries,
-            objects.documents,
-            tuples,
-            _checked_ranks(rank_weights),
-            objects.n_documents,
-            bool(transposed),
-            self.clock,
-            margins,
-            weights,
-            negatives,
-            checked_threads(threads),
-        )
-        return margins, weights, negatives
+    ) -> Violations:
+        """Sample negatives until one violates the margin, at this W."""
+        features = inputs.features(triplets, self.shape, transposed)
+        steps = triplets.shape[0]
+        out = Violations(np.empty(steps), np.empty(steps), np.empty(steps, np.int64))
+        loss = TrainingLoss(rank_weights=rank_weights).for_kernel("float64", inputs.n_documents)
+        self.store.margins(features, triplets, loss, self.shrinkage, out, validate_threads(threads))
+        return out
 
     def update(
         self,
-        objects: Objects,
-        tuples: Ints,
+        inputs: BilinearInputs,
+        triplets: Ints,
         slopes: Floats,
-        rates: Floats,
+        learning_rates: Floats,
         *,
-        every: int = 100,
-        l1: float = 0.0,
-        l2: float = 0.0,
-        grow: bool = True,
+        rule: UpdateRule = RULE,
         transposed: bool = False,
         threads: int = 1,
     ) -> None:
-        """Take a step for each tuple, of which the first negative counts, with given slopes."""
-        self._check(objects, tuples, transposed)
-        self._check_rates(tuples, rates, every, l1, l2)
-        check_array("slopes", slopes, ("float64",), (tuples.shape[0],))
+        """Take one step per triplet, with its first negative and a known slope."""
+        features = inputs.features(triplets, self.shape, transposed)
+        rule = self._validate_rule(triplets, learning_rates, rule)
+        check_array("slopes", slopes, ("float64",), (triplets.shape[0],))
         self.store.update(
-            objects.queries,
-            objects.documents,
-            np.ascontiguousarray(tuples[:, :3]),
-            np.ascontiguousarray(tuples[:, 2]),
+            features,
+            np.ascontiguousarray(triplets[:, :3]),
             slopes,
-            rates,
-            int(every),
-            float(l1),
-            float(l2),
-            bool(grow),
-            bool(transposed),
-            self.clock,
-            checked_threads(threads),
+            learning_rates,
+            rule,
+            self.shrinkage,
+            validate_threads(threads),
         )
 
-    def _check(self, objects: Objects, tuples: Ints, transposed: bool) -> None:
-        width = (objects.n_query_features, objects.n_document_features)
-        if (width[::-1] if transposed else width) != self.shape:
-            raise ValueError(
-                f"W is {self.shape[0]} x {self.shape[1]}, and queries have {width[0]} features, "
-                f"documents {width[1]}."
-            )
-        check_array("tuples", tuples, ("int64",), (None, None))
-        if tuples.shape[1] < 3:
-            raise ValueError("a tuple is a query, a positive and at least one negative.")
-        check_below("tuples' queries", tuples[:, 0], objects.n_queries)
-        check_below("tuples' documents", tuples[:, 1:], objects.n_documents)
-
-    def _check_rates(self, tuples: Ints, rates: Floats, every: int, l1: float, l2: float) -> None:
-        check_array("rates", rates, ("float64",), (tuples.shape[0],))
-        if not ((rates >= 0.0) & (rates < np.inf)).all():
-            raise ValueError("rates must be finite and not negative.")
-        if every < 1:
-            raise ValueError(f"every is {every}; it must be at least 1.")
-        for name, value in (("l1", l1), ("l2", l2)):
-            if not 0.0 <= value < np.inf:
-                raise ValueError(f"{name} is {value}; it must be finite and not negative.")
-        if self.groups.size and l2:
-            raise ValueError(f"l2 is {l2}; a group penalty has none beside it.")
-        check_apart({"clock": self.clock}, {"rates": rates})
+    def _validate_rule(
+        self, triplets: Ints, learning_rates: Floats, rule: UpdateRule
+    ) -> UpdateRule:
+        check_array("learning_rates", learning_rates, ("float64",), (triplets.shape[0],))
+        if not ((learning_rates >= 0.0) & (learning_rates < np.inf)).all():
+            raise ValueError("learning_rates must be finite and not negative.")
+        interval = validate_count("prox_interval", rule.prox_interval)
+        check_not_negative(l1=rule.l1, l2=rule.l2)
+        if self.groups.size and rule.l2:
+            raise ValueError(f"l2 is {rule.l2}; a group penalty has none beside it.")
+        check_no_overlap({"shrinkage": self.shrinkage}, {"learning_rates": learning_rates})
+        return UpdateRule(interval, float(rule.l1), float(rule.l2), bool(rule.grow))
 
     def weights(self) -> sp.csr_array:
         """Return the current weights, without zeros."""
         return self._csr(current=True)
 
     def _csr(self, current: bool) -> sp.csr_array:
-        counts = np.empty(self.shape[0], dtype=np.int64)
-        self.store.counts(self.clock, counts)
-        indptr = np.concatenate(([0], np.cumsum(counts)))
+        indptr = np.concatenate(([0], np.cumsum(self._counts())))
         indices = np.empty(indptr[-1], dtype=np.int32)
-        values = np.empty(indptr[-1], dtype=self.dtype)
-        self.store.export(self.clock, indptr, indices, values, current)
-        narrow = indptr.astype(np.int32) if indptr[-1] < 2**31 else indptr
-        wide = indices if narrow.dtype == np.int32 else indices.astype(np.int64)
-        return sp.csr_array((values, wide, narrow), shape=self.shape)
+        data = np.empty(indptr[-1], dtype=self.dtype)
+        self.store.export(self.shrinkage, Csr(indptr, indices, data), current)
+        if indptr[-1] < 2**31:
+            return sp.csr_array((data, indices, indptr.astype(np.int32)), shape=self.shape)
+        return sp.csr_array((data, indices.astype(np.int64), indptr), shape=self.shape)
+
+    def _counts(self) -> Ints:
+        counts = np.empty(self.shape[0], dtype=np.int64)
+        self.store.counts(self.shrinkage, counts)
+        return counts
 
     @property
     def n_nonzero(self) -> int:
         """The number of weights that are not zero."""
-        counts = np.empty(self.shape[0], dtype=np.int64)
-        self.store.counts(self.clock, counts)
-        return int(counts.sum())
+        return int(self._counts().sum())
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return arrays from which `restore` goes on with the same bits."""
+        """Return arrays from which `restore` continues with the same bits."""
         stored = self._csr(current=False)
         row_state = np.empty((self.shape[0], 3))
         group_state = np.empty((self.group_weights.size, 4))
@@ -376,61 +339,95 @@ class BilinearWeights:
             "groups": self.groups,
             "group_weights": self.group_weights,
             "group_state": group_state,
-            "clock": self.clock.copy(),
+            "shrinkage": self.shrinkage.copy(),
         }
 
-    def grown(self, weights: sp.csr_array) -> BilinearWeights:
+    def expand(self, weights: sp.csr_array) -> BilinearWeights:
         """Return W with more rows and columns at its ends, and these weights in the new places.
 
-        A row that is new begins at the present; what else there is goes on as it was.
+        New rows start at the current shrinkage; the others continue unchanged.
         """
         if self.groups.size:
             raise ValueError("a group penalty weighs groups by their size, so W cannot grow.")
         state = self.state()
-        old = sp.csr_array((state["values"], state["indices"], state["indptr"]), shape=self.shape)
-        kept, given = old.tocoo(), weights.tocoo()
-        rows, columns = given.coords
-        new = (rows >= self.shape[0]) | (columns >= self.shape[1])
-        rows, columns, added = rows[new], columns[new], given.data[new].astype(np.float64)
-        scale, threshold = self.clock[Clock.SCALE], self.clock[Clock.THRESHOLD]
-        fresh = np.tile([scale, threshold, 0.0], (weights.shape[0] - self.shape[0], 1))
+        shape = self.shape
+        old = sp.csr_array(
+            (state["values"], state["indices"], state["indptr"]), shape=shape
+        ).tocoo()
+        rows, columns = weights.tocoo().coords
+        new = (rows >= shape[0]) | (columns >= shape[1])
+        rows, columns, added = rows[new], columns[new], weights.tocoo().data[new].astype(np.float64)
+        scale = self.shrinkage[ShrinkageState.SCALE]
+        threshold = self.shrinkage[ShrinkageState.THRESHOLD]
+        fresh = np.tile([scale, threshold, 0.0], (weights.shape[0] - shape[0], 1))
         row_state = np.concatenate((state["row_state"], fresh))
         k = scale / row_state[rows, 0]
         s = (threshold - row_state[rows, 1]) * row_state[rows, 0]
-        stored = added / k + np.copysign(s, added)
-        joined = sp.coo_array(
-            (
-                np.concatenate((kept.data, stored.astype(self.dtype))),
-                (
-                    np.concatenate((kept.coords[0], rows)),
-                    np.concatenate((kept.coords[1], columns)),
-                ),
-            ),
-            shape=weights.shape,
-        ).tocsr()
+        stored = (added / k + np.copysign(s, added)).astype(self.dtype)
+        coords = [np.concatenate(pair) for pair in zip(old.coords, (rows, columns), strict=True)]
+        data = np.concatenate((old.data, stored))
+        joined = sp.coo_array((data, tuple(coords)), shape=weights.shape).tocsr()
         state |= {"indptr": joined.indptr, "indices": joined.indices, "values": joined.data}
         return self.restore(self.kernel, weights.shape[1], {**state, "row_state": row_state})
 
     @classmethod
     def restore(cls, kernel: Kernel, n_columns: int, state: dict[str, NDArray[Any]]) -> Self:
-        """Return W as it was when `state` was asked."""
-        made = cls.__new__(cls)
-        made.n_columns = n_columns
-        made._start(kernel, **{**state, "clock": state["clock"].copy()})
-        return made
+        """Return W as it was when `state` was called."""
+        arrays = dict(state)
+        weights = Csr(arrays.pop("indptr"), arrays.pop("indices"), arrays.pop("values"))
+        shrinkage = arrays.pop("shrinkage").copy()
+        restored = cls.__new__(cls)
+        restored._start(kernel, n_columns, BilinearState(weights, **arrays), shrinkage)
+        return restored
 
 
-def csr_parts(name: str, matrix: sp.csr_array) -> Csr:
-    """Return the arrays of a checked CSR matrix, sorted and without duplicates."""
-    if not isinstance(matrix, sp.csr_array):
-        raise TypeError(f"{name} must be a csr_array, not {type(matrix).__name__}.")
-    check_compressed(matrix.indptr, matrix.indices, matrix.data, *matrix.shape, sorted_once=True)
-    return matrix.indptr, matrix.indices, matrix.data
+def _check_state(state: BilinearState, n_columns: int, shrinkage: Floats) -> None:
+    """Refuse the state of a W that training could not continue from."""
+    rows = state.weights.indptr.size - 1
+    if not 1 <= n_columns <= MAX_COLUMNS or not 1 <= rows <= MAX_COLUMNS:
+        raise ValueError(f"W is {rows} x {n_columns}; it must be 1 x 1 to 2**31 - 1 each.")
+    check_compressed(*state.weights, rows, n_columns, sorted_once=True)
+    n_groups = state.group_weights.size
+    check_array("row_state", state.row_state, ("float64",), (rows, 3))
+    check_array("groups", state.groups, ("int64",), (rows if state.groups.size else 0,))
+    check_array("group_weights", state.group_weights, ("float64",), (None,))
+    check_array("group_state", state.group_state, ("float64",), (n_groups, 4))
+    check_array("shrinkage", shrinkage, ("float64",), (4,))
+    check_below("groups", state.groups, n_groups)
+    check_finite(
+        weights=state.weights.data,
+        row_state=state.row_state,
+        group_weights=state.group_weights,
+        group_state=state.group_state,
+        shrinkage=shrinkage,
+    )
+    scales = (state.row_state[:, 0], state.group_state[:, 0], shrinkage[1:2])
+    if any(np.any(scale <= 0.0) for scale in scales) or np.any(state.group_state[:, 1:3] < 0.0):
+        raise ValueError("the scales of W must be positive, its squares not negative.")
+    if np.any(state.row_state[:, 1] > shrinkage[ShrinkageState.THRESHOLD]):
+        raise ValueError(
+            "a row of W was rebased later than its shrinkage state says; the state is damaged."
+        )
+    step = shrinkage[ShrinkageState.STEP]
+    if step != np.floor(step) or step < 0.0:
+        raise ValueError(f"the step of the shrinkage state is {step}; it must be a count.")
 
 
-def _checked_ranks(rank_weights: Floats | None) -> Floats:
-    ranks = np.ones(1) if rank_weights is None else rank_weights
-    check_array("rank_weights", ranks, ("float64",), (None,))
-    if not ranks.size or not np.isfinite(ranks).all():
-        raise ValueError("rank_weights must be finite, and at least one.")
-    return ranks
+def _check_shapes(shape: tuple[int, int], n_query: int, n_document: int) -> None:
+    if (n_query, n_document) != tuple(shape):
+        raise ValueError(
+            f"W is for {shape[0]} query and {shape[1]} document features, and queries have "
+            f"{n_query}, documents {n_document}."
+        )
+
+
+def check_triplets(triplets: Ints, n_queries: int, n_documents: int, n_positives: int = 1) -> None:
+    """Refuse triplets that are too narrow, or outside of the data."""
+    check_array("triplets", triplets, ("int64",), (None, None))
+    if triplets.shape[1] < 2 + n_positives:
+        raise ValueError(
+            f"triplets: expected shape (*, {2 + n_positives} or more), got {triplets.shape}: a "
+            "query, its positives and at least one negative."
+        )
+    check_below("triplets' queries", triplets[:, 0], n_queries)
+    check_below("triplets' documents", triplets[:, 1:], n_documents)

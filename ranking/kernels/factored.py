@@ -1,8 +1,7 @@
-"""The door of the factored loops: U, V and the biases in training, and their scores."""
+"""Training and scores of the factored model, with checked arguments."""
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,119 +9,159 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.bilinear import csr_parts
+from ranking.kernels.bilinear import HINGE, SERIAL, check_triplets
 from ranking.kernels.contract import (
     WIDE,
     Csr,
+    Embeddings,
+    Exclusions,
+    Execution,
+    FactoredFamily,
+    FactoredFeatures,
+    FactoredState,
+    FactoredSteps,
     Factors,
     Ints,
-    MatchFields,
-    PairForm,
-    Sides,
+    PairwiseLoss,
+    RowPenalty,
+    SampledTriplets,
     Singles,
+    StepResults,
+    TopK,
+    TripletSource,
 )
-from ranking.kernels.door import (
-    check_apart,
+from ranking.kernels.pairwise import TrainingLoss
+from ranking.kernels.sampling import TripletSampler
+from ranking.kernels.validation import (
     check_array,
     check_below,
     check_compressed,
+    check_finite,
+    check_no_overlap,
+    check_not_negative,
     check_pointer,
-    checked_threads,
+    csr_arrays,
+    validate_count,
+    validate_execution,
+    validate_integer,
+    validate_threads,
 )
-from ranking.kernels.match_lists import MatchLists
-from ranking.kernels.native import checked_form
-from ranking.native import PairwiseFunctions
 
 if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
-Rows: TypeAlias = sp.csr_array | int
-"""The features of objects, or how many there are if each is its own feature."""
+FeatureRows: TypeAlias = sp.csr_array | int
+"""Sparse features, one row per query or document; or how many there are if each has its own."""
 
 NAMES = ("U", "V", "S", "biases")
+NO_PENALTY = RowPenalty(0.0, 0.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Draws:
-    """Tuples that a kernel draws as it comes to them.
+class FactoredKernel:
+    """Embeddings and scores of the factored model; `FactoredWeights` trains it."""
 
-    Attributes
-    ----------
-    lists : MatchLists
-    seed, first, count : int
-        The steps `first` to `first + count - 1` of the seed.
-    trials, positives : int
-        How many negatives there are at most, and how many positives to choose from.
-    """
+    def __init__(self, implementation: FactoredFamily) -> None:
+        self.implementation = implementation
 
-    lists: MatchLists
-    seed: int
-    first: int
-    count: int
-    trials: int = 1
-    positives: int = 1
+    def embeddings(self, rows: FeatureRows, matrix: Singles, threads: int = 1) -> Singles:
+        """Return the embedding of each row; without features that is the matrix itself."""
+        check_array("matrix", matrix, ("float32",), (None, None))
+        features, n_rows, n_features = _features_of("rows", rows)
+        if n_features != matrix.shape[0]:
+            raise ValueError(
+                f"rows have {n_features} features, and {matrix.shape[0]} have embeddings."
+            )
+        if features is None:
+            return matrix
+        out = np.empty((n_rows, matrix.shape[1]), np.float32)
+        self.implementation.factored_embeddings(features, matrix, out, validate_threads(threads))
+        return out
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be drawn."""
-        for name, value, least in (
-            ("seed", self.seed, 0),
-            ("first", self.first, 0),
-            ("count", self.count, 0),
-            ("trials", self.trials, 1),
-            ("positives", self.positives, 1),
-        ):
-            if not least <= value < 2**64:
-                raise ValueError(f"{name} is {value}; it must lie in {least}..2**64 - 1.")
-        if self.count and not self.lists.queries.size:
-            raise ValueError("there is no query to draw from.")
-        if self.positives > 1 and self.lists.any_other:
-            raise ValueError("with several positives, those that match must not be negatives.")
+    def scores(
+        self, queries: Singles, documents: Singles, biases: Singles, threads: int = 1
+    ) -> Singles:
+        """Return the score of each query and document from their embeddings."""
+        embeddings = _check_embeddings(queries, documents, biases)
+        out = np.empty((queries.shape[0], documents.shape[0]), np.float32)
+        self.implementation.factored_scores(embeddings, out, validate_threads(threads))
+        return out
+
+    def top_k(
+        self,
+        queries: Singles,
+        documents: Singles,
+        biases: Singles,
+        k: int,
+        exclusions: tuple[Ints, Ints] | None = None,
+        threads: int = 1,
+    ) -> TopK:
+        """Return the k best documents of each query, and their scores, best first.
+
+        Parameters
+        ----------
+        exclusions : pair of int64 arrays, optional
+            Pointers and documents, as in a CSR matrix: those that a query must not get.
+        """
+        embeddings = _check_embeddings(queries, documents, biases)
+        n_queries, n_documents = queries.shape[0], documents.shape[0]
+        if exclusions is None:
+            exclusions = np.zeros(n_queries + 1, np.int64), np.zeros(0, np.int64)
+        excluded = Exclusions(*exclusions)
+        check_array("exclusions", excluded.documents, ("int64",), (None,))
+        ones = np.ones(excluded.documents.size)
+        check_compressed(*excluded, ones, n_queries, n_documents, sorted_once=True)
+        shape = (n_queries, min(validate_count("k", k), n_documents))
+        out = TopK(np.empty(shape, np.int64), np.empty(shape, np.float32))
+        self.implementation.factored_top_k(embeddings, excluded, out, validate_threads(threads))
+        return out
 
 
-class FactoredObjects:
+class FactoredInputs:
     """Queries and documents by sparse features, or by none, checked once.
 
     Parameters
     ----------
     queries, documents : csr_array or int
-        Features, one row an object; or the number of objects that have none.
+        Features, one row per query or document; or the number of those that have none.
     contexts : csr_array, optional
         For each query, a sparse sum of document features.
     """
 
     def __init__(
-        self, queries: Rows, documents: Rows, contexts: sp.csr_array | None = None
+        self, queries: FeatureRows, documents: FeatureRows, contexts: sp.csr_array | None = None
     ) -> None:
-        query_features, self.n_queries, self.n_query_features = _side("queries", queries)
-        document_features, self.n_documents, self.n_document_features = _side(
+        query_features, self.n_queries, self.n_query_features = _features_of("queries", queries)
+        document_features, self.n_documents, self.n_document_features = _features_of(
             "documents", documents
         )
         context_features = None
         if contexts is not None:
-            context_features, *shape = _side("contexts", contexts)
+            context_features, *shape = _features_of("contexts", contexts)
             if tuple(shape) != (self.n_queries, self.n_document_features):
                 raise ValueError(
-                    f"contexts have shape {tuple(shape)}; wanted is a row a query and a column a "
-                    f"document feature, {(self.n_queries, self.n_document_features)}."
+                    "contexts: expected one row per query and one column per document feature, "
+                    f"{(self.n_queries, self.n_document_features)}, got {tuple(shape)}."
                 )
-        self.sides: Sides = (query_features, document_features, context_features)
+        self.features = FactoredFeatures(query_features, document_features, context_features)
 
 
-def _side(name: str, rows: Rows) -> tuple[Csr | None, int, int]:
+def _features_of(name: str, rows: FeatureRows) -> tuple[Csr | None, int, int]:
+    """Return the arrays of features, the number of rows and that of features."""
     if isinstance(rows, numbers.Integral):
         if rows < 1:
             raise ValueError(f"there are {rows} {name}; give at least one.")
         return None, int(rows), int(rows)
     if not isinstance(rows, sp.csr_array):
         raise TypeError(f"{name} must be a csr_array or their number, not {type(rows).__name__}.")
-    parts = csr_parts(name, rows)
-    if not np.isfinite(parts[2]).all():
-        raise ValueError(f"the features of {name} must be finite.")
-    return parts, *rows.shape
+    arrays = csr_arrays(name, rows)
+    check_finite(**{f"the features of {name}": arrays.data})
+    return arrays, *rows.shape
 
 
 class FactoredWeights:
-    """U, V, S and the biases while a kernel trains them; see "Factored" in the contract.
+    """U, V, S and the biases while a kernel trains them.
+
+    See :mod:`ranking.kernels.contract.factored` for what is computed.
 
     Parameters
     ----------
@@ -133,213 +172,159 @@ class FactoredWeights:
         multiple of 8.
     adagrad : bool
     squares : tuple of float32 arrays, optional
-        Adagrad's sums of squares, of the same shapes; 1 everywhere unless given.
+        Adagrad's sums of squares, of the same shapes; by default 1 everywhere.
     """
 
     def __init__(
         self,
         kernel: Kernel,
-        factors: Factors,
+        factors: Factors | tuple[Singles, Singles, Singles, Singles],
         *,
         adagrad: bool = False,
-        squares: Factors | None = None,
+        squares: Factors | tuple[Singles, Singles, Singles, Singles] | None = None,
     ) -> None:
-        U, V, S, biases = factors
-        check_array("U", U, ("float32",), (None, None), writeable=True)
-        if U.shape[1] % WIDE or not U.shape[1]:
-            raise ValueError(
-                f"vectors have {U.shape[1]} numbers; pad them to a multiple of {WIDE}."
-            )
-        check_array("V", V, ("float32",), (None, U.shape[1]), writeable=True)
-        rows = V.shape[0]
-        check_array("S", S, ("float32",), (rows * (S.shape[0] > 0), U.shape[1]), writeable=True)
-        check_array("biases", biases, ("float32",), (rows * (biases.size > 0),), writeable=True)
+        self.kernel, self.factors = kernel, Factors(*factors)
+        _check_factors(self.factors)
         if not adagrad:
-            made = [np.zeros((0,) * array.ndim, np.float32) for array in factors]
+            self.squares = Factors(*(np.zeros((0,) * x.ndim, np.float32) for x in self.factors))
+        elif squares is None:
+            self.squares = Factors(*(np.ones_like(x) for x in self.factors))
         else:
-            made = [np.ones_like(array) for array in factors] if squares is None else list(squares)
-            for name, array, factor in zip(NAMES, made, factors, strict=True):
-                check_array(f"squares of {name}", array, ("float32",), factor.shape, writeable=True)
-                if not (array > 0.0).all():
-                    raise ValueError(f"squares of {name} must be positive.")
-        every = dict(zip(NAMES, factors, strict=True))
-        every |= {f"squares of {name}": array for name, array in zip(NAMES, made, strict=True)}
-        check_apart(every, {})
-        for name, array in every.items():
-            if not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite.")
-        self.kernel, self.factors = kernel, factors
-        self.squares: Factors = (made[0], made[1], made[2], made[3])
+            self.squares = Factors(*squares)
+        for name, array, factor in zip(NAMES, self.squares, self.factors, strict=True):
+            shape = factor.shape if adagrad else array.shape
+            check_array(f"squares of {name}", array, ("float32",), shape, writeable=True)
+            if not (array > 0.0).all():
+                raise ValueError(f"squares of {name} must be positive.")
+        arrays = dict(zip(NAMES, self.factors, strict=True))
+        arrays |= {f"squares of {n}": x for n, x in zip(NAMES, self.squares, strict=True)}
+        check_no_overlap(arrays, {})
+        check_finite(**arrays)
 
-    def steps(
+    def train(
         self,
-        objects: FactoredObjects,
-        tuples: Ints | Draws,
-        rates: Singles,
+        inputs: FactoredInputs,
+        triplets: Ints | TripletSampler,
+        learning_rates: Singles,
         *,
-        form: PairForm = PairForm.HINGE,
-        functions: PairwiseFunctions | None = None,
-        rank_weights: Singles | None = None,
-        positives: int = 1,
-        place: int = 0,
-        max_norm: float = 0.0,
-        l2: float = 0.0,
-        block: int = 256,
-        hogwild: bool = False,
-        threads: int = 1,
-    ) -> tuple[Singles, Singles]:
-        """Take a step for each tuple, by blocks; return margins and violation weights."""
-        given, draws, ranks = self._source(objects, tuples, rank_weights, positives, place)
-        count = _count_of(tuples)
-        _check_numbers("rates", rates, count)
-        self._check_penalty(max_norm, l2)
-        if block < 1:
-            raise ValueError(f"block is {block}; it must be at least 1.")
-        margins, weights = np.empty(count, np.float32), np.empty(count, np.float32)
-        self.kernel.loops.factored_steps(
-            objects.sides,
-            self.factors,
-            self.squares,
-            given,
-            draws,
-            int(positives),
-            int(place),
-            rates,
-            *checked_form(form, functions),
-            ranks,
-            objects.n_documents,
-            float(max_norm),
-            float(l2),
-            int(block),
-            bool(hogwild),
-            margins,
-            weights,
-            checked_threads(threads),
+        loss: TrainingLoss = HINGE,
+        n_positives: int = 1,
+        positive_rank: int = 0,
+        penalty: RowPenalty = NO_PENALTY,
+        execution: Execution = SERIAL,
+    ) -> StepResults[Singles]:
+        """Take one step per triplet, by batches; return margins and violation weights."""
+        source = self._source(inputs, triplets, n_positives, positive_rank)
+        count = _count_of(triplets)
+        check_array("learning_rates", learning_rates, ("float32",), (count,))
+        if not ((learning_rates >= 0.0) & (learning_rates < np.inf)).all():
+            raise ValueError("learning_rates must be finite and not negative.")
+        out = StepResults(np.empty(count, np.float32), np.empty(count, np.float32))
+        self.kernel.factored.implementation.factored_train(
+            inputs.features,
+            FactoredState(self.factors, self.squares),
+            source,
+            learning_rates,
+            _validate_loss(loss, inputs),
+            _validate_penalty(penalty),
+            out,
+            validate_execution(execution),
         )
-        return margins, weights
+        return out
 
-    def search(
+    def sample(
         self,
-        objects: FactoredObjects,
-        tuples: Ints | Draws,
+        inputs: FactoredInputs,
+        triplets: Ints | TripletSampler,
         *,
         rank_weights: Singles | None = None,
-        positives: int = 1,
-        place: int = 0,
+        n_positives: int = 1,
+        positive_rank: int = 0,
         threads: int = 1,
-    ) -> tuple[Ints, Singles, Singles]:
-        """Return query, better and worse of each tuple, the margins and the violation weights."""
-        given, draws, ranks = self._source(objects, tuples, rank_weights, positives, place)
-        count = _count_of(tuples)
-        chosen = np.empty((count, 3), np.int64)
-        margins, weights = np.empty(count, np.float32), np.empty(count, np.float32)
-        self.kernel.loops.factored_search(
-            objects.sides,
-            self.factors,
-            given,
-            draws,
-            int(positives),
-            int(place),
-            ranks,
-            objects.n_documents,
-            chosen,
-            margins,
-            weights,
-            checked_threads(threads),
+    ) -> SampledTriplets:
+        """Sample negatives until one violates the margin, for each triplet."""
+        source = self._source(inputs, triplets, n_positives, positive_rank)
+        count = _count_of(triplets)
+        out = SampledTriplets(
+            np.empty((count, 3), np.int64),
+            np.empty(count, np.float32),
+            np.empty(count, np.float32),
         )
-        return chosen, margins, weights
+        self.kernel.factored.implementation.factored_sample(
+            inputs.features,
+            self.factors,
+            source,
+            _validate_loss(TrainingLoss(rank_weights=rank_weights), inputs),
+            out,
+            validate_threads(threads),
+        )
+        return out
 
     def update(
         self,
-        objects: FactoredObjects,
-        queries: Ints,
-        step_ptr: Ints,
-        documents: Ints,
-        slopes: Singles,
+        inputs: FactoredInputs,
+        steps: FactoredSteps,
         *,
-        rate: float,
-        max_norm: float = 0.0,
-        l2: float = 0.0,
+        learning_rate: float,
+        penalty: RowPenalty = NO_PENALTY,
         threads: int = 1,
     ) -> None:
-        """Take the steps of one block: step i is for queries[i] and documents by `step_ptr`.
+        """Take the steps of one batch.
 
-        Without adagrad the slopes are already times the rate.
+        Without Adagrad the slopes are already multiplied by the learning rate.
         """
-        self._check_features(objects)
-        check_array("queries", queries, ("int64",), (None,))
-        check_array("documents", documents, ("int64",), (None,))
-        check_pointer("step_ptr", step_ptr, ("int64",), queries.size, documents.size)
-        check_below("queries", queries, objects.n_queries)
-        check_below("documents", documents, objects.n_documents)
-        check_array("slopes", slopes, ("float32",), (documents.size,))
-        self._check_penalty(max_norm, l2)
-        if not 0.0 <= rate < np.inf:
-            raise ValueError(f"rate is {rate}; it must be finite and not negative.")
-        self.kernel.loops.factored_update(
-            objects.sides,
-            self.factors,
-            self.squares,
-            queries,
-            step_ptr,
-            documents,
-            slopes,
-            float(rate),
-            float(max_norm),
-            float(l2),
-            checked_threads(threads),
+        self._check_features(inputs)
+        check_array("queries", steps.queries, ("int64",), (None,))
+        check_array("documents", steps.documents, ("int64",), (None,))
+        size = steps.documents.size
+        check_pointer("step_ptr", steps.step_ptr, ("int64",), steps.queries.size, size)
+        check_below("queries", steps.queries, inputs.n_queries)
+        check_below("documents", steps.documents, inputs.n_documents)
+        check_array("slopes", steps.slopes, ("float32",), (size,))
+        check_not_negative(learning_rate=learning_rate)
+        self.kernel.factored.implementation.factored_update(
+            inputs.features,
+            FactoredState(self.factors, self.squares),
+            steps,
+            float(learning_rate),
+            _validate_penalty(penalty),
+            validate_threads(threads),
         )
 
-    def _check_features(self, objects: FactoredObjects) -> None:
-        have = (self.factors[0].shape[0], self.factors[1].shape[0])
-        if (objects.n_query_features, objects.n_document_features) != have:
+    def _check_features(self, inputs: FactoredInputs) -> None:
+        have = (self.factors.queries.shape[0], self.factors.documents.shape[0])
+        if (inputs.n_query_features, inputs.n_document_features) != have:
             raise ValueError(
                 f"U and V have {have[0]} and {have[1]} rows, and queries "
-                f"{objects.n_query_features}, documents {objects.n_document_features} features."
+                f"{inputs.n_query_features}, documents {inputs.n_document_features} features."
             )
-        if (objects.sides[2] is None) != (self.factors[2].shape[0] == 0):
-            raise ValueError("S is there if, and only if, queries have contexts.")
+        if (inputs.features.contexts is None) != (self.factors.contexts.shape[0] == 0):
+            raise ValueError("S has rows if, and only if, queries have contexts.")
 
     def _source(
         self,
-        objects: FactoredObjects,
-        tuples: Ints | Draws,
-        rank_weights: Singles | None,
-        positives: int,
-        place: int,
-    ) -> tuple[Ints, tuple[int, int, MatchFields] | None, Singles]:
-        """Return checked tuples, or none and what is drawn instead, and the rank weights."""
-        self._check_features(objects)
-        ranks = np.ones(1, np.float32) if rank_weights is None else rank_weights
-        _check_numbers("rank_weights", ranks, None)
-        if not ranks.size:
-            raise ValueError("rank_weights are empty; give one, or None.")
-        if not 0 <= place < positives:
-            raise ValueError(f"place is {place}; it must lie in 0..{positives - 1}.")
-        if isinstance(tuples, Draws):
-            lists = tuples.lists
-            if lists.n_documents != objects.n_documents or lists.list_of.size != objects.n_queries:
-                raise ValueError(
-                    f"lists are for {lists.list_of.size} queries and {lists.n_documents} "
-                    f"documents, and there are {objects.n_queries} and {objects.n_documents}."
-                )
-            if tuples.positives != positives:
-                raise ValueError(f"{tuples.positives} positives are drawn, not {positives}.")
-            width = 1 + positives + tuples.trials
-            draws = (tuples.seed, tuples.first, lists.fields)
-            return np.zeros((0, width), np.int64), draws, ranks
-        check_array("tuples", tuples, ("int64",), (None, None))
-        if tuples.shape[1] < 2 + positives:
-            raise ValueError("a tuple is a query, its positives and at least one negative.")
-        check_below("tuples' queries", tuples[:, 0], objects.n_queries)
-        check_below("tuples' documents", tuples[:, 1:], objects.n_documents)
-        return tuples, None, ranks
-
-    @staticmethod
-    def _check_penalty(max_norm: float, l2: float) -> None:
-        for name, value in (("max_norm", max_norm), ("l2", l2)):
-            if not 0.0 <= value < np.inf:
-                raise ValueError(f"{name} is {value}; it must be finite and not negative.")
+        inputs: FactoredInputs,
+        triplets: Ints | TripletSampler,
+        n_positives: int,
+        positive_rank: int,
+    ) -> TripletSource:
+        """Return checked triplets, or the sampling that replaces them."""
+        self._check_features(inputs)
+        n_positives = validate_count("n_positives", n_positives)
+        rank = validate_integer("positive_rank", positive_rank, 0, n_positives - 1)
+        if not isinstance(triplets, TripletSampler):
+            check_triplets(triplets, inputs.n_queries, inputs.n_documents, n_positives)
+            return TripletSource(triplets, None, n_positives, rank)
+        lists = triplets.lists
+        if lists.n_documents != inputs.n_documents or lists.list_of.size != inputs.n_queries:
+            raise ValueError(
+                f"lists are for {lists.list_of.size} queries and {lists.n_documents} "
+                f"documents, and there are {inputs.n_queries} and {inputs.n_documents}."
+            )
+        if triplets.n_positives != n_positives:
+            raise ValueError(f"{triplets.n_positives} positives are sampled, not {n_positives}.")
+        empty = np.zeros((0, triplets.width), np.int64)
+        return TripletSource(empty, triplets.sampling, n_positives, rank)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return copies of all arrays."""
@@ -348,80 +333,40 @@ class FactoredWeights:
         return {name: array.copy() for name, array in zip(names, arrays, strict=True)}
 
 
-def _count_of(tuples: Ints | Draws) -> int:
-    return tuples.count if isinstance(tuples, Draws) else tuples.shape[0]
+def _check_factors(factors: Factors) -> None:
+    U, V, S, biases = factors
+    check_array("U", U, ("float32",), (None, None), writeable=True)
+    _check_width(U.shape[1])
+    check_array("V", V, ("float32",), (None, U.shape[1]), writeable=True)
+    rows = V.shape[0]
+    check_array("S", S, ("float32",), (rows * (S.shape[0] > 0), U.shape[1]), writeable=True)
+    check_array("biases", biases, ("float32",), (rows * (biases.size > 0),), writeable=True)
 
 
-def _check_numbers(name: str, array: Singles, size: int | None) -> None:
-    check_array(name, array, ("float32",), (size,))
-    if not ((array >= 0.0) & (array < np.inf)).all():
-        raise ValueError(f"{name} must be finite and not negative.")
-
-
-def vectors(kernel: Kernel, rows: Rows, matrix: Singles, threads: int = 1) -> Singles:
-    """Return the vector of each object; without features that is the matrix itself."""
-    check_array("matrix", matrix, ("float32",), (None, None))
-    features, n_objects, n_features = _side("objects", rows)
-    if n_features != matrix.shape[0]:
-        raise ValueError(f"objects have {n_features} features, and {matrix.shape[0]} have vectors.")
-    if features is None:
-        return matrix
-    out = np.empty((n_objects, matrix.shape[1]), np.float32)
-    kernel.loops.factored_vectors(features, matrix, out, checked_threads(threads))
-    return out
-
-
-def _check_vectors(queries: Singles, documents: Singles, biases: Singles) -> None:
+def _check_embeddings(queries: Singles, documents: Singles, biases: Singles) -> Embeddings:
     check_array("queries", queries, ("float32",), (None, None))
     check_array("documents", documents, ("float32",), (None, queries.shape[1]))
     check_array("biases", biases, ("float32",), (documents.shape[0] if biases.size else 0,))
-    if queries.shape[1] % WIDE or not queries.shape[1]:
-        raise ValueError(f"vectors have {queries.shape[1]} numbers; pad them to {WIDE}.")
+    _check_width(queries.shape[1])
+    return Embeddings(queries, documents, biases)
 
 
-def top(
-    kernel: Kernel,
-    queries: Singles,
-    documents: Singles,
-    biases: Singles,
-    k: int,
-    barred: tuple[Ints, Ints] | None = None,
-    threads: int = 1,
-) -> tuple[Ints, Singles]:
-    """Return the k best documents of each query, and their scores, best first.
-
-    Parameters
-    ----------
-    barred : pair of int64 arrays, optional
-        Pointers and documents, as in a CSR matrix: those that a query is not to have.
-    """
-    _check_vectors(queries, documents, biases)
-    if k < 1:
-        raise ValueError(f"k is {k}; it must be at least 1.")
-    pointers = np.zeros(queries.shape[0] + 1, np.int64)
-    barred_ptr, without = (pointers, np.zeros(0, np.int64)) if barred is None else barred
-    check_array("barred", without, ("int64",), (None,))
-    check_compressed(
-        barred_ptr,
-        without,
-        np.ones(without.size),
-        queries.shape[0],
-        documents.shape[0],
-        sorted_once=True,
-    )
-    shape = (queries.shape[0], min(int(k), documents.shape[0]))
-    found, best = np.empty(shape, np.int64), np.empty(shape, np.float32)
-    kernel.loops.factored_top(
-        queries, documents, biases, barred_ptr, without, found, best, checked_threads(threads)
-    )
-    return found, best
+def _check_width(width: int) -> None:
+    if width % WIDE or not width:
+        raise ValueError(f"embeddings have {width} numbers; pad them to a multiple of {WIDE}.")
 
 
-def scores(
-    kernel: Kernel, queries: Singles, documents: Singles, biases: Singles, threads: int = 1
-) -> Singles:
-    """Return the score of each query and document from their vectors."""
-    _check_vectors(queries, documents, biases)
-    out = np.empty((queries.shape[0], documents.shape[0]), np.float32)
-    kernel.loops.factored_scores(queries, documents, biases, out, checked_threads(threads))
-    return out
+def _count_of(triplets: Ints | TripletSampler) -> int:
+    return triplets.count if isinstance(triplets, TripletSampler) else triplets.shape[0]
+
+
+def _validate_loss(loss: TrainingLoss, inputs: FactoredInputs) -> PairwiseLoss:
+    kernel_loss = loss.for_kernel("float32", inputs.n_documents)
+    if (kernel_loss.rank_weights < 0.0).any():
+        raise ValueError("rank_weights must be finite and not negative.")
+    return kernel_loss
+
+
+def _validate_penalty(penalty: RowPenalty) -> RowPenalty:
+    check_not_negative(l2=penalty.l2, max_norm=penalty.max_norm)
+    return RowPenalty(l2=float(penalty.l2), max_norm=float(penalty.max_norm))

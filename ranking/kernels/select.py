@@ -1,4 +1,4 @@
-"""Which kernel runs: an argument, then RANKING_KERNEL, then whatever is installed."""
+"""Selection of a kernel: an argument, then RANKING_KERNEL, then what is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ranking.registry import Registry, get_registry
 
 VARIABLE = "RANKING_KERNEL"
 PREFERENCE = ("cython", "reference")
-"""Where `auto` looks after all kernels that come from other distributions."""
+"""Kernels that `auto` tries after those of other distributions."""
 
 logger = logging.getLogger(__name__)
 
@@ -25,30 +25,28 @@ def get_kernel(name: str | Kernel | None = "auto", registry: Registry | None = N
     ----------
     name : str, Kernel or None
         A kernel's name; a missing one raises `KernelUnavailableError` and says how to install it.
-        "auto" (or None) asks the environment variable RANKING_KERNEL, then takes the best that
-        works, and says so when that is not the first choice.
+        "auto" (or None) reads the environment variable RANKING_KERNEL, then takes the first kernel
+        that works, and warns if that is not the preferred one.
     registry : Registry, optional
         By default that of what is installed.
     """
     if isinstance(name, Kernel):
         return name
     registry = registry or get_registry()
-    chosen = name or "auto"
-    if chosen == "auto":
-        chosen = os.environ.get(VARIABLE) or "auto"
-    if chosen != "auto":
-        return _load(chosen, registry)
-    return _auto(registry)
+    if name is None or name == "auto":
+        name = os.environ.get(VARIABLE) or "auto"
+    return _auto(registry) if name == "auto" else _load(name, registry)
 
 
 @functools.cache
 def _auto(registry: Registry) -> Kernel:
-    strangers = [entry.name for entry in registry.entries("kernel") if entry.name not in PREFERENCE]
-    for candidate in [*strangers, *PREFERENCE]:
+    entries = [entry.name for entry in registry.entries("kernel")]
+    third_party = [name for name in entries if name not in PREFERENCE]
+    for candidate in [*third_party, *PREFERENCE]:
         try:
             return _load(candidate, registry)
         except KernelUnavailableError as error:
-            logger.warning("kernel %r is passed over: %s", candidate, error)
+            logger.warning("kernel %r is skipped: %s", candidate, error)
     raise KernelUnavailableError("no kernel works; reinstall the package `ranking`.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, ORDERS, SCORES, Measure, RankedMetric
 
 
@@ -36,7 +36,7 @@ class AveragePrecision(RankedMetric):
 
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
-        return Measure(Kind.AVERAGE_PRECISION, self.empty, self.scores, ties=self.ties)
+        return Measure(MeasureKind.AVERAGE_PRECISION, self.empty, self.scores, ties=self.ties)
 
 
 @dataclasses.dataclass

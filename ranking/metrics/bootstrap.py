@@ -43,7 +43,7 @@ def bootstrap_interval(
     kept = values[~np.isnan(values)]
     if kept.size == 0:
         return Interval(float("nan"), float("nan"))
-    draw = get_kernel(kernel).random_below
+    draw = get_kernel(kernel).random.below
     means = np.empty(RESAMPLES)
     step = max(1, CHUNK // kept.size)
     for start in range(0, RESAMPLES, step):

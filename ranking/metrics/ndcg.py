@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, SCORES, TIES, Measure, RankedMetric
 
 
@@ -55,7 +55,7 @@ class NDCG(RankedMetric):
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
         return Measure(
-            Kind.NDCG,
+            MeasureKind.NDCG,
             self.empty,
             self.scores,
             ties=self.ties,
@@ -105,7 +105,7 @@ class LetorMeanNDCG(RankedMetric):
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
         return Measure(
-            Kind.MEAN_NDCG,
+            MeasureKind.MEAN_NDCG,
             self.empty,
             self.scores,
             ties=self.ties,

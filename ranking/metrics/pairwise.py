@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, SCORES, Measure, RankedMetric
 
 
@@ -21,7 +21,7 @@ class PairMetric(RankedMetric):
         In which precision scores are compared.
     """
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[MeasureKind]
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"empty": EMPTY, "scores": SCORES}
 
     empty: str = "skip"
@@ -42,7 +42,7 @@ class AUC(PairMetric):
     """The share of the pairs (relevant, not relevant) in this order; a tie counts half."""
 
     name: ClassVar[str] = "auc"
-    kind: ClassVar[Kind] = Kind.AUC
+    kind: ClassVar[MeasureKind] = MeasureKind.AUC
 
     @property
     def higher_is_better(self) -> bool:
@@ -55,7 +55,7 @@ class PairError(PairMetric):
     """The share of the pairs of different grades that are in the wrong order or tied."""
 
     name: ClassVar[str] = "pair-error"
-    kind: ClassVar[Kind] = Kind.PAIR_ERROR
+    kind: ClassVar[MeasureKind] = MeasureKind.PAIR_ERROR
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ class DominationError(PairMetric):
     """
 
     name: ClassVar[str] = "domination-error"
-    kind: ClassVar[Kind] = Kind.DOMINATION_ERROR
+    kind: ClassVar[MeasureKind] = MeasureKind.DOMINATION_ERROR
 
 
 @dataclasses.dataclass
@@ -74,4 +74,4 @@ class AllPairsError(PairMetric):
     """The share of the pairs (relevant, not relevant) that are in the wrong order or tied."""
 
     name: ClassVar[str] = "all-pairs-error"
-    kind: ClassVar[Kind] = Kind.ALL_PAIRS_ERROR
+    kind: ClassVar[MeasureKind] = MeasureKind.ALL_PAIRS_ERROR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, SCORES, TIES, Measure, RankedMetric
 
 
@@ -39,7 +39,9 @@ class Precision(RankedMetric):
 
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
-        return Measure(Kind.PRECISION, self.empty, self.scores, ties=self.ties, cutoff=self.k)
+        return Measure(
+            MeasureKind.PRECISION, self.empty, self.scores, ties=self.ties, cutoff=self.k
+        )
 
 
 @dataclasses.dataclass
@@ -60,7 +62,7 @@ class Recall(Precision):
 
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
-        return super().measure()._replace(kind=Kind.RECALL)
+        return super().measure()._replace(kind=MeasureKind.RECALL)
 
 
 @dataclasses.dataclass
@@ -76,4 +78,4 @@ class RPrecision(RankedMetric):
 
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
-        return Measure(Kind.R_PRECISION, self.empty, self.scores, ties=self.ties)
+        return Measure(MeasureKind.R_PRECISION, self.empty, self.scores, ties=self.ties)

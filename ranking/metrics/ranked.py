@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ranking.contracts.metric import Metric
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import PartError
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import MeasureKind
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class Measure(NamedTuple):
 
     Attributes
     ----------
-    kind : Kind
+    kind : MeasureKind
         What is computed.
     empty : {"zero", "skip"}
         What a query counts in which there is nothing to measure.
@@ -44,7 +44,7 @@ class Measure(NamedTuple):
         Whether a list with fewer places than the cut-off counts 0.
     """
 
-    kind: Kind
+    kind: MeasureKind
     empty: str
     scores: str
     ties: str = ""
@@ -84,7 +84,7 @@ class RankedMetric(Metric, ABC):
 
     def per_query(self, data: JudgedLists, scores: Floats) -> Floats:
         """Return the metric for each query."""
-        from ranking.metrics.evaluate import evaluate
+        from ranking.metrics.evaluation import evaluate
 
         return evaluate([self], data, scores)[self.spelled()]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.kernels.measures import Kind
+from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, ORDERS, SCORES, TIES, Measure, RankedMetric
 
 
@@ -40,7 +40,7 @@ class ReciprocalRank(RankedMetric):
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
         return Measure(
-            Kind.RECIPROCAL_RANK, self.empty, self.scores, ties=self.ties, cutoff=self.k or 0
+            MeasureKind.RECIPROCAL_RANK, self.empty, self.scores, ties=self.ties, cutoff=self.k or 0
         )
 
 
@@ -76,4 +76,4 @@ class MeanRank(RankedMetric):
 
     def measure(self) -> Measure:
         """Return what the kernel is asked for."""
-        return Measure(Kind.MEAN_RANK, self.empty, self.scores, ties=self.ties)
+        return Measure(MeasureKind.MEAN_RANK, self.empty, self.scores, ties=self.ties)

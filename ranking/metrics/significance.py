@@ -46,7 +46,7 @@ def randomisation_test(differences: Floats, kernel: str | Kernel | None = "auto"
     exact = n <= EXACT
     words = 1 if exact else -(-n // 64)
     total = 2**n if exact else FLIPS
-    draw = get_kernel(kernel).random_bits
+    draw = get_kernel(kernel).random.bits
     step = max(1, CHUNK // n)
     extreme = 0
     for start in range(0, total, step):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ranking.kernels.builtin import reference_kernel
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.evaluate import evaluate
+from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
 from ranking.ranker import Ranker
 from ranking.testing.common import ensure, same_bits, small_judged, small_matching
@@ -93,12 +93,12 @@ def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]
     scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
     measured = evaluate(parse_metrics(METRICS), data, scores, kernel, threads)
     return {
-        "random_bits": kernel.random_bits(seed, 5, 100),
-        "random_uniform": kernel.random_uniform(seed, 5, 100),
-        "random_below": kernel.random_below(seed, 5, 100, 37),
-        "exp": kernel.exp(30.0 * x),
-        "dot": np.array(kernel.dot(x, y)),
-        "block_sum": np.array(kernel.block_sum(x, threads)),
-        "linear_scores": kernel.linear_scores(data.features, weights, threads),
+        "random_bits": kernel.random.bits(seed, 5, 100),
+        "random_uniform": kernel.random.uniform(seed, 5, 100),
+        "random_below": kernel.random.below(seed, 5, 100, 37),
+        "exp": kernel.random.exp(30.0 * x),
+        "dot": np.array(kernel.random.dot(x, y)),
+        "block_sum": np.array(kernel.random.block_sum(x, threads)),
+        "linear_scores": kernel.linear.scores(data.features, weights, threads),
         **{f"metric {name}": values for name, values in measured.items()},
     }

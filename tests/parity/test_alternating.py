@@ -1,4 +1,4 @@
-"""The half-steps of the alternating solver: every kernel has the bits of the reference."""
+"""Half-steps of the alternating solver."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from parity_helpers import (
+    EXAMPLES,
+    KINDS,
+    SEEDS,
+    THREADS,
+    Outcome,
+    assert_same,
+    bits,
+    build_kernel,
+    csr,
+    every_cython_build,
+)
 
-from ranking.kernels.alternating import Matched, half_step
-from ranking.kernels.cython import instruction_sets, load_loops
+from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.kernel import Kernel
 
-THREADS = (1, 2, 3)
-KINDS = [(data, index) for data in ("float32", "float64") for index in ("int32", "int64")]
-EXAMPLES = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
-Outcome = tuple[NDArray[Any], ...]
+MORE_EXAMPLES = settings(EXAMPLES, max_examples=80)
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """M, vectors of its columns and what is done with them; hypothesis draws the fields."""
+    """M, embeddings of its columns, and the options of a half-step; hypothesis sets the fields."""
 
     seed: int = 0
     rows: int = 23
@@ -37,7 +45,7 @@ class Case:
     limit: float = 1.0
 
     @property
-    def matched(self) -> Matched:
+    def matrix(self) -> AlternatingMatrix:
         """M with rows and columns that are empty, and one row that is full."""
         rng = np.random.default_rng(self.seed)
         dense = rng.normal(size=(self.rows, self.columns))
@@ -45,59 +53,36 @@ class Case:
         dense[2::5] = 0.0
         dense[3:4] = rng.normal(size=self.columns)
         dense[:, 1::4] = 0.0
-        made = sp.csr_array(dense.astype(self.kind[0]))
-        made.indptr = made.indptr.astype(self.kind[1])
-        made.indices = made.indices.astype(self.kind[1])
-        return Matched(made)
+        return AlternatingMatrix(csr(dense, self.kind))
 
     @property
-    def vectors(self) -> NDArray[np.float32]:
+    def embeddings(self) -> NDArray[np.float32]:
         rng = np.random.default_rng(self.seed + 1)
-        made = rng.normal(size=(self.columns, self.width)).astype(np.float32)
-        made[rng.random(made.shape) >= self.filled] = -0.0
-        made[:, self.width - self.width // 9 :] = 0.0
-        return made
+        embeddings = rng.normal(size=(self.columns, self.width)).astype(np.float32)
+        embeddings[rng.random(embeddings.shape) >= self.filled] = -0.0
+        embeddings[:, self.width - self.width // 9 :] = 0.0
+        return embeddings
 
 
-def run(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
-    out, gains = half_step(
-        kernel,
-        case.matched,
-        case.vectors,
-        threshold=case.threshold,
-        limit=case.limit,
-        threads=threads,
+def half_step(kernel: Kernel, case: Case, embeddings: Any, threads: int = 1) -> Outcome:
+    out, gains = kernel.alternating.half_step(
+        case.matrix, embeddings, threshold=case.threshold, limit=case.limit, threads=threads
     )
-    return np.asarray(out), gains
-
-
-def run_sparse(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
-    out, gains = half_step(
-        kernel,
-        case.matched,
-        sp.csr_array(case.vectors),
-        threshold=case.threshold,
-        limit=case.limit,
-        threads=threads,
-    )
-    assert isinstance(out, sp.csr_array)
-    return out.indptr, out.indices, out.data, gains
-
-
-def bits(outcome: Outcome) -> list[tuple[str, bytes]]:
-    return [(str(array.dtype), array.tobytes()) for array in outcome]
+    if isinstance(out, sp.csr_array):
+        return out.indptr, out.indices, out.data, gains
+    return out, gains
 
 
 def check(case: Case, kernel: Kernel, reference: Kernel) -> None:
-    wanted, wanted_sparse = run(case, reference), run_sparse(case, reference)
-    for threads in THREADS:
-        assert bits(run(case, kernel, threads)) == bits(wanted), threads
-        assert bits(run_sparse(case, kernel, threads)) == bits(wanted_sparse), threads
+    for embeddings in (case.embeddings, sp.csr_array(case.embeddings)):
+        assert_same(
+            lambda k, threads, p=embeddings: half_step(k, case, p, threads), kernel, reference
+        )
 
 
 CASES = st.builds(
     Case,
-    seed=st.integers(0, 2**20),
+    seed=SEEDS,
     rows=st.integers(1, 40),
     columns=st.integers(1, 30),
     density=st.sampled_from([0.0, 0.1, 0.6]),
@@ -109,7 +94,7 @@ CASES = st.builds(
 )
 
 
-@EXAMPLES
+@MORE_EXAMPLES
 @given(case=CASES)
 def test_half_step(kernel: Kernel, reference: Kernel, case: Case) -> None:
     check(case, kernel, reference)
@@ -129,20 +114,21 @@ def test_every_kind(
     check(Case(kind=kind, width=104, threshold=threshold, limit=limit), kernel, reference)
 
 
-@pytest.mark.parametrize("instructions", instruction_sets())
-def test_every_instruction_set(instructions: str, reference: Kernel) -> None:
-    kernel = Kernel("cython", load_loops(instructions), "0")
+@every_cython_build
+def test_every_build_of_cython(build: str, reference: Kernel) -> None:
     for width in (8, 104, 232):
-        check(Case(width=width), kernel, reference)
+        check(Case(width=width), build_kernel(build), reference)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (0, 0)])
-def test_nothing(kernel: Kernel, reference: Kernel, rows: int, columns: int) -> None:
-    matched = Matched(sp.csr_array((rows, columns), dtype=np.float32))
+def test_empty_matrices(kernel: Kernel, rows: int, columns: int) -> None:
+    matrix = AlternatingMatrix(sp.csr_array((rows, columns), dtype=np.float32))
     dense = np.ones((columns, 8), np.float32)
-    for vectors in (dense, sp.csr_array(dense)):
+    for embeddings in (dense, sp.csr_array(dense)):
         for threads in THREADS:
-            out, gains = half_step(kernel, matched, vectors, limit=1.0, threads=threads)
+            out, gains = kernel.alternating.half_step(
+                matrix, embeddings, limit=1.0, threads=threads
+            )
             assert out.shape == (rows, 8)
             assert not gains.any()
 
@@ -157,26 +143,25 @@ def test_many_rows(kernel: Kernel, reference: Kernel) -> None:
 def test_tiny_and_huge(kernel: Kernel, reference: Kernel, scale: float, limit: float) -> None:
     # Squares that are 0, or subnormal; rows that are, once scaled; limits that are no float32.
     case = Case(threshold=0.0, limit=limit)
-    vectors = case.vectors * np.float32(scale)
-    wanted = [np.asarray(part) for part in half_step(reference, case.matched, vectors, limit=limit)]
+    embeddings = case.embeddings * np.float32(scale)
+    dense, gains = assert_same(
+        lambda k, threads: half_step(k, case, embeddings, threads), kernel, reference
+    )
     for threads in THREADS:
-        got = half_step(kernel, case.matched, vectors, limit=limit, threads=threads)
-        assert bits((np.asarray(got[0]), got[1])) == bits(tuple(wanted))
-        out, gains = half_step(
-            kernel, case.matched, sp.csr_array(vectors), limit=limit, threads=threads
+        out, sparse_gains = kernel.alternating.half_step(
+            case.matrix, sp.csr_array(embeddings), limit=limit, threads=threads
         )
-        assert isinstance(out, sp.csr_array)
-        assert np.array_equal(out.toarray(), wanted[0])
-        assert gains.tobytes() == wanted[1].tobytes()
+        assert np.array_equal(out.toarray(), dense)
+        assert bits(sparse_gains) == bits(gains)
 
 
-@EXAMPLES
+@MORE_EXAMPLES
 @given(case=CASES)
 def test_sparse_equals_dense(kernel: Kernel, case: Case) -> None:
-    dense, gains = run(case, kernel)
-    indptr, indices, values, sparse_gains = run_sparse(case, kernel)
-    assert (values != 0.0).all()
-    made = sp.csr_array((values, indices, indptr), shape=dense.shape)
-    assert made.has_canonical_format
-    assert np.array_equal(made.toarray(), dense)
-    assert sparse_gains.tobytes() == gains.tobytes()
+    dense, gains = half_step(kernel, case, case.embeddings)
+    indptr, indices, data, sparse_gains = half_step(kernel, case, sp.csr_array(case.embeddings))
+    assert (data != 0.0).all()
+    sparse = sp.csr_array((data, indices, indptr), shape=dense.shape)
+    assert sparse.has_canonical_format
+    assert np.array_equal(sparse.toarray(), dense)
+    assert bits(sparse_gains) == bits(gains)

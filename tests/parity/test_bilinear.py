@@ -12,10 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import INLINED, RENEW, SMALLEST_SCALE, Clock, PairForm
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import (
+    BUILTIN_FORMS,
+    REBASE_WINDOW,
+    SMALLEST_SCALE,
+    Clock,
+    PairwiseForm,
+)
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 THREADS = (1, 2, 3)
 EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -39,7 +45,7 @@ class Case:
     start: str = "random"
     clock_step: int = 0
     n_steps: int = 40
-    form: PairForm = PairForm.HINGE
+    form: PairwiseForm = PairwiseForm.HINGE
     every: int = 3
     l1: float = 0.0
     l2: float = 0.0
@@ -52,7 +58,7 @@ class Case:
     group_size: int = 0
 
     @property
-    def objects(self) -> Objects:
+    def objects(self) -> BilinearInputs:
         rng = np.random.default_rng(self.seed)
         shape = (self.columns, self.rows) if self.transposed else (self.rows, self.columns)
         made = []
@@ -62,7 +68,7 @@ class Case:
             dense *= rng.random(dense.shape) < self.density
             dense[2] = 0.0  # an object without features
             made.append(csr(dense, self.features, self.index))
-        return Objects(*made)
+        return BilinearInputs(*made)
 
     @property
     def w0(self) -> sp.csr_array:
@@ -166,8 +172,8 @@ CASES = st.builds(
     features=st.sampled_from(["float32", "float64"]),
     index=st.sampled_from(["int32", "int64"]),
     start=st.sampled_from(["zero", "identity", "random"]),
-    clock_step=st.sampled_from([0, 0, RENEW - 20, 3 * RENEW - 2]),
-    form=st.sampled_from(INLINED),
+    clock_step=st.sampled_from([0, 0, REBASE_WINDOW - 20, 3 * REBASE_WINDOW - 2]),
+    form=st.sampled_from(BUILTIN_FORMS),
     every=st.sampled_from([1, 3, 100]),
     l1=st.sampled_from([0.0, 1e-3, 0.03, 1.0]),
     l2=st.sampled_from([0.0, 1e-2, 50.0]),
@@ -185,7 +191,7 @@ CASES = st.builds(
 
 def positive_lists(
     seed: int, labels: bool, itself: bool, counts: bool = False, any_other: bool = False
-) -> MatchLists:
+) -> PositiveLists:
     """Lists of documents that have a query's label, or lists of their own."""
     rng = np.random.default_rng(seed)
     n_documents, n_queries = 40, 40 if itself else 15
@@ -219,7 +225,7 @@ def positive_lists(
         queries = queries[totals[list_of[queries]] > 0]
         query_sums = np.cumsum(totals[list_of[queries]])
         member_sums = np.concatenate([np.cumsum(one) for one in each])
-    return MatchLists(
+    return PositiveLists(
         queries=queries,
         list_of=list_of,
         list_ptr=np.concatenate(([0], np.cumsum(size))),
@@ -228,7 +234,7 @@ def positive_lists(
         n_documents=n_documents,
         query_sums=query_sums,
         member_sums=member_sums,
-        any_other=any_other,
+        any_negative=any_other,
     )
 
 
@@ -239,7 +245,7 @@ def positive_lists(
     labels=st.booleans(),
     itself=st.booleans(),
     counts=st.booleans(),
-    any_other=st.booleans(),
+    any_negative=st.booleans(),
     trials=st.sampled_from([1, 2, 7]),
     positives=st.sampled_from([1, 1, 3]),
 )
@@ -256,16 +262,21 @@ def test_draw_tuples(
     positives,
 ) -> None:
     lists = positive_lists(seed % 1000, labels, itself, counts, any_other)
-    wanted = reference.draw_tuples(lists, seed, first, 50, trials, positives)
-    got = kernel.draw_tuples(lists, seed, first, 50, trials, positives)
+    wanted = reference.sampling.sample_triplets(lists, seed, first, 50, trials, positives)
+    got = kernel.sampling.sample_triplets(lists, seed, first, 50, trials, positives)
     assert got.tobytes() == wanted.tobytes()
 
 
 def test_drawing_can_be_resumed(kernel: Kernel) -> None:
     lists = positive_lists(0, labels=True, itself=True)
-    parts = [kernel.draw_tuples(lists, 3, 0, 7, 2), kernel.draw_tuples(lists, 3, 7, 13, 2)]
-    assert np.array_equal(kernel.draw_tuples(lists, 3, 0, 20, 2), np.concatenate(parts))
-    assert kernel.draw_tuples(lists, 3, 0, 0).shape == (0, 3)
+    parts = [
+        kernel.sampling.sample_triplets(lists, 3, 0, 7, 2),
+        kernel.sampling.sample_triplets(lists, 3, 7, 13, 2),
+    ]
+    assert np.array_equal(
+        kernel.sampling.sample_triplets(lists, 3, 0, 20, 2), np.concatenate(parts)
+    )
+    assert kernel.sampling.sample_triplets(lists, 3, 0, 0).shape == (0, 3)
 
 
 # --- steps --------------------------------------------------------------------------------------
@@ -293,7 +304,7 @@ def test_a_group_that_grows_and_shrinks_is_summed_anew(kernel: Kernel, reference
     case = Case(start="random", group_size=3, every=2, l1=0.4, rate=0.3, n_steps=200, columns=30)
     state = run(case, reference)
     assert differing(run(case, kernel), state) == []
-    large = dataclasses.replace(case, rate=1.0, form=PairForm.SQUARED_HINGE, l1=0.1, n_steps=60)
+    large = dataclasses.replace(case, rate=1.0, form=PairwiseForm.SQUARED_HINGE, l1=0.1, n_steps=60)
     assert differing(run(large, kernel), run(large, reference)) == []
 
 
@@ -322,14 +333,20 @@ def test_wide_rows(
         wanted = run(case, reference)
         assert differing(run(case, kernel), wanted) == []
         assert differing(run(case, kernel, 2), wanted) == []
-        plain = dataclasses.replace(case, l1=0.0, form=PairForm.LOGISTIC)
+        plain = dataclasses.replace(case, l1=0.0, form=PairwiseForm.LOGISTIC)
         assert differing(run(plain, kernel), run(plain, reference)) == []
 
 
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 def test_windows(kernel: Kernel, reference: Kernel, storage: str) -> None:
     case = Case(
-        rows=6, columns=5, storage=storage, n_steps=2 * RENEW + 300, l1=1e-3, l2=1e-4, rate=0.05
+        rows=6,
+        columns=5,
+        storage=storage,
+        n_steps=2 * REBASE_WINDOW + 300,
+        l1=1e-3,
+        l2=1e-4,
+        rate=0.05,
     )
     wanted = run(case, reference)
     assert wanted["row_state"][:, 2].max() == 2
@@ -418,10 +435,10 @@ def test_margins_and_updates_are_steps(
         assert differing(got, wanted) == []
 
 
-def slopes(form: PairForm, z: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
-    if form == PairForm.LOGISTIC:
-        return -1.0 / (1.0 + kernel.exp(z))
-    slope = -np.ones_like(z) if form == PairForm.HINGE else -2.0 * (1.0 - z)
+def slopes(form: PairwiseForm, z: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
+    if form == PairwiseForm.LOGISTIC:
+        return -1.0 / (1.0 + kernel.random.exp(z))
+    slope = -np.ones_like(z) if form == PairwiseForm.HINGE else -2.0 * (1.0 - z)
     return np.where(z < 1.0, slope, 0.0)
 
 
@@ -484,8 +501,8 @@ def test_scores(
         csr(rng.normal(size=size) * (rng.random(size) < density), *kind)
         for size, kind in zip(sizes, kinds, strict=True)
     ]
-    wanted = reference.bilinear_scores(*parts)
+    wanted = reference.bilinear.scores(*parts)
     for threads in THREADS:
-        assert kernel.bilinear_scores(*parts, threads).tobytes() == wanted.tobytes()
+        assert kernel.bilinear.scores(*parts, threads).tobytes() == wanted.tobytes()
     dense = parts[0].toarray().astype(float) @ parts[1].toarray() @ parts[2].toarray().T
     np.testing.assert_allclose(wanted, dense, rtol=1e-9, atol=1e-9)

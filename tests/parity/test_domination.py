@@ -1,4 +1,4 @@
-"""The domination loops: every kernel has the bits of the reference, for any number of threads."""
+"""The domination loss and its coordinate descent."""
 
 from __future__ import annotations
 
@@ -10,32 +10,25 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parity_helpers import KINDS, assert_same, build_kernel, every_cython_build
 
-from ranking.kernels.contract import BLOCK, SPREAD
-from ranking.kernels.cython import instruction_sets, load_loops
+from ranking.kernels.contract import BLOCK, SPREAD, CoordinateState, EntryPenalty
 from ranking.kernels.kernel import Kernel
 
 MakeProblem = Callable[..., Any]
-THREADS = (1, 2, 5)
-
 LAYOUTS = [
     pytest.param({"sparse": False, "dtype": "float32"}, id="dense-float32"),
     pytest.param({"sparse": False, "dtype": "float64"}, id="dense-float64"),
     *(
-        pytest.param({"sparse": True, "dtype": d, "index": i}, id=f"sparse-{d}-{i}")
-        for d in ("float32", "float64")
-        for i in ("int32", "int64")
+        pytest.param({"sparse": True, "dtype": data, "index": index}, id=f"sparse-{data}-{index}")
+        for data, index in KINDS
     ),
 ]
-PENALTIES = [
-    pytest.param({"l1": 0.0, "l2": 0.0}, id="none"),
-    pytest.param({"l1": 0.3, "l2": 0.0}, id="l1"),
-    pytest.param({"l1": 0.0, "l2": 0.3}, id="l2"),
-    pytest.param({"l1": 0.2, "l2": 0.1}, id="l1-l2"),
-]
+PENALTIES = [EntryPenalty(0.0, 0.0), EntryPenalty(0.3, 0.0), EntryPenalty(0.0, 0.3)]
+PENALTIES += [EntryPenalty(0.2, 0.1)]
 
 
-def results(
+def run(
     kernel: Kernel,
     problem: Any,
     *,
@@ -43,51 +36,45 @@ def results(
     sweeps: int = 2,
     start: np.ndarray | None = None,
     radius: float | None = None,
-    **how: Any,
-) -> dict[str, bytes]:
-    """Run everything that a kernel has for domination; return its bits, by name."""
+    **options: Any,
+) -> dict[str, Any]:
+    """Call every function of the family; return all results by name."""
     features, lists, margins = problem
-    bounds = problem.bounds(kernel)
+    bounds, domination = problem.bounds(kernel), kernel.domination
     out = {
-        "value": np.float64(kernel.domination_value(lists, margins, threads)).tobytes(),
-        "bounds": kernel.domination_bounds(features, lists, threads).tobytes(),
+        "value": domination.value(lists, margins, threads),
+        "bounds": domination.bounds(features, lists, threads),
     }
-    slopes = kernel.domination_slopes(features, lists, margins, problem.columns, threads)
-    out["gradient"], out["curvature"] = slopes[0].tobytes(), slopes[1].tobytes()
-    moving = margins.copy()
+    out["gradient"], out["curvature"] = domination.slopes(
+        features, lists, margins, problem.columns, threads
+    )
     weights = np.zeros(features.shape[1]) if start is None else start.copy()
     radii = 1.0 / np.where(bounds[1] > 0.0, bounds[1], 1.0)
     if radius is not None:
         radii[:] = radius
+    state = CoordinateState(margins.copy(), weights, radii, bounds)
     for sweep in range(sweeps):
-        kernel.domination_sweep(
-            features, lists, moving, weights, radii, bounds, problem.columns, threads=threads, **how
-        )
-        for name, array in (("margins", moving), ("weights", weights), ("radius", radii)):
-            out[f"{name} after sweep {sweep}"] = array.tobytes()
+        domination.sweep(features, lists, state, problem.columns, threads=threads, **options)
+        out |= {f"{k} after sweep {sweep}": v.copy() for k, v in state._asdict().items()}
     return out
 
 
-def check(kernel: Kernel, reference: Kernel, problem: Any, **how: Any) -> None:
-    wanted = results(reference, problem, **how)
-    for threads in THREADS:
-        got = results(kernel, problem, threads=threads, **how)
-        assert [name for name in wanted if wanted[name] != got[name]] == []
+def check(kernel: Kernel, reference: Kernel, problem: Any, **options: Any) -> None:
+    assert_same(lambda k, threads: run(k, problem, threads=threads, **options), kernel, reference)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 @pytest.mark.parametrize("newton", [True, False], ids=["newton", "bound"])
-def test_all_parts(
+def test_all_functions(
     kernel: Kernel,
     reference: Kernel,
     make_problem: MakeProblem,
     layout: dict[str, Any],
-    penalty: dict[str, float],
+    penalty: EntryPenalty,
     newton: bool,
 ) -> None:
-    problem = make_problem(1, **layout)
-    check(kernel, reference, problem, newton=newton, **penalty)
+    check(kernel, reference, make_problem(1, **layout), newton=newton, penalty=penalty)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -158,10 +145,10 @@ class TestEdges:
             csc.indices = csc.indices.astype(features.indices.dtype)
             features = csc
         problem = make_problem(6, **layout)._replace(features=features, margins=margins)
-        assert reference.domination_bounds(features, lists)[0, [1, 3]].tolist() == [0.0, 0.0]
+        assert reference.domination.bounds(features, lists)[0, [1, 3]].tolist() == [0.0, 0.0]
         check(kernel, reference, problem)
 
-    def test_far_lists(
+    def test_wide_range_lists(
         self, kernel: Kernel, reference: Kernel, make_problem: MakeProblem, layout: dict[str, Any]
     ) -> None:
         problem = make_problem(7, spread=80.0, scale=10.0, **layout)
@@ -183,7 +170,7 @@ class TestEdges:
         check(kernel, reference, problem, sweeps=3, start=weights)
 
     @pytest.mark.parametrize("newton", [True, False])
-    def test_renewal_in_mid_sweep(
+    def test_exponentials_are_recomputed_within_a_sweep(
         self,
         kernel: Kernel,
         reference: Kernel,
@@ -194,32 +181,32 @@ class TestEdges:
         # l2 pulls in weights that are too large: big steps, one after another.
         problem = make_problem(9, scale=3.0, n_features=8, **layout)
         start = np.full(8, 40.0)
-        how = {"l2": 1e3, "newton": newton, "radius": 100.0, "start": start}
-        end = np.frombuffer(results(reference, problem, **how)["weights after sweep 0"])
+        options = {"penalty": EntryPenalty(0.0, 1e3), "newton": newton}
+        options |= {"radius": 100.0, "start": start}
+        end = run(reference, problem, **options)["weights after sweep 0"]
         steps = np.abs(end - start) * problem.bounds(reference)[2]
         assert np.flatnonzero(np.cumsum(steps) > SPREAD)[0] < 5
-        check(kernel, reference, problem, **how)
+        check(kernel, reference, problem, **options)
 
-    def test_last_columns_do_not_move(
+    def test_columns_that_do_not_move(
         self, kernel: Kernel, reference: Kernel, make_problem: MakeProblem, layout: dict[str, Any]
     ) -> None:
-        check(kernel, reference, make_problem(10, **layout), l1=1e6)
+        check(kernel, reference, make_problem(10, **layout), penalty=EntryPenalty(1e6, 0.0))
 
-    def test_repeated_and_chosen_columns(
+    def test_repeated_and_selected_columns(
         self, kernel: Kernel, reference: Kernel, make_problem: MakeProblem, layout: dict[str, Any]
     ) -> None:
         problem = make_problem(11, **layout)
         bounds = problem.bounds(reference)
         columns = np.array([4, 0, 0, 2, 4], dtype=np.int64)
-        outcomes = []
-        for checked in (kernel, reference):
-            margins, weights, radius = problem.margins.copy(), np.zeros(5), 1.0 / bounds[1]
-            checked.domination_sweep(
-                problem.features, problem.lists, margins, weights, radius, bounds, columns
-            )
-            outcomes.append((margins.tobytes(), weights.tobytes(), radius.tobytes()))
-        assert outcomes[0] == outcomes[1]
-        assert weights[[1, 3]].tolist() == [0.0, 0.0]
+
+        def sweep(k: Kernel, threads: int) -> CoordinateState:
+            state = CoordinateState(problem.margins.copy(), np.zeros(5), 1.0 / bounds[1], bounds)
+            k.domination.sweep(problem.features, problem.lists, state, columns, threads=threads)
+            return state
+
+        state = assert_same(sweep, kernel, reference)
+        assert state[1][[1, 3]].tolist() == [0.0, 0.0]
 
     def test_read_only_inputs(
         self, kernel: Kernel, reference: Kernel, make_problem: MakeProblem, layout: dict[str, Any]
@@ -264,21 +251,15 @@ def test_any_problem(
 ) -> None:
     problem = make_problem(seed, **shape)
     start = np.random.default_rng(seed).normal(size=shape["n_features"])
-    check(kernel, reference, problem, start=start, l1=l1, l2=l2, newton=newton)
+    penalty = EntryPenalty(l1, l2)
+    check(kernel, reference, problem, start=start, penalty=penalty, newton=newton)
 
 
-@pytest.mark.parametrize("instructions", instruction_sets())
+@every_cython_build
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("spread", [1.0, 200.0])
 def test_every_build_of_cython(
-    reference: Kernel,
-    make_problem: MakeProblem,
-    instructions: str,
-    layout: dict[str, Any],
-    spread: float,
+    reference: Kernel, make_problem: MakeProblem, build: str, layout: dict[str, Any], spread: float
 ) -> None:
-    built = Kernel("cython", load_loops(instructions), "0")
-    assert built.describe()["instructions"] == instructions
-    check(built, reference, make_problem(13, spread=spread, **layout), l1=0.01)
-    x = np.random.default_rng(0).uniform(-710, 710, 1001)
-    assert built.exp(x).tobytes() == reference.exp(x).tobytes()
+    problem = make_problem(13, spread=spread, **layout)
+    check(build_kernel(build), reference, problem, penalty=EntryPenalty(0.01, 0.0))

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import INLINED, PairForm
+from ranking.kernels.contract import BUILTIN_FORMS, PairwiseForm
 from ranking.kernels.cython import instruction_sets, load_loops
 from ranking.kernels.factored import (
     Draws,
-    FactoredObjects,
+    FactoredInputs,
     FactoredWeights,
     Rows,
     scores,
@@ -27,7 +27,7 @@ from ranking.kernels.factored import (
     vectors,
 )
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 THREADS = (1, 2, 3)
 WIDTHS = (8, 16, 40)
@@ -64,7 +64,7 @@ def make_lists(
     weights: bool = False,
     any_other: bool = False,
     itself: bool = False,
-) -> MatchLists:
+) -> PositiveLists:
     """Every query has a list, of one document at least and two at most of them missing."""
     sizes = rng.integers(2, n_documents - 1, n_queries)
     own = [np.sort(rng.permutation(n_documents)[:size]) for size in sizes]
@@ -73,7 +73,7 @@ def make_lists(
         rng.integers(0, 4, each.size) * (each != me) + (each == each[each != me][0])
         for each, me in zip(own, passed, strict=True)
     ]
-    return MatchLists(
+    return PositiveLists(
         queries=np.arange(n_queries),
         list_of=np.arange(n_queries),
         list_ptr=np.concatenate(([0], np.cumsum(sizes))),
@@ -87,7 +87,7 @@ def make_lists(
         member_weights=(rng.random(int(sizes.sum())) + 0.5).astype(np.float32)
         if weights
         else np.zeros(0, np.float32),
-        any_other=any_other,
+        any_negative=any_other,
     )
 
 
@@ -114,7 +114,7 @@ class Case:
     trials: int = 1
     positives: int = 1
     place: int = 0
-    form: PairForm = PairForm.HINGE
+    form: PairwiseForm = PairwiseForm.HINGE
     rate: float = 0.1
     spread: float = 0.5
     max_norm: float = 0.0
@@ -122,7 +122,7 @@ class Case:
     block: int = 3
 
     @property
-    def objects(self) -> FactoredObjects:
+    def objects(self) -> FactoredInputs:
         rng = np.random.default_rng(self.seed)
         sides: list[Rows] = []
         for n_objects, n_features, kind in (
@@ -132,20 +132,20 @@ class Case:
             made = make_rows(rng, n_objects, n_features, self.density, kind or KINDS[0])
             sides.append(made if kind else n_objects)
         if self.context_kind is None:
-            return FactoredObjects(*sides)
+            return FactoredInputs(*sides)
         n_features = 13 if self.document_kind else self.n_documents
         contexts = make_rows(rng, self.n_queries, n_features, self.density, self.context_kind)
-        return FactoredObjects(*sides, contexts)
+        return FactoredInputs(*sides, contexts)
 
     @property
-    def lists(self) -> MatchLists:
+    def lists(self) -> PositiveLists:
         return make_lists(
             np.random.default_rng(self.seed + 3),
             self.n_queries,
             self.n_documents,
             sums=self.sums,
             weights=self.match_weights,
-            any_other=self.any_other and self.positives == 1,
+            any_negative=self.any_other and self.positives == 1,
             itself=self.own_document,
         )
 
@@ -162,7 +162,7 @@ class Case:
     @property
     def rates(self) -> NDArray[np.float32]:
         # A squared loss has large slopes, and should not run away.
-        rate = self.rate / 50 if self.form == PairForm.SQUARED_HINGE else self.rate
+        rate = self.rate / 50 if self.form == PairwiseForm.SQUARED_HINGE else self.rate
         rates = np.linspace(rate, rate / 3, self.n_steps, dtype=np.float32)
         rates[5::7] = 0.0
         return rates
@@ -248,12 +248,12 @@ CASES = st.builds(
     drawn=st.booleans(),
     sums=st.booleans(),
     match_weights=st.booleans(),
-    any_other=st.booleans(),
+    any_negative=st.booleans(),
     itself=st.booleans(),
     trials=st.sampled_from([1, 2, 5]),
     positives=st.sampled_from([1, 1, 2, 4]),
     place=st.integers(0, 3),
-    form=st.sampled_from(INLINED),
+    form=st.sampled_from(BUILTIN_FORMS),
     rate=st.sampled_from([1e-3, 0.1]),
     spread=st.sampled_from([0.0, 0.1, 0.7]),
     max_norm=st.sampled_from([0.0, 0.3, 1.0]),
@@ -282,7 +282,7 @@ def test_vectors(
     matrix = singles(rng, n_features, width)
     wanted = vectors(reference, rows, matrix)
     for threads in THREADS:
-        assert vectors(kernel, rows, matrix, threads).tobytes() == wanted.tobytes()
+        assert kernel.factored.embeddings(rows, matrix, threads).tobytes() == wanted.tobytes()
     np.testing.assert_allclose(wanted, rows.toarray() @ matrix, rtol=1e-4, atol=1e-4)
 
 
@@ -305,7 +305,7 @@ def test_scores(
     )
     wanted = scores(reference, *parts)
     for threads in THREADS:
-        assert scores(kernel, *parts, threads).tobytes() == wanted.tobytes()
+        assert kernel.factored.scores(*parts, threads).tobytes() == wanted.tobytes()
     plain = parts[0] @ parts[1].T + (parts[2] if biases else 0.0)
     np.testing.assert_allclose(wanted, plain, rtol=1e-4, atol=1e-4)
 
@@ -321,7 +321,7 @@ def test_many_scores(kernel: Kernel, reference: Kernel) -> None:
         )
         wanted = scores(reference, *parts)
         for threads in THREADS:
-            assert scores(kernel, *parts, threads).tobytes() == wanted.tobytes()
+            assert kernel.factored.scores(*parts, threads).tobytes() == wanted.tobytes()
 
 
 # --- the best -----------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_top(
     with np.errstate(invalid="ignore"):
         wanted = top(reference, *parts, k, barred)
     for threads in THREADS:
-        got = top(kernel, *parts, k, barred, threads)
+        got = kernel.factored.top_k(*parts, k, barred, threads)
         assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
 
 
@@ -377,7 +377,7 @@ def test_top_of_many(kernel: Kernel, reference: Kernel) -> None:
         barred = barred_for(rng, n_queries, n_documents, 0.1)
         wanted = top(reference, *parts, k, barred)
         for threads in THREADS:
-            got = top(kernel, *parts, k, barred, threads)
+            got = kernel.factored.top_k(*parts, k, barred, threads)
             assert [array.tobytes() for array in got] == [array.tobytes() for array in wanted]
 
 
@@ -428,7 +428,7 @@ def test_update(kernel: Kernel, reference: Kernel, case: Case, longest: int, n_s
 @EXAMPLES
 @given(case=CASES)
 def test_search_and_update_are_a_block_of_steps(kernel: Kernel, case: Case) -> None:
-    case = dataclasses.replace(case, block=256, form=PairForm.HINGE)
+    case = dataclasses.replace(case, block=256, form=PairwiseForm.HINGE)
     made = case.weights(kernel)
     chosen, margins, weights = made.search(case.objects, case.source(), threads=2, **case.looks)
     slopes = np.where(margins < 1.0, -weights, np.float32(0.0))
@@ -467,7 +467,7 @@ def test_tuples_that_are_drawn_are_those_of_draw_tuples(kernel: Kernel, case: Ca
     case = dataclasses.replace(case, drawn=True, match_weights=False)
     draws = case.source()
     assert isinstance(draws, Draws)
-    given_tuples = kernel.draw_tuples(
+    given_tuples = kernel.sampling.sample_triplets(
         draws.lists, draws.seed, draws.first, draws.count, draws.trials, draws.positives
     )
     made = case.weights(kernel)
@@ -478,9 +478,9 @@ def test_tuples_that_are_drawn_are_those_of_draw_tuples(kernel: Kernel, case: Ca
 
 @pytest.mark.parametrize("block", [1, 3, 256])
 @pytest.mark.parametrize("adagrad", [False, True])
-@pytest.mark.parametrize("form", INLINED)
+@pytest.mark.parametrize("form", BUILTIN_FORMS)
 def test_every_form(
-    kernel: Kernel, reference: Kernel, form: PairForm, adagrad: bool, block: int
+    kernel: Kernel, reference: Kernel, form: PairwiseForm, adagrad: bool, block: int
 ) -> None:
     for trials in (1, 5):
         for kinds in ((None, None), (KINDS[0], KINDS[3]), (None, KINDS[1]), (KINDS[2], None)):
@@ -545,7 +545,7 @@ def test_threads_that_part_and_meet(kernel: Kernel, features: bool, block: int) 
 
 FEWER_THREADS = """
 import numpy as np, scipy.sparse as sp
-from ranking.kernels.factored import FactoredObjects, FactoredWeights
+from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.select import get_kernel
 
 rng = np.random.default_rng(0)
@@ -556,7 +556,7 @@ for threads in (1, 3):
     first = np.random.default_rng(1).normal(size=(2, 20, 8)).astype(np.float32)
     factors = (first[0], first[1], np.zeros((0, 8), np.float32), np.zeros(0, np.float32))
     made = FactoredWeights(get_kernel("cython"), factors, adagrad=True)
-    objects = FactoredObjects(*sides)
+    objects = FactoredInputs(*sides)
     made.steps(objects, tuples, np.full(500, 0.1, np.float32), block=100, threads=threads)
     queries, documents = tuples[:100, 0], tuples[:100, 1]
     slopes = np.full(100, 0.1, np.float32)
@@ -631,7 +631,7 @@ def test_positives_whose_scores_are_not_numbers(kernel: Kernel, reference: Kerne
         trials=1,
         positives=3,
         place=1,
-        form=PairForm.SQUARED_HINGE,
+        form=PairwiseForm.SQUARED_HINGE,
         rate=0.3,
         spread=0.7,
         block=3,
@@ -644,7 +644,7 @@ def test_positives_whose_scores_are_not_numbers(kernel: Kernel, reference: Kerne
 
 def test_margins_that_are_not_finite(kernel: Kernel, reference: Kernel) -> None:
     # Scores overflow: a margin is infinite or not a number, which violates nothing.
-    case = Case(spread=1e30, adagrad=False, trials=2, form=PairForm.HINGE, n_steps=9)
+    case = Case(spread=1e30, adagrad=False, trials=2, form=PairwiseForm.HINGE, n_steps=9)
     wanted = run(case, reference)
     assert not np.isfinite(wanted["margins"]).all()
     for threads in THREADS:

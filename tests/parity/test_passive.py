@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_bilinear import CASES, EXAMPLES, Case, Outcome, differing, outcome
 
 C = st.sampled_from([1e-3, 0.1, 1.0, 1e300])
-FORMS = st.sampled_from([PairForm.HINGE, PairForm.SQUARED_HINGE])
+FORMS = st.sampled_from([PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE])
 HARMONIC = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1.0, 9.0))))
 """L(rank), which is 0 at rank 0."""
 
@@ -32,7 +32,7 @@ def ranked(case: Case) -> NDArray[np.int64]:
 
 
 def run(
-    case: Case, kernel: Kernel, aggressiveness: float, form: PairForm, parts: int = 1
+    case: Case, kernel: Kernel, aggressiveness: float, form: PairwiseForm, parts: int = 1
 ) -> Outcome:
     made = case.weights(kernel)
     found = [
@@ -55,7 +55,7 @@ def run(
 @EXAMPLES
 @given(case=CASES, aggressiveness=C, form=FORMS)
 def test_passive(
-    kernel: Kernel, reference: Kernel, case: Case, aggressiveness: float, form: PairForm
+    kernel: Kernel, reference: Kernel, case: Case, aggressiveness: float, form: PairwiseForm
 ) -> None:
     wanted = run(case, reference, aggressiveness, form)
     assert differing(run(case, kernel, aggressiveness, form), wanted) == []
@@ -65,7 +65,7 @@ def test_passive(
 @EXAMPLES
 @given(case=CASES, aggressiveness=C, form=FORMS)
 def test_the_reference_is_the_algorithm(
-    reference: Kernel, case: Case, aggressiveness: float, form: PairForm
+    reference: Kernel, case: Case, aggressiveness: float, form: PairwiseForm
 ) -> None:
     """min over W of |W - W0|^2 / 2 + C L loss(z), dense; without `grow`, where W is not 0."""
     found = run(case, reference, aggressiveness, form)
@@ -115,29 +115,29 @@ def searched(
     return z, block, 0.0
 
 
-def closed_form(form: PairForm, z: float, n: float, c: float) -> float:
+def closed_form(form: PairwiseForm, z: float, n: float, c: float) -> float:
     """PA-I and PA-II of Crammer et al. (2006), with C weighted by L."""
     if z >= 1.0 or n == 0.0 or c == 0.0:
         return 0.0
-    if form == PairForm.HINGE:
+    if form == PairwiseForm.HINGE:
         return min(c, (1.0 - z) / n)
     return (1.0 - z) / (n + 0.5 / c)
 
 
 @pytest.mark.parametrize("grow", [True, False])
 @pytest.mark.parametrize("trials", [1, 4])
-@pytest.mark.parametrize("form", [PairForm.HINGE, PairForm.SQUARED_HINGE])
+@pytest.mark.parametrize("form", [PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE])
 @pytest.mark.parametrize("aggressiveness", [0.02, 0.3, 5.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_step_is_what_a_solver_of_programmes_finds(
-    kernel: Kernel, seed: int, aggressiveness: float, form: PairForm, trials: int, grow: bool
+    kernel: Kernel, seed: int, aggressiveness: float, form: PairwiseForm, trials: int, grow: bool
 ) -> None:
     """min |V|^2 / 2 + C L slack^p over all V, slack >= 0 and slack >= 1 - margin of W + V.
 
     It is told neither that the step is a multiple of q delta' nor how long it is.
     """
     case = Case(seed=seed, rows=3, columns=4, density=1.0, trials=trials, n_steps=12, grow=grow)
-    power = 1 if form == PairForm.HINGE else 2
+    power = 1 if form == PairwiseForm.HINGE else 2
     made, moved = case.weights(kernel), 0
     for step, chosen in enumerate(case.tuples.tolist()):
         w = made.weights().toarray()
@@ -177,12 +177,14 @@ def test_weights_count_as_the_aggressiveness_does_and_not_if_that_is_large(
 ) -> None:
     """With C large enough, every step projects, whatever L and the power are."""
     case = Case(trials=5, n_steps=30)
-    large = [run(case, reference, 1e12, form) for form in PairForm if form < PairForm.LOGISTIC]
+    large = [
+        run(case, reference, 1e12, form) for form in PairwiseForm if form < PairwiseForm.LOGISTIC
+    ]
     moving = large[0]["rates"] > 0.0
     assert len(set(large[0]["weights"][moving].tolist())) > 2
     for name in ("margins", "rates", "weights now"):
         np.testing.assert_allclose(large[0][name], large[1][name], rtol=1e-6, atol=1e-9)
-    small = run(case, reference, 1e-6, PairForm.HINGE)
+    small = run(case, reference, 1e-6, PairwiseForm.HINGE)
     moving = small["rates"] > 0.0
     np.testing.assert_allclose(small["rates"][moving], 1e-6 * small["weights"][moving])
 
@@ -202,7 +204,7 @@ def test_an_aggressiveness_that_is_none_is_refused(reference: Kernel, value: flo
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"form": PairForm.LOGISTIC}, "LOGISTIC has no passive-aggressive step"),
+        ({"form": PairwiseForm.LOGISTIC}, "LOGISTIC has no passive-aggressive step"),
         ({"rank_weights": np.array([1.0, -1.0])}, "must not be negative"),
         ({"n_documents": np.zeros(40, np.int64)}, "at least 1"),
         ({"n_documents": np.ones(3, np.int64)}, "n_documents"),

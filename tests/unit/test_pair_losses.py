@@ -10,12 +10,13 @@ from ranking import Ranker
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import positive_lists
 from ranking.errors import PartError
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import PairForm
-from ranking.kernels.factored import FactoredObjects, FactoredWeights
-from ranking.kernels.reference_bilinear import pairwise_slope
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import PairwiseForm
+from ranking.kernels.factored import FactoredInputs, FactoredWeights
+from ranking.kernels.reference.bilinear import pairwise_slope
+from ranking.kernels.select import get_kernel
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
+from ranking_plugins.losses import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.solvers.steps import rank_weights
 
 LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP(), KosWARP()]
@@ -113,7 +114,7 @@ def warp_by_hand(scores, tuples, n_documents):
 
 def started(data, scale):
     model = Bilinear(dtype="float64")
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     model.weights = model.weights * scale
     return model
 
@@ -122,7 +123,7 @@ def started(data, scale):
 def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     data = make_matching(5, n_queries=6, n_documents=11, dtype=np.float64)
     model = started(data, 4.0)
-    tuples = matching_kernel.draw_tuples(positive_lists(data), 7, 0, 300, max_trials)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
     got = weights.steps(
         model.objects(data),
@@ -145,10 +146,10 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     documents = sp.csr_array(np.concatenate(([2.0], others))[:, None])
     relevance = sp.csr_array(([1.0], [0], [0, 1]), shape=(1, n_documents))
     data = MatchingData(query, documents, relevance)
-    tuples = matching_kernel.draw_tuples(positive_lists(data), 3, 0, draws, max_trials)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, draws, max_trials)
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
     _, found = weights.steps(
-        Objects(data.query_rows, data.document_rows),
+        BilinearInputs(data.query_rows, data.document_rows),
         tuples,
         np.zeros(draws),
         rank_weights=rank_weights(WARP(max_trials), n_documents),
@@ -167,13 +168,13 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
 def test_forms_are_inlined():
     forms = [loss.form for loss in LOSSES]
     assert forms == [
-        PairForm.HINGE,
-        PairForm.HINGE,
-        PairForm.SQUARED_HINGE,
-        PairForm.LOGISTIC,
-        PairForm.LOGISTIC,
-        PairForm.HINGE,
-        PairForm.HINGE,
+        PairwiseForm.HINGE,
+        PairwiseForm.HINGE,
+        PairwiseForm.SQUARED_HINGE,
+        PairwiseForm.LOGISTIC,
+        PairwiseForm.LOGISTIC,
+        PairwiseForm.HINGE,
+        PairwiseForm.HINGE,
     ]
 
 
@@ -191,12 +192,12 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
     )
     loss = KosWARP(4, k=k, n=n)
     assert loss.positives == (n, k - 1)
-    tuples = factored_kernel.draw_tuples(positive_lists(data), 7, 0, 200, 4, n)
+    tuples = factored_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 200, 4, n)
     empty = np.zeros((0, 8), np.float32)
     weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
     ranks = rank_weights(loss, 30).astype(np.float32)
     chosen, margins, found = weights.search(
-        FactoredObjects(8, 30), tuples, rank_weights=ranks, positives=n, place=k - 1
+        FactoredInputs(8, 30), tuples, rank_weights=ranks, positives=n, place=k - 1
     )
     scores = U.astype(float) @ V.T.astype(float)
     for row, (query, *documents) in enumerate(tuples.tolist()):

@@ -67,7 +67,7 @@ def test_ten_parts_are_the_whole(matching_kernel, make_matching, regularizer, lo
 def test_ten_parts_of_given_tuples_are_one_call(matching_kernel, make_matching, regularizer, loss):
     data = make_matching(1)
     trials = 3 if loss.startswith("warp") else 1
-    tuples = matching_kernel.draw_tuples(positive_lists(data), 99, 0, N, trials)
+    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 99, 0, N, trials)
     once = ranker(matching_kernel, regularizer, loss).partial_fit(data, triplets=tuples)
     parts = ranker(matching_kernel, regularizer, loss)
     for part in np.array_split(tuples, 10):
@@ -170,7 +170,7 @@ def test_other_data_with_the_same_features(matching_kernel, make_matching):
     # By hand: the draws of a step are its own, whatever the data.
     by_hand = ranker(matching_kernel)
     for data, first in ((one, 0), (other, 30)):
-        tuples = matching_kernel.draw_tuples(positive_lists(data), 3, first, 30)
+        tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, first, 30)
         by_hand.partial_fit(data, triplets=tuples)
     assert bits(by_hand) == bits(going)
 

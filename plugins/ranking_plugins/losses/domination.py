@@ -15,12 +15,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import Loss, LossInterface
+from ranking.contracts.parameters import choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
-from ranking.kernels.columns import SparseColumns
-from ranking.kernels.contract import LANES
-from ranking.kernels.door import read_only
-from ranking.kernels.lists import Lists
+from ranking.kernels.contract import LANES, CoordinateState
+from ranking.kernels.domination import LayeredLists, SparseColumns
+from ranking.kernels.validation import read_only
 from ranking_plugins.losses.emphasis import (
     MARGINS,
     WEIGHTS,
@@ -36,7 +36,8 @@ from ranking_plugins.losses.layout import Layout, by_layer, sampled
 
 if TYPE_CHECKING:
     from ranking.data.judged_lists import JudgedLists
-    from ranking.kernels.kernel import Columns, Kernel
+    from ranking.kernels.domination import Columns
+    from ranking.kernels.kernel import Kernel
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -92,19 +93,16 @@ class Domination(Loss):
     name: ClassVar[str] = "domination"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise", "coordinate"})
 
-    queries: Literal["separate", "pooled"] = "separate"
+    queries: Literal["separate", "pooled"] = choice("separate", "separate", "pooled")
     weights: str | Array = "one"
     margin: str | Array | None = "none"
-    slope: float = 1.0
-    offset: float = 0.0
+    slope: float = number(1.0)
+    offset: float = number(0.0)
     boundaries: str | Sequence[float] = ""
-    negatives: float = 1.0
-    seed: int = 0
+    negatives: float = number(1.0, above=0.0, maximum=1.0)
+    seed: int = integer(0, minimum=0)
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        if self.queries not in ("separate", "pooled"):
-            raise PartError(f"domination has queries={self.queries!r}; say separate or pooled.")
+    def _setup(self) -> None:
         if self.margin is None:  # as a spec reads the word none
             self.margin = "none"
         for name, words in (("weights", WEIGHTS), ("margin", MARGINS)):
@@ -117,12 +115,6 @@ class Domination(Loss):
                 )
         if not isinstance(self.weights, str) and np.any(self.weights < 0.0):
             raise PartError("domination has weights below 0; a weight is 0 or more.")
-        if not np.isfinite([self.slope, self.offset]).all():
-            raise PartError(
-                f"domination has slope={self.slope!r}, offset={self.offset!r}; give numbers."
-            )
-        if not 0.0 < self.negatives <= 1.0:
-            raise PartError(f"domination has negatives={self.negatives!r}; it must lie in (0, 1].")
         self._boundaries = parse_boundaries(self.boundaries) if self.margin_is("layers") else ()
 
     def margin_is(self, kind: str) -> bool:
@@ -219,7 +211,7 @@ class Domination(Loss):
         own, other = self._margins(grades, above, data.row_order)
         whole = Layout(np.arange(data.n_rows), group_ptr, grades, omega, other)
         if self.negatives < 1.0:
-            draws = kernel.random_uniform(self.seed, 0, data.n_rows)
+            draws = kernel.random.uniform(self.seed, 0, data.n_rows)
             whole = sampled(whole, draws, above, self.negatives)
         return whole if own is other else by_layer(whole, own)
 
@@ -256,7 +248,9 @@ class DominationProblem:
             raise PartError(f"curvature is {curvature!r}; say newton, popoviciu or paper.")
         sparse = sp.issparse(data.features)
         laid = loss.layout(data, kernel)
-        lists = Lists.build(laid.group_ptr, laid.grades, laid.omega, pad=1 if sparse else LANES)
+        lists = LayeredLists.build(
+            laid.group_ptr, laid.grades, laid.omega, pad=1 if sparse else LANES
+        )
         if lists.n_lists == 0:
             raise DataError(
                 f"no query has two different grades ({data.n_queries} queries, "
@@ -276,7 +270,7 @@ class DominationProblem:
         self.features = _by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
         self.threads = threads if self.lists.n_rows >= ROWS_FOR_THREADS else 1
-        popoviciu, paper, reach, peak = kernel.domination_bounds(
+        popoviciu, paper, reach, peak = kernel.domination.bounds(
             self.features, self.lists, threads=threads
         )
         self.bounds = np.stack([paper if curvature == "paper" else popoviciu, reach, peak])
@@ -288,11 +282,11 @@ class DominationProblem:
 
     def value(self) -> float:
         """Return the loss at the current weights."""
-        return self.kernel.domination_value(self.lists, self.margins, threads=self.threads)
+        return self.kernel.domination.value(self.lists, self.margins, threads=self.threads)
 
     def slopes(self, columns: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return gradient and second derivative along each of these features."""
-        return self.kernel.domination_slopes(
+        return self.kernel.domination.slopes(
             self.features, self.lists, self.margins, columns, threads=self.threads
         )
 
@@ -342,16 +336,12 @@ class DominationProblem:
         columns: NDArray[np.int64],
         penalty: EntryPenalty,
     ) -> None:
-        self.kernel.domination_sweep(
+        self.kernel.domination.sweep(
             features,
             self.lists,
-            self.margins,
-            weights,
-            radius,
-            bounds,
+            CoordinateState(self.margins, weights, radius, bounds),
             columns,
-            l1=penalty.l1,
-            l2=penalty.l2,
+            penalty=penalty,
             newton=self.newton,
             threads=self.threads,
         )
@@ -371,7 +361,7 @@ class DominationProblem:
         self.radius[:] = state["radius"]
 
 
-def _by_column(data: JudgedLists, lists: Lists) -> Columns:
+def _by_column(data: JudgedLists, lists: LayeredLists) -> Columns:
     """Return the features in the layout's order of rows, column by column."""
     features = data.features
     if isinstance(features, sp.csr_array):

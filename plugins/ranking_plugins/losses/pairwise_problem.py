@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import PartError
-from ranking.kernels.contract import PairForm
+from ranking.kernels.contract import PairwiseForm
 from ranking_plugins.losses.sorted_pairs import Groups, Sorted, Windows, running, spans
 from ranking_plugins.regularizers.soft import soft
 
@@ -65,13 +65,13 @@ BLOCK = 1 << 20
 HALVINGS = 40
 """Of a step, before it is given up: what is left of it is below rounding."""
 
-BEND = {PairForm.HINGE: 1.0 / SMOOTHING, PairForm.SQUARED_HINGE: 2.0, PairForm.LOGISTIC: 0.25}
+BEND = {PairwiseForm.HINGE: 1.0 / SMOOTHING, PairwiseForm.SQUARED_HINGE: 2.0, PairwiseForm.LOGISTIC: 0.25}
 """The largest second derivative of phi."""
 
 LEAST = 2.0**-10
 """The smallest damping, as a share of `BEND`: where no pair has curvature, a step has an end."""
 
-FIRST = {PairForm.HINGE: 0.05, PairForm.SQUARED_HINGE: LEAST, PairForm.LOGISTIC: 1.0}
+FIRST = {PairwiseForm.HINGE: 0.05, PairwiseForm.SQUARED_HINGE: LEAST, PairwiseForm.LOGISTIC: 1.0}
 """The first damping, likewise. At weights 0 all gaps are 1, where a curvature of 1/2 bounds the
 hinge: (1 + u)**2 / 4 touches it there, and lies above it."""
 
@@ -85,11 +85,11 @@ class Point(NamedTuple):
     windows: Windows
 
 
-def hinge_point(groups: Groups, scores: Array, form: PairForm) -> Point:
+def hinge_point(groups: Groups, scores: Array, form: PairwiseForm) -> Point:
     """Return the smoothed or the squared hinge, by windows."""
     order = Sorted.of(groups, scores)
     a, end = order.beyond(1.0), order.end()
-    smooth = form == PairForm.HINGE
+    smooth = form == PairwiseForm.HINGE
     b = order.beyond(1.0 - SMOOTHING) if smooth else end
     bend = BEND[form]
     windows = order.windows(a, b)
@@ -145,7 +145,7 @@ class PairProblem:
     """
 
     def __init__(
-        self, loss: PairwiseLoss, form: PairForm, data: JudgedLists, weights: Array, curvature: str
+        self, loss: PairwiseLoss, form: PairwiseForm, data: JudgedLists, weights: Array, curvature: str
     ) -> None:
         if curvature not in ("newton", "popoviciu"):
             raise PartError(
@@ -170,7 +170,7 @@ class PairProblem:
         self.point = self._point(self.margins)
 
     def _point(self, margins: Array) -> Point:
-        if self.form == PairForm.LOGISTIC:
+        if self.form == PairwiseForm.LOGISTIC:
             return dense_point(self.groups, margins, self.loss)
         return hinge_point(self.groups, margins, self.form)
 
@@ -246,7 +246,7 @@ class PairProblem:
 
     def _modelled(self, columns: Ints, penalty: EntryPenalty) -> tuple[Array, Array]:
         """Return weights after a sweep over the model of the loss, and how scores moved."""
-        inner = self.bend if self.newton and self.form != PairForm.LOGISTIC else 0.0
+        inner = self.bend if self.newton and self.form != PairwiseForm.LOGISTIC else 0.0
         weights, slopes = self.weights.copy(), self.point.slopes.copy()
         moved = np.zeros(slopes.size)
         for column in columns:

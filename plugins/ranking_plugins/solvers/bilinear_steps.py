@@ -10,8 +10,9 @@ from ranking.contracts.loss import Loss
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import Clock, PairForm
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import Execution, PairwiseForm, ShrinkageState, UpdateRule
+from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
 from ranking.native import PairwiseFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
@@ -48,7 +49,7 @@ class BilinearSteps(Steps):
         self.weights = self.penalty.begin(problem.kernel, self.model)
         self.rank_weights = self._rank_weights()
 
-    def _objects(self) -> Objects:
+    def _objects(self) -> BilinearInputs:
         return self.model.objects(self.data)
 
     def _rank_weights(self) -> Floats:
@@ -59,10 +60,10 @@ class BilinearSteps(Steps):
     def skip(self, done: int) -> None:
         """Go on as after so many steps that led to the weights of the model."""
         self.done = done
-        self.weights.clock[Clock.STEP] = done * (self.trials if self.lists_loss else 1)
+        self.weights.shrinkage[ShrinkageState.STEP] = done * (self.trials if self.lists_loss else 1)
         since = done % self.plan.prox_interval
         due = rates(self.plan.schedule, self.plan.learning_rate, done - since + 1, since)
-        self.weights.clock[Clock.RATES] = due.sum()
+        self.weights.shrinkage[ShrinkageState.LEARNING_RATES] = due.sum()
 
     def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their rows and columns."""
@@ -72,10 +73,11 @@ class BilinearSteps(Steps):
                 "no feature can be new; use l1 or l2."
             )
         self.follow()
+        self.model.synchronize()
         shape = self.model.weights.shape
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         if self.model.weights.shape != shape:
-            self.weights = self.weights.grown(self.model.weights)
+            self.weights = self.weights.expand(self.model.weights)
         self.data = data
         self.objects = self._objects()
         self.rank_weights = self._rank_weights()
@@ -83,6 +85,7 @@ class BilinearSteps(Steps):
     def begin_refit(self) -> None:
         """Begin again from the result, without a penalty, where nothing new comes into being."""
         self.follow()
+        self.model.synchronize()
         weights = self.model.weights
         self.refitting = True
         self.penalty, self.apart = Penalty(None, self.model), False
@@ -93,7 +96,7 @@ class BilinearSteps(Steps):
         trials, (positives, _) = self.trials, self.problem.loss.positives
         if not count:
             return np.zeros((0, 1 + positives + trials), np.int64)
-        return self.problem.kernel.draw_tuples(
+        return self.problem.kernel.sampling.sample_triplets(
             self.lists(), self.problem.seed, self.at, count, trials, positives
         )
 
@@ -111,31 +114,36 @@ class BilinearSteps(Steps):
         return margins, weights
 
     def _steps(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
-        common: dict[str, Any] = {
-            "every": self.plan.prox_interval,
+        rule = UpdateRule(
+            prox_interval=self.plan.prox_interval,
             **self.penalty.strengths(),
-            "grow": self.model.grows and not self.refitting,
-            "transposed": self.penalty.transposed,
-            "threads": self.problem.threads,
-        }
+            grow=self.model.grows and not self.refitting,
+        )
         batch = self.solver.batch_size
         if self.lists_loss is not None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_by_lists(tuples, eta, size, common)
+            return self._step_by_lists(tuples, eta, size, rule)
         if self.in_python:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_in_python(tuples, eta, size, common)
-        return self.weights.steps(
+            return self._step_in_python(tuples, eta, size, rule)
+        batch_size = 1 if batch == "auto" else int(batch)
+        hogwild = self.solver.mode == "hogwild"
+        return self.weights.train(
             self.objects,
             tuples,
             eta,
-            form=cast(PairForm, self.loss.form),
-            functions=cast(PairwiseFunctions | None, self.problem.loss.native),
-            rank_weights=self.rank_weights,
-            batch=1 if batch == "auto" else int(batch),
-            hogwild=self.solver.mode == "hogwild",
-            **common,
+            loss=TrainingLoss(
+                cast(PairwiseForm, self.loss.form),
+                cast(PairwiseFunctions | None, self.problem.loss.native),
+                self.rank_weights,
+            ),
+            rule=rule,
+            transposed=self.penalty.transposed,
+            execution=Execution(batch_size, hogwild, self.problem.threads),
         )
+
+    def _options(self) -> dict[str, Any]:
+        return {"transposed": self.penalty.transposed, "threads": self.problem.threads}
 
     @property
     def in_python(self) -> bool:
@@ -143,10 +151,10 @@ class BilinearSteps(Steps):
         return self.loss.form is None or self.problem.loss.positives[0] > 1
 
     def _step_in_python(
-        self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
+        self, tuples: Ints, eta: Floats, size: int, rule: UpdateRule
     ) -> tuple[Floats, Floats]:
         """Step with slopes that Python computes, by batches."""
-        options = {"transposed": common["transposed"], "threads": common["threads"]}
+        options = self._options()
         margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
@@ -159,7 +167,7 @@ class BilinearSteps(Steps):
             weights[part] = self._reweighted(single, negatives, weights[part])
             chosen = np.column_stack((single[:, :2], negatives))
             slopes = weights[part] * self.loss.pairwise_slope(margins[part])
-            self.weights.update(self.objects, chosen, slopes, eta[part], **common)
+            self.weights.update(self.objects, chosen, slopes, eta[part], rule=rule, **options)
         return margins, weights
 
     def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:
@@ -167,15 +175,15 @@ class BilinearSteps(Steps):
         return weights
 
     def _step_by_lists(
-        self, tuples: Ints, eta: Floats, size: int, common: dict[str, Any]
+        self, tuples: Ints, eta: Floats, size: int, rule: UpdateRule
     ) -> tuple[Floats, Floats]:
         """Step for lists, by batches: a pair for each document that a match is set against.
 
         A list of n pairs is one step, so a pair has an n-th of the rate, and n times the slope.
         """
-        options = {"transposed": common["transposed"], "threads": common["threads"]}
+        options = self._options()
         n = tuples.shape[1] - 2
-        common = {**common, "every": common["every"] * n}
+        rule = rule._replace(prox_interval=rule.prox_interval * n)
         margins = np.empty((tuples.shape[0], n))
         for start in range(0, tuples.shape[0], size):
             part = slice(start, start + size)
@@ -185,7 +193,8 @@ class BilinearSteps(Steps):
             )
             margins[part] = found.reshape(-1, n)
             slopes = n * margin_slopes(self.problem, margins[part]).ravel()
-            self.weights.update(self.objects, pairs, slopes, np.repeat(eta[part] / n, n), **common)
+            etas = np.repeat(eta[part] / n, n)
+            self.weights.update(self.objects, pairs, slopes, etas, rule=rule, **options)
         return margins, np.ones(tuples.shape[0])
 
     def follow(self) -> None:
@@ -217,7 +226,11 @@ class BilinearSteps(Steps):
 
 
 def one_positive(
-    loss: Loss, weights: BilinearWeights, objects: Objects, tuples: Ints, options: dict[str, Any]
+    loss: Loss,
+    weights: BilinearWeights,
+    objects: BilinearInputs,
+    tuples: Ints,
+    options: dict[str, Any],
 ) -> Ints:
     """Return tuples of one positive: of several, the one in its place by score."""
     several, place = loss.positives

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ranking.contracts.regularizer import OrthogonalColumns
 from ranking.contracts.solver import EpochResult, State
 from ranking.kernels.contract import WIDE, Floats, Singles
 from ranking_plugins.regularizers.polar import (
@@ -80,11 +81,10 @@ class Directions:
         self.sides, self.threads = sides, sides.problem.threads
         self.d = sides.model.dimensions
         rows, columns = (matrix.shape[0] for matrix in sides.matrices)
-        lengths = [
-            regularizer.column_length((n, self.d))
+        self.lengths = [
+            cast(OrthogonalColumns, regularizer).column_length((n, self.d))
             for regularizer, n in zip(sides.regularizers, (rows, columns), strict=True)
         ]
-        self.lengths = [length for length in lengths if length is not None]
         more = max(LEAST_MORE, int(MORE * self.d))
         self.width = min(-(-(self.d + more) // WIDE) * WIDE, rows, columns)
         self.padded = -(-self.width // WIDE) * WIDE
@@ -102,8 +102,8 @@ class Directions:
         V = np.zeros_like(self.room)
         V[:, : self.d] = self.sides.dense(1)[:, : self.d]
         added = self.width - self.d
-        stream = int(kernel.random_bits(self.sides.problem.seed, 2, 1)[0])
-        drawn = kernel.random_uniform(stream, 0, columns * added).reshape(columns, added)
+        stream = int(kernel.random.bits(self.sides.problem.seed, 2, 1)[0])
+        drawn = kernel.random.uniform(stream, 0, columns * added).reshape(columns, added)
         V[:, self.d : self.width] = (drawn - 0.5) * np.sqrt(12.0 / self.d)
         V[np.diff(self.sides.matrices[1].indptr) == 0] = 0.0
         tall = V[:, : self.width]

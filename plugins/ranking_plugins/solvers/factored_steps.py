@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.regularizer import (
+    Regularizer,
+    RowPenalty,
+    kernel_form,
+    native_rows,
+    of_side,
+    target_density,
+)
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
-from ranking.kernels.contract import Factors, Singles
-from ranking.kernels.factored import NAMES, Draws, FactoredWeights
-from ranking.kernels.native import prox_rows
+from ranking.kernels.contract import Execution, Factors, Singles
+from ranking.kernels.contract import FactoredSteps as KernelSteps
+from ranking.kernels.factored import NAMES, NO_PENALTY, FactoredWeights
+from ranking.kernels.pairwise import TrainingLoss
+from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
 from ranking.native import PairwiseFunctions
 from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
@@ -39,7 +48,7 @@ class FactoredSteps(Steps):
         super().__init__(solver, problem)
         if solver.refit:
             raise CombinationError("refit=true is not for factors; take model bilinear.")
-        if problem.regularizer.target_density is not None:
+        if target_density(problem.regularizer) is not None:
             raise CombinationError(
                 "a wanted density is found for a sparse matrix, not for factors; give a strength, "
                 f"such as {problem.regularizer.name}:strength=0.001."
@@ -55,13 +64,13 @@ class FactoredSteps(Steps):
                 "of lists; take sampling=weighted."
             )
         self.model = cast(Factored, problem.model)
-        self.inlined = problem.regularizer.row_penalty()
+        self.inlined = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
         self.apart = self.inlined is None
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
         """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
-        self.model.factors = self.model.factors
+        self.model.densify()
         self.objects = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
@@ -76,7 +85,7 @@ class FactoredSteps(Steps):
         """The tuples of a block."""
         if self.solver.batch_size != "auto":
             return int(self.solver.batch_size)
-        plain = all(side is None for side in self.objects.sides)
+        plain = all(side is None for side in self.objects.features)
         most, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
         return max(1, min(most, self.plan.steps_per_epoch // blocks))
 
@@ -87,12 +96,12 @@ class FactoredSteps(Steps):
     def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their vectors."""
         before = self.weights.squares
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         self.data = data
         squares = None
         if self.plan.adagrad:
             grown = [_grown(old, new) for old, new in zip(before, self.model.factors, strict=True)]
-            squares = (grown[0], grown[1], grown[2], grown[3])
+            squares = Factors(*grown)
         self._begin(squares)
 
     def begin_refit(self) -> None:
@@ -105,7 +114,7 @@ class FactoredSteps(Steps):
         if not count:
             return np.zeros((0, 1 + positives + self.trials), np.int64)
         first = self.model.stage * self.plan.max_steps + self.at
-        return Draws(self.lists(), self.problem.seed, first, count, self.trials, positives)
+        return TripletSampler(self.lists(), self.problem.seed, first, count, self.trials, positives)
 
     def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each tuple; at each boundary, pay the penalty that is due."""
@@ -121,26 +130,22 @@ class FactoredSteps(Steps):
 
     def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
         positives, place = self.problem.loss.positives
-        common = {"positives": positives, "place": place, "threads": self.problem.threads}
+        common = {"n_positives": positives, "positive_rank": place}
         if self.lists_loss is not None:
             return self._step_by_lists(source, eta)
         if self.loss.form is None:
             return self._step_in_python(source, eta, common)
-        return self.weights.steps(
+        functions = cast(PairwiseFunctions | None, self.problem.loss.native)
+        hogwild = self.solver.mode == "hogwild"
+        return self.weights.train(
             self.objects,
             source,
             eta,
-            form=self.loss.form,
-            functions=cast(PairwiseFunctions | None, self.problem.loss.native),
-            rank_weights=self.rank_weights,
-            **self._penalty(),
-            block=self.block,
-            hogwild=self.solver.mode == "hogwild",
+            loss=TrainingLoss(self.loss.form, functions, self.rank_weights),
+            penalty=self.inlined or NO_PENALTY,
+            execution=Execution(self.block, hogwild, self.problem.threads),
             **common,
         )
-
-    def _penalty(self) -> dict[str, Any]:
-        return {} if self.inlined is None else self.inlined._asdict()
 
     def _step_in_python(
         self, source: Source, eta: Singles, common: dict[str, int]
@@ -149,10 +154,11 @@ class FactoredSteps(Steps):
         margins, weights = np.empty(eta.size, np.float32), np.empty(eta.size, np.float32)
         for start in range(0, eta.size, self.block):
             part = slice(start, min(start + self.block, eta.size))
-            chosen, margins[part], weights[part] = self.weights.search(
+            chosen, margins[part], weights[part] = self.weights.sample(
                 self.objects,
                 _part(source, part.start, part.stop),
                 rank_weights=self.rank_weights,
+                threads=self.problem.threads,
                 **common,
             )
             slopes = self.loss.pairwise_slope(margins[part].astype(np.float64)).astype(np.float32)
@@ -166,11 +172,11 @@ class FactoredSteps(Steps):
         for start in range(0, eta.size, self.block):
             part = slice(start, min(start + self.block, eta.size))
             tuples = _part(source, part.start, part.stop)
-            if isinstance(tuples, Draws):
-                tuples = self.problem.kernel.draw_tuples(
-                    tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.trials
+            if isinstance(tuples, TripletSampler):
+                tuples = self.problem.kernel.sampling.sample_triplets(
+                    tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.max_trials
                 )
-            _, found, _ = self.weights.search(
+            _, found, _ = self.weights.sample(
                 self.objects, as_pairs(tuples), threads=self.problem.threads
             )
             margins[part] = found.reshape(-1, self.trials)
@@ -185,12 +191,14 @@ class FactoredSteps(Steps):
             given *= eta[:, None]
         self.weights.update(
             self.objects,
-            np.ascontiguousarray(tuples[:, 0]),
-            slopes.shape[1] * np.arange(slopes.shape[0] + 1),
-            np.ascontiguousarray(tuples[:, 1:]).ravel(),
-            given.ravel(),
-            rate=float(eta[0]),
-            **self._penalty(),
+            KernelSteps(
+                np.ascontiguousarray(tuples[:, 0]),
+                slopes.shape[1] * np.arange(slopes.shape[0] + 1),
+                np.ascontiguousarray(tuples[:, 1:]).ravel(),
+                given.ravel(),
+            ),
+            learning_rate=float(eta[0]),
+            penalty=self.inlined or NO_PENALTY,
             threads=self.problem.threads,
         )
 
@@ -206,10 +214,11 @@ class FactoredSteps(Steps):
             matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
             regularizer = self._regularizer(place)
-            if regularizer.native is not None:
+            functions = native_rows(regularizer)
+            if functions is not None:
                 shrunk = matrix.copy()
                 width, threads = self.model.dimensions, self.problem.threads
-                prox_rows(self.problem.kernel, regularizer.native, shrunk, step, width, threads)
+                self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
             else:
                 shrunk = np.zeros_like(matrix)
                 shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
@@ -221,7 +230,7 @@ class FactoredSteps(Steps):
 
     def _regularizer(self, place: int) -> Regularizer:
         """Return that of U, which is for queries, or of V and S, which are for documents."""
-        return self.problem.regularizer.of_side(min(place, 1))
+        return of_side(self.problem.regularizer, min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]
@@ -254,14 +263,12 @@ class FactoredSteps(Steps):
 
     def restore_arrays(self, arrays: State) -> None:
         """Go on with such vectors."""
-        factors = [arrays[name].copy() for name in NAMES]
-        self.model.factors = (factors[0], factors[1], factors[2], factors[3])
-        squares = [arrays[f"squares_{name}"].copy() for name in NAMES]
-        self._begin((squares[0], squares[1], squares[2], squares[3]))
+        self.model.factors = Factors(*(arrays[name].copy() for name in NAMES))
+        self._begin(Factors(*(arrays[f"squares_{name}"].copy() for name in NAMES)))
 
 
 def _part(source: Source, start: int, stop: int) -> Source:
-    if isinstance(source, Draws):
+    if isinstance(source, TripletSampler):
         return dataclasses.replace(source, first=source.first + start, count=stop - start)
     part: Ints = source[start:stop]
     return part

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
-from ranking.kernels.bilinear import Objects
+from ranking.kernels.bilinear import BilinearInputs
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking_plugins.preference_pairs import LowerRows
@@ -67,8 +67,8 @@ class LinearSteps(BilinearSteps):
         square = float((values * values).sum()) / LOOKED_AT
         return 1.0 / square if square > 0.0 else 1.0
 
-    def _objects(self) -> Objects:
-        return Objects(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))
+    def _objects(self) -> BilinearInputs:
+        return BilinearInputs(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))
 
     def _rank_weights(self) -> Floats:
         """Return L(rank) for every rank; a kernel gets a 1, so that its weights say yes or no."""

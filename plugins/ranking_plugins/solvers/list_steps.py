@@ -14,8 +14,7 @@ import numpy as np
 from ranking.contracts.loss import ListwiseLoss, Loss
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import CombinationError, DivergenceError
-from ranking.kernels.contract import Floats, Ints
-from ranking.kernels.native import list_values, listwise_slopes
+from ranking.kernels.contract import Floats, GradedScores, Ints
 from ranking.native import ListwiseFunctions
 
 UNBALANCED = 1e-6
@@ -30,8 +29,8 @@ def list_losses(problem: TrainingProblem, margins: Floats) -> Floats:
     scores, grades = _scores(margins), _grades(margins)
     functions = _functions(problem.loss)
     if functions is not None:
-        lists = (_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
-        return list_values(problem.kernel, functions, *lists, problem.threads)
+        lists = GradedScores(_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
+        return problem.kernel.native.listwise_values(functions, lists, problem.threads)
     loss = cast(ListwiseLoss, problem.loss)
     return np.array([loss.listwise_value(row, grades) for row in scores])
 
@@ -41,10 +40,9 @@ def margin_slopes(problem: TrainingProblem, margins: Floats) -> Floats:
     scores, grades = _scores(margins), _grades(margins)
     functions = _functions(problem.loss)
     if functions is not None:
-        lists = (_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
-        found = listwise_slopes(problem.kernel, functions, *lists, problem.threads).reshape(
-            scores.shape
-        )
+        lists = GradedScores(_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
+        flat = problem.kernel.native.listwise_slopes(functions, lists, problem.threads)
+        found = flat.reshape(scores.shape)
     else:
         loss = cast(ListwiseLoss, problem.loss)
         found = np.array([loss.listwise_slopes(row, grades) for row in scores]).reshape(

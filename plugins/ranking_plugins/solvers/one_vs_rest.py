@@ -129,7 +129,7 @@ class OneVsRest(Solver):
             first = int(problem.state["epoch"][0])
         for epoch in range(first + 1, self.max_iterations + 1):
             n_queries = margins.duals.shape[0]
-            drawn = problem.kernel.random_uniform(problem.seed, (epoch - 1) * n_queries, n_queries)
+            drawn = problem.kernel.random.uniform(problem.seed, (epoch - 1) * n_queries, n_queries)
             slack = margins.go_through(np.argsort(drawn, kind="stable"))
             _give(problem, margins.weights)
             converged = slack <= self.tolerance

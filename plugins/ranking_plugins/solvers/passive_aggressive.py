@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Iterator
 from typing import ClassVar, Final, Protocol, cast
 
@@ -17,25 +16,27 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import Loss, PairwiseLoss
 from ranking.contracts.model import Model
+from ranking.contracts.parameters import integer, number
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import positive_lists
-from ranking.errors import DivergenceError, PartError
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import PairForm
+from ranking.errors import DivergenceError
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import PairwiseForm
+from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
-from ranking.training.trainer import section, under
 from ranking_plugins.preference_pairs import SEVERAL_GRADES, LowerRows
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, one_positive
 
 Ints = NDArray[np.int64]
 
-FORMS: Final = (PairForm.HINGE, PairForm.SQUARED_HINGE)
+FORMS: Final = (PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE)
 """The losses of a margin that are 0 from 1 on, and whose steps have a closed form."""
 
 
@@ -57,24 +58,9 @@ class PassiveAggressive(Solver):
 
     name: ClassVar[str] = "passive-aggressive"
 
-    max_steps: int = 100_000
-    aggressiveness: float = 0.1
-    steps_per_epoch: int = 10_000
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        for name in ("max_steps", "steps_per_epoch"):
-            value: object = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise PartError(
-                    f"passive-aggressive has {name}={value!r}; it must be a whole number from 1."
-                )
-        most: object = self.aggressiveness
-        if not isinstance(most, numbers.Real) or not 0.0 < float(most) < np.inf:
-            raise PartError(
-                f"passive-aggressive has aggressiveness={most!r}; it must be a finite number "
-                "above 0."
-            )
+    max_steps: int = integer(100_000, minimum=1)
+    aggressiveness: float = number(0.1, above=0.0)
+    steps_per_epoch: int = integer(10_000, minimum=1)
 
     @classmethod
     def accepts(
@@ -94,7 +80,7 @@ class PassiveAggressive(Solver):
                 "one pair's margin",
             )
         form = getattr(loss, "form", None)
-        if form == PairForm.LOGISTIC:
+        if form == PairwiseForm.LOGISTIC:
             return Compatibility(
                 False,
                 "a passive-aggressive step leaves weights alone that set a pair right, and this "
@@ -136,13 +122,12 @@ class PassiveAggressive(Solver):
             margins, weights = np.empty(count), np.empty(count)
             for start in range(0, count, block):
                 part = slice(start, start + block)
-                margins[part], weights[part], _ = steps.weights.passive(
+                margins[part], weights[part], _ = steps.weights.passive_aggressive(
                     steps.objects,
                     one_positive(problem.loss, steps.weights, steps.objects, tuples[part], {}),
                     self.aggressiveness,
-                    form=cast(PairForm, loss.form),
-                    rank_weights=rank_weights,
-                    n_documents=n_documents[part],
+                    loss=TrainingLoss(cast(PairwiseForm, loss.form), rank_weights=rank_weights),
+                    list_sizes=n_documents[part],
                     grow=steps.grows,
                 )
             if not np.isfinite(margins).all():
@@ -159,7 +144,7 @@ class PassiveAggressive(Solver):
 class Pairs(Protocol):
     """What tuples are drawn from, and the weights that they move."""
 
-    objects: Objects
+    objects: BilinearInputs
     weights: BilinearWeights
     grows: bool
     most: int
@@ -191,7 +176,7 @@ class MatchedPairs:
             cast(PairwiseLoss, self.problem.loss).trials,
             self.problem.loss.positives,
         )
-        drawn = self.problem.kernel.draw_tuples(
+        drawn = self.problem.kernel.sampling.sample_triplets(
             self.lists, self.problem.seed, first, count, trials, positives
         )
         return drawn, np.full(count, self.most)
@@ -215,7 +200,7 @@ class JudgedPairs:
         data = cast(JudgedLists, problem.data)
         self.problem, self.model = problem, cast(Linear, problem.model)
         rows = sp.csr_array(data.features)
-        self.objects = Objects(sp.csr_array(np.ones((1, 1))), rows)
+        self.objects = BilinearInputs(sp.csr_array(np.ones((1, 1))), rows)
         self.weights = BilinearWeights(problem.kernel, sp.csr_array(self.model.weights[None, :]))
         self.rows = LowerRows.of(data)
         self.most = 1 + int(self.rows.below.max())

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ranking.contracts.regularizer import kernel_forms
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import member_values, positive_lists
 from ranking.errors import DataError
 from ranking.kernels.contract import Floats, Ints
-from ranking.kernels.match_lists import MOST, MatchLists
+from ranking.kernels.sampling import MAX_COUNT, PositiveLists
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -56,7 +57,7 @@ def settle(solver: SGD, problem: TrainingProblem) -> Plan:
         elif steps == "auto":
             steps = EPOCHS * a_pass
     if every == "auto":
-        in_loop = not factors and "matrix" in problem.regularizer.inlined
+        in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         every = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = (
         (0.05 if factors else 200.0)
@@ -84,24 +85,24 @@ def _matches(data: MatchingData) -> int:
     return max(int(data.n_relevant.sum()) if data.labels is None else data.n_queries, 1)
 
 
-def lists_of(data: MatchingData, solver: SGD, draw: str) -> MatchLists:
+def lists_of(data: MatchingData, solver: SGD, draw: str) -> PositiveLists:
     """Return what can be drawn, how often, and how much it counts."""
     lists = positive_lists(data)
     drawn = lists.queries
     if solver.negatives == "any":
-        lists = dataclasses.replace(lists, any_other=True)
+        lists = dataclasses.replace(lists, any_negative=True)
     if solver.weighting == "relevance":
         values = member_values(data, lists).astype(np.float32)
         lists = dataclasses.replace(lists, member_weights=values)
     if draw == "positives":
-        sizes = np.diff(lists.list_ptr)[lists.list_of[drawn]]
-        spare = sizes - (lists.itself[drawn] >= 0)
+        sizes = np.diff(lists.member_ptr)[lists.list_of[drawn]]
+        spare = sizes - (lists.own_document[drawn] >= 0)
         return dataclasses.replace(lists, query_sums=_summed(spare, draw))
     if draw == "weighted":
         counts = _whole(member_values(data, lists))
         ends = np.concatenate(([0], np.cumsum(counts)))
-        sums = ends[1:] - np.repeat(ends[lists.list_ptr[:-1]], np.diff(lists.list_ptr))
-        totals = ends[lists.list_ptr[1:]] - ends[lists.list_ptr[:-1]]
+        sums = ends[1:] - np.repeat(ends[lists.member_ptr[:-1]], np.diff(lists.member_ptr))
+        totals = ends[lists.member_ptr[1:]] - ends[lists.member_ptr[:-1]]
         return dataclasses.replace(
             lists, member_sums=sums, query_sums=_summed(totals[lists.list_of[drawn]], draw)
         )
@@ -110,9 +111,9 @@ def lists_of(data: MatchingData, solver: SGD, draw: str) -> MatchLists:
 
 def _summed(counts: Ints, draw: str) -> Ints:
     sums = np.cumsum(counts)
-    if sums[-1] > MOST:
+    if sums[-1] > MAX_COUNT:
         raise DataError(
-            f"sampling={draw} has {sums[-1]} to choose from, and more than {MOST} cannot be told "
+            f"sampling={draw} has {sums[-1]} to choose from, and more than {MAX_COUNT} cannot be told "
             "apart; take sampling=queries."
         )
     return sums

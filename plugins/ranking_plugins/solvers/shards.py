@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking.contracts.regularizer import RowMaximum
-from ranking.kernels.alternating import Matched, half_step
+from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.contract import Singles
 from ranking.kernels.kernel import Kernel
 from ranking.models.sparse_factored import as_sparse
@@ -31,7 +31,7 @@ RANGES = 16
 class Side(NamedTuple):
     """Rows of one side of M, where they begin in it, and where their ranges begin and end."""
 
-    matched: Matched
+    matched: AlternatingMatrix
     start: int
     cuts: tuple[int, ...]
 
@@ -68,7 +68,7 @@ def _cut(matrix: Any, n_parts: int) -> list[Side]:
     for begin, end in itertools.pairwise(ends):
         own = cuts[begin : end + 1]
         rows = slice(int(own[0]), int(own[-1]))
-        matched = Matched(_rows(matrix, rows))
+        matched = AlternatingMatrix(_rows(matrix, rows))
         sides.append(Side(matched, rows.start, tuple((own - own[0]).tolist())))
     return sides
 
@@ -92,8 +92,7 @@ def best_rows(
 ) -> tuple[Vectors, NDArray[np.float64]]:
     """Return the best vectors and the gain of each row."""
     own = shard[side]
-    return half_step(
-        by.kernel,
+    return by.kernel.alternating.half_step(
         own.matched,
         others,
         threshold=best.threshold,
@@ -108,7 +107,9 @@ def pulled(
 ) -> Vectors:
     """Return M times the vectors of the other side."""
     own = shard[side]
-    return half_step(by.kernel, own.matched, others, threads=by.threads, out=own.of(room))[0]
+    return by.kernel.alternating.half_step(
+        own.matched, others, threads=by.threads, out=own.of(room)
+    )[0]
 
 
 def pulled_grams(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
+from ranking.contracts.regularizer import DensityTarget
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
-from ranking.kernels.contract import INLINED
-from ranking.kernels.factored import Draws
-from ranking.kernels.match_lists import MatchLists
-from ranking.training.trainer import section, under
+from ranking.kernels.contract import BUILTIN_FORMS
+from ranking.kernels.sampling import PositiveLists, TripletSampler
 from ranking_plugins.solvers.list_steps import list_losses
 from ranking_plugins.solvers.plan import lists_of, settle
 from ranking_plugins.solvers.schedules import rates
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Source: TypeAlias = Ints | Draws
+Source: TypeAlias = Ints | TripletSampler
 """Tuples, or what a kernel draws them from."""
 
 
@@ -52,7 +52,7 @@ class Steps(ABC):
             None if "pairwise" in problem.loss.interfaces else cast(ListwiseLoss, problem.loss)
         )
         self.done, self.refitting, self.apart = 0, False, False
-        self._lists: tuple[MatchingData, MatchLists] | None = None
+        self._lists: tuple[MatchingData, PositiveLists] | None = None
 
     @property
     def total(self) -> int:
@@ -112,7 +112,7 @@ class Steps(ABC):
     def restore_arrays(self, arrays: State) -> None:
         """Go on with parameters that `arrays` returned."""
 
-    def lists(self) -> MatchLists:
+    def lists(self) -> PositiveLists:
         """Return what can be drawn."""
         if self._lists is None or self._lists[0] is not self.data:
             self._lists = (self.data, lists_of(self.data, self.solver, self.plan.sampling))
@@ -158,7 +158,7 @@ class Steps(ABC):
     def take(self, source: Source) -> float:
         """Take a step for each tuple; return the mean of their losses, each before its step."""
         constant = self.plan.refit_learning_rate if self.refitting else self.plan.learning_rate
-        count = source.count if isinstance(source, Draws) else source.shape[0]
+        count = source.count if isinstance(source, TripletSampler) else source.shape[0]
         eta = rates(self.plan.schedule, constant, self.at + 1, count)
         margins, weights = self.step(source, eta)
         first = self.done
@@ -188,7 +188,7 @@ class Steps(ABC):
     @property
     def _may_be_wrong(self) -> bool:
         """Whether slopes come from a loss of margins that no kernel inlines."""
-        return self.lists_loss is None and self.loss.form not in INLINED
+        return self.lists_loss is None and self.loss.form not in BUILTIN_FORMS
 
     @property
     def _doubt(self) -> str:
@@ -229,8 +229,9 @@ class Steps(ABC):
         """Go back to where `state` was asked."""
         self.done = int(state["done"][0])
         self.refitting = bool(state["refitting"][0])
-        if self.problem.regularizer.target_density is not None:
-            self.problem.regularizer.settle(float(state["strength"][0]))
+        regularizer = self.problem.regularizer
+        if isinstance(regularizer, DensityTarget) and regularizer.target_density is not None:
+            regularizer.set_strength(float(state["strength"][0]))
         self.restore_arrays(section(state, "weights"))
 
 

@@ -105,7 +105,7 @@ class Letor(Reader):
         lists = _Lists(path, np.dtype(self.dtype), MESSAGES)
         with open_bytes(path) as stream:
             for text, start, stop in rows.blocks(stream):
-                for chunk in kernel.parse_letor(
+                for chunk in kernel.letor.parse(
                     text, start, stop, dtype=self.dtype, threads=self.threads
                 ):
                     lists.add(chunk, text)

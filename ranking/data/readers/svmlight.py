@@ -70,7 +70,7 @@ class Svmlight(Reader):
         with open_bytes(path) as stream:
             for text, start, stop in rows.blocks(stream):
                 lists = _as_letor(text[start:stop])
-                for chunk in kernel.parse_letor(
+                for chunk in kernel.letor.parse(
                     lists, 0, len(lists), dtype="float32", threads=self.threads
                 ):
                     _check_classes(lines, chunk)

@@ -432,7 +432,7 @@ def test_kernel_and_threads_reach_the_parser(write, registry, kernel_name, monke
     class Spy(Kernel):
         def parse_letor(self, *args, threads, **kwargs):
             used.append((self.name, threads))
-            return super().parse_letor(*args, threads=threads, **kwargs)
+            return super().letor.parse(*args, threads=threads, **kwargs)
 
     monkeypatch.setenv("RANKING_KERNEL", "no kernel has this name")
     kernel = get_kernel(kernel_name)

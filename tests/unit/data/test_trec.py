@@ -83,9 +83,9 @@ def test_join_matches_dictionaries(found, judged):
         want = [grades.get((query, document), np.nan) for document in documents]
         np.testing.assert_array_equal(joined.grades[rows], want)
         assert joined.scores[rows].tolist() == [scores[query, d] for d in documents]
-        unfound = joined.unretrieved_grades[slice(*joined.unretrieved_ptr[position : position + 2])]
+        missing = joined.unretrieved_grades[slice(*joined.unretrieved_ptr[position : position + 2])]
         want = [g for q, d, g in judged if q == query and (q, d) not in scores]
-        assert unfound.tolist() == want
+        assert missing.tolist() == want
     judged_queries = {query for query, _, _ in judged}
     assert set(joined.unjudged_queries.tolist()) == {q for q, _, _ in found} - judged_queries
 

@@ -26,8 +26,8 @@ def by_query(lists):
     found = {}
     for query in lists.queries.tolist():
         at = lists.list_of[query]
-        own = set(lists.members[lists.list_ptr[at] : lists.list_ptr[at + 1]].tolist())
-        positives = own - {int(lists.itself[query])}
+        own = set(lists.members[lists.member_ptr[at] : lists.member_ptr[at + 1]].tolist())
+        positives = own - {int(lists.own_document[query])}
         found[query] = (positives, set(range(lists.n_documents)) - own)
     return found
 
@@ -105,7 +105,7 @@ def test_triplets_are_valid_and_uniform(
     )
     lists = positive_lists(data)
     allowed = wanted(data)
-    draws = matching_kernel.draw_tuples(lists, 11, 0, 3000, 2)
+    draws = matching_kernel.sampling.sample_triplets(lists, 11, 0, 3000, 2)
     assert draws.shape == (3000, 4)
     for query, positive, *negatives in draws.tolist():
         assert positive in allowed[query][0]
@@ -123,6 +123,6 @@ def test_triplets_are_valid_and_uniform(
 
 def test_triplets_depend_on_step_and_seed_only(matching_kernel, make_matching):
     lists = positive_lists(make_matching(2))
-    whole = matching_kernel.draw_tuples(lists, 5, 0, 40)
-    assert np.array_equal(whole[13:], matching_kernel.draw_tuples(lists, 5, 13, 27))
-    assert not np.array_equal(whole, matching_kernel.draw_tuples(lists, 6, 0, 40))
+    whole = matching_kernel.sampling.sample_triplets(lists, 5, 0, 40)
+    assert np.array_equal(whole[13:], matching_kernel.sampling.sample_triplets(lists, 5, 13, 27))
+    assert not np.array_equal(whole, matching_kernel.sampling.sample_triplets(lists, 6, 0, 40))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ranking.kernels.alternating import Matched, half_step
+from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.kernel import Kernel
 
 WIDTH = 16
@@ -30,7 +30,7 @@ def make_vectors(seed: int, columns: int = 30, width: int = WIDTH) -> NDArray[np
 def rows_of(
     kernel: Kernel, matrix: sp.csr_array, vectors: Any, **given: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    out, gains = half_step(kernel, Matched(matrix), vectors, **given)
+    out, gains = kernel.alternating.half_step(AlternatingMatrix(matrix), vectors, **given)
     if isinstance(out, sp.csr_array):
         out = out.toarray()
     return out.astype(np.float64), gains
@@ -118,13 +118,12 @@ def test_nothing_in_the_ball_is_better(kernel: Kernel, seed: int) -> None:
 
 def test_half_steps_by_turns_do_not_lose(kernel: Kernel, seed: int) -> None:
     matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
-    sides = (Matched(matrix), Matched(sp.csr_array(matrix.T)))
+    sides = (AlternatingMatrix(matrix), AlternatingMatrix(sp.csr_array(matrix.T)))
     threshold, limit, before = 0.05, 1.0, -np.inf
     for turn in range(12):
         # The penalty of the side that stands still is part of the objective.
         still = threshold * float(np.abs(vectors).sum(dtype=np.float64)) if turn else np.inf
-        vectors, gains = half_step(
-            kernel, sides[turn % 2], vectors, threshold=threshold, limit=limit
+        vectors, gains = kernel.alternating.half_step(sides[turn % 2], vectors, threshold=threshold, limit=limit
         )
         assert float(gains.sum()) - still >= before - 1e-3
         before = float(gains.sum()) - still
@@ -144,23 +143,23 @@ def test_a_row_that_the_threshold_empties_is_zero(kernel: Kernel, seed: int) -> 
 @pytest.mark.parametrize("name", ["threshold", "limit"])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_numbers_are_checked(kernel: Kernel, name: str, value: float) -> None:
-    matched, vectors = Matched(make_matrix(0)), make_vectors(1)
+    matched, vectors = AlternatingMatrix(make_matrix(0)), make_vectors(1)
     with pytest.raises(ValueError, match=name):
-        half_step(kernel, matched, vectors, **{name: value})
+        kernel.alternating.half_step(matched, vectors, **{name: value})
 
 
 def test_the_matrix_is_checked() -> None:
     with pytest.raises(TypeError, match="csr_array, not ndarray"):
-        Matched(np.eye(3))  # type: ignore[arg-type]
+        AlternatingMatrix(np.eye(3))  # type: ignore[arg-type]
     for value in (np.nan, np.inf):
         matrix = make_matrix(0)
         matrix.data[4] = value
         with pytest.raises(ValueError, match="finite"):
-            Matched(matrix)
+            AlternatingMatrix(matrix)
     matrix = make_matrix(0)
     matrix.indices[2] = 30
     with pytest.raises(ValueError, match="indices"):
-        Matched(matrix)
+        AlternatingMatrix(matrix)
 
 
 @pytest.mark.parametrize(
@@ -178,19 +177,19 @@ def test_vectors_are_checked(
     kernel: Kernel, vectors: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        half_step(kernel, Matched(make_matrix(0)), vectors)
+        kernel.alternating.half_step(AlternatingMatrix(make_matrix(0)), vectors)
 
 
 def test_threads_are_checked(kernel: Kernel) -> None:
     with pytest.raises(ValueError, match="threads"):
-        half_step(kernel, Matched(make_matrix(0)), make_vectors(1), threads=0)
+        kernel.alternating.half_step(AlternatingMatrix(make_matrix(0)), make_vectors(1), threads=0)
 
 
 def test_it_writes_where_it_is_told(kernel: Kernel, seed: int) -> None:
-    matched, vectors = Matched(make_matrix(seed)), make_vectors(seed + 1)
-    wanted, gains = half_step(kernel, matched, vectors, threshold=0.3, limit=1.0)
+    matched, vectors = AlternatingMatrix(make_matrix(seed)), make_vectors(seed + 1)
+    wanted, gains = kernel.alternating.half_step(matched, vectors, threshold=0.3, limit=1.0)
     room = np.full((40, WIDTH), np.nan, np.float32)
-    made, again = half_step(kernel, matched, vectors, threshold=0.3, limit=1.0, out=room)
+    made, again = kernel.alternating.half_step(matched, vectors, threshold=0.3, limit=1.0, out=room)
     assert made is room
     assert room.tobytes() == wanted.tobytes()
     assert again.tobytes() == gains.tobytes()
@@ -202,4 +201,4 @@ def test_it_writes_where_it_is_told(kernel: Kernel, seed: int) -> None:
         (both[:40], "overlap in memory"),
     ):
         with pytest.raises((ValueError, TypeError), match=reason):
-            half_step(kernel, matched, both[30 - 5 : 55], out=out)
+            kernel.alternating.half_step(matched, both[30 - 5 : 55], out=out)

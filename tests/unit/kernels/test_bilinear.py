@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ranking.kernels import reference_bilinear
-from ranking.kernels.bilinear import BilinearWeights, Objects
-from ranking.kernels.contract import INLINED, Clock, PairForm
+from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import BUILTIN_FORMS, PairwiseForm, ShrinkageState
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 EXAMPLES = settings(
     deadline=None,
@@ -29,9 +29,9 @@ RATES = {
     "one over t": lambda t: 1.0 / t,
 }
 VALUES = {
-    PairForm.HINGE: lambda z: max(1.0 - z, 0.0),
-    PairForm.SQUARED_HINGE: lambda z: max(1.0 - z, 0.0) ** 2,
-    PairForm.LOGISTIC: lambda z: math.log1p(math.exp(-z)),
+    PairwiseForm.HINGE: lambda z: max(1.0 - z, 0.0),
+    PairwiseForm.SQUARED_HINGE: lambda z: max(1.0 - z, 0.0) ** 2,
+    PairwiseForm.LOGISTIC: lambda z: math.log1p(math.exp(-z)),
 }
 
 
@@ -55,7 +55,7 @@ def draws(seed: int, n_steps: int, n_queries: int, n_documents: int) -> NDArray[
 @EXAMPLES
 @given(
     seed=st.integers(0, 2**20),
-    form=st.sampled_from(INLINED),
+    form=st.sampled_from(BUILTIN_FORMS),
     l1=st.sampled_from([0.0, 1e-4, 1e-3, 1e-2, 0.1]),
     l2=st.sampled_from([0.0, 1e-3, 0.1]),
     every=st.sampled_from([1, 7, 100]),
@@ -68,14 +68,14 @@ def test_lazy_is_the_sweep(kernel: Kernel, seed, form, l1, l2, every, rate, stor
     tuples, rates = draws(seed, n_steps, 12, 15), RATES[rate](np.arange(1.0, n_steps + 1))
     w0 = sp.csr_array(np.eye(9, 11).astype(storage))
     made = BilinearWeights(kernel, w0)
-    margins, _ = made.steps(Objects(x, y), tuples, rates, form=form, every=every, l1=l1, l2=l2)
-    if form == PairForm.HINGE:
+    margins, _ = made.steps(BilinearInputs(x, y), tuples, rates, form=form, every=every, l1=l1, l2=l2)
+    if form == PairwiseForm.HINGE:
         # Rounding decides on which side of its kink a margin falls that is just 1, and a whole
         # step hangs on that.
         assume(np.abs(margins - 1.0).min() > (1e-4 if storage == "float32" else 1e-10))
     swept = np.eye(9, 11)
     parts = [(m.indptr, m.indices, m.data) for m in (x, y)]
-    reference_bilinear.dense_sweep(swept, *parts, tuples, rates, int(form), every, l1, l2)
+    reference_bilinear.dense_train(swept, *parts, tuples, rates, int(form), every, l1, l2)
     got = made.weights().toarray()
     if storage == "float64":
         assert np.abs(got - swept).max() < 1e-12
@@ -92,7 +92,7 @@ def test_lazy_is_the_sweep(kernel: Kernel, seed, form, l1, l2, every, rate, stor
     strength=st.sampled_from([0.0, 1e-3, 1e-2, 0.1]),
     every=st.sampled_from([1, 5, 50]),
     size=st.sampled_from([1, 2, 9]),
-    form=st.sampled_from(INLINED),
+    form=st.sampled_from(BUILTIN_FORMS),
 )
 def test_groups_are_a_group_lasso(kernel: Kernel, seed, strength, every, size, form) -> None:
     x, y = text(seed, 12, 9), text(seed + 1, 15, 11)
@@ -100,7 +100,7 @@ def test_groups_are_a_group_lasso(kernel: Kernel, seed, strength, every, size, f
     groups = np.arange(9) // size
     omega = np.sqrt(np.bincount(groups).astype(float))
     made = BilinearWeights(kernel, sp.csr_array(np.eye(9, 11)), groups, omega)
-    made.steps(Objects(x, y), tuples, rates, form=form, every=every, l1=strength)
+    made.steps(BilinearInputs(x, y), tuples, rates, form=form, every=every, l1=strength)
     w, due = np.eye(9, 11), 0.0
     for step, (q, better, worse) in enumerate(tuples, start=1):
         a, b = x[[q]].toarray()[0], (y[[better]] - y[[worse]]).toarray()[0]
@@ -116,13 +116,13 @@ def test_groups_are_a_group_lasso(kernel: Kernel, seed, strength, every, size, f
     np.testing.assert_allclose(made.weights().toarray(), w, rtol=0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("form", INLINED)
+@pytest.mark.parametrize("form", BUILTIN_FORMS)
 @pytest.mark.parametrize("at", [-3.0, -0.5, 0.0, 0.9, 1.5, 4.0])
-def test_a_step_follows_the_slope_of_the_loss(kernel: Kernel, form: PairForm, at: float) -> None:
+def test_a_step_follows_the_slope_of_the_loss(kernel: Kernel, form: PairwiseForm, at: float) -> None:
     # W is one number, q and delta are 1: a step takes rate * slope(w) from it.
     ones = sp.csr_array(np.array([[1.0], [0.0]]))
     made = BilinearWeights(kernel, sp.csr_array(np.array([[at]])))
-    margins, _ = made.steps(Objects(ones, ones), np.array([[0, 0, 1]]), np.array([1.0]), form=form)
+    margins, _ = made.steps(BilinearInputs(ones, ones), np.array([[0, 0, 1]]), np.array([1.0]), form=form)
     assert margins[0] == at
     h = 1e-6
     slope = (VALUES[form](at + h) - VALUES[form](at - h)) / (2.0 * h)
@@ -142,7 +142,7 @@ def test_a_search_for_a_violation(kernel: Kernel) -> None:
     ):
         made = BilinearWeights(kernel, sp.csr_array(np.array([[1.0]])))
         tuples = np.array([[0, 0, *negatives]])
-        z, weights = made.steps(Objects(q, documents), tuples, np.array([0.1]), rank_weights=ranks)
+        z, weights = made.steps(BilinearInputs(q, documents), tuples, np.array([0.1]), rank_weights=ranks)
         assert z[0] == pytest.approx(margin)
         assert weights[0] == weight
         step = 0.0 if moved is None else 0.1 * weight * (3.0 - moved)
@@ -150,7 +150,7 @@ def test_a_search_for_a_violation(kernel: Kernel) -> None:
     # Ranks beyond the end of the weights have the last of them.
     made = BilinearWeights(kernel, sp.csr_array(np.array([[1.0]])))
     tuples = np.array([[0, 0, 2, 1]])
-    assert made.steps(Objects(q, documents), tuples, np.zeros(1))[1][0] == 1.0
+    assert made.steps(BilinearInputs(q, documents), tuples, np.zeros(1))[1][0] == 1.0
 
 
 @pytest.mark.parametrize("storage", ["float32", "float64"])
@@ -170,7 +170,7 @@ def test_hogwild_learns(kernel: Kernel, storage: str, penalty: str, seed: int) -
     omega = np.ones(10) if penalty == "groups" else None
     w0 = sp.csr_array((40, 40), dtype=storage)
     made = BilinearWeights(kernel, w0, groups, omega)
-    objects, held_out = Objects(x, x), tuples[5000:]
+    objects, held_out = BilinearInputs(x, x), tuples[5000:]
     before = np.maximum(1.0 - made.margins(objects, held_out), 0.0).mean()
     l1 = 0.0 if penalty == "none" else 1e-4
     margins, weights = made.steps(
@@ -180,7 +180,7 @@ def test_hogwild_learns(kernel: Kernel, storage: str, penalty: str, seed: int) -
     assert np.isfinite(made.weights().data).all()
     assert np.isfinite(margins).all()
     assert np.all(weights == 1.0)
-    assert made.clock[Clock.STEP] == 5000
+    assert made.shrinkage[ShrinkageState.STEP] == 5000
     assert after < 0.6 * before
 
 
@@ -193,8 +193,8 @@ def made(kernel: Kernel) -> BilinearWeights:
 
 
 @pytest.fixture
-def objects() -> Objects:
-    return Objects(text(0, 12, 9), text(1, 15, 11))
+def objects() -> BilinearInputs:
+    return BilinearInputs(text(0, 12, 9), text(1, 15, 11))
 
 
 TUPLES, ONE = np.array([[0, 1, 2]]), np.ones(1)
@@ -220,7 +220,7 @@ TUPLES, ONE = np.array([[0, 1, 2]]), np.ones(1)
         (TUPLES, ONE, {"every": 0}, ValueError, "every is 0"),
         (TUPLES, ONE, {"batch": 0}, ValueError, "batch is 0"),
         (TUPLES, ONE, {"threads": 0}, ValueError, "threads is 0"),
-        (TUPLES, ONE, {"form": 4}, ValueError, "4 is not a valid PairForm"),
+        (TUPLES, ONE, {"form": 4}, ValueError, "4 is not a valid PairwiseForm"),
         (TUPLES, ONE, {"rank_weights": np.zeros(0)}, ValueError, "rank_weights must be finite"),
         (TUPLES, ONE, {"rank_weights": np.array([np.nan])}, ValueError, "rank_weights must be"),
         (TUPLES, ONE, {"transposed": True}, ValueError, "W is 9 x 11, and queries have 9"),
@@ -228,7 +228,7 @@ TUPLES, ONE = np.array([[0, 1, 2]]), np.ones(1)
 )
 def test_steps_that_are_refused(
     made: BilinearWeights,
-    objects: Objects,
+    objects: BilinearInputs,
     tuples: Any,
     rates: Any,
     options: dict[str, Any],
@@ -237,16 +237,16 @@ def test_steps_that_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         made.steps(objects, tuples, rates, **options)
-    assert made.clock[Clock.STEP] == 0
+    assert made.shrinkage[ShrinkageState.STEP] == 0
     assert made.n_nonzero == 9
 
 
-def test_slopes_of_another_shape_are_refused(made: BilinearWeights, objects: Objects) -> None:
+def test_slopes_of_another_shape_are_refused(made: BilinearWeights, objects: BilinearInputs) -> None:
     with pytest.raises(ValueError, match="slopes has shape"):
         made.update(objects, TUPLES, np.ones(2), ONE)
 
 
-def test_groups_have_no_l2(kernel: Kernel, objects: Objects) -> None:
+def test_groups_have_no_l2(kernel: Kernel, objects: BilinearInputs) -> None:
     made = BilinearWeights(kernel, sp.csr_array(np.eye(9, 11)), np.zeros(9, np.int64), np.ones(1))
     with pytest.raises(ValueError, match=r"l2 is 0\.5; a group penalty has none"):
         made.steps(objects, TUPLES, ONE, l2=0.5)
@@ -299,18 +299,18 @@ def test_states_that_are_refused(
 def test_matrices_that_are_refused(kernel: Kernel) -> None:
     x = text(0, 12, 9)
     with pytest.raises(TypeError, match="queries must be a csr_array"):
-        Objects(x.toarray(), x)
+        BilinearInputs(x.toarray(), x)
     for bad in (np.nan, np.inf):
         broken = x.copy()
         broken.data[3] = bad
         with pytest.raises(ValueError, match="features of documents must be finite"):
-            Objects(x, broken)
+            BilinearInputs(x, broken)
     unsorted = x.copy()
     unsorted.indices[:2] = unsorted.indices[1::-1]
     with pytest.raises(ValueError, match="not sorted"):
-        Objects(x, unsorted)
+        BilinearInputs(x, unsorted)
     with pytest.raises(ValueError, match="W is 9 x 11, and queries have 9 features, documents 9"):
-        kernel.bilinear_scores(x, sp.csr_array(np.eye(9, 11)), x)
+        kernel.bilinear.scores(x, sp.csr_array(np.eye(9, 11)), x)
 
 
 # --- what is drawn ------------------------------------------------------------------------------
@@ -326,9 +326,9 @@ def assert_drawn(drawn: NDArray[np.int64], chances: NDArray[np.float64]) -> None
     assert np.all(apart <= 5.0 * np.sqrt(chances * (1.0 - chances) / drawn.size))
 
 
-def counted_lists(**more: Any) -> MatchLists:
+def counted_lists(**more: Any) -> PositiveLists:
     """Two queries with lists of their own; the second passes over document 5, which counts 0."""
-    return MatchLists(
+    return PositiveLists(
         **(
             {
                 "queries": np.array([0, 1]),
@@ -345,7 +345,7 @@ def counted_lists(**more: Any) -> MatchLists:
 
 def test_members_are_drawn_as_often_as_they_count(kernel: Kernel) -> None:
     lists = counted_lists(member_sums=np.array([2, 2, 5, 1, 8, 8]))
-    drawn = kernel.draw_tuples(lists, 1, 0, 4000)
+    drawn = kernel.sampling.sample_triplets(lists, 1, 0, 4000)
     assert_drawn(drawn[:, 0], np.array([0.5, 0.5]))
     for query, counts in ((0, [2, 0, 0, 0, 3, 0, 0]), (1, [0, 1, 7, 0, 0, 0, 0])):
         own = drawn[drawn[:, 0] == query]
@@ -370,18 +370,18 @@ def test_every_match_is_dealt_once_a_pass_or_as_often_as_it_counts(
     total = sum(counts.values())
     passes = []
     for at in range(30):
-        drawn = kernel.draw_tuples(lists, 5, at * total, total)
+        drawn = kernel.sampling.sample_triplets(lists, 5, at * total, total)
         pairs = [tuple(row) for row in drawn[:, :2].tolist()]
         assert {pair: pairs.count(pair) for pair in pairs} == counts
         passes.append(tuple(pairs))
     assert len(set(passes)) > 10, "passes have orders of their own"
     # Of the first of a pass, each has its share.
-    firsts = kernel.draw_tuples(lists, 5, 0, 2000 * total)[::total, 0]
+    firsts = kernel.sampling.sample_triplets(lists, 5, 0, 2000 * total)[::total, 0]
     assert_drawn(firsts, np.array([5.0, 8.0]) / 13.0 if counted else np.array([3.0, 2.0]) / 5.0)
 
 
 def test_any_other_document_may_be_a_negative(kernel: Kernel) -> None:
-    drawn = kernel.draw_tuples(counted_lists(any_other=True), 1, 0, 6000, 2)
+    drawn = kernel.sampling.sample_triplets(counted_lists(any_negative=True), 1, 0, 6000, 2)
     for query, members in ((0, [0, 2, 4]), (1, [1, 2])):
         own = drawn[drawn[:, 0] == query]
         assert_drawn(own[:, 1], np.isin(np.arange(7), members) / len(members))
@@ -394,7 +394,7 @@ def test_any_other_document_may_be_a_negative(kernel: Kernel) -> None:
 
 
 def test_several_positives_are_drawn_each_for_itself(kernel: Kernel) -> None:
-    drawn = kernel.draw_tuples(counted_lists(), 1, 0, 5000, trials=1, positives=2)
+    drawn = kernel.sampling.sample_triplets(counted_lists(), 1, 0, 5000, trials=1, positives=2)
     assert drawn.shape == (5000, 4)
     for query, members in ((0, [0, 2, 4]), (1, [1, 2])):
         own = drawn[drawn[:, 0] == query]
@@ -413,7 +413,7 @@ def test_lists_that_are_refused() -> None:
         "itself": np.array([0]),
         "n_documents": 3,
     }
-    MatchLists(**good)
+    PositiveLists(**good)
     for change, message in (
         ({"itself": np.array([2])}, "not in its own list"),
         ({"itself": np.array([3])}, "position of a document"),
@@ -436,4 +436,4 @@ def test_lists_that_are_refused() -> None:
         ({"any_other": True, "n_documents": 2}, "one that not"),
     ):
         with pytest.raises(ValueError, match=message):
-            MatchLists(**{**good, **change})
+            PositiveLists(**{**good, **change})

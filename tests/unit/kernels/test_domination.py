@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ranking.kernels.domination import LayeredLists
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.lists import Lists
 
 MakeProblem = Callable[..., Any]
 
 
-def naive_value(lists: Lists, margins: np.ndarray) -> float:
+def naive_value(lists: LayeredLists, margins: np.ndarray) -> float:
     """The definition: over each row of a layer, and all rows of the layers below it."""
     total = 0.0
     for q in range(lists.n_lists):
@@ -34,9 +34,9 @@ def naive_value(lists: Lists, margins: np.ndarray) -> float:
 
 
 def objective(
-    kernel: Kernel, lists: Lists, margins: np.ndarray, weights: np.ndarray, l1: float, l2: float
+    kernel: Kernel, lists: LayeredLists, margins: np.ndarray, weights: np.ndarray, l1: float, l2: float
 ) -> float:
-    loss = kernel.domination_value(lists, margins)
+    loss = kernel.domination.value(lists, margins)
     return loss + l1 * float(np.abs(weights).sum()) + l2 / 2.0 * float(weights @ weights)
 
 
@@ -44,13 +44,13 @@ def objective(
 @pytest.mark.parametrize("sparse", [False, True])
 def test_value(kernel: Kernel, make_problem: MakeProblem, spread: float, sparse: bool) -> None:
     _, lists, margins = make_problem(1, spread=spread, sparse=sparse)
-    value = kernel.domination_value(lists, margins)
+    value = kernel.domination.value(lists, margins)
     assert value == pytest.approx(naive_value(lists, margins), rel=1e-13)
 
 
 def test_value_of_a_pair(kernel: Kernel) -> None:
-    lists = Lists.build(np.array([0, 2]), np.array([0.0, 1.0]), np.array([1.0, 3.0]), pad=1)
-    assert kernel.domination_value(lists, np.array([2.0, 5.0])) == pytest.approx(
+    lists = LayeredLists.build(np.array([0, 2]), np.array([0.0, 1.0]), np.array([1.0, 3.0]), pad=1)
+    assert kernel.domination.value(lists, np.array([2.0, 5.0])) == pytest.approx(
         3.0 * math.log1p(math.exp(-3.0)), rel=1e-15
     )
 
@@ -62,12 +62,12 @@ def test_slopes_are_derivatives(
 ) -> None:
     problem = make_problem(2, spread=spread, sparse=sparse)
     features, lists, margins = problem
-    gradient, curvature = kernel.domination_slopes(features, lists, margins, problem.columns)
+    gradient, curvature = kernel.domination.slopes(features, lists, margins, problem.columns)
     x = features.toarray() if sparse else features
     for r in problem.columns:
 
         def along(t: float, r: int = r) -> float:
-            return kernel.domination_value(lists, margins + t * x[:, r])
+            return kernel.domination.value(lists, margins + t * x[:, r])
 
         step = 1e-5
         assert gradient[r] == pytest.approx(
@@ -84,7 +84,7 @@ def test_dense_equals_sparse(kernel: Kernel, make_problem: MakeProblem, spread: 
     features, lists, margins = make_problem(3, spread=spread)
     real = lists.source >= 0
     sizes = lists.layer_size
-    unpadded = Lists(
+    unpadded = LayeredLists(
         list_ptr=lists.list_ptr,
         layer_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         layer_size=sizes,
@@ -94,11 +94,11 @@ def test_dense_equals_sparse(kernel: Kernel, make_problem: MakeProblem, spread: 
     )
     csc = sp.csc_array(features[real])
     columns = np.arange(features.shape[1])
-    dense = kernel.domination_bounds(features, lists)
-    np.testing.assert_allclose(kernel.domination_bounds(csc, unpadded), dense, rtol=1e-12)
+    dense = kernel.domination.bounds(features, lists)
+    np.testing.assert_allclose(kernel.domination.bounds(csc, unpadded), dense, rtol=1e-12)
     for got, wanted in zip(
-        kernel.domination_slopes(csc, unpadded, margins[real], columns),
-        kernel.domination_slopes(features, lists, margins, columns),
+        kernel.domination.slopes(csc, unpadded, margins[real], columns),
+        kernel.domination.slopes(features, lists, margins, columns),
         strict=True,
     ):
         np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
@@ -108,7 +108,7 @@ def test_dense_equals_sparse(kernel: Kernel, make_problem: MakeProblem, spread: 
     for by_column, layout, start in ((features, lists, margins), (csc, unpadded, margins[real])):
         moving, weights, radius = start.copy(), np.zeros(columns.size), 1.0 / bounds[1]
         for _ in range(5):
-            kernel.domination_sweep(
+            kernel.domination.sweep(
                 by_column, layout, moving, weights, radius, bounds, columns, l2=0.1
             )
         outcomes.append((weights, moving))
@@ -124,8 +124,8 @@ def test_bounds_bound_the_curvature(
     for seed in range(10):
         problem = make_problem(seed, spread=2.0, sparse=sparse)
         features, lists, margins = problem
-        popoviciu, paper, reach, peak = kernel.domination_bounds(features, lists)
-        _, curvature = kernel.domination_slopes(features, lists, margins, problem.columns)
+        popoviciu, paper, reach, peak = kernel.domination.bounds(features, lists)
+        _, curvature = kernel.domination.slopes(features, lists, margins, problem.columns)
         slack = 1.0 + 1e-12
         assert np.all(curvature <= popoviciu * slack)
         assert np.all(popoviciu <= paper * slack)
@@ -167,7 +167,7 @@ def test_every_step_decreases_the_objective(
     before = objective(kernel, lists, margins, weights, l1, l2)
     for _ in range(3):
         for r in range(3):
-            kernel.domination_sweep(
+            kernel.domination.sweep(
                 features,
                 lists,
                 margins,
@@ -195,10 +195,10 @@ def test_sweeps_reach_the_minimum(
     bounds = problem.bounds(kernel)
     weights, radius, margins = np.zeros(4), 1.0 / bounds[1], np.zeros(lists.n_rows)
     for _ in range(60):
-        kernel.domination_sweep(
+        kernel.domination.sweep(
             features, lists, margins, weights, radius, bounds, problem.columns, l1=l1, l2=l2
         )
-    gradient, _ = kernel.domination_slopes(features, lists, margins, problem.columns)
+    gradient, _ = kernel.domination.slopes(features, lists, margins, problem.columns)
     gradient += l2 * weights
     moved = weights != 0.0
     np.testing.assert_allclose(gradient[moved], -l1 * np.sign(weights[moved]), atol=1e-8)
@@ -212,8 +212,8 @@ def test_padding_changes_nothing(kernel: Kernel, make_problem: MakeProblem) -> N
     padded = margins.copy()
     padded[lists.source < 0] = 123.0
     for got, wanted in zip(
-        kernel.domination_slopes(features, lists, padded, problem.columns),
-        kernel.domination_slopes(features, lists, margins, problem.columns),
+        kernel.domination.slopes(features, lists, padded, problem.columns),
+        kernel.domination.slopes(features, lists, margins, problem.columns),
         strict=True,
     ):
         assert got.tobytes() == wanted.tobytes()

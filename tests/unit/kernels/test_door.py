@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ranking.kernels.columns import SparseColumns
+from ranking.kernels.domination import SparseColumns
 from ranking.kernels.kernel import Kernel
 
 MakeProblem = Callable[..., Any]
@@ -51,13 +51,13 @@ class TestVectors:
         self, kernel: Kernel, spoil: Callable[..., Any], error: type[Exception], words: str
     ) -> None:
         with pytest.raises(error, match=f"^b .*{words}"):
-            kernel.dot(np.ones(4), spoil(np.ones(4)))
+            kernel.random.dot(np.ones(4), spoil(np.ones(4)))
 
     def test_linear_scores(
         self, kernel: Kernel, spoil: Callable[..., Any], error: type[Exception], words: str
     ) -> None:
         with pytest.raises(error, match=f"weights .*{words}"):
-            kernel.linear_scores(np.ones((3, 4)), spoil(np.ones(4)))
+            kernel.linear.scores(np.ones((3, 4)), spoil(np.ones(4)))
 
     def test_value(
         self,
@@ -69,7 +69,7 @@ class TestVectors:
     ) -> None:
         problem = make_problem(0)
         with pytest.raises(error, match=f"margins .*{words}"):
-            kernel.domination_value(problem.lists, spoil(problem.margins))
+            kernel.domination.value(problem.lists, spoil(problem.margins))
 
     @pytest.mark.parametrize("name", ["margins", "weights", "radius"])
     @pytest.mark.parametrize("sparse", [False, True])
@@ -86,7 +86,7 @@ class TestVectors:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call[name] = spoil(call[name])
         with pytest.raises(error, match=f"{name} .*{words}"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
 
 def sweep_arguments(kernel: Kernel, problem: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call[name] = read_only(call[name])
         with pytest.raises(ValueError, match=f"{name} is read-only"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     @pytest.mark.parametrize(("one", "other"), [("weights", "radius"), ("radius", "bounds")])
     def test_overlap(
@@ -120,7 +120,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call[one] = call[other][1] if call[other].ndim == 2 else call[other]
         with pytest.raises(ValueError, match=f"{one} and {other} overlap"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     def test_margins_overlap_features(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -130,7 +130,7 @@ class TestSweep:
         rows = problem.lists.n_rows
         call["margins"] = problem.features.data[:rows] if sparse else problem.features[:, 0]
         with pytest.raises(ValueError, match="margins and features overlap"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     @pytest.mark.parametrize("name", ["l1", "l2"])
     @pytest.mark.parametrize("value", [-1.0, np.inf, np.nan])
@@ -139,13 +139,13 @@ class TestSweep:
     ) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         with pytest.raises(ValueError, match=f"{name} is {value}; it must be finite"):
-            kernel.domination_sweep(**call, **{name: value})
+            kernel.domination.sweep(**call, **{name: value})
 
     def test_negative_bound(self, kernel: Kernel, make_problem: MakeProblem, sparse: bool) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["bounds"][0, 0] = -1.0
         with pytest.raises(ValueError, match="bounds must not be negative"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     def test_bound_without_range(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -153,13 +153,13 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["bounds"][1, 0] = 0.0
         with pytest.raises(ValueError, match="a feature that varies has a range"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     def test_radius(self, kernel: Kernel, make_problem: MakeProblem, sparse: bool) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["radius"][2] = 0.0
         with pytest.raises(ValueError, match="radius must be at least"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     @pytest.mark.parametrize("columns", [[-1], [0, 5]])
     def test_columns_out_of_range(
@@ -168,7 +168,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["columns"] = np.array(columns, dtype=np.int64)
         with pytest.raises(ValueError, match=r"columns run from .* they must lie in 0\.\.4"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     def test_columns_of_another_type(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -176,7 +176,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["columns"] = call["columns"].astype(np.int32)
         with pytest.raises(TypeError, match="columns has dtype int32"):
-            kernel.domination_sweep(**call)
+            kernel.domination.sweep(**call)
 
     def test_nothing_is_written_by_a_refused_call(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -184,7 +184,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         before = call["margins"].copy()
         with pytest.raises(ValueError, match="l1 is"):
-            kernel.domination_sweep(**call, l1=-1.0)
+            kernel.domination.sweep(**call, l1=-1.0)
         assert call["margins"].tobytes() == before.tobytes()
         assert not call["weights"].any()
 
@@ -193,22 +193,22 @@ class TestDenseFeatures:
     def test_c_order(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         features, lists, _ = make_problem(0)
         with pytest.raises(ValueError, match=r"not F-contiguous; call numpy\.asfortran"):
-            kernel.domination_bounds(np.ascontiguousarray(features), lists)
+            kernel.domination.bounds(np.ascontiguousarray(features), lists)
 
     def test_dtype(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         features, lists, _ = make_problem(0)
         with pytest.raises(TypeError, match="features has dtype float16"):
-            kernel.domination_bounds(features.astype(np.float16), lists)
+            kernel.domination.bounds(features.astype(np.float16), lists)
 
     def test_rows(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         features, lists, _ = make_problem(0)
         with pytest.raises(ValueError, match="features has shape"):
-            kernel.domination_bounds(np.asfortranarray(features[:-4]), lists)
+            kernel.domination.bounds(np.asfortranarray(features[:-4]), lists)
 
     def test_lists_without_padding(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         lists = make_problem(0, sparse=True).lists
         with pytest.raises(ValueError, match="padded to a multiple of 4"):
-            kernel.domination_bounds(np.zeros((lists.n_rows, 2), order="F"), lists)
+            kernel.domination.bounds(np.zeros((lists.n_rows, 2), order="F"), lists)
 
 
 def csc(
@@ -256,10 +256,10 @@ class TestSparseFeatures:
         words: str,
     ) -> None:
         with pytest.raises(error, match=words):
-            kernel.domination_bounds(csc(indptr, indices, (4, 3)), lists)
+            kernel.domination.bounds(csc(indptr, indices, (4, 3)), lists)
 
     def test_order_starts_anew_in_each_column(self, kernel: Kernel, lists: Any) -> None:
-        kernel.domination_bounds(csc([0, 0, 2, 3], [1, 3, 0], (4, 3)), lists)
+        kernel.domination.bounds(csc([0, 0, 2, 3], [1, 3, 0], (4, 3)), lists)
 
     @pytest.mark.parametrize(("indptr", "indices", "error", "words"), BAD_SPARSE)
     def test_rows(
@@ -277,39 +277,39 @@ class TestSparseFeatures:
         )
         rows.data = np.ones(len(indices))
         with pytest.raises(error, match=words):
-            kernel.linear_scores(rows, np.ones(4))
+            kernel.linear.scores(rows, np.ones(4))
 
     def test_two_index_types(self, kernel: Kernel, lists: Any) -> None:
         features = csc([0, 1, 2, 3], [0, 1, 2], (4, 3))
         features.indptr = features.indptr.astype(np.int64)
         with pytest.raises(TypeError, match="indptr has dtype int64 and indices int32"):
-            kernel.domination_bounds(features, lists)
+            kernel.domination.bounds(features, lists)
 
     def test_index_type(self, kernel: Kernel, lists: Any) -> None:
         features = csc([0, 1, 2, 3], [0, 1, 2], (4, 3), "int16")
         with pytest.raises(TypeError, match="indices has dtype int16"):
-            kernel.domination_bounds(features, lists)
+            kernel.domination.bounds(features, lists)
 
     def test_data_type(self, kernel: Kernel, lists: Any) -> None:
         features = csc([0, 1, 2, 3], [0, 1, 2], (4, 3))
         features.data = features.data.astype(np.int64)
         with pytest.raises(TypeError, match="data has dtype int64"):
-            kernel.domination_bounds(features, lists)
+            kernel.domination.bounds(features, lists)
 
     def test_data_of_another_length(self, kernel: Kernel, lists: Any) -> None:
         features = csc([0, 1, 2, 3], [0, 1, 2], (4, 3))
         features.data = np.ones(4)
         with pytest.raises(ValueError, match="indices has shape"):
-            kernel.domination_bounds(features, lists)
+            kernel.domination.bounds(features, lists)
 
     def test_rows_of_another_number(self, kernel: Kernel, lists: Any) -> None:
         with pytest.raises(ValueError, match="features have 5 rows and the lists 4"):
-            kernel.domination_bounds(csc([0, 1], [0], (5, 1)), lists)
+            kernel.domination.bounds(csc([0, 1], [0], (5, 1)), lists)
 
     def test_padded_lists(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         lists = make_problem(0).lists
         with pytest.raises(ValueError, match="must not be padded; build them with pad=1"):
-            kernel.domination_bounds(sp.csc_array((lists.n_rows, 2)), lists)
+            kernel.domination.bounds(sp.csc_array((lists.n_rows, 2)), lists)
 
 
 SPOILT_LISTS = [
@@ -330,7 +330,7 @@ def test_spoilt_lists(
     problem = make_problem(0)
     lists = dataclasses.replace(problem.lists, **{name: spoil(getattr(problem.lists, name))})
     with pytest.raises(ValueError, match=words):
-        kernel.domination_value(lists, problem.margins)
+        kernel.domination.value(lists, problem.margins)
 
 
 def test_list_with_one_layer(kernel: Kernel, make_problem: MakeProblem) -> None:
@@ -339,7 +339,7 @@ def test_list_with_one_layer(kernel: Kernel, make_problem: MakeProblem) -> None:
     block_ptr = np.array([0, list_ptr.size - 1])
     lists = dataclasses.replace(problem.lists, list_ptr=list_ptr, block_ptr=block_ptr)
     with pytest.raises(ValueError, match="two layers or more"):
-        kernel.domination_value(lists, problem.margins)
+        kernel.domination.value(lists, problem.margins)
 
 
 def test_lists_that_may_still_change_are_checked_each_time(
@@ -347,10 +347,10 @@ def test_lists_that_may_still_change_are_checked_each_time(
 ) -> None:
     problem = make_problem(0)
     own = dataclasses.replace(problem.lists, layer_ptr=problem.lists.layer_ptr.copy())
-    kernel.domination_value(own, problem.margins)
+    kernel.domination.value(own, problem.margins)
     own.layer_ptr[1] = 10**9
     with pytest.raises(ValueError, match="layer_ptr must rise"):
-        kernel.domination_value(own, problem.margins)
+        kernel.domination.value(own, problem.margins)
 
 
 def test_what_was_checked_once_cannot_change(make_problem: MakeProblem) -> None:
@@ -372,23 +372,23 @@ def test_bad_columns_are_refused_when_they_are_made(
 @pytest.mark.parametrize("threads", [0, -1, 1025])
 def test_threads(kernel: Kernel, threads: int) -> None:
     with pytest.raises(ValueError, match=f"threads is {threads}"):
-        kernel.block_sum(np.ones(3), threads)
+        kernel.random.block_sum(np.ones(3), threads)
 
 
 @pytest.mark.parametrize("word", [-1, 2**64])
 def test_random_words(kernel: Kernel, word: int) -> None:
     with pytest.raises(ValueError, match=f"seed is {word}"):
-        kernel.random_bits(word, 0, 1)
+        kernel.random.bits(word, 0, 1)
     with pytest.raises(ValueError, match=f"first is {word}"):
-        kernel.random_uniform(0, word, 1)
+        kernel.random.uniform(0, word, 1)
 
 
 @pytest.mark.parametrize("bound", [0, -5, 2**32])
 def test_random_bound(kernel: Kernel, bound: int) -> None:
     with pytest.raises(ValueError, match=f"bound is {bound}"):
-        kernel.random_below(0, 0, 1, bound)
+        kernel.random.below(0, 0, 1, bound)
 
 
 def test_random_count(kernel: Kernel) -> None:
     with pytest.raises(ValueError, match="count is -1"):
-        kernel.random_bits(0, 0, -1)
+        kernel.random.bits(0, 0, -1)

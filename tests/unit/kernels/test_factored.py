@@ -10,40 +10,37 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import INLINED, Factors, PairForm
+from ranking.kernels.contract import BUILTIN_FORMS, Factors, PairwiseForm
 from ranking.kernels.factored import (
     Draws,
-    FactoredObjects,
+    FactoredInputs,
     FactoredWeights,
     Rows,
-    scores,
-    top,
-    vectors,
 )
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.match_lists import MatchLists
+from ranking.kernels.sampling import PositiveLists
 
 WIDTH = 8
-LOSSES: dict[PairForm, Callable[[float], float]] = {
-    PairForm.HINGE: lambda z: max(0.0, 1.0 - z),
-    PairForm.SQUARED_HINGE: lambda z: max(0.0, 1.0 - z) ** 2,
-    PairForm.LOGISTIC: lambda z: float(np.log1p(np.exp(-z))),
+LOSSES: dict[PairwiseForm, Callable[[float], float]] = {
+    PairwiseForm.HINGE: lambda z: max(0.0, 1.0 - z),
+    PairwiseForm.SQUARED_HINGE: lambda z: max(0.0, 1.0 - z) ** 2,
+    PairwiseForm.LOGISTIC: lambda z: float(np.log1p(np.exp(-z))),
 }
 NAMES = ("U", "V", "S", "biases")
 Dense = NDArray[np.float64]
 
 
-def make_objects(seed: int = 0, *, contexts: bool = False) -> FactoredObjects:
+def make_objects(seed: int = 0, *, contexts: bool = False) -> FactoredInputs:
     rng = np.random.default_rng(seed)
     made = []
     for n_objects, n_features in ((5, 6), (7, 9), (5, 9)):
         dense = rng.normal(size=(n_objects, n_features))
         made.append(sp.csr_array(dense * (rng.random(dense.shape) < 0.6)))
-    return FactoredObjects(made[0], made[1], made[2] if contexts else None)
+    return FactoredInputs(made[0], made[1], made[2] if contexts else None)
 
 
 def make_factors(
-    objects: FactoredObjects, seed: int = 1, *, biases: bool = True, scale: float = 0.3
+    objects: FactoredInputs, seed: int = 1, *, biases: bool = True, scale: float = 0.3
 ) -> Factors:
     rng = np.random.default_rng(seed)
     n_features, contexts = objects.n_document_features, objects.sides[2] is not None
@@ -69,7 +66,7 @@ def make_weights(kernel: Kernel, factors: Factors, *, adagrad: bool = False) -> 
     return FactoredWeights(kernel, (U, V, S, biases), adagrad=adagrad)
 
 
-def make_tuples(objects: FactoredObjects, n: int, trials: int = 1) -> NDArray[np.int64]:
+def make_tuples(objects: FactoredInputs, n: int, trials: int = 1) -> NDArray[np.int64]:
     rng = np.random.default_rng(2)
     tuples = rng.integers(0, objects.n_documents, (n, 2 + trials))
     tuples[:, 0] = rng.integers(0, objects.n_queries, n)
@@ -91,7 +88,7 @@ def dense_side(csr: Any, n_objects: int, n_features: int) -> Dense:
 class Plain:
     """The model by dense matrices in double precision."""
 
-    def __init__(self, objects: FactoredObjects, factors: Factors) -> None:
+    def __init__(self, objects: FactoredInputs, factors: Factors) -> None:
         queries, documents, contexts = objects.sides
         self.q = dense_side(queries, objects.n_queries, objects.n_query_features)
         self.d = dense_side(documents, objects.n_documents, objects.n_document_features)
@@ -128,9 +125,9 @@ def numerical(value: Callable[[], float], at: Dense, h: float = 1e-4) -> Dense:
 # --- a step -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", INLINED)
+@pytest.mark.parametrize("form", BUILTIN_FORMS)
 @pytest.mark.parametrize("which", range(4), ids=NAMES)
-def test_a_step_follows_the_gradient(kernel: Kernel, form: PairForm, which: int) -> None:
+def test_a_step_follows_the_gradient(kernel: Kernel, form: PairwiseForm, which: int) -> None:
     objects = make_objects(contexts=True)
     factors = make_factors(objects)
     ranks, moved = np.array([0.5, 1.5], np.float32), 0
@@ -181,7 +178,7 @@ def test_a_list_of_documents_follows_the_gradient(
 
 
 def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) -> None:
-    objects = FactoredObjects(1, 6)
+    objects = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [5.0, 1.0, 2.0, 4.5, 4.25, 0.0]
     ranks = np.arange(10.0, 16.0, dtype=np.float32)
@@ -197,7 +194,7 @@ def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) 
 
 
 def test_the_better_is_the_positive_at_its_place(kernel: Kernel) -> None:
-    objects = FactoredObjects(1, 6)
+    objects = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [1.0, 3.0, 2.0, 3.0, 0.5, 0.0]
     made = make_weights(kernel, no_contexts(U, V))
@@ -211,10 +208,10 @@ def test_the_better_is_the_positive_at_its_place(kernel: Kernel) -> None:
 # --- what is drawn ------------------------------------------------------------------------------
 
 
-def lists_for(n_queries: int, n_documents: int, **more: Any) -> MatchLists:
+def lists_for(n_queries: int, n_documents: int, **more: Any) -> PositiveLists:
     """Query i has the documents i and i + 1."""
     own = [np.array([i, i + 1]) for i in range(n_queries)]
-    return MatchLists(
+    return PositiveLists(
         queries=np.arange(n_queries),
         list_of=np.arange(n_queries),
         list_ptr=2 * np.arange(n_queries + 1),
@@ -226,7 +223,7 @@ def lists_for(n_queries: int, n_documents: int, **more: Any) -> MatchLists:
 
 
 def test_the_weight_of_a_match_is_that_of_the_better(kernel: Kernel) -> None:
-    objects = FactoredObjects(4, 6)
+    objects = FactoredInputs(4, 6)
     matches = np.arange(1.0, 9.0, dtype=np.float32)
     lists = lists_for(4, 6, member_weights=matches)
     made = make_weights(kernel, make_factors(objects))
@@ -244,12 +241,12 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel
     V[0, 0] = 2.0
     V[1:, 0] = np.random.default_rng(1).permutation(np.where(np.arange(39) < 9, 1.5, 0.0))
     U = np.eye(1, WIDTH, dtype=np.float32)
-    lists = MatchLists(
+    lists = PositiveLists(
         np.array([0]), np.array([0]), np.array([0, 1]), np.array([0]), np.array([-1]), n_documents
     )
     made = make_weights(kernel, no_contexts(U, V))
     ranks = np.arange(n_documents, dtype=np.float32)
-    objects = FactoredObjects(1, n_documents)
+    objects = FactoredInputs(1, n_documents)
     _, _, found = made.search(objects, Draws(lists, 3, 0, n, max_trials), rank_weights=ranks)
     share = 9 / 39
     chance = [share * (1 - share) ** (trial - 1) for trial in range(1, max_trials + 1)]
@@ -264,7 +261,7 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel
 
 
 def test_identity_features_are_no_features(kernel: Kernel) -> None:
-    none = FactoredObjects(5, 7)
+    none = FactoredInputs(5, 7)
     factors = make_factors(none)
     tuples, finished = make_tuples(none, 60, 3), []
     sides: list[tuple[Rows, Rows]] = [
@@ -276,7 +273,7 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
     for side in sides:
         made = make_weights(kernel, factors, adagrad=True)
         parts = made.steps(
-            FactoredObjects(*side), tuples, full(60, 0.1), max_norm=0.7, l2=0.1, block=8, threads=2
+            FactoredInputs(*side), tuples, full(60, 0.1), max_norm=0.7, l2=0.1, block=8, threads=2
         )
         finished.append(b"".join(array.tobytes() for array in (*parts, *made.state().values())))
     assert len(set(finished)) == 1
@@ -324,7 +321,7 @@ def test_against_a_plain_loop(
 ) -> None:
     # Double precision, dense, sums by masks: the same model to a few digits.
     objects = (
-        FactoredObjects(5, 7) if sides == "none" else make_objects(contexts=sides == "contexts")
+        FactoredInputs(5, 7) if sides == "none" else make_objects(contexts=sides == "contexts")
     )
     factors = make_factors(objects, biases=biases)
     tuples, rate, l2, max_norm = make_tuples(objects, 20), 0.2, 0.05, 0.9
@@ -333,7 +330,7 @@ def test_against_a_plain_loop(
         objects,
         tuples,
         full(20, rate),
-        form=PairForm.LOGISTIC,
+        form=PairwiseForm.LOGISTIC,
         max_norm=max_norm,
         l2=l2,
         block=block,
@@ -365,7 +362,7 @@ def test_against_a_plain_loop(
 
 
 def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
-    objects = FactoredObjects(3, 4)
+    objects = FactoredInputs(3, 4)
     U, V = full(3 * WIDTH, 2.0).reshape(3, -1), full(4 * WIDTH, 2.0).reshape(4, -1)
     V[3] = -2.0  # far below the others: no violation
     made = make_weights(kernel, no_contexts(U, V))
@@ -401,7 +398,7 @@ def test_hogwild_learns(kernel: Kernel) -> None:
     n_queries, n_documents, n = 80, 60, 12_000
     group, kind = np.arange(n_queries) % 4, np.arange(n_documents) % 4
     own = [np.flatnonzero(kind == one) for one in group]
-    lists = MatchLists(
+    lists = PositiveLists(
         np.arange(n_queries),
         np.arange(n_queries),
         np.concatenate(([0], np.cumsum([each.size for each in own]))),
@@ -409,7 +406,7 @@ def test_hogwild_learns(kernel: Kernel) -> None:
         np.full(n_queries, -1),
         n_documents,
     )
-    objects = FactoredObjects(n_queries, n_documents)
+    objects = FactoredInputs(n_queries, n_documents)
     made = make_weights(kernel, make_factors(objects, scale=0.05), adagrad=True)
     start = made.search(objects, Draws(lists, 2, 0, 2000))[1]
     margins, _ = made.steps(
@@ -430,14 +427,14 @@ def test_vectors_and_scores(kernel: Kernel) -> None:
     factors = make_factors(objects)
     plain = Plain(objects, factors)
     sides = [sp.csr_array(plain.q), sp.csr_array(plain.d)]
-    Q, D = (vectors(kernel, side, factors[at], 2) for at, side in enumerate(sides))
+    Q, D = (kernel.factored.embeddings(side, factors[at], 2) for at, side in enumerate(sides))
     np.testing.assert_allclose(Q, plain.q @ plain.arrays[0], rtol=1e-5, atol=1e-6)
-    found = scores(kernel, Q, D, (plain.d @ plain.arrays[3]).astype(np.float32), 2)
+    found = kernel.factored.scores(Q, D, (plain.d @ plain.arrays[3]).astype(np.float32), 2)
     for query in range(objects.n_queries):
         for document in range(objects.n_documents):
             wanted = plain.score(query, document)
             assert found[query, document] == pytest.approx(wanted, abs=1e-5)
-    assert vectors(kernel, factors[0].shape[0], factors[0]) is factors[0]
+    assert kernel.factored.embeddings(factors[0].shape[0], factors[0]) is factors[0]
 
 
 @pytest.mark.parametrize("k", [1, 4, 10, 300, 1000])
@@ -451,8 +448,8 @@ def test_top_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) -> N
     D[7::50] = np.nan
     barred = [np.sort(rng.permutation(400)[: 100 * (query % 5)]) for query in range(9)]
     ptr = np.concatenate(([0], np.cumsum([each.size for each in barred])))
-    every = scores(kernel, Q, D, biases)
-    found, best = top(kernel, Q, D, biases, k, (ptr, np.concatenate(barred)), 2)
+    every = kernel.factored.scores(Q, D, biases)
+    found, best = kernel.factored.top_k(Q, D, biases, k, (ptr, np.concatenate(barred)), 2)
     assert found.shape == best.shape == (9, min(k, 400))
     for query in range(9):
         left = [
@@ -471,7 +468,7 @@ def test_top_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) -> N
 def test_top_has_documents_of_infinite_scores(kernel: Kernel) -> None:
     Q, D = np.ones((1, WIDTH), np.float32), np.zeros((4, WIDTH), np.float32)
     biases = np.array([-np.inf, 1.0, np.inf, -np.inf], np.float32)
-    found, best = top(kernel, Q, D, biases, 3)
+    found, best = kernel.factored.top_k(Q, D, biases, 3)
     assert found.tolist() == [[2, 1, 0]]
     assert best.tolist() == [[np.inf, 1.0, -np.inf]]
 
@@ -481,19 +478,19 @@ def test_top_has_documents_of_infinite_scores(kernel: Kernel) -> None:
 
 def step(kernel: Kernel, **changed: Any) -> None:
     """Take a valid step, one argument changed."""
-    objects = changed.pop("objects", FactoredObjects(2, 3))
+    objects = changed.pop("objects", FactoredInputs(2, 3))
     arguments = {"tuples": np.array([[0, 1, 2], [1, 0, 2]]), "rates": full(2, 0.1)} | changed
-    made = make_weights(kernel, make_factors(FactoredObjects(2, 3)))
+    made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
     made.steps(objects, arguments.pop("tuples"), arguments.pop("rates"), **arguments)
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"objects": FactoredObjects(2, 4)}, ValueError, "documents 4 features"),
-        ({"objects": FactoredObjects(3, 3)}, ValueError, "queries 3"),
+        ({"objects": FactoredInputs(2, 4)}, ValueError, "documents 4 features"),
+        ({"objects": FactoredInputs(3, 3)}, ValueError, "queries 3"),
         (
-            {"objects": FactoredObjects(2, 3, sp.csr_array(np.ones((2, 3))))},
+            {"objects": FactoredInputs(2, 3, sp.csr_array(np.ones((2, 3))))},
             ValueError,
             "S is there if, and only if",
         ),
@@ -555,10 +552,10 @@ def test_updates_refuse(
         "slopes": full(2, 0.5),
         "rate": 0.1,
     }
-    made = make_weights(kernel, make_factors(FactoredObjects(2, 3)))
-    made.update(FactoredObjects(2, 3), **arguments)
+    made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
+    made.update(FactoredInputs(2, 3), **arguments)
     with pytest.raises(error, match=message):
-        made.update(FactoredObjects(2, 3), **(arguments | changed))
+        made.update(FactoredInputs(2, 3), **(arguments | changed))
 
 
 def test_draws_refuse() -> None:
@@ -570,14 +567,14 @@ def test_draws_refuse() -> None:
         ({"count": -1}, "count is -1"),
         ({"trials": 0}, "trials is 0"),
         ({"positives": 0}, "positives is 0"),
-        ({"lists": lists_for(2, 4, any_other=True), "positives": 2}, "with several positives"),
+        ({"lists": lists_for(2, 4, any_negative=True), "positives": 2}, "with several positives"),
     ):
         with pytest.raises(ValueError, match=message):
             Draws(**({"lists": lists, "seed": 1, "first": 0, "count": 3} | changed))
 
 
 def weights_with(kernel: Kernel, **changed: Any) -> FactoredWeights:
-    arguments = dict(zip(NAMES, make_factors(FactoredObjects(2, 3)), strict=True)) | changed
+    arguments = dict(zip(NAMES, make_factors(FactoredInputs(2, 3)), strict=True)) | changed
     factors = tuple(arguments.pop(name) for name in NAMES)
     return FactoredWeights(kernel, factors, **arguments)
 
@@ -639,39 +636,39 @@ def test_weights_must_not_overlap(kernel: Kernel) -> None:
 
 def test_objects_refuse() -> None:
     with pytest.raises(ValueError, match="give at least one"):
-        FactoredObjects(0, 3)
+        FactoredInputs(0, 3)
     with pytest.raises(TypeError, match="csr_array or their number"):
-        FactoredObjects(2, np.ones((2, 3)))  # type: ignore[arg-type]
+        FactoredInputs(2, np.ones((2, 3)))  # type: ignore[arg-type]
     wrong = sp.csr_array(np.ones((2, 3)))
     wrong.indices = wrong.indices[::-1].copy()
     with pytest.raises(ValueError, match="not sorted"):
-        FactoredObjects(2, wrong)
+        FactoredInputs(2, wrong)
     with pytest.raises(ValueError, match="contexts have shape"):
-        FactoredObjects(2, 3, sp.csr_array(np.ones((2, 4))))
+        FactoredInputs(2, 3, sp.csr_array(np.ones((2, 4))))
     with pytest.raises(ValueError, match="must be finite"):
-        FactoredObjects(sp.csr_array(np.array([[np.nan]])), 3)
+        FactoredInputs(sp.csr_array(np.array([[np.nan]])), 3)
 
 
 def test_vectors_and_scores_refuse(kernel: Kernel) -> None:
     ones = np.ones((3, 8), np.float32)
     none = full(0, 0.0)
     with pytest.raises(ValueError, match="have vectors"):
-        vectors(kernel, sp.csr_array(np.ones((2, 4))), ones)
+        kernel.factored.embeddings(sp.csr_array(np.ones((2, 4))), ones)
     with pytest.raises(ValueError, match="documents has shape"):
-        scores(kernel, ones, np.ones((3, 16), np.float32), none)
+        kernel.factored.scores(ones, np.ones((3, 16), np.float32), none)
     with pytest.raises(ValueError, match="biases has shape"):
-        scores(kernel, ones, ones, full(2, 0.0))
+        kernel.factored.scores(ones, ones, full(2, 0.0))
     with pytest.raises(ValueError, match="pad them"):
-        scores(kernel, ones[:, :4].copy(), ones[:, :4].copy(), none)
+        kernel.factored.scores(ones[:, :4].copy(), ones[:, :4].copy(), none)
     with pytest.raises(ValueError, match="k is 0"):
-        top(kernel, ones, ones, none, 0)
+        kernel.factored.top_k(ones, ones, none, 0)
     for ptr, barred, message in (
         ([0, 1, 1], [0], "indptr has shape"),
         ([0, 1, 1, 1], [3], "indices run from 3"),
         ([0, 2, 2, 2], [1, 0], "not sorted"),
     ):
         with pytest.raises(ValueError, match=message):
-            top(kernel, ones, ones, none, 1, (np.array(ptr), np.array(barred)))
+            kernel.factored.top_k(ones, ones, none, 1, (np.array(ptr), np.array(barred)))
 
 
 def test_inputs_may_be_read_only(kernel: Kernel) -> None:
@@ -683,11 +680,11 @@ def test_inputs_may_be_read_only(kernel: Kernel) -> None:
     lists = lists_for(2, 3)
     for array in lists.fields[:8]:
         array.flags.writeable = False  # type: ignore[union-attr]
-    made = make_weights(kernel, make_factors(FactoredObjects(2, 3)))
+    made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
     for source in (tuples, Draws(lists, 1, 0, 2)):
-        made.steps(FactoredObjects(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
-        made.search(FactoredObjects(2, rows), source)
+        made.steps(FactoredInputs(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
+        made.search(FactoredInputs(2, rows), source)
     U, V, _, biases = (read_only(array.copy()) for array in made.factors)
-    assert scores(kernel, U, V, biases).shape == (2, 3)
-    assert top(kernel, U, V, biases, 2)[0].shape == (2, 2)
-    assert vectors(kernel, rows, V).shape == (3, WIDTH)
+    assert kernel.factored.scores(U, V, biases).shape == (2, 3)
+    assert kernel.factored.top_k(U, V, biases, 2)[0].shape == (2, 2)
+    assert kernel.factored.embeddings(rows, V).shape == (3, WIDTH)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranking.kernels.contract import BLOCK
-from ranking.kernels.lists import Lists
+from ranking.kernels.domination import LayeredLists
 
 
 def test_rows_are_sorted_by_layer_and_padded() -> None:
-    lists = Lists.build(
+    lists = LayeredLists.build(
         np.array([0, 3]), np.array([1.0, 0.0, 1.0]), np.array([2.0, 9.0, 4.0]), pad=4
     )
     assert lists.source.tolist() == [1, -1, -1, -1, 0, 2, -1, -1]
@@ -24,7 +24,7 @@ def test_rows_are_sorted_by_layer_and_padded() -> None:
 
 
 def test_groups_with_one_grade_or_no_row_are_left_out() -> None:
-    lists = Lists.build(np.array([0, 2, 2, 4, 5]), np.array([1.0, 1, 0, 3, 2]), np.ones(5), pad=1)
+    lists = LayeredLists.build(np.array([0, 2, 2, 4, 5]), np.array([1.0, 1, 0, 3, 2]), np.ones(5), pad=1)
     assert lists.n_lists == 1
     assert lists.source.tolist() == [2, 3]
 
@@ -32,7 +32,7 @@ def test_groups_with_one_grade_or_no_row_are_left_out() -> None:
 @pytest.mark.parametrize("group_ptr", [[0], [0, 0], [0, 1]])
 def test_nothing_to_order(group_ptr: list[int]) -> None:
     rows = group_ptr[-1]
-    lists = Lists.build(np.array(group_ptr), np.zeros(rows), np.ones(rows), pad=4)
+    lists = LayeredLists.build(np.array(group_ptr), np.zeros(rows), np.ones(rows), pad=4)
     assert lists.n_lists == lists.n_rows == 0
     assert lists.list_ptr.tolist() == lists.layer_ptr.tolist() == lists.block_ptr.tolist() == [0]
 
@@ -48,7 +48,7 @@ def test_layout_holds_together(sizes: list[int], grades: int, pad: int, seed: in
     group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = int(group_ptr[-1])
     grade, omega = rng.integers(0, grades, rows).astype(np.float64), rng.random(rows)
-    lists = Lists.build(group_ptr, grade, omega, pad=pad)
+    lists = LayeredLists.build(group_ptr, grade, omega, pad=pad)
 
     group = np.repeat(np.arange(len(sizes)), sizes)
     wanted = {q for q in range(len(sizes)) if np.unique(grade[group == q]).size > 1}

@@ -28,7 +28,7 @@ def registry(**strangers: Any) -> Registry:
     stranger = SimpleNamespace(ranking_kernels=kernels)
     return Registry(
         [
-            Source("kernels", "ranking", "1", lambda: builtin),
+            Source("kernels", "ranking-kit", "1", lambda: builtin),
             Source("fast", "ranking-fast", "2", lambda: stranger),
         ],
         disabled=(),

@@ -15,15 +15,21 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import (
+    AUC,
+    BPR,
+    WARP,
+    Domination,
+    Hinge,
+    KosWARP,
+    Logistic,
+    SquaredHinge,
+)
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, Orthonormal
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.factored_steps import (
     BLOCK,
     BLOCKS,
@@ -31,7 +37,6 @@ from ranking_plugins.solvers.factored_steps import (
     FEATURE_BLOCKS,
 )
 from ranking_plugins.solvers.plan import lists_of
-from ranking_plugins.solvers.sgd import SGD
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -156,7 +161,7 @@ class ByHand:
 
 def start_of(data, biases=True):
     model = Factored(5, biases)
-    model.initialize(data, SEED)
+    model.initialize(data, SEED, get_kernel())
     return model
 
 
@@ -179,7 +184,7 @@ def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
     fitted = ranker(factored_kernel, loss, schedule=schedule).fit(data)
     lists = lists_of(data, SGD(), "positives")
     positives, _ = loss.positives
-    tuples = factored_kernel.draw_tuples(lists, SEED, 0, 70, loss.trials, positives)
+    tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, loss.trials, positives)
     plain = ByHand(data, start_of(data), loss, adagrad=schedule == "adagrad")
     plain.train(tuples, [RATES[schedule](t) for t in range(1, 71)], 25, 8)
     plain.assert_like(fitted.model_)
@@ -197,7 +202,7 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
     data = make_tastes(1, features=features)
     model = Factored(5, biases)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "positives"), SEED, 0, 70, 4)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70, 4)
     plain = ByHand(
         data,
         start_of(data, biases),
@@ -224,7 +229,7 @@ def test_other_penalties_are_paid_at_boundaries(
     """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "positives"), SEED, 0, 70)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70)
     rates = [RATES[schedule](t) for t in range(1, 71)]
     plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
@@ -268,7 +273,7 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
         "steps_per_epoch": 1,
     }
     fitted = ranker(factored_kernel, Domination(), **options).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "positives"), SEED, 0, 1, 3)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 1, 3)
     ((query, *documents),) = tuples.tolist()
     begun = start_of(data)
     parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
@@ -296,11 +301,11 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
     whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
-    whole.go()
+    whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
         again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
-        again.go(snapshot)
+        again.train(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
     parts = ranker(
@@ -330,7 +335,7 @@ def frequencies(drawn, expected):
 @pytest.mark.parametrize("draw", ["queries", "positives", "weighted"])
 def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
     data = make_tastes(4, 6, 9, counts=True)
-    tuples = fast_kernel.draw_tuples(lists_of(data, SGD(), draw), 1, 0, 6000)
+    tuples = fast_kernel.sampling.sample_triplets(lists_of(data, SGD(), draw), 1, 0, 6000)
     relevance = data.relevance.toarray()
     share = {
         "queries": (relevance > 0) / (relevance > 0).sum(axis=1, keepdims=True),
@@ -357,13 +362,13 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
     wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
     wanted = wanted if draw == "weighted" else (wanted > 0).astype(float)
     size = int(wanted.sum())
-    passes = fast_kernel.draw_tuples(lists, 1, 0, 3 * size).reshape(3, size, 3)
+    passes = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3 * size).reshape(3, size, 3)
     for one in passes:
         counts = np.zeros_like(wanted)
         np.add.at(counts, (one[:, 0], one[:, 1]), 1)
         assert np.array_equal(counts, wanted)
     # Each pass, and each seed, has an order of its own, and it is none that one would expect.
-    other = fast_kernel.draw_tuples(lists, 2, 0, size)
+    other = fast_kernel.sampling.sample_triplets(lists, 2, 0, size)
     orders = [one[:, :2].tobytes() for one in (*passes, other)]
     assert len(set(orders)) == 4
     assert abs(stats.spearmanr(np.arange(size), passes[0][:, 0]).statistic) < 5 / np.sqrt(size)
@@ -373,7 +378,7 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
 def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
     solver = SGD(negatives=negatives)
-    tuples = fast_kernel.draw_tuples(lists_of(data, solver, "positives"), 1, 0, 8000)
+    tuples = fast_kernel.sampling.sample_triplets(lists_of(data, solver, "positives"), 1, 0, 8000)
     matched = data.relevance.toarray() > 0
     query = int(np.argmax(matched.sum(axis=1) > 1))
     expected = {}
@@ -391,7 +396,7 @@ def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
     for negatives in ("unobserved", "any"):
         for draw in ("queries", "positives"):
             lists = lists_of(data, SGD(negatives=negatives), draw)
-            tuples = fast_kernel.draw_tuples(lists, 1, 0, 3000, 3)
+            tuples = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3000, 3)
             assert not (tuples[:, 1:] == tuples[:, :1]).any()
 
 
@@ -402,7 +407,7 @@ def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives
     options = {"sampling": draw, "negatives": negatives, "steps_per_epoch": 70}
     fitted = ranker(factored_kernel, WARP(3), **options).fit(data)
     lists = lists_of(data, SGD(negatives=negatives), "positives" if draw == "auto" else draw)
-    tuples = factored_kernel.draw_tuples(lists, SEED, 0, 70, 3)
+    tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
     given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=tuples)
     assert bits(given) == bits(fitted)
 
@@ -411,7 +416,7 @@ def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives
 def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
     data = make_tastes(4, counts=True)
     fitted = ranker(factored_kernel, WARP(3), weighting="relevance", schedule=schedule).fit(data)
-    tuples = factored_kernel.draw_tuples(lists_of(data, SGD(), "positives"), SEED, 0, 70, 3)
+    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70, 3)
     plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
     plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
     plain.assert_like(fitted.model_)
@@ -441,7 +446,9 @@ def test_more_pairs_than_can_be_told_apart():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
     data = MatchingData(None, None, labels=(labels, labels))
-    with pytest.raises(DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"):
+    with pytest.raises(
+        DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"
+    ):
         lists_of(data, SGD(), "positives")
     assert lists_of(data, SGD(), "queries").queries.size == 70_000
     counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])
@@ -635,13 +642,13 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
     whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
-    whole.go()
+    whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
         again = ranker(
             factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)
         assert again.stopped == whole.stopped
@@ -728,8 +735,8 @@ def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
     # By hand: the second part takes the steps 40, 41, ... of all.
     plain = ByHand(every, begun, WARP(3), adagrad=schedule == "adagrad")
     rates = [RATES[schedule](t) for t in range(1, 121)]
-    first = factored_kernel.draw_tuples(lists_of(old, SGD(), "positives"), SEED, 0, 40, 3)
-    second = factored_kernel.draw_tuples(lists_of(every, SGD(), "positives"), SEED, 40, 80, 3)
+    first = factored_kernel.sampling.sample_triplets(lists_of(old, SGD(), "positives"), SEED, 0, 40, 3)
+    second = factored_kernel.sampling.sample_triplets(lists_of(every, SGD(), "positives"), SEED, 40, 80, 3)
     plain.d, wide = plain.d[:10], plain.d
     plain.train(first, rates[:40], 40, 8)
     plain.d = wide
@@ -957,4 +964,4 @@ def test_a_list_of_all_documents_is_never_drawn(factored_kernel):
     data = MatchingData(None, None, [[1, 1, 1], [1, 0, 0]])
     lists = lists_of(data, SGD(), "positives")
     assert positive_lists(data).queries.tolist() == [1]
-    assert set(factored_kernel.draw_tuples(lists, 0, 0, 50)[:, 0].tolist()) == {1}
+    assert set(factored_kernel.sampling.sample_triplets(lists, 0, 0, 50)[:, 0].tolist()) == {1}

@@ -13,14 +13,20 @@ from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking.registry.compatibility import Grid
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.losses.alignment import Alignment
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import BPR, WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.losses.squared import Squared
+from ranking_plugins.callbacks import Checkpoint
+from ranking_plugins.losses import (
+    BPR,
+    WARP,
+    Alignment,
+    Domination,
+    Hinge,
+    Logistic,
+    Squared,
+    SquaredHinge,
+)
 from ranking_plugins.preference_pairs import LowerRows
-from ranking_plugins.regularizers.none import NoPenalty
-from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
+from ranking_plugins.regularizers import NoPenalty
+from ranking_plugins.solvers import PassiveAggressive
 
 
 def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
@@ -107,7 +113,7 @@ def test_a_matrix_whose_queries_are_indicators_is_one_vector_a_query(seed):
         "bilinear:initial=zero,dtype=float64", "hinge", solver=solver, random_state=1
     ).fit(data)
     W, dense = np.zeros((3, 12)), documents.toarray()
-    for q, i, j in get_kernel().draw_tuples(positive_lists(data), 1, 0, 500).tolist():
+    for q, i, j in get_kernel().sampling.sample_triplets(positive_lists(data), 1, 0, 500).tolist():
         delta = dense[i] - dense[j]
         if delta @ delta:
             W[q] += min(0.5, max(0.0, 1.0 - W[q] @ delta) / (delta @ delta)) * delta
@@ -125,7 +131,7 @@ def test_the_k_th_best_positive_is_learnt_from(make_matching):
     sides = (data.query_rows, data.document_rows)
     queries, documents = (side.toarray().astype(np.float64) for side in sides)
     W = np.zeros((queries.shape[1], documents.shape[1]))
-    drawn = get_kernel().draw_tuples(positive_lists(data), 1, 0, 150, 4, 3)
+    drawn = get_kernel().sampling.sample_triplets(positive_lists(data), 1, 0, 150, 4, 3)
     for step, (q, *rest) in enumerate(drawn.tolist()):
         if step % 75 % 64 == 0:
             frozen = W.copy()
@@ -149,7 +155,7 @@ def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
     solver = PassiveAggressive(max_steps=1, aggressiveness=1e9)
     ranker = Ranker("diagonal:dtype=float64", loss, solver=solver).fit(data)
     trials = 10 if loss == "warp" else 1
-    q, better, worse, *_ = get_kernel().draw_tuples(positive_lists(data), 0, 0, 1, trials)[0]
+    q, better, worse, *_ = get_kernel().sampling.sample_triplets(positive_lists(data), 0, 0, 1, trials)[0]
     scores = ranker.predict(data)[q]
     assert scores[better] - scores[worse] == pytest.approx(1.0, rel=1e-6)
 
@@ -191,7 +197,7 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
     run = ranker(100).prepare(data)
-    run.go(snapshot)
+    run.train(snapshot)
     assert run.history == whole.history_
     for name, tensor in whole.model_.tensors().items():
         assert run.model.tensors()[name].tobytes() == tensor.tobytes()
