@@ -8,4 +8,4 @@ from ranking_rust import _core
 
 def rust_kernel() -> Kernel:
     """Return the Rust kernel."""
-    return Kernel("rust", _core, metadata.version("ranking-rust"))
+    return Kernel("rust", _core, metadata.version("ranking-kit-rust"))

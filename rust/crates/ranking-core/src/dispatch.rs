@@ -1,8 +1,8 @@
 //! The choice of instruction set, at run time and without unsafe code of our own.
 
-use crate::lanes::{Machine, Portable};
+use crate::simd::{Machine, Portable};
 
-/// Work that is compiled once per machine.
+/// Work that is compiled once per instruction set.
 ///
 /// `run`, and all that should use the machine's instructions, must be `#[inline(always)]`: what
 /// is not inlined into the dispatched function is compiled for the baseline. That is why jobs are

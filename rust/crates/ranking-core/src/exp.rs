@@ -1,10 +1,10 @@
 //! The contract's exponential: it vectorises, saturates instead of overflowing, and has the same
 //! bits everywhere.
 
-use crate::contract::LANES;
+use crate::constants::LANES;
 use crate::dispatch::{Job, dispatch};
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Lanes, Machine, Portable};
+use crate::error::{Error, check_length};
+use crate::simd::{Lanes, Machine, Portable};
 
 const LOG2E: f64 = f64::from_bits(0x3FF7_1547_652B_82FE);
 const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
@@ -128,7 +128,7 @@ impl Job for Fill<'_> {
 ///
 /// # Errors
 /// When the lengths differ.
-pub fn exp(x: &[f64], out: &mut [f64]) -> Result<(), Invalid> {
+pub fn exp(x: &[f64], out: &mut [f64]) -> Result<(), Error> {
     check_length("out", out.len(), x.len())?;
     dispatch(Fill { x, out });
     Ok(())

@@ -1,39 +1,35 @@
 //! The loops of `ranking`'s kernel contract in plain Rust: slices in, slices out.
 //!
-//! `ranking/kernels/contract.py` says what every loop computes and `ranking/kernels/reference.py`
-//! in which order; this crate returns the same bits. Arguments are checked when they are put into
-//! [`Dense`], [`Compressed`], [`domination::Lists`], [`domination::Descent`],
-//! [`metrics::RankedLists`], [`bilinear::Tuples`] and [`factored::Factors`], so that no loop can meet
-//! sizes that do not fit.
+//! `ranking/kernels/contract` says what every loop computes and `ranking/kernels/reference` in
+//! which order; this crate returns the same bits. Arguments are checked when they are put into
+//! [`Dense`], [`Compressed`], [`sampling::Sampling`], [`bilinear::Triplets`] and the like, so that
+//! loops can trust all sizes.
 
 #![forbid(unsafe_code)]
 
+mod adaptive;
 pub mod alternating;
 pub mod bilinear;
-pub mod contract;
+pub mod constants;
 mod dispatch;
 pub mod domination;
-pub mod draws;
+mod error;
 mod exp;
 pub mod factored;
-mod features;
-mod guides;
-mod invalid;
-mod lanes;
-pub mod letor;
-pub mod metrics;
+mod guide_tables;
+pub mod linear;
+mod matrix;
 pub mod native;
-mod pace;
-pub mod rng;
-pub mod scores;
+pub mod pairwise;
+pub mod random;
+pub mod sampling;
+mod simd;
 mod sums;
 mod threads;
-mod wide;
 
 pub use dispatch::instructions;
+pub use error::Error;
 pub use exp::exp;
-pub use features::{Compressed, Dense};
-pub use invalid::Invalid;
-pub use lanes::{Feature, Index};
+pub use matrix::{Compressed, Dense, Feature, Index, Matrix, Stored};
 pub use sums::{block_sum, dot};
-pub use threads::Crew;
+pub use threads::ThreadTeam;

@@ -1,63 +1,29 @@
-//! Functions of a plugin: the slope of a margin within the steps, and loops over many calls.
+//! Calls of a plugin's functions over arrays.
 //!
-//! Where the functions come from is the caller's matter; here they are pure, and called from any
-//! thread.
+//! The caller provides the functions; they must be pure, and are called from any thread.
 
-use std::ffi::c_void;
+use crate::error::{Error, check_length, check_pointer};
+use crate::matrix::{Feature, Index, Stored};
+use crate::threads::ThreadTeam;
 
-use crate::bilinear::Stored;
-use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::{Feature, Index};
-use crate::threads::Crew;
-
-/// Margins, lists or rows that a thread takes at a time.
+/// Margins, lists or rows that one thread takes at a time.
 const PIECE: usize = 64;
 
-/// A C function of a margin, and the address of the context that it is called with.
-#[derive(Clone, Copy, Debug)]
-pub struct Slope {
-    function: extern "C" fn(f64, *const c_void) -> f64,
-    /// A number, as threads share it; only the function knows what it points to.
-    context: usize,
-}
-
-impl Slope {
-    /// Take a function that is pure and may be called from any thread with this context.
-    pub fn new(function: extern "C" fn(f64, *const c_void) -> f64, context: usize) -> Self {
-        Self { function, context }
-    }
-
-    /// The derivative of the loss.
-    #[must_use]
-    pub fn at(self, margin: f64) -> f64 {
-        (self.function)(margin, self.context as *const c_void)
-    }
-}
-
-impl PartialEq for Slope {
-    fn eq(&self, other: &Self) -> bool {
-        let addresses = (self.function as usize, other.function as usize);
-        addresses.0 == addresses.1 && self.context == other.context
-    }
-}
-
-impl Eq for Slope {}
-
-/// Fill `out` with what the function makes of each margin.
+/// Fill `out` with the function of each margin.
 ///
 /// # Errors
 /// When the lengths differ.
-pub fn pairs(
+pub fn pairwise(
     function: impl Fn(f64) -> f64 + Sync + Send,
     margins: &[f64],
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("out", out.len(), margins.len())?;
     let pieces = margins.chunks(PIECE).zip(out.chunks_mut(PIECE));
     let mut pieces: Vec<_> = pieces.collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |(margins, out)| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |(margins, out)| {
             for (out, &margin) in out.iter_mut().zip(*margins) {
                 *out = function(margin);
             }
@@ -66,37 +32,37 @@ pub fn pairs(
     Ok(())
 }
 
-/// Lists one after the other.
+/// GradedScores one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Lists<'a> {
-    pointers: &'a [i64],
+pub struct GradedScores<'a> {
+    group_ptr: &'a [i64],
     scores: &'a [f64],
     grades: &'a [f64],
 }
 
-impl<'a> Lists<'a> {
-    /// List i has the scores, and grades, pointers[i]..pointers[i + 1].
+impl<'a> GradedScores<'a> {
+    /// List i has the scores, and grades, `group_ptr[i]..group_ptr[i + 1]`.
     ///
     /// # Errors
     /// When the lengths do not fit.
-    pub fn new(pointers: &'a [i64], scores: &'a [f64], grades: &'a [f64]) -> Result<Self, Invalid> {
+    pub fn new(group_ptr: &'a [i64], scores: &'a [f64], grades: &'a [f64]) -> Result<Self, Error> {
         check_length("grades", grades.len(), scores.len())?;
-        let positions = pointers.iter().map(|at| at.position());
+        let positions = group_ptr.iter().map(|at| at.position());
         check_pointer(
-            "list_ptr",
+            "group_ptr",
             positions,
-            pointers.len().saturating_sub(1),
+            group_ptr.len().saturating_sub(1),
             scores.len(),
         )?;
         Ok(Self {
-            pointers,
+            group_ptr,
             scores,
             grades,
         })
     }
 
     fn each(self) -> impl Iterator<Item = (&'a [f64], &'a [f64])> {
-        self.pointers.windows(2).map(move |ends| {
+        self.group_ptr.windows(2).map(move |ends| {
             let part = ends[0].position()..ends[1].position();
             (&self.scores[part.clone()], &self.grades[part])
         })
@@ -106,18 +72,18 @@ impl<'a> Lists<'a> {
 /// Fill `out` with the loss of each list.
 ///
 /// # Errors
-/// When there is not a place a list.
-pub fn list_values(
+/// When `out` does not have one element per list.
+pub fn listwise_values(
     function: impl Fn(&[f64], &[f64]) -> f64 + Sync + Send,
-    lists: Lists<'_>,
+    lists: GradedScores<'_>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
-    check_length("out", out.len(), lists.pointers.len().saturating_sub(1))?;
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    check_length("out", out.len(), lists.group_ptr.len().saturating_sub(1))?;
     let mut items: Vec<_> = lists.each().zip(out).collect();
     let mut pieces: Vec<_> = items.chunks_mut(PIECE).collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |piece| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |piece| {
             for ((scores, grades), out) in piece.iter_mut() {
                 **out = function(scores, grades);
             }
@@ -129,13 +95,13 @@ pub fn list_values(
 /// Fill `out` with the slopes of each list.
 ///
 /// # Errors
-/// When there is not a place a score.
-pub fn list_slopes(
+/// When `out` does not have one element per score.
+pub fn listwise_slopes(
     function: impl Fn(&[f64], &[f64], &mut [f64]) + Sync + Send,
-    lists: Lists<'_>,
+    lists: GradedScores<'_>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("out", out.len(), lists.scores.len())?;
     let mut rest = out;
     let mut items = Vec::new();
@@ -145,8 +111,8 @@ pub fn list_slopes(
         rest = after;
     }
     let mut pieces: Vec<_> = items.chunks_mut(PIECE).collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |piece| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |piece| {
             for (scores, grades, out) in piece.iter_mut() {
                 function(scores, grades, out);
             }
@@ -158,18 +124,18 @@ pub fn list_slopes(
 /// Fill `out` with the penalty of each row, widened.
 ///
 /// # Errors
-/// When there is not a place a row.
+/// When `out` does not have one element per row.
 pub fn penalties<F: Feature>(
     function: impl Fn(&[f64]) -> f64 + Sync + Send,
     matrix: &[F],
     columns: usize,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     check_length("matrix", matrix.len(), out.len() * columns)?;
     let mut pieces: Vec<_> = out.chunks_mut(PIECE).enumerate().collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |(piece, out)| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |(piece, out)| {
             let mut wide = vec![0.0; columns];
             for (at, out) in out.iter_mut().enumerate() {
                 let first = (*piece * PIECE + at) * columns;
@@ -187,25 +153,25 @@ pub fn penalties<F: Feature>(
 /// Let the function change the first `width` numbers of each row, widened, and round what it leaves.
 ///
 /// # Errors
-/// When a row has not as many.
+/// When rows are shorter.
 pub fn rows<F: Stored>(
     function: impl Fn(&mut [f64]) + Sync + Send,
     matrix: &mut [F],
     columns: usize,
     width: usize,
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     if width > columns {
-        return Err(Invalid::new(format!(
-            "width is {width}; rows have {columns} numbers."
+        return Err(Error::argument(format!(
+            "width is {width}, but rows have {columns} numbers"
         )));
     }
     if columns == 0 {
         return Ok(());
     }
     let mut pieces: Vec<_> = matrix.chunks_mut(PIECE * columns).collect();
-    crew.enter(|| {
-        crew.for_each(&mut pieces, |piece| {
+    team.enter(|| {
+        team.for_each(&mut pieces, |piece| {
             let mut wide = vec![0.0; width];
             for row in piece.chunks_exact_mut(columns) {
                 for (wide, value) in wide.iter_mut().zip(&*row) {
@@ -225,67 +191,52 @@ pub fn rows<F: Stored>(
 mod tests {
     use super::*;
 
-    extern "C" fn shifted(margin: f64, context: *const c_void) -> f64 {
-        if context.addr() == 3 {
-            margin + 3.0
-        } else {
-            margin
-        }
-    }
-
     #[test]
-    fn a_slope_is_called_with_its_context() {
-        assert_eq!(Slope::new(shifted, 3).at(0.5), 3.5);
-        assert_eq!(Slope::new(shifted, 3), Slope::new(shifted, 3));
-        assert_ne!(Slope::new(shifted, 3), Slope::new(shifted, 4));
-    }
-
-    #[test]
-    fn every_margin_list_and_row_is_taken_once() {
+    fn every_margin_list_and_row_is_visited_once() {
         for threads in [1, 3] {
-            let crew = Crew::new(threads).unwrap();
+            let team = ThreadTeam::new(threads).unwrap();
             let numbers: Vec<f64> = (0..300_u32).map(f64::from).collect();
             let mut out = vec![0.0; 300];
-            pairs(|z| 2.0 * z, &numbers, &mut out, &crew).unwrap();
+            pairwise(|z| 2.0 * z, &numbers, &mut out, &team).unwrap();
             assert!(out.iter().zip(&numbers).all(|(a, b)| *a == 2.0 * b));
 
             let pointers: Vec<i64> = (0..=100).map(|list| 3 * list).collect();
-            let lists = Lists::new(&pointers, &numbers, &numbers).unwrap();
+            let lists = GradedScores::new(&pointers, &numbers, &numbers).unwrap();
             let mut sums = vec![0.0; 100];
-            list_values(|scores, _| scores.iter().sum(), lists, &mut sums, &crew).unwrap();
+            listwise_values(|scores, _| scores.iter().sum(), lists, &mut sums, &team).unwrap();
             assert!(
                 sums.iter()
                     .zip(numbers.chunks(3))
                     .all(|(a, b)| *a == b.iter().sum::<f64>())
             );
-            list_slopes(
+            listwise_slopes(
                 |scores, _, out| out.copy_from_slice(scores),
                 lists,
                 &mut out,
-                &crew,
+                &team,
             )
             .unwrap();
             assert_eq!(out, numbers);
 
-            penalties(|row| row.iter().sum(), &numbers, 3, &mut sums, &crew).unwrap();
+            penalties(|row| row.iter().sum(), &numbers, 3, &mut sums, &team).unwrap();
             assert!(
                 sums.iter()
                     .zip(numbers.chunks(3))
                     .all(|(a, b)| *a == b.iter().sum::<f64>())
             );
-            rows(|row| row.fill(7.0), &mut out, 3, 2, &crew).unwrap();
+            rows(|row| row.fill(7.0), &mut out, 3, 2, &team).unwrap();
             let left = out.chunks(3).zip(numbers.chunks(3));
             assert!(left.into_iter().all(|(a, b)| a == [7.0, 7.0, b[2]]));
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        let crew = Crew::alone();
-        assert!(pairs(|z| z, &[0.0], &mut [], &crew).is_err());
-        assert!(Lists::new(&[0, 2], &[0.0], &[0.0]).is_err());
-        assert!(Lists::new(&[], &[], &[]).is_err());
-        assert!(rows(|_| (), &mut [0.0], 1, 2, &crew).is_err());
-        assert!(penalties(|_| 0.0, &[0.0], 1, &mut [], &crew).is_err());
+    fn mismatched_sizes_are_refused() {
+        let team = ThreadTeam::single();
+        assert!(pairwise(|z| z, &[0.0], &mut [], &team).is_err());
+        assert!(GradedScores::new(&[0, 2], &[0.0], &[0.0]).is_err());
+        assert!(GradedScores::new(&[], &[], &[]).is_err());
+        assert!(rows(|_| (), &mut [0.0], 1, 2, &team).is_err());
+        assert!(penalties(|_| 0.0, &[0.0], 1, &mut [], &team).is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! Sums in lanes and sums of blocks: the same bits for any instruction set and number of threads.
 
-use crate::contract::{BLOCK, LANES};
+use crate::constants::{BLOCK, LANES};
 use crate::dispatch::{Job, dispatch};
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Lanes, Machine};
-use crate::threads::Crew;
+use crate::error::{Error, check_length};
+use crate::matrix::Feature;
+use crate::simd::{Lanes, Machine};
+use crate::threads::ThreadTeam;
 
 /// Sum of a[i] * b[i] in lanes; the longer slice is cut.
 #[inline(always)]
@@ -49,7 +50,7 @@ impl Job for Dot<'_> {
 ///
 /// # Errors
 /// When the lengths differ.
-pub fn dot(a: &[f64], b: &[f64]) -> Result<f64, Invalid> {
+pub fn dot(a: &[f64], b: &[f64]) -> Result<f64, Error> {
     check_length("b", b.len(), a.len())?;
     Ok(dispatch(Dot(a, b)))
 }
@@ -66,9 +67,9 @@ impl Job for Sum<'_> {
 
 /// The sum of the blocks' sums in lanes, added in order.
 #[must_use]
-pub fn block_sum(values: &[f64], crew: &Crew) -> f64 {
+pub fn block_sum(values: &[f64], team: &ThreadTeam) -> f64 {
     let mut blocks: Vec<_> = values.chunks(BLOCK).map(|block| (block, 0.0)).collect();
-    crew.enter(|| crew.for_each(&mut blocks, |(block, sum)| *sum = dispatch(Sum(block))));
+    team.enter(|| team.for_each(&mut blocks, |(block, sum)| *sum = dispatch(Sum(block))));
     // Not `sum()`, which starts from -0.0.
     blocks.iter().fold(0.0, |total, (_, sum)| total + sum)
 }

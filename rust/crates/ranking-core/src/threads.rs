@@ -1,4 +1,4 @@
-//! Threads: a pool per number of threads, built on first use and kept.
+//! Thread teams: one pool per number of threads, created on first use and reused.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,31 +10,31 @@ use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, Yield};
 type Pools = HashMap<(u32, usize), Arc<Pool>>;
 
 /// Pools by process and number of threads. A forked child inherits the entries but not the
-/// threads; with the process in the key it never meets, or drops, its parent's pools.
+/// threads; with the process in the key it never uses, or drops, its parent's pools.
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
-/// Looks for work that are made at once, and then after giving way to other threads.
+/// How often a thread looks for work without pause, and then after yielding to other threads.
 const SPINS: usize = 1_000;
 const YIELDS: usize = 3_000;
-/// How long a thread then rests between two looks.
+/// How long a thread then sleeps between two looks.
 const REST: Duration = Duration::from_micros(50);
 
 #[derive(Debug)]
 struct Pool {
     threads: ThreadPool,
-    /// Are its threads kept awake for someone?
+    /// Whether its threads are kept awake.
     is_awake: AtomicBool,
 }
 
-/// The threads that share a loop's work; one thread means the caller's own.
+/// The threads that share the work of a loop; a single thread is the caller's own.
 #[derive(Clone, Debug)]
-pub struct Crew(Option<Arc<Pool>>);
+pub struct ThreadTeam(Option<Arc<Pool>>);
 
-impl Crew {
-    /// Find or build the crew with this many threads.
+impl ThreadTeam {
+    /// Find or create the team with this many threads.
     ///
     /// In a process that forks, call this where no fork can happen at the same time (from Python:
-    /// attached to the interpreter), lest a child inherit a locked lock.
+    /// attached to the interpreter): a child could inherit a locked lock.
     ///
     /// # Errors
     /// When the system refuses the threads.
@@ -58,17 +58,17 @@ impl Crew {
     }
 
     /// The caller's own thread.
-    pub(crate) fn alone() -> Self {
+    pub(crate) fn single() -> Self {
         Self(None)
     }
 
-    /// How many there are.
+    /// The number of threads.
     pub(crate) fn threads(&self) -> usize {
         let pool = self.0.as_ref();
         pool.map_or(1, |pool| pool.threads.current_num_threads())
     }
 
-    /// Run `work` as one of the crew, so that each `for_each` in it starts without a hand-over.
+    /// Run `work` on a thread of the team, so that each `for_each` in it starts without hand-over.
     pub(crate) fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.0 {
             None => work(),
@@ -76,14 +76,14 @@ impl Crew {
         }
     }
 
-    /// As `enter`, for work that has many short `for_each`: the others look for its items all the
-    /// time, for it takes longer to wake a thread than to do some of them.
+    /// As `enter`, for work that has many short `for_each`: the other threads look for items all
+    /// the time, because it takes longer to wake a thread than to process some items.
     pub(crate) fn enter_awake<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let Some(pool) = &self.0 else {
             return work();
         };
-        // Two that keep threads awake would wait for each other: each could come upon the other's
-        // endless looking while it waits for its own items.
+        // Two callers that keep threads awake would wait for each other: each could execute the
+        // other's endless search for work while it waits for its own items.
         if pool.is_awake.swap(true, Ordering::Acquire) {
             return pool.threads.install(work);
         }
@@ -97,14 +97,14 @@ impl Crew {
                         look_for_work(is_awake);
                     }
                 });
-                // Also if the work panics, the others are let go.
+                // Release the other threads even if the work panics.
                 let _awake = awake;
                 work()
             })
         })
     }
 
-    /// Do something with every item, in any order; call it within `enter`.
+    /// Process every item, in any order; call it within `enter`.
     pub(crate) fn for_each<T: Send>(&self, items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
         match &self.0 {
             None => items.iter_mut().for_each(work),
@@ -113,26 +113,26 @@ impl Crew {
     }
 }
 
-/// Do something with every item, halves at the same time.
+/// Process every item, halves at the same time.
 fn share_out<T: Send>(items: &mut [T], work: &(impl Fn(&mut T) + Sync)) {
     if let [item] = items {
         return work(item);
     }
-    let (mine, others) = items.split_at_mut(items.len().div_ceil(2));
-    if others.is_empty() {
+    let (first, second) = items.split_at_mut(items.len().div_ceil(2));
+    if second.is_empty() {
         return;
     }
-    // The pool would put a thread to sleep that waits for its other half, as soon as it has looked
-    // some times; short items end sooner than it wakes.
+    // The pool would soon put a thread to sleep that waits for its other half; short items end
+    // before it wakes.
     let waits = AtomicBool::new(true);
     rayon::join(
         || {
-            share_out(mine, work);
+            share_out(first, work);
             look_for_work(&waits);
         },
         || {
             let _waits = Awake(&waits);
-            share_out(others, work);
+            share_out(second, work);
         },
     );
 }
@@ -146,7 +146,7 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// Do what the pool has to do, until nobody wants the thread to be awake.
+/// Execute work of the pool until the thread need not stay awake.
 fn look_for_work(is_awake: &AtomicBool) {
     let mut looks: usize = 0;
     while is_awake.load(Ordering::Acquire) {
@@ -170,28 +170,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_is_done_once() {
+    fn every_item_is_processed_once() {
         for threads in 1..=3 {
-            let crew = Crew::new(threads).unwrap();
+            let team = ThreadTeam::new(threads).unwrap();
             for count in [0, 1, 2, 3, 7, 100] {
                 let mut items = vec![0; count];
-                crew.enter_awake(|| crew.for_each(&mut items, |item| *item += 1));
-                crew.enter(|| crew.for_each(&mut items, |item| *item += 1));
+                team.enter_awake(|| team.for_each(&mut items, |item| *item += 1));
+                team.enter(|| team.for_each(&mut items, |item| *item += 1));
                 assert_eq!(items, vec![2; count]);
             }
         }
     }
 
     #[test]
-    fn a_panic_lets_those_go_that_wait() {
-        let crew = Crew::new(2).unwrap();
+    fn a_panic_releases_waiting_threads() {
+        let team = ThreadTeam::new(2).unwrap();
         for bad in [0, 1] {
             let mut items = [0, 1];
-            let work = || crew.enter_awake(|| crew.for_each(&mut items, |at| assert_ne!(*at, bad)));
+            let work = || team.enter_awake(|| team.for_each(&mut items, |at| assert_ne!(*at, bad)));
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
         }
         let mut items = [0; 2];
-        crew.enter_awake(|| crew.for_each(&mut items, |item| *item += 1));
+        team.enter_awake(|| team.for_each(&mut items, |item| *item += 1));
         assert_eq!(items, [1; 2]);
     }
 }

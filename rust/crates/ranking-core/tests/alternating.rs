@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use ranking_core::alternating::{Rule, Sparse, half_step, half_step_sparse};
-use ranking_core::bilinear::Failure;
-use ranking_core::{Compressed, Crew, rng};
+use ranking_core::bilinear::Error;
+use ranking_core::{Compressed, ThreadTeam, rng};
 
 const ROWS: usize = 150;
 const COLUMNS: usize = 60;
@@ -65,14 +65,14 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 fn literal_row(
     entries: &[(usize, f32)],
-    vectors: &[f32],
+    embeddings: &[f32],
     width: usize,
     threshold: f32,
     limit: f32,
 ) -> (Vec<f32>, f64) {
     let mut omega = vec![0.0; width];
     for &(column, value) in entries {
-        for (sum, x) in omega.iter_mut().zip(&vectors[column * width..]) {
+        for (sum, x) in omega.iter_mut().zip(&embeddings[column * width..]) {
             *sum += value * x;
         }
     }
@@ -104,21 +104,21 @@ fn bits(values: &[f32]) -> Vec<u32> {
 /// Rows and gains of the dense half-step.
 fn dense(
     matrix: &Matrix,
-    vectors: &[f32],
+    embeddings: &[f32],
     width: usize,
     rule: Rule,
     threads: usize,
 ) -> (Vec<f32>, Vec<f64>) {
     let (mut out, mut gains) = (vec![f32::NAN; ROWS * width], vec![f64::NAN; ROWS]);
-    let crew = Crew::new(threads).unwrap();
+    let team = ThreadTeam::new(threads).unwrap();
     half_step(
         matrix.compressed(),
-        vectors,
+        embeddings,
         width,
         rule,
         &mut out,
         &mut gains,
-        &crew,
+        &team,
     )
     .unwrap();
     (out, gains)
@@ -128,14 +128,14 @@ fn dense(
 fn every_row_is_that_of_a_literal_loop() {
     let matrix = Matrix::random(1);
     for width in [8, 40, 104, 112, 120, 1000] {
-        let vectors = singles(3, COLUMNS * width);
+        let embeddings = singles(3, COLUMNS * width);
         for (threshold, limit) in [(0.0_f32, 0.0_f32), (0.2, 1.0), (0.1, 0.0), (9.0, 1.0)] {
             let rule = Rule::new(threshold.into(), limit.into());
             for threads in [1, 2, 3] {
-                let (out, gains) = dense(&matrix, &vectors, width, rule, threads);
+                let (out, gains) = dense(&matrix, &embeddings, width, rule, threads);
                 for (row, out) in out.chunks(width).enumerate() {
                     let entries = matrix.entries(row);
-                    let wanted = literal_row(&entries, &vectors, width, threshold, limit);
+                    let wanted = literal_row(&entries, &embeddings, width, threshold, limit);
                     assert_eq!(bits(out), bits(&wanted.0));
                     assert_eq!(gains[row].to_bits(), wanted.1.to_bits());
                 }
@@ -145,9 +145,9 @@ fn every_row_is_that_of_a_literal_loop() {
 }
 
 /// What is not zero of vectors.
-fn filled(vectors: &[f32], width: usize) -> (Vec<i64>, Vec<i32>, Vec<f32>) {
+fn filled(embeddings: &[f32], width: usize) -> (Vec<i64>, Vec<i32>, Vec<f32>) {
     let (mut pointers, mut dimensions, mut values) = (vec![0], Vec::new(), Vec::new());
-    for vector in vectors.chunks(width) {
+    for vector in embeddings.chunks(width) {
         for (dimension, &x) in (0..).zip(vector) {
             if x != 0.0 {
                 dimensions.push(dimension);
@@ -162,25 +162,25 @@ fn filled(vectors: &[f32], width: usize) -> (Vec<i64>, Vec<i32>, Vec<f32>) {
 #[test]
 fn sparse_vectors_make_the_same_rows() {
     let (matrix, width) = (Matrix::random(5), 40);
-    let mut vectors = singles(6, COLUMNS * width);
-    for (i, x) in vectors.iter_mut().enumerate() {
+    let mut embeddings = singles(6, COLUMNS * width);
+    for (i, x) in embeddings.iter_mut().enumerate() {
         if i % 7 != 2 || i % width > 36 {
             *x = 0.0;
         }
     }
-    let given = filled(&vectors, width);
+    let given = filled(&embeddings, width);
     let sparse = Sparse::new(&given.0, &given.1, &given.2, 37).unwrap();
     for rule in [Rule::new(0.0, 0.0), Rule::new(0.2, 1.0)] {
-        let (out, wanted_gains) = dense(&matrix, &vectors, width, rule, 1);
+        let (out, wanted_gains) = dense(&matrix, &embeddings, width, rule, 1);
         let wanted = filled(&out, width);
         for threads in [1, 2, 3] {
-            let crew = Crew::new(threads).unwrap();
+            let team = ThreadTeam::new(threads).unwrap();
             let (mut indptr, mut gains) = (vec![7; ROWS + 1], vec![f64::NAN; ROWS]);
             let part = matrix.compressed();
-            let made =
-                half_step_sparse(part, sparse, rule, &mut indptr, &mut gains, &crew).unwrap();
-            let (mut dimensions, mut values) = (vec![0; made.count()], vec![0.0; made.count()]);
-            made.join(&mut dimensions, &mut values, &crew).unwrap();
+            let result =
+                half_step_sparse(part, sparse, rule, &mut indptr, &mut gains, &team).unwrap();
+            let (mut dimensions, mut values) = (vec![0; result.count()], vec![0.0; result.count()]);
+            result.join(&mut dimensions, &mut values, &team).unwrap();
             assert_eq!(indptr, wanted.0);
             assert_eq!(dimensions, wanted.1);
             assert_eq!(bits(&values), bits(&wanted.2));
@@ -191,19 +191,19 @@ fn sparse_vectors_make_the_same_rows() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
-    let (matrix, crew) = (Matrix::random(1), Crew::new(1).unwrap());
+    let (matrix, team) = (Matrix::random(1), ThreadTeam::new(1).unwrap());
     let rule = Rule::new(0.0, 1.0);
-    let (vectors, mut out, mut gains) =
+    let (embeddings, mut out, mut gains) =
         (vec![0.0; COLUMNS * 8], vec![0.0; ROWS * 8], vec![0.0; ROWS]);
-    let mut refused = |vectors: &[f32], width, out: &mut [f32]| {
+    let mut refused = |embeddings: &[f32], width, out: &mut [f32]| {
         let part = matrix.compressed();
-        let result = half_step(part, vectors, width, rule, out, &mut gains, &crew);
-        matches!(result, Err(Failure::Invalid(_)))
+        let result = half_step(part, embeddings, width, rule, out, &mut gains, &team);
+        matches!(result, Err(Error::Argument(_)))
     };
-    assert!(!refused(&vectors, 8, &mut out));
-    assert!(refused(&vectors[1..], 8, &mut out));
-    assert!(refused(&vectors, 8, &mut out[1..]));
-    assert!(refused(&vectors, 4, &mut out));
+    assert!(!refused(&embeddings, 8, &mut out));
+    assert!(refused(&embeddings[1..], 8, &mut out));
+    assert!(refused(&embeddings, 8, &mut out[1..]));
+    assert!(refused(&embeddings, 4, &mut out));
     assert!(refused(&[], 0, &mut []));
     assert!(Sparse::new(&[0, 1], &[8], &[1.0], 8).is_err());
     assert!(Sparse::new(&[0, 1], &[-1], &[1.0], 8).is_err());

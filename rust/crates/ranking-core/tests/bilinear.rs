@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use ranking_core::bilinear::{
-    Clock, Form, Penalty, Plan, Ranks, Rows, Store, Stored, Tuples, bilinear_scores,
+    CsrRows, PairwiseForm, Plan, RankWeights, Shrinkage, ShrinkageState, Store, Stored, Triplets,
+    bilinear_scores,
 };
-use ranking_core::draws::{MatchFields, MatchLists, draw_tuples};
-use ranking_core::{Compressed, Crew, rng};
+use ranking_core::draws::{PositiveLists, Positives, sample_triplets};
+use ranking_core::{Compressed, ThreadTeam, rng};
 
 /// A few steps before a window ends, at a boundary of every 7 steps.
-const START: Clock = Clock {
+const START: ShrinkageState = ShrinkageState {
     step: 4088.0,
     scale: 1.0,
     threshold: 0.0,
-    rates: 0.0,
+    learning_rates: 0.0,
 };
 
 /// A sparse matrix by row.
@@ -45,8 +46,8 @@ impl Matrix {
         made
     }
 
-    fn rows(&self) -> Rows<'_, i32, f64> {
-        Rows::new(&self.indptr, &self.indices, &self.data).unwrap()
+    fn rows(&self) -> CsrRows<'_, i32, f64> {
+        CsrRows::new(&self.indptr, &self.indices, &self.data).unwrap()
     }
 
     fn row(&self, row: i64) -> impl Iterator<Item = (usize, f64)> {
@@ -64,23 +65,23 @@ struct Problem {
     columns: usize,
     queries: Matrix,
     documents: Matrix,
-    tuples: Vec<i64>,
-    rates: Vec<f64>,
+    triplets: Vec<i64>,
+    learning_rates: Vec<f64>,
 }
 
 impl Problem {
     fn new(rows: u32, columns: u32, steps: usize) -> Self {
-        let mut tuples = vec![0; 3 * steps];
-        rng::fill(3, 0, &mut tuples, |bits| i64::from(rng::below(bits, 12)));
-        let mut rates = vec![0.0; steps];
-        rng::fill(4, 0, &mut rates, |bits| 0.1 * rng::uniform(bits));
+        let mut triplets = vec![0; 3 * steps];
+        rng::fill(3, 0, &mut triplets, |bits| i64::from(rng::below(bits, 12)));
+        let mut learning_rates = vec![0.0; steps];
+        rng::fill(4, 0, &mut learning_rates, |bits| 0.1 * rng::uniform(bits));
         Self {
             rows: rows as usize,
             columns: columns as usize,
             queries: Matrix::random(1, 12, rows, 6),
             documents: Matrix::random(2, 12, columns, 20),
-            tuples,
-            rates,
+            triplets,
+            learning_rates,
         }
     }
 
@@ -106,64 +107,69 @@ impl Problem {
     fn take<T: Stored>(
         &self,
         store: &mut Store<T>,
-        penalty: Penalty,
-        batch: usize,
+        penalty: Shrinkage,
+        batch_size: usize,
         hogwild: bool,
         threads: usize,
-    ) -> (Vec<f64>, Clock) {
+    ) -> (Vec<f64>, ShrinkageState) {
         let (queries, documents) = (self.queries.rows(), self.documents.rows());
-        let tuples = Tuples::new(&queries, &documents, &self.tuples, 3, false).unwrap();
+        let triplets = Triplets::new(&queries, &documents, &self.triplets, 3, false).unwrap();
         let plan = Plan {
-            rates: &self.rates,
-            form: Form::Logistic,
-            ranks: Ranks::new(&[1.0], 12).unwrap(),
+            learning_rates: &self.learning_rates,
+            form: PairwiseForm::Logistic,
+            rank_weights: RankWeights::new(&[1.0], 12).unwrap(),
             penalty,
             grow: true,
-            batch,
+            batch_size,
             hogwild,
         };
-        let mut clock = START;
-        let (mut margins, mut weights) = (vec![0.0; tuples.len()], vec![0.0; tuples.len()]);
-        let crew = Crew::new(threads).unwrap();
+        let mut state = START;
+        let (mut margins, mut weights) = (vec![0.0; triplets.len()], vec![0.0; triplets.len()]);
+        let team = ThreadTeam::new(threads).unwrap();
         store
             .steps(
-                &tuples,
+                &triplets,
                 &plan,
-                &mut clock,
+                &mut state,
                 &mut margins,
                 &mut weights,
-                &crew,
+                &team,
             )
             .unwrap();
-        (margins, clock)
+        (margins, state)
     }
 
     /// The same by the book: after every boundary all of W is shrunk.
-    fn dense(&self, every: usize, l1: f64, l2: f64) -> Vec<f64> {
+    fn dense(&self, prox_interval: usize, l1: f64, l2: f64) -> Vec<f64> {
         let mut w = vec![0.0; self.rows * self.columns];
         let mut due = 0.0;
-        for (step, (tuple, &rate)) in self.tuples.chunks(3).zip(&self.rates).enumerate() {
-            let mut apart = vec![0.0; self.columns];
+        for (step, (triplet, &learning_rate)) in self
+            .triplets
+            .chunks(3)
+            .zip(&self.learning_rates)
+            .enumerate()
+        {
+            let mut difference = vec![0.0; self.columns];
             self.documents
-                .row(tuple[1])
-                .for_each(|(c, b)| apart[c] += b);
+                .row(triplet[1])
+                .for_each(|(c, b)| difference[c] += b);
             self.documents
-                .row(tuple[2])
-                .for_each(|(c, b)| apart[c] -= b);
+                .row(triplet[2])
+                .for_each(|(c, b)| difference[c] -= b);
             let mut margin = 0.0;
-            for (row, a) in self.queries.row(tuple[0]) {
+            for (row, a) in self.queries.row(triplet[0]) {
                 let row = &w[row * self.columns..][..self.columns];
-                margin += a * row.iter().zip(&apart).map(|(w, b)| w * b).sum::<f64>();
+                margin += a * row.iter().zip(&difference).map(|(w, b)| w * b).sum::<f64>();
             }
-            let factor = -rate / (1.0 + margin.exp());
-            for (row, a) in self.queries.row(tuple[0]) {
+            let factor = -learning_rate / (1.0 + margin.exp());
+            for (row, a) in self.queries.row(triplet[0]) {
                 let row = &mut w[row * self.columns..][..self.columns];
                 row.iter_mut()
-                    .zip(&apart)
+                    .zip(&difference)
                     .for_each(|(w, b)| *w -= factor * a * b);
             }
-            due += rate;
-            if (step + 1) % every == 0 {
+            due += learning_rate;
+            if (step + 1) % prox_interval == 0 {
                 for w in &mut w {
                     *w = w.signum() * (w.abs() - l1 * due).max(0.0) / (1.0 + l2 * due);
                 }
@@ -177,11 +183,11 @@ impl Problem {
 /// Everything that leaves a store.
 fn exported<T: Stored>(
     store: &Store<T>,
-    clock: &Clock,
+    state: &ShrinkageState,
     rows: usize,
 ) -> (Vec<i64>, Vec<i32>, Vec<T>) {
     let mut counts = vec![0; rows];
-    store.counts(clock, &mut counts).unwrap();
+    store.counts(state, &mut counts).unwrap();
     let mut indptr = vec![0; rows + 1];
     for (row, count) in counts.iter().enumerate() {
         indptr[row + 1] = indptr[row] + count;
@@ -189,13 +195,13 @@ fn exported<T: Stored>(
     let size = usize::try_from(indptr[rows]).unwrap();
     let (mut indices, mut values) = (vec![0; size], vec![T::default(); size]);
     store
-        .export(clock, &indptr, &mut indices, &mut values, true)
+        .export(state, &indptr, &mut indices, &mut values, true)
         .unwrap();
     (indptr, indices, values)
 }
 
-fn full<T: Stored>(store: &Store<T>, clock: &Clock, problem: &Problem) -> Vec<f64> {
-    let (indptr, indices, values) = exported(store, clock, problem.rows);
+fn full<T: Stored>(store: &Store<T>, state: &ShrinkageState, problem: &Problem) -> Vec<f64> {
+    let (indptr, indices, values) = exported(store, state, problem.rows);
     let mut w = vec![0.0; problem.rows * problem.columns];
     for (row, ends) in indptr.windows(2).enumerate() {
         let part = usize::try_from(ends[0]).unwrap()..usize::try_from(ends[1]).unwrap();
@@ -220,9 +226,9 @@ fn lazy_shrinking_comes_to_the_weights_of_a_dense_sweep() {
             (0.0, 50.0),
         ] {
             let mut store = problem.store::<f64>(&[]);
-            let penalty = Penalty::new(7.0, l1, l2).unwrap();
-            let (_, clock) = problem.take(&mut store, penalty, 1, false, 1);
-            let (got, wanted) = (full(&store, &clock, &problem), problem.dense(7, l1, l2));
+            let penalty = Shrinkage::new(7.0, l1, l2).unwrap();
+            let (_, state) = problem.take(&mut store, penalty, 1, false, 1);
+            let (got, wanted) = (full(&store, &state, &problem), problem.dense(7, l1, l2));
             let largest = wanted.iter().fold(0.0, |most, w| f64::max(most, w.abs()));
             for (got, wanted) in got.iter().zip(&wanted) {
                 assert!((got - wanted).abs() <= 1e-9 * largest, "{got} {wanted}");
@@ -235,7 +241,7 @@ fn lazy_shrinking_comes_to_the_weights_of_a_dense_sweep() {
 #[test]
 fn memory_follows_what_is_not_zero() {
     let problem = Problem::new(20, 50_000, 4000);
-    let penalty = |l1| Penalty::new(10.0, l1, 0.0).unwrap();
+    let penalty = |l1| Shrinkage::new(10.0, l1, 0.0).unwrap();
     let mut store = problem.store::<f32>(&[]);
     let empty = store.memory();
     problem.take(&mut store, penalty(0.0), 1, false, 1);
@@ -253,12 +259,13 @@ fn threads_change_no_bit() {
     let problem = Problem::new(40, 300, 700);
     let groups: Vec<i64> = (0..40).map(|row| row * 7 % 5).collect();
     for (groups, l2) in [(&[][..], 0.01), (&groups[..], 0.0)] {
-        let penalty = Penalty::new(3.0, 0.002, l2).unwrap();
-        for batch in [1, 2, 64, 1000] {
+        let penalty = Shrinkage::new(3.0, 0.002, l2).unwrap();
+        for batch_size in [1, 2, 64, 1000] {
             let run = |threads| {
                 let mut store = problem.store::<f32>(groups);
-                let (margins, clock) = problem.take(&mut store, penalty, batch, false, threads);
-                (margins, exported(&store, &clock, problem.rows), clock)
+                let (margins, state) =
+                    problem.take(&mut store, penalty, batch_size, false, threads);
+                (margins, exported(&store, &state, problem.rows), state)
             };
             let one = run(1);
             assert!(!one.1.1.is_empty());
@@ -273,31 +280,31 @@ fn threads_change_no_bit() {
 fn hogwild_comes_close_to_the_ordered_steps() {
     // Every margin is violated here, so both take the same steps, in another order.
     let problem = Problem::new(40, 300, 2000);
-    let penalty = Penalty::new(10.0, 0.001, 0.0).unwrap();
+    let penalty = Shrinkage::new(10.0, 0.001, 0.0).unwrap();
     let [ordered, racing] = [false, true].map(|hogwild| {
         let mut store = problem.store::<f64>(&[]);
-        let (margins, clock) = problem.take(&mut store, penalty, 1, hogwild, 3);
-        assert_eq!(clock.step, START.step + 2000.0);
+        let (margins, state) = problem.take(&mut store, penalty, 1, hogwild, 3);
+        assert_eq!(state.step, START.step + 2000.0);
         assert!(margins.iter().all(|margin| margin.is_finite()));
-        full(&store, &clock, &problem)
+        full(&store, &state, &problem)
     });
     let norm = |w: &[f64]| w.iter().map(|w| w * w).sum::<f64>().sqrt();
-    let apart: Vec<f64> = ordered.iter().zip(&racing).map(|(a, b)| a - b).collect();
+    let difference: Vec<f64> = ordered.iter().zip(&racing).map(|(a, b)| a - b).collect();
     assert!(norm(&ordered) > 0.0);
-    assert!(norm(&apart) < 0.1 * norm(&ordered));
+    assert!(norm(&difference) < 0.1 * norm(&ordered));
 }
 
 #[test]
 fn a_store_goes_on_where_its_state_was_taken() {
     let problem = Problem::new(20, 300, 600);
-    let penalty = Penalty::new(7.0, 0.002, 0.1).unwrap();
+    let penalty = Shrinkage::new(7.0, 0.002, 0.1).unwrap();
     let mut store = problem.store::<f32>(&[]);
-    let (_, clock) = problem.take(&mut store, penalty, 1, false, 1);
+    let (_, state) = problem.take(&mut store, penalty, 1, false, 1);
     let mut counts = vec![0; problem.rows];
-    store.counts(&clock, &mut counts).unwrap();
-    let (indptr, mut indices, mut values) = exported(&store, &clock, problem.rows);
+    store.counts(&state, &mut counts).unwrap();
+    let (indptr, mut indices, mut values) = exported(&store, &state, problem.rows);
     store
-        .export(&clock, &indptr, &mut indices, &mut values, false)
+        .export(&state, &indptr, &mut indices, &mut values, false)
         .unwrap();
     let mut row_state = vec![0.0; 3 * problem.rows];
     store.state(&mut row_state, &mut []).unwrap();
@@ -313,8 +320,8 @@ fn a_store_goes_on_where_its_state_was_taken() {
     )
     .unwrap();
     assert_eq!(
-        exported(&again, &clock, problem.rows),
-        exported(&store, &clock, problem.rows)
+        exported(&again, &state, problem.rows),
+        exported(&store, &state, problem.rows)
     );
 }
 
@@ -322,22 +329,22 @@ fn a_store_goes_on_where_its_state_was_taken() {
 fn what_does_not_fit_is_refused() {
     let problem = Problem::new(20, 30, 10);
     let (queries, documents) = (problem.queries.rows(), problem.documents.rows());
-    let ranks = Ranks::new(&[1.0], 12).unwrap();
-    let crew = Crew::new(1).unwrap();
+    let rank_weights = RankWeights::new(&[1.0], 12).unwrap();
+    let team = ThreadTeam::new(1).unwrap();
     let margins = |rows: usize, columns: usize, ids: &[i64]| {
         let row_state = [1.0, 0.0, 0.0].repeat(rows);
         let indptr = vec![0; rows + 1];
         let store = Store::<f32>::new(columns, &indptr, &[], &[], &row_state, &[], &[], &[]);
-        let tuples = Tuples::new(&queries, &documents, ids, 3, false).unwrap();
+        let triplets = Triplets::new(&queries, &documents, ids, 3, false).unwrap();
         let (mut out, mut weights, mut negatives) = ([0.0], [0.0], [0]);
         store.unwrap().margins(
-            &tuples,
-            &ranks,
+            &triplets,
+            &rank_weights,
             &START,
             &mut out,
             &mut weights,
             &mut negatives,
-            &crew,
+            &team,
         )
     };
     assert!(margins(20, 30, &[0, 1, 2]).is_ok());
@@ -345,9 +352,9 @@ fn what_does_not_fit_is_refused() {
     assert!(margins(20, 30, &[0, -1, 2]).is_err());
     assert!(margins(2, 30, &[0, 1, 2]).is_err());
     assert!(margins(20, 3, &[0, 1, 2]).is_err());
-    assert!(Ranks::new(&[], 12).is_err());
-    assert!(Penalty::new(0.0, 0.0, 0.0).is_err());
-    assert!(Tuples::new(&queries, &documents, &[0, 1], 3, false).is_err());
+    assert!(RankWeights::new(&[], 12).is_err());
+    assert!(Shrinkage::new(0.0, 0.0, 0.0).is_err());
+    assert!(Triplets::new(&queries, &documents, &[0, 1], 3, false).is_err());
     assert!(Store::<f32>::new(3, &[0, 1], &[3], &[1.0], &[1.0, 0.0, 0.0], &[], &[], &[]).is_err());
 }
 
@@ -372,7 +379,7 @@ fn scores_equal_their_definition() {
             )
             .unwrap(),
             &mut out,
-            &Crew::new(threads).unwrap(),
+            &ThreadTeam::new(threads).unwrap(),
         )
         .unwrap();
         for (query, out) in (0..).zip(out.chunks(11)) {
@@ -389,7 +396,7 @@ fn scores_equal_their_definition() {
     }
 }
 
-const LISTS: MatchFields<'static> = MatchFields {
+const LISTS: Positives<'static> = Positives {
     queries: &[0, 2, 3],
     query_sums: &[],
     list_of: &[0, 1, 1, 2],
@@ -404,17 +411,17 @@ const LISTS: MatchFields<'static> = MatchFields {
 
 #[test]
 fn draws_equal_those_of_the_reference() {
-    let counted = MatchFields {
+    let counted = Positives {
         query_sums: &[9, 15, 17],
         member_sums: &[3, 3, 4, 9, 0, 5, 6, 2],
         ..LISTS
     };
-    let any_other = MatchFields {
+    let any_other = Positives {
         any_other: true,
         ..LISTS
     };
     // Printed by `reference_bilinear.draw_tuples`.
-    let cases: [(MatchFields<'_>, usize, u64, u64, &[i64]); 6] = [
+    let cases: [(Positives<'_>, usize, u64, u64, &[i64]); 6] = [
         (
             LISTS,
             1,
@@ -473,27 +480,27 @@ fn draws_equal_those_of_the_reference() {
         ),
     ];
     for (fields, positives, seed, first, wanted) in cases {
-        let lists = MatchLists::new(fields).unwrap();
+        let lists = PositiveLists::new(fields).unwrap();
         let mut out = vec![0; wanted.len()];
-        draw_tuples(seed, first, &lists, positives, wanted.len() / 6, &mut out).unwrap();
+        sample_triplets(seed, first, &lists, positives, wanted.len() / 6, &mut out).unwrap();
         assert_eq!(out, wanted);
     }
 }
 
 #[test]
 fn what_cannot_be_drawn_is_refused() {
-    let only_itself = MatchFields {
+    let only_itself = Positives {
         queries: &[3],
         itself: &[-1, -1, -1, 7],
         ..LISTS
     };
-    assert!(MatchLists::new(only_itself).is_err());
-    let short = MatchFields {
+    assert!(PositiveLists::new(only_itself).is_err());
+    let short = Positives {
         member_weights: &[1.0],
         ..LISTS
     };
-    assert!(MatchLists::new(short).is_err());
-    let lists = MatchLists::new(LISTS).unwrap();
-    assert!(draw_tuples(0, 0, &lists, 1, 2, &mut [0; 2]).is_err());
-    assert!(draw_tuples(0, 0, &lists, 2, 3, &mut [0; 3]).is_err());
+    assert!(PositiveLists::new(short).is_err());
+    let lists = PositiveLists::new(LISTS).unwrap();
+    assert!(sample_triplets(0, 0, &lists, 1, 2, &mut [0; 2]).is_err());
+    assert!(sample_triplets(0, 0, &lists, 2, 3, &mut [0; 3]).is_err());
 }

@@ -1,10 +1,10 @@
 //! The domination loss on a small problem, against its definition.
 
 use ranking_core::domination::{
-    Descent, Lists, Padding, bounds_csc, bounds_dense, slopes_csc, slopes_dense, sweep_csc,
-    sweep_dense, value,
+    CoordinateDescent, ListLayout, Padding, bounds_csc, bounds_dense, slopes_csc, slopes_dense,
+    sweep_csc, sweep_dense, value,
 };
-use ranking_core::{Compressed, Crew, Dense, rng};
+use ranking_core::{Compressed, Dense, ThreadTeam, rng};
 
 const FEATURES: usize = 4;
 const COLUMNS: [i64; FEATURES] = [0, 1, 2, 3];
@@ -67,8 +67,8 @@ impl Problem {
         problem
     }
 
-    fn lists(&self) -> Lists<'_> {
-        Lists::new(
+    fn lists(&self) -> ListLayout<'_> {
+        ListLayout::new(
             &self.list_ptr,
             &self.layer_ptr,
             &self.layer_size,
@@ -134,8 +134,8 @@ impl Problem {
     }
 }
 
-fn one() -> Crew {
-    Crew::new(1).unwrap()
+fn one() -> ThreadTeam {
+    ThreadTeam::new(1).unwrap()
 }
 
 fn at(pointer: i64) -> usize {
@@ -172,7 +172,7 @@ fn radius_at_start(bounds: &[f64]) -> Vec<f64> {
     ranges.iter().map(|range| 1.0 / range).collect()
 }
 
-fn slopes(problem: &Problem, crew: &Crew) -> Vec<f64> {
+fn slopes(problem: &Problem, team: &ThreadTeam) -> Vec<f64> {
     let mut out = vec![0.0; 2 * FEATURES];
     slopes_dense(
         problem.dense(),
@@ -181,7 +181,7 @@ fn slopes(problem: &Problem, crew: &Crew) -> Vec<f64> {
         &problem.margins,
         &COLUMNS,
         &mut out,
-        crew,
+        team,
     )
     .unwrap();
     out
@@ -253,8 +253,8 @@ fn sparse_bounds_are_those_of_dense_features() {
     let x = Compressed::new(&indptr, &indices, &data, problem.omega.len()).unwrap();
     for threads in [1, 2] {
         let mut sparse = vec![0.0; 4 * FEATURES];
-        let crew = Crew::new(threads).unwrap();
-        bounds_csc(x, &problem.lists(), &mut sparse, &crew).unwrap();
+        let team = ThreadTeam::new(threads).unwrap();
+        bounds_csc(x, &problem.lists(), &mut sparse, &team).unwrap();
         for (dense, sparse) in dense.iter().zip(&sparse) {
             assert_close(*dense, *sparse, 1e-12);
         }
@@ -262,7 +262,7 @@ fn sparse_bounds_are_those_of_dense_features() {
 }
 
 /// Step column by column; return the margins and weights, and check that every step descends.
-fn descend(sparse: bool, newton: bool, spread: f64, crew: &Crew) -> (Vec<f64>, Vec<f64>) {
+fn descend(sparse: bool, newton: bool, spread: f64, team: &ThreadTeam) -> (Vec<f64>, Vec<f64>) {
     let (l1, l2) = (0.01, 0.1);
     let padding = if sparse {
         Padding::None
@@ -285,14 +285,15 @@ fn descend(sparse: bool, newton: bool, spread: f64, crew: &Crew) -> (Vec<f64>, V
     let mut before = objective(&margins, &weights);
     for _ in 0..5 {
         for column in COLUMNS {
-            let chosen = [column];
+            let range = [column];
             let mut descent =
-                Descent::new(&mut weights, &mut radius, &bounds, &chosen, l1, l2, newton).unwrap();
+                CoordinateDescent::new(&mut weights, &mut radius, &bounds, &range, l1, l2, newton)
+                    .unwrap();
             if sparse {
                 sweep_csc(csc, &lists, &mut margins, &mut descent).unwrap();
             } else {
                 let (x, blocks) = (problem.dense(), &problem.block_ptr);
-                sweep_dense(x, &lists, blocks, &mut margins, &mut descent, crew).unwrap();
+                sweep_dense(x, &lists, blocks, &mut margins, &mut descent, team).unwrap();
             }
             let after = objective(&margins, &weights);
             assert!(after <= before + 1e-12 * before.abs(), "{after} > {before}");
@@ -327,8 +328,9 @@ fn a_sweep_is_its_steps() {
         let (mut swept, mut found, mut radius) =
             (problem.margins.clone(), [0.0; FEATURES], start.clone());
         let mut descent =
-            Descent::new(&mut found, &mut radius, &bounds, &columns, 0.01, 0.1, true).unwrap();
-        let crew = Crew::new(threads).unwrap();
+            CoordinateDescent::new(&mut found, &mut radius, &bounds, &columns, 0.01, 0.1, true)
+                .unwrap();
+        let team = ThreadTeam::new(threads).unwrap();
         let (x, lists) = (problem.dense(), problem.lists());
         sweep_dense(
             x,
@@ -336,7 +338,7 @@ fn a_sweep_is_its_steps() {
             &problem.block_ptr,
             &mut swept,
             &mut descent,
-            &crew,
+            &team,
         )
         .unwrap();
         for (a, b) in swept
@@ -353,17 +355,17 @@ fn a_sweep_is_its_steps() {
 fn the_number_of_threads_does_not_change_a_bit() {
     let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
     let result = |threads| {
-        let crew = Crew::new(threads).unwrap();
+        let team = ThreadTeam::new(threads).unwrap();
         let problem = Problem::new(LISTS, 20.0, Padding::Lanes);
         let loss = value(
             &problem.lists(),
             &problem.block_ptr,
             &problem.margins,
-            &crew,
+            &team,
         )
         .unwrap();
-        let (margins, weights) = descend(false, true, 20.0, &crew);
-        bits([vec![loss], slopes(&problem, &crew), margins, weights].concat())
+        let (margins, weights) = descend(false, true, 20.0, &team);
+        bits([vec![loss], slopes(&problem, &team), margins, weights].concat())
     };
     assert_eq!(result(1), result(2));
     assert_eq!(result(1), result(5));
@@ -381,7 +383,7 @@ fn no_lists_have_no_loss() {
 fn lists_that_do_not_fit_are_refused() {
     let good: [&[i64]; 3] = [&[0, 2], &[0, 4, 8], &[3, 4]];
     let fits = |[list_ptr, layer_ptr, layer_size]: [&[i64]; 3], padding| {
-        Lists::new(list_ptr, layer_ptr, layer_size, &[0.0; 8], padding).is_ok()
+        ListLayout::new(list_ptr, layer_ptr, layer_size, &[0.0; 8], padding).is_ok()
     };
     assert!(fits(good, Padding::Lanes) && fits(good, Padding::Any));
     assert!(!fits(good, Padding::None));
@@ -399,20 +401,26 @@ fn lists_that_do_not_fit_are_refused() {
 #[test]
 fn arguments_that_do_not_fit_are_refused() {
     let problem = Problem::new(LISTS, 1.0, Padding::Lanes);
-    let (lists, blocks, crew) = (problem.lists(), &problem.block_ptr[..], one());
+    let (lists, blocks, team) = (problem.lists(), &problem.block_ptr[..], one());
     let margins = &problem.margins;
-    assert!(value(&lists, blocks, &margins[1..], &crew).is_err());
-    assert!(value(&lists, &blocks[1..], margins, &crew).is_err());
+    assert!(value(&lists, blocks, &margins[1..], &team).is_err());
+    assert!(value(&lists, &blocks[1..], margins, &team).is_err());
     let mut out = [0.0; 2];
     for columns in [[4], [-1]] {
         let x = problem.dense();
-        assert!(slopes_dense(x, &lists, blocks, margins, &columns, &mut out, &crew).is_err());
+        assert!(slopes_dense(x, &lists, blocks, margins, &columns, &mut out, &team).is_err());
     }
     let (mut weights, mut radius) = ([0.0; 4], [1.0; 4]);
-    assert!(Descent::new(&mut weights, &mut radius, &[1.0; 11], &[0], 0.0, 0.0, true).is_err());
-    assert!(Descent::new(&mut weights, &mut radius, &[1.0; 12], &[4], 0.0, 0.0, true).is_err());
     assert!(
-        Descent::new(
+        CoordinateDescent::new(&mut weights, &mut radius, &[1.0; 11], &[0], 0.0, 0.0, true)
+            .is_err()
+    );
+    assert!(
+        CoordinateDescent::new(&mut weights, &mut radius, &[1.0; 12], &[4], 0.0, 0.0, true)
+            .is_err()
+    );
+    assert!(
+        CoordinateDescent::new(
             &mut weights,
             &mut radius[1..],
             &[1.0; 12],

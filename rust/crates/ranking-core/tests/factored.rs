@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ranking_core::bilinear::{Failure, Form};
-use ranking_core::draws::{MatchFields, MatchLists, draw_tuples};
+use ranking_core::bilinear::{Error, PairwiseForm};
+use ranking_core::draws::{PositiveLists, Positives, sample_triplets};
 use ranking_core::factored::{
-    Barred, Factors, Objects, Plan, Shrinking, Sides, Source, Steps, Trials, factored_scores,
-    factored_search, factored_steps, factored_top, factored_update, factored_vectors,
+    Exclusions, FactoredFeatures, Factors, Features, Plan, RowPenalty, Steps, TripletOrigin,
+    TripletSource, factored_embeddings, factored_sample, factored_scores, factored_top_k,
+    factored_train, factored_update,
 };
-use ranking_core::{Compressed, Crew, rng};
+use ranking_core::{Compressed, ThreadTeam, rng};
 
 const WIDTH: usize = 40;
 
@@ -37,10 +38,10 @@ impl Matrix {
         let (mut indptr, mut indices) = (vec![0], Vec::new());
         for row in 0..rows {
             let draws = if row == 2 { 0..0 } else { 6 * row..6 * row + 6 };
-            let chosen: BTreeSet<_> = draws
+            let sampled: BTreeSet<_> = draws
                 .map(|k| rng::below(rng::draw(seed, k), columns))
                 .collect();
-            indices.extend(chosen.into_iter().map(u32::cast_signed));
+            indices.extend(sampled.into_iter().map(u32::cast_signed));
             indptr.push(i32::try_from(indices.len()).unwrap());
         }
         let data = singles(seed + 100, indices.len());
@@ -52,9 +53,9 @@ impl Matrix {
         }
     }
 
-    fn objects(&self) -> Objects<'_> {
+    fn entities(&self) -> Features<'_> {
         let features = Compressed::new(&self.indptr, &self.indices, &self.data, self.columns);
-        Objects::from(features.unwrap())
+        Features::from(features.unwrap())
     }
 
     fn entries(&self, row: usize) -> Vec<(usize, f32)> {
@@ -69,37 +70,39 @@ impl Matrix {
 /// One of the sides: features, or none.
 struct Side {
     features: Option<Matrix>,
-    n_objects: usize,
+    n_entities: usize,
 }
 
 impl Side {
-    fn new(seed: u64, sparse: bool, n_objects: u64) -> Self {
+    fn new(seed: u64, sparse: bool, n_entities: u64) -> Self {
         Self {
-            features: sparse.then(|| Matrix::random(seed, n_objects, 9)),
-            n_objects: usize::try_from(n_objects).unwrap(),
+            features: sparse.then(|| Matrix::random(seed, n_entities, 9)),
+            n_entities: usize::try_from(n_entities).unwrap(),
         }
     }
 
-    fn objects(&self) -> Objects<'_> {
-        let own = Objects::Own(self.n_objects);
-        self.features.as_ref().map_or(own, Matrix::objects)
+    fn entities(&self) -> Features<'_> {
+        let own = Features::Own(self.n_entities);
+        self.features.as_ref().map_or(own, Matrix::entities)
     }
 
     fn rows(&self) -> usize {
-        self.features.as_ref().map_or(self.n_objects, |x| x.columns)
+        self.features
+            .as_ref()
+            .map_or(self.n_entities, |x| x.columns)
     }
 
-    fn entries(&self, object: usize) -> Vec<(usize, f32)> {
+    fn entries(&self, entity: usize) -> Vec<(usize, f32)> {
         let features = self.features.as_ref();
-        features.map_or_else(|| vec![(object, 1.0)], |x| x.entries(object))
+        features.map_or_else(|| vec![(entity, 1.0)], |x| x.entries(entity))
     }
 
-    fn sum(&self, object: usize, parameters: &[f32], width: usize) -> Vec<f32> {
+    fn sum(&self, entity: usize, parameters: &[f32], width: usize) -> Vec<f32> {
         if self.features.is_none() {
-            return parameters[object * width..][..width].to_vec();
+            return parameters[entity * width..][..width].to_vec();
         }
         let mut total = vec![0.0; width];
-        for (feature, value) in self.entries(object) {
+        for (feature, value) in self.entries(entity) {
             for (total, p) in total.iter_mut().zip(&parameters[feature * width..]) {
                 *total += value * p;
             }
@@ -132,7 +135,7 @@ impl State {
         all.flatten().map(|x| x.to_bits()).collect()
     }
 
-    fn change(&mut self, which: usize, row: usize, total: &Total, rate: f32) {
+    fn change(&mut self, which: usize, row: usize, total: &Total, learning_rate: f32) {
         let places = row * total.0.len()..(row + 1) * total.0.len();
         let parameters = &mut self.factors[which][places.clone()];
         if self.squares[0].is_empty() {
@@ -147,7 +150,7 @@ impl State {
             .zip(total.0.iter().zip(&total.1))
         {
             *square += q;
-            *p -= (rate * y) / square.sqrt();
+            *p -= (learning_rate * y) / square.sqrt();
         }
     }
 }
@@ -182,9 +185,9 @@ impl Sums {
 
     /// Share a half of the sums out among the rows of features.
     fn by_row(&self, side: &Side, half: std::ops::Range<usize>, rows: &mut Sums) {
-        for (object, total) in &self.0 {
+        for (entity, total) in &self.0 {
             let (gradient, squares) = (&total.0[half.clone()], &total.1[half.clone()]);
-            for (feature, value) in side.entries(*object) {
+            for (feature, value) in side.entries(*entity) {
                 rows.add(
                     feature,
                     times(value, gradient),
@@ -210,7 +213,7 @@ struct Kind {
     drawn: bool,
     positives: usize,
     trials: usize,
-    form: Form,
+    form: PairwiseForm,
     block: usize,
 }
 
@@ -220,8 +223,8 @@ struct Problem {
     documents: Side,
     contexts: Option<Side>,
     lists: Lists,
-    tuples: Vec<i64>,
-    rates: Vec<f32>,
+    triplets: Vec<i64>,
+    learning_rates: Vec<f32>,
     start: State,
 }
 
@@ -241,7 +244,7 @@ impl Problem {
         let v_rows = documents.rows();
         let contexts = kind.contexts.then(|| Side {
             features: Some(Matrix::random(20, 12, u32::try_from(v_rows).unwrap())),
-            n_objects: 12,
+            n_entities: 12,
         });
         let members: Vec<_> = (0..12).flat_map(|q| [q % 7, 7 + q % 5]).collect();
         let lists = Lists {
@@ -273,22 +276,22 @@ impl Problem {
             documents,
             contexts,
             lists,
-            tuples: Vec::new(),
-            rates: singles(7, STEPS).iter().map(|x| 0.1 * x.abs()).collect(),
+            triplets: Vec::new(),
+            learning_rates: singles(7, STEPS).iter().map(|x| 0.1 * x.abs()).collect(),
             start,
         };
-        let mut tuples = vec![0; STEPS * made.numbers()];
+        let mut triplets = vec![0; STEPS * made.numbers()];
         let lists = made.lists();
-        draw_tuples(
+        sample_triplets(
             SEED,
             FIRST,
             &lists,
             kind.positives,
             made.numbers(),
-            &mut tuples,
+            &mut triplets,
         )
         .unwrap();
-        made.tuples = tuples;
+        made.triplets = triplets;
         made
     }
 
@@ -296,8 +299,8 @@ impl Problem {
         1 + self.kind.positives + self.kind.trials
     }
 
-    fn lists(&self) -> MatchLists<'_> {
-        MatchLists::new(MatchFields {
+    fn lists(&self) -> PositiveLists<'_> {
+        PositiveLists::new(Positives {
             queries: &QUERIES,
             query_sums: &[],
             list_of: &QUERIES,
@@ -312,24 +315,24 @@ impl Problem {
         .unwrap()
     }
 
-    fn sides(&self) -> Sides<'_> {
-        Sides {
-            queries: self.queries.objects(),
-            documents: self.documents.objects(),
-            contexts: self.contexts.as_ref().map(Side::objects),
+    fn features(&self) -> FactoredFeatures<'_> {
+        FactoredFeatures {
+            queries: self.queries.entities(),
+            documents: self.documents.entities(),
+            contexts: self.contexts.as_ref().map(Side::entities),
         }
     }
 
-    fn trials(&self) -> Trials<'_> {
-        Trials {
+    fn trials(&self) -> TripletSource<'_> {
+        TripletSource {
             source: if self.kind.drawn {
-                Source::Drawn {
+                TripletOrigin::Sampled {
                     seed: SEED,
                     first: FIRST,
                     lists: self.lists(),
                 }
             } else {
-                Source::Given(&self.tuples)
+                TripletOrigin::Array(&self.triplets)
             },
             numbers: self.numbers(),
             positives: self.kind.positives,
@@ -343,24 +346,24 @@ impl Problem {
         self.try_run(threads).unwrap()
     }
 
-    fn try_run(&self, threads: usize) -> Result<State, Failure> {
+    fn try_run(&self, threads: usize) -> Result<State, Error> {
         let mut state = self.start.clone();
         let plan = Plan {
-            rates: &self.rates,
+            learning_rates: &self.learning_rates,
             form: self.kind.form,
-            shrinking: SHRINKING,
+            penalty: PENALTY,
             block: self.kind.block,
         };
         let (mut factors, mut squares) = (made(&mut state.factors), made(&mut state.squares));
-        factored_steps(
-            &self.sides(),
+        factored_train(
+            &self.features(),
             &mut factors,
             &mut squares,
             &self.trials(),
             &plan,
             &mut state.margins,
             &mut state.weights,
-            &Crew::new(threads).unwrap(),
+            &ThreadTeam::new(threads).unwrap(),
         )?;
         Ok(state)
     }
@@ -368,17 +371,17 @@ impl Problem {
     /// The same by a search and an update for each block.
     fn run_apart(&self, threads: usize) -> State {
         let mut state = self.start.clone();
-        let crew = Crew::new(threads).unwrap();
+        let team = ThreadTeam::new(threads).unwrap();
         let steps: Vec<_> = (0..STEPS).collect();
         for block in steps.chunks(self.kind.block) {
             let (first, count) = (block[0], block.len());
             let numbers = self.numbers();
-            let trials = Trials {
+            let trials = TripletSource {
                 source: match self.trials().source {
-                    Source::Given(tuples) => {
-                        Source::Given(&tuples[first * numbers..][..count * numbers])
+                    TripletOrigin::Array(triplets) => {
+                        TripletOrigin::Array(&triplets[first * numbers..][..count * numbers])
                     }
-                    Source::Drawn { seed, lists, .. } => Source::Drawn {
+                    TripletOrigin::Sampled { seed, lists, .. } => TripletOrigin::Sampled {
                         seed,
                         first: FIRST + first as u64,
                         lists,
@@ -386,41 +389,44 @@ impl Problem {
                 },
                 ..self.trials()
             };
-            let (mut chosen, mut margins) = (vec![0; 3 * count], vec![0.0; count]);
+            let (mut sampled, mut margins) = (vec![0; 3 * count], vec![0.0; count]);
             let mut weights = margins.clone();
             let mut factors = made(&mut state.factors);
-            let sides = self.sides();
-            factored_search(
-                &sides,
+            let features = self.features();
+            factored_sample(
+                &features,
                 &factors,
                 &trials,
-                &mut chosen,
+                &mut sampled,
                 &mut margins,
                 &mut weights,
-                &crew,
+                &team,
             )
             .unwrap();
-            let slopes = margins.iter().zip(&weights).zip(&self.rates[first..]);
-            let slopes = slopes.flat_map(|((&margin, &weight), &rate)| {
-                let slope = self.slope(margin, weight, rate);
+            let slopes = margins
+                .iter()
+                .zip(&weights)
+                .zip(&self.learning_rates[first..]);
+            let slopes = slopes.flat_map(|((&margin, &weight), &learning_rate)| {
+                let slope = self.slope(margin, weight, learning_rate);
                 [slope, -slope]
             });
             let pair = |x: &[i64]| [x[1], x[2]];
             factored_update(
-                &sides,
+                &features,
                 &mut factors,
                 &mut made(&mut state.squares),
                 &Steps {
-                    queries: &chosen.iter().copied().step_by(3).collect::<Vec<_>>(),
+                    queries: &sampled.iter().copied().step_by(3).collect::<Vec<_>>(),
                     pointers: &(0..=i64::try_from(count).unwrap())
                         .map(|step| 2 * step)
                         .collect::<Vec<_>>(),
-                    documents: &chosen.chunks(3).flat_map(pair).collect::<Vec<_>>(),
+                    documents: &sampled.chunks(3).flat_map(pair).collect::<Vec<_>>(),
                     slopes: &slopes.collect::<Vec<_>>(),
                 },
-                self.rates[first],
-                SHRINKING,
-                &crew,
+                self.learning_rates[first],
+                PENALTY,
+                &team,
             )
             .unwrap();
             state.margins[first..first + count].copy_from_slice(&margins);
@@ -430,12 +436,12 @@ impl Problem {
     }
 
     /// The slope of a hinge.
-    fn slope(&self, margin: f32, weight: f32, rate: f32) -> f32 {
+    fn slope(&self, margin: f32, weight: f32, learning_rate: f32) -> f32 {
         let slope = weight * if margin < 1.0 { -1.0 } else { 0.0 };
         if self.kind.adagrad {
             slope
         } else {
-            rate * slope
+            learning_rate * slope
         }
     }
 
@@ -469,7 +475,7 @@ impl Problem {
 
     /// A hinge, literally.
     fn literal(&self) -> State {
-        assert_eq!(self.kind.form, Form::Hinge);
+        assert_eq!(self.kind.form, PairwiseForm::Hinge);
         let mut state = self.start.clone();
         let steps: Vec<_> = (0..STEPS).collect();
         for block in steps.chunks(self.kind.block) {
@@ -489,14 +495,17 @@ impl Problem {
                     sums[2].add_step(document, vec![slope]);
                 }
             }
-            self.change(&sums, &mut state, self.rates[block[0]]);
+            self.change(&sums, &mut state, self.learning_rates[block[0]]);
         }
         state
     }
 
     fn search(&self, frozen: &State, step: usize, state: &mut State) -> (usize, [usize; 2], f32) {
-        let tuple = &self.tuples[step * self.numbers()..][..self.numbers()];
-        let numbers: Vec<_> = tuple.iter().map(|&x| usize::try_from(x).unwrap()).collect();
+        let triplet = &self.triplets[step * self.numbers()..][..self.numbers()];
+        let numbers: Vec<_> = triplet
+            .iter()
+            .map(|&x| usize::try_from(x).unwrap())
+            .collect();
         let (positives, negatives) = numbers[1..].split_at(self.kind.positives);
         let u = self.query(frozen, numbers[0]);
         let mut highs: Vec<_> = positives
@@ -504,25 +513,25 @@ impl Problem {
             .map(|&d| (self.score(frozen, &u, d), d))
             .collect();
         highs.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap());
-        let (high, better) = highs[self.kind.positives / 2];
-        let (mut margin, mut worse, mut weight) = (0.0, 0, 0.0);
+        let (high, positive) = highs[self.kind.positives / 2];
+        let (mut margin, mut negative, mut weight) = (0.0, 0, 0.0);
         for (trial, &negative) in (1..).zip(negatives) {
-            worse = negative;
-            margin = high - self.score(frozen, &u, worse);
+            negative = negative;
+            margin = high - self.score(frozen, &u, negative);
             if negatives.len() == 1 || margin < 1.0 {
                 weight = RANKS[(13 / trial).min(RANKS.len() - 1)];
                 break;
             }
         }
         if self.kind.drawn {
-            weight *= self.weight(numbers[0], better);
+            weight *= self.weight(numbers[0], positive);
         }
         (state.margins[step], state.weights[step]) = (margin, weight);
-        let slope = self.slope(margin, weight, self.rates[step]);
-        (numbers[0], [better, worse], slope)
+        let slope = self.slope(margin, weight, self.learning_rates[step]);
+        (numbers[0], [positive, negative], slope)
     }
 
-    fn change(&self, sums: &[Sums; 3], state: &mut State, rate: f32) {
+    fn change(&self, sums: &[Sums; 3], state: &mut State, learning_rate: f32) {
         let mut rows = [const { Sums(Vec::new(), BTreeMap::new()) }; 4];
         let [u, v, s, biases] = &mut rows;
         sums[0].by_row(&self.queries, 0..WIDTH, u);
@@ -532,10 +541,10 @@ impl Problem {
             sums[0].by_row(contexts, WIDTH..2 * WIDTH, s);
             sums[1].by_row(&self.documents, WIDTH..2 * WIDTH, s);
         }
-        let shrink = 1.0 / (1.0 + L2 * rate);
+        let shrink = 1.0 / (1.0 + L2 * learning_rate);
         for (which, rows) in rows.iter().enumerate() {
             for (row, total) in &rows.0 {
-                state.change(which, *row, total, rate);
+                state.change(which, *row, total, learning_rate);
                 if which < 3 {
                     let row = &mut state.factors[which][row * WIDTH..][..WIDTH];
                     for x in row.iter_mut() {
@@ -554,7 +563,7 @@ impl Problem {
     }
 }
 
-const SHRINKING: Shrinking = Shrinking {
+const PENALTY: RowPenalty = RowPenalty {
     max_norm: MAX_NORM,
     l2: L2,
 };
@@ -571,7 +580,7 @@ const PLAIN: Kind = Kind {
     drawn: false,
     positives: 1,
     trials: 3,
-    form: Form::Hinge,
+    form: PairwiseForm::Hinge,
     block: 16,
 };
 
@@ -606,7 +615,11 @@ fn steps_are_those_of_a_literal_loop() {
 #[test]
 fn threads_change_nothing() {
     for sparse in [[false, false], [true, true]] {
-        for form in [Form::Hinge, Form::SquaredHinge, Form::Logistic] {
+        for form in [
+            PairwiseForm::Hinge,
+            PairwiseForm::SquaredHinge,
+            PairwiseForm::Logistic,
+        ] {
             for (contexts, block) in [(false, 16), (true, 50), (false, 1000)] {
                 let problem = Problem::new(Kind {
                     sparse,
@@ -616,11 +629,11 @@ fn threads_change_nothing() {
                     drawn: block == 50,
                     ..PLAIN
                 });
-                let alone = problem.run(1).bits();
+                let single = problem.run(1).bits();
                 for threads in [2, 3, 20] {
-                    assert_eq!(problem.run(threads).bits(), alone);
-                    if form == Form::Hinge {
-                        assert_eq!(problem.run_apart(threads).bits(), alone);
+                    assert_eq!(problem.run(threads).bits(), single);
+                    if form == PairwiseForm::Hinge {
+                        assert_eq!(problem.run_apart(threads).bits(), single);
                     }
                 }
             }
@@ -635,7 +648,7 @@ fn what_does_not_exist_is_refused() {
         ..PLAIN
     });
     for bad in [-1, 14] {
-        problem.tuples[7] = bad;
+        problem.triplets[7] = bad;
         assert!(problem.try_run(1).is_err());
     }
     assert!(Factors::new(&mut [], &mut [], &mut [], &mut [], 12).is_err());
@@ -646,27 +659,27 @@ fn vectors_are_sums_of_rows_whatever_their_width() {
     let features = Matrix::random(8, 300, 9);
     let side = Side {
         features: Some(features),
-        n_objects: 300,
+        n_entities: 300,
     };
     for width in [1, 8, 13, 32, 104] {
         let matrix = singles(9, 9 * width);
-        let wanted = (0..300).flat_map(|object| side.sum(object, &matrix, width));
+        let wanted = (0..300).flat_map(|entity| side.sum(entity, &matrix, width));
         let wanted: Vec<_> = wanted.map(f32::to_bits).collect();
         for threads in [1, 2] {
             let mut out = vec![1.0; 300 * width];
-            let crew = Crew::new(threads).unwrap();
-            factored_vectors(&side.objects(), &matrix, width, &mut out, &crew).unwrap();
+            let team = ThreadTeam::new(threads).unwrap();
+            factored_embeddings(&side.entities(), &matrix, width, &mut out, &team).unwrap();
             let out: Vec<_> = out.into_iter().map(f32::to_bits).collect();
             assert_eq!(out, wanted);
         }
     }
     assert!(
-        factored_vectors(
-            &Objects::Own(1),
+        factored_embeddings(
+            &Features::Own(1),
             &[0.0],
             1,
             &mut [0.0],
-            &Crew::new(1).unwrap()
+            &ThreadTeam::new(1).unwrap()
         )
         .is_err()
     );
@@ -690,7 +703,7 @@ fn scores_are_dot_products() {
                 }
                 for threads in [1, 3] {
                     let mut out = vec![1.0; wanted.len()];
-                    let crew = Crew::new(threads).unwrap();
+                    let team = ThreadTeam::new(threads).unwrap();
                     factored_scores(
                         &queries,
                         &documents,
@@ -698,7 +711,7 @@ fn scores_are_dot_products() {
                         biases,
                         n_documents,
                         &mut out,
-                        &crew,
+                        &team,
                     )
                     .unwrap();
                     let out: Vec<_> = out.into_iter().map(f32::to_bits).collect();
@@ -707,8 +720,8 @@ fn scores_are_dot_products() {
             }
         }
     }
-    let crew = Crew::new(1).unwrap();
-    assert!(factored_scores(&[0.0; 8], &[0.0; 16], 8, &[0.0], 2, &mut [0.0; 2], &crew).is_err());
+    let team = ThreadTeam::new(1).unwrap();
+    assert!(factored_scores(&[0.0; 8], &[0.0; 16], 8, &[0.0], 2, &mut [0.0; 2], &team).is_err());
 }
 
 #[test]
@@ -724,14 +737,14 @@ fn the_best_are_those_of_a_sort() {
             biases[7] = f32::NAN;
             (biases[8], biases[9]) = (f32::NEG_INFINITY, f32::INFINITY);
         }
-        let (mut pointers, mut barred) = (vec![0], Vec::new());
+        let (mut pointers, mut excluded) = (vec![0], Vec::new());
         for query in 0..n_queries {
             let some = (0..n_documents).filter(|d| (d * 7 + query) % 5 == 0 || query == 6);
-            barred.extend(some.map(|d| i64::try_from(d).unwrap()));
-            pointers.push(i64::try_from(barred.len()).unwrap());
+            excluded.extend(some.map(|d| i64::try_from(d).unwrap()));
+            pointers.push(i64::try_from(excluded.len()).unwrap());
         }
         let mut scores = vec![0.0; n_queries * n_documents];
-        let crew = Crew::new(1).unwrap();
+        let team = ThreadTeam::new(1).unwrap();
         factored_scores(
             &queries,
             &documents,
@@ -739,14 +752,14 @@ fn the_best_are_those_of_a_sort() {
             &biases,
             n_documents,
             &mut scores,
-            &crew,
+            &team,
         )
         .unwrap();
         for k in [1, 10, n_documents] {
             let (mut wanted, mut best) = (Vec::new(), Vec::new());
             for (query, row) in scores.chunks(n_documents).enumerate() {
                 let at = |query: usize| usize::try_from(pointers[query]).unwrap();
-                let without = &barred[at(query)..at(query + 1)];
+                let without = &excluded[at(query)..at(query + 1)];
                 let mut free: Vec<_> = (0..)
                     .zip(row)
                     .filter(|(d, x)| !x.is_nan() && !without.contains(d))
@@ -761,13 +774,13 @@ fn the_best_are_those_of_a_sort() {
             }
             for threads in [1, 2] {
                 let (mut found, mut out) = (vec![7; n_queries * k], vec![7.0; n_queries * k]);
-                let barred = Barred {
+                let excluded = Exclusions {
                     pointers: &pointers,
-                    documents: &barred,
+                    documents: &excluded,
                 };
-                let crew = Crew::new(threads).unwrap();
-                factored_top(
-                    &queries, &documents, width, &biases, barred, k, &mut found, &mut out, &crew,
+                let team = ThreadTeam::new(threads).unwrap();
+                factored_top_k(
+                    &queries, &documents, width, &biases, excluded, k, &mut found, &mut out, &team,
                 )
                 .unwrap();
                 assert_eq!(found, wanted);

@@ -1,6 +1,6 @@
 //! Sums, scores and the exponential.
 
-use ranking_core::{Compressed, Crew, Dense, block_sum, dot, exp, rng, scores};
+use ranking_core::{Compressed, Dense, ThreadTeam, block_sum, dot, exp, rng, scores};
 
 fn uniforms(seed: u64, count: usize) -> Vec<f64> {
     let mut out = vec![0.0; count];
@@ -35,8 +35,8 @@ fn block_sum_adds_blocks_in_order_for_any_number_of_threads() {
             total + sum_in_lanes(block.iter().copied())
         });
         for threads in [1, 2, 5] {
-            let crew = Crew::new(threads).unwrap();
-            assert_eq!(block_sum(&values, &crew).to_bits(), wanted.to_bits());
+            let team = ThreadTeam::new(threads).unwrap();
+            assert_eq!(block_sum(&values, &team).to_bits(), wanted.to_bits());
         }
     }
 }
@@ -89,18 +89,18 @@ fn scores_are_dot_products() {
     let indptr: Vec<_> = (0..=700).map(|row| row * 7).collect();
     let indices: Vec<_> = (0..4900).map(|at| at % 7).collect();
     for threads in [1, 2] {
-        let crew = Crew::new(threads).unwrap();
+        let team = ThreadTeam::new(threads).unwrap();
         let mut out = vec![0.0; rows];
         let dense = Dense::new(&x, rows, columns).unwrap();
-        scores::dense(dense, &weights, &mut out, &crew).unwrap();
+        scores::dense(dense, &weights, &mut out, &team).unwrap();
         assert_eq!(out, wanted);
         let sparse = Compressed::<i32, _>::new(&indptr, &indices, &x, columns).unwrap();
-        scores::csr(sparse, &weights, &mut out, &crew).unwrap();
+        scores::csr(sparse, &weights, &mut out, &team).unwrap();
         for (out, wanted) in out.iter().zip(&wanted) {
             assert!((out - wanted).abs() < 1e-14);
         }
-        assert!(scores::dense(dense, &weights[1..], &mut out, &crew).is_err());
-        assert!(scores::csr(sparse, &weights, &mut out[1..], &crew).is_err());
+        assert!(scores::dense(dense, &weights[1..], &mut out, &team).is_err());
+        assert!(scores::csr(sparse, &weights, &mut out[1..], &team).is_err());
     }
 }
 

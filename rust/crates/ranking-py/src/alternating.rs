@@ -1,107 +1,90 @@
-//! The half-steps of the alternating solver.
+//! Half-steps of the alternating solver.
 
-use numpy::{
-    PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1,
-    PyReadwriteArray2, PyUntypedArrayMethods,
-};
-use pyo3::exceptions::PyValueError;
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
-use ranking_core::Crew;
-use ranking_core::alternating as loops;
-use ranking_core::alternating::{Made, Rule, Sparse};
+use ranking_core::Error;
+use ranking_core::alternating as core;
+use ranking_core::alternating::Rule;
 
 use crate::arguments::{
-    Csr, Indices, Values, compressed, crew, failure, invalid, slice, slice_mut, with_compressed,
-    with_precision,
+    Argument, Array, ArrayMut, Csr, Table, TableMut, Threads, argument, family, python_error,
+    with_sparse,
 };
 
-#[pyfunction]
-pub(crate) fn half_step(
-    py: Python<'_>,
-    matrix: Csr<'_>,
-    vectors: PyReadonlyArray2<'_, f32>,
-    threshold: f64,
-    limit: f64,
-    mut out: PyReadwriteArray2<'_, f32>,
-    mut gains: PyReadwriteArray1<'_, f64>,
-    threads: usize,
-) -> PyResult<()> {
-    let (columns, width) = (vectors.shape()[0], vectors.shape()[1]);
-    if out.shape()[1] != width {
-        return Err(PyValueError::new_err(
-            "vectors and out must have one width.",
-        ));
-    }
-    let vectors = slice("vectors", &vectors)?;
-    let out = slice_mut("out", &mut out)?;
-    let gains = slice_mut("gains", &mut gains)?;
-    let rule = Rule::new(threshold, limit);
-    let crew = crew(threads)?;
-    with_compressed!(&matrix.0, &matrix.1, &matrix.2, |indptr, indices, data| {
-        let matrix = compressed(indptr, indices, data, columns)?;
-        py.detach(|| loops::half_step(matrix, vectors, width, rule, out, gains, &crew))
-            .map_err(failure)
-    })
-}
-
-/// indptr, indices and values of vectors.
-type Arrays<'py> = (
+/// indptr, indices and values of sparse embeddings.
+type SparseArrays<'py> = (
     Bound<'py, PyArray1<i64>>,
     Bound<'py, PyArray1<i32>>,
     Bound<'py, PyArray1<f32>>,
 );
 
+/// The arrays of sparse embeddings.
+pub(crate) struct Slices<'a>(&'a [i64], &'a [i32], &'a [f32]);
+
+argument! {
+    SparseEmbeddings<'py> { indptr: Array<'py, i64>, indices: Array<'py, i32>, data: Array<'py, f32> }
+    => Slices<'a> = Ok(Slices(indptr, indices, data))
+}
+
+family! {
+    alternating, also half_step_sparse;
+
+    fn half_step(
+        matrix: Csr<'_>,
+        embeddings: Table<'_, f32>,
+        threshold: f64,
+        limit: f64,
+        out: TableMut<'_, f32>,
+        gains: ArrayMut<'_, f64>,
+        threads: Threads,
+    ) -> () {
+        let width = embeddings.width;
+        if out.width != width {
+            return Err(Error::Argument("embeddings and out must have one width".into()));
+        }
+        let n_columns = embeddings.data.len() / width.max(1);
+        let rule = Rule::new(threshold, limit);
+        with_sparse!(matrix, n_columns, |matrix| {
+            core::half_step(matrix, embeddings.data, width, rule, out.data, gains, &threads)
+        })
+    }
+}
+
+/// It allocates its result while attached to the interpreter, and so is no function of the macro.
 #[pyfunction]
 pub(crate) fn half_step_sparse<'py>(
     py: Python<'py>,
-    matrix: Csr<'py>,
-    vectors: (
-        PyReadonlyArray1<'py, i64>,
-        PyReadonlyArray1<'py, i32>,
-        PyReadonlyArray1<'py, f32>,
-    ),
+    mut matrix: Csr<'py>,
+    mut embeddings: SparseEmbeddings<'py>,
     width: usize,
     threshold: f64,
     limit: f64,
-    mut gains: PyReadwriteArray1<'py, f64>,
-    threads: usize,
-) -> PyResult<Arrays<'py>> {
-    let columns = vectors.0.len().saturating_sub(1);
-    let vectors = Sparse::new(
-        slice("pointers", &vectors.0)?,
-        slice("dimensions", &vectors.1)?,
-        slice("values", &vectors.2)?,
-        width,
-    )
-    .map_err(invalid)?;
-    let gains = slice_mut("gains", &mut gains)?;
-    let indptr = PyArray1::zeros(py, gains.len() + 1, false);
-    let mut pointers = indptr.readwrite();
-    let pointers = slice_mut("indptr", &mut pointers)?;
+    mut gains: ArrayMut<'py, f64>,
+    mut threads: Threads,
+) -> PyResult<SparseArrays<'py>> {
+    let (matrix, gains, team) = (matrix.borrow()?, gains.borrow()?, threads.borrow()?);
+    let Slices(indptr, indices, data) = embeddings.borrow()?;
+    let n_columns = indptr.len().saturating_sub(1);
+    let embeddings = core::Sparse::new(indptr, indices, data, width).map_err(python_error)?;
+    let out_indptr = PyArray1::zeros(py, gains.len() + 1, false);
+    let mut pointers = out_indptr.readwrite();
+    let pointers = pointers.as_slice_mut()?;
     let rule = Rule::new(threshold, limit);
-    let crew = crew(threads)?;
-    let made = with_compressed!(&matrix.0, &matrix.1, &matrix.2, |indptr, indices, data| {
-        let matrix = compressed(indptr, indices, data, columns)?;
-        py.detach(|| loops::half_step_sparse(matrix, vectors, rule, pointers, gains, &crew))
-            .map_err(failure)
-    })?;
-    // NumPy's memory, not Rust's: it asks for large pages, without which rows are fetched slowly.
-    let dimensions = PyArray1::zeros(py, made.count(), false);
-    let values = PyArray1::zeros(py, made.count(), false);
-    join(py, made, &dimensions, &values, &crew)?;
-    Ok((indptr.clone(), dimensions, values))
-}
-
-fn join(
-    py: Python<'_>,
-    made: Made,
-    dimensions: &Bound<'_, PyArray1<i32>>,
-    values: &Bound<'_, PyArray1<f32>>,
-    crew: &Crew,
-) -> PyResult<()> {
-    let (mut dimensions, mut values) = (dimensions.readwrite(), values.readwrite());
-    let dimensions = slice_mut("dimensions", &mut dimensions)?;
-    let values = slice_mut("values", &mut values)?;
-    py.detach(|| made.join(dimensions, values, crew))
-        .map_err(invalid)
+    let rows = py
+        .detach(|| {
+            with_sparse!(matrix, n_columns, |matrix| {
+                core::half_step_sparse(matrix, embeddings, rule, pointers, gains, &team)
+            })
+        })
+        .map_err(python_error)?;
+    // NumPy's memory, not Rust's: it uses huge pages, without which rows load slowly.
+    let out_indices = PyArray1::zeros(py, rows.count(), false);
+    let out_data = PyArray1::zeros(py, rows.count(), false);
+    {
+        let (mut indices, mut data) = (out_indices.readwrite(), out_data.readwrite());
+        let (indices, data) = (indices.as_slice_mut()?, data.as_slice_mut()?);
+        py.detach(|| rows.join(indices, data, &team))
+            .map_err(python_error)?;
+    }
+    Ok((out_indptr.clone(), out_indices, out_data))
 }

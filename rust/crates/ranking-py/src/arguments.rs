@@ -1,220 +1,452 @@
-//! Arrays of Python, as the core takes them. Nothing is copied.
+//! Arguments of kernel functions: NumPy arrays and the structs of the contract, without copies.
+//!
+//! A struct of the contract is read by attribute. `Argument::borrow` turns each argument into what
+//! the core takes, while attached to the interpreter; [`family!`] does the rest.
 
-use numpy::{
-    Element, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray,
-    PyReadwriteArray1, PyUntypedArrayMethods, ndarray::Dimension,
-};
-use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
+use numpy::ndarray::{Dimension, Ix1, Ix2};
+use numpy::{Element, PyReadonlyArray, PyReadonlyArray2, PyReadwriteArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use ranking_core::bilinear::{Failure, Lines, Rows};
-use ranking_core::draws::{MatchFields, MatchLists};
-use ranking_core::{Compressed, Crew, Dense, Feature, Index, Invalid};
+use ranking_core::bilinear::{CsrRows, SparseRows};
+use ranking_core::{Dense, Error, Feature, ThreadTeam};
 
-/// Run `$body` with `$x` bound to the array of whichever precision came.
-macro_rules! with_precision {
-    ($kind:ident, $features:expr, |$x:ident| $body:expr) => {
+/// Largest number of threads, to protect the system from a typing error.
+const MAX_THREADS: usize = 1024;
+
+/// An argument that the core takes in another form.
+pub(crate) trait Argument {
+    type Borrowed<'a>
+    where
+        Self: 'a;
+    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>>;
+}
+
+/// Define a family as a submodule: for each function, borrow the arguments, release the GIL, run
+/// the body and convert its error.
+macro_rules! family {
+    (
+        $family:ident $(, also $($function:ident)+)?;
+        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty $body:block)*
+    ) => {
+        #[pyo3::pymodule(submodule, gil_used = false)]
+        pub(crate) mod $family {
+            use super::*;
+
+            $($(
+                #[pymodule_export]
+                use super::$function;
+            )+)?
+            $(
+                #[pyfunction]
+                fn $name(py: Python<'_>, $(mut $argument: $type),*) -> PyResult<$output> {
+                    $(let $argument = $crate::arguments::Argument::borrow(&mut $argument)?;)*
+                    py.detach(|| $body).map_err($crate::arguments::python_error)
+                }
+            )*
+        }
+    };
+}
+
+/// Define a class: methods as the functions of [`family!`].
+macro_rules! methods {
+    (
+        $class:ident;
+        $(fn $name:ident([$($receiver:tt)+], $($argument:ident: $type:ty),* $(,)?) -> $output:ty
+            $body:block)*
+    ) => {
+        #[pymethods]
+        impl $class {
+            $(
+                fn $name(
+                    $($receiver)+,
+                    py: Python<'_>,
+                    $(mut $argument: $type),*
+                ) -> PyResult<$output> {
+                    $(let $argument = $crate::arguments::Argument::borrow(&mut $argument)?;)*
+                    py.detach(|| $body).map_err($crate::arguments::python_error)
+                }
+            )*
+        }
+    };
+}
+
+/// Define a struct of the contract, and how its fields become a value of the core.
+macro_rules! argument {
+    (
+        $name:ident $(<$life:lifetime>)? { $($field:ident: $type:ty),* $(,)? }
+        => $core:ty = $value:expr
+    ) => {
+        #[derive(FromPyObject)]
+        pub(crate) struct $name $(<$life>)? {
+            $($field: $type),*
+        }
+
+        impl $(<$life>)? $crate::arguments::Argument for $name $(<$life>)? {
+            type Borrowed<'a>
+                = $core
+            where
+                Self: 'a;
+
+            fn borrow<'a>(&'a mut self) -> PyResult<Self::Borrowed<'a>> {
+                $(let $field = $crate::arguments::Argument::borrow(&mut self.$field)?;)*
+                $value
+            }
+        }
+    };
+}
+
+pub(crate) use {argument, family, methods};
+
+pub(crate) fn python_error(error: Error) -> PyErr {
+    match error {
+        Error::Argument(message) => PyValueError::new_err(message),
+        Error::Memory => PyMemoryError::new_err(error.to_string()),
+    }
+}
+
+macro_rules! scalars {
+    ($($type:ty)*) => {
+        $(impl Argument for $type {
+            type Borrowed<'a> = Self;
+
+            fn borrow(&mut self) -> PyResult<Self> {
+                Ok(*self)
+            }
+        })*
+    };
+}
+
+scalars!(bool f64 i64 u32 u64 usize);
+
+impl<A: Argument> Argument for Option<A> {
+    type Borrowed<'a>
+        = Option<A::Borrowed<'a>>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
+        self.as_mut().map(A::borrow).transpose()
+    }
+}
+
+/// A number of threads; its team is created while attached to the interpreter, see
+/// [`ThreadTeam::new`].
+#[derive(FromPyObject)]
+pub(crate) struct Threads(usize);
+
+impl Argument for Threads {
+    type Borrowed<'a> = ThreadTeam;
+
+    fn borrow(&mut self) -> PyResult<ThreadTeam> {
+        if !(1..=MAX_THREADS).contains(&self.0) {
+            return Err(PyValueError::new_err(format!(
+                "threads is {}, expected 1..={MAX_THREADS}",
+                self.0
+            )));
+        }
+        ThreadTeam::new(self.0).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+}
+
+fn layout_error(order: &str) -> PyErr {
+    PyValueError::new_err(format!("an array is not aligned and {order}-contiguous"))
+}
+
+/// A C-contiguous array that is read.
+pub(crate) struct View<'py, T: Element, D: Dimension>(PyReadonlyArray<'py, T, D>);
+
+/// A C-contiguous array that is written.
+pub(crate) struct ViewMut<'py, T: Element, D: Dimension>(PyReadwriteArray<'py, T, D>);
+
+pub(crate) type Array<'py, T> = View<'py, T, Ix1>;
+pub(crate) type ArrayMut<'py, T> = ViewMut<'py, T, Ix1>;
+pub(crate) type Table<'py, T> = View<'py, T, Ix2>;
+pub(crate) type TableMut<'py, T> = ViewMut<'py, T, Ix2>;
+
+/// The elements of a matrix by row, and the length of a row.
+#[derive(Clone, Copy)]
+pub(crate) struct RowMajor<D> {
+    pub(crate) data: D,
+    pub(crate) width: usize,
+}
+
+impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for View<'py, T, D> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyReadonlyArray<'py, T, D> = object.extract()?;
+        if array.is_c_contiguous() && array.as_slice().is_ok() {
+            return Ok(Self(array));
+        }
+        Err(layout_error("C"))
+    }
+}
+
+impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for ViewMut<'py, T, D> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyReadwriteArray<'py, T, D> = object.extract()?;
+        if array.is_c_contiguous() && array.as_slice().is_ok() {
+            return Ok(Self(array));
+        }
+        Err(layout_error("C"))
+    }
+}
+
+impl<T: Element> Argument for Array<'_, T> {
+    type Borrowed<'a>
+        = &'a [T]
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<&[T]> {
+        self.0.as_slice().map_err(|_| layout_error("C"))
+    }
+}
+
+impl<T: Element> Argument for ArrayMut<'_, T> {
+    type Borrowed<'a>
+        = &'a mut [T]
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<&mut [T]> {
+        self.0.as_slice_mut().map_err(|_| layout_error("C"))
+    }
+}
+
+impl<T: Element> Argument for Table<'_, T> {
+    type Borrowed<'a>
+        = RowMajor<&'a [T]>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
+        let width = self.0.shape()[1];
+        let data = self.0.as_slice().map_err(|_| layout_error("C"))?;
+        Ok(RowMajor { data, width })
+    }
+}
+
+impl<T: Element> Argument for TableMut<'_, T> {
+    type Borrowed<'a>
+        = RowMajor<&'a mut [T]>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
+        let width = self.0.shape()[1];
+        let data = self.0.as_slice_mut().map_err(|_| layout_error("C"))?;
+        Ok(RowMajor { data, width })
+    }
+}
+
+/// Either of two types of an argument.
+#[derive(FromPyObject)]
+pub(crate) enum Either<A, B> {
+    #[pyo3(transparent)]
+    One(A),
+    #[pyo3(transparent)]
+    Other(B),
+}
+
+impl<A: Argument, B: Argument> Argument for Either<A, B> {
+    type Borrowed<'a>
+        = Either<A::Borrowed<'a>, B::Borrowed<'a>>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
+        Ok(match self {
+            Self::One(one) => Either::One(one.borrow()?),
+            Self::Other(other) => Either::Other(other.borrow()?),
+        })
+    }
+}
+
+/// Run `$body` with `$x` bound to whichever it is.
+macro_rules! with_either {
+    ($either:expr, |$x:ident| $body:expr) => {
+        match $either {
+            $crate::arguments::Either::One($x) => $body,
+            $crate::arguments::Either::Other($x) => $body,
+        }
+    };
+}
+
+/// float32 or float64.
+pub(crate) type Values<'py> = Either<Array<'py, f32>, Array<'py, f64>>;
+pub(crate) type ValuesMut<'py> = Either<ArrayMut<'py, f32>, ArrayMut<'py, f64>>;
+
+type Slices<'a, I> = (&'a [I], &'a [I]);
+
+/// Indices of a compressed matrix, int32 or int64.
+#[derive(FromPyObject)]
+pub(crate) struct Indices<'py, I: Element> {
+    indptr: Array<'py, I>,
+    indices: Array<'py, I>,
+}
+
+impl<I: Element> Argument for Indices<'_, I> {
+    type Borrowed<'a>
+        = Slices<'a, I>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Slices<'_, I>> {
+        Ok((self.indptr.borrow()?, self.indices.borrow()?))
+    }
+}
+
+/// A compressed matrix (CSR or CSC) of any types.
+pub(crate) struct Csr<'py> {
+    indices: Either<Indices<'py, i32>, Indices<'py, i64>>,
+    data: Values<'py>,
+}
+
+/// The arrays of a compressed matrix.
+#[derive(Clone, Copy)]
+pub(crate) enum Sparse<'a> {
+    ShortSingle(Slices<'a, i32>, &'a [f32]),
+    ShortDouble(Slices<'a, i32>, &'a [f64]),
+    LongSingle(Slices<'a, i64>, &'a [f32]),
+    LongDouble(Slices<'a, i64>, &'a [f64]),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Csr<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            indices: object.extract()?,
+            data: object.getattr("data")?.extract()?,
+        })
+    }
+}
+
+impl Argument for Csr<'_> {
+    type Borrowed<'a>
+        = Sparse<'a>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Sparse<'_>> {
+        Ok(match (self.indices.borrow()?, self.data.borrow()?) {
+            (Either::One(i), Either::One(x)) => Sparse::ShortSingle(i, x),
+            (Either::One(i), Either::Other(x)) => Sparse::ShortDouble(i, x),
+            (Either::Other(i), Either::One(x)) => Sparse::LongSingle(i, x),
+            (Either::Other(i), Either::Other(x)) => Sparse::LongDouble(i, x),
+        })
+    }
+}
+
+/// Run `$body` with `$x` bound to the compressed matrix of whichever types it has, whose lines
+/// have `$length` elements.
+macro_rules! with_sparse {
+    ($sparse:expr, $length:expr, |$x:ident| $body:expr) => {{
+        use $crate::arguments::Sparse;
+        macro_rules! arm {
+            ($slices:expr, $data:expr) => {{
+                let (indptr, indices) = $slices;
+                ranking_core::Compressed::new(indptr, indices, $data, $length).and_then(|$x| $body)
+            }};
+        }
+        match $sparse {
+            Sparse::ShortSingle(slices, data) => arm!(slices, data),
+            Sparse::ShortDouble(slices, data) => arm!(slices, data),
+            Sparse::LongSingle(slices, data) => arm!(slices, data),
+            Sparse::LongDouble(slices, data) => arm!(slices, data),
+        }
+    }};
+}
+
+impl<'a> Sparse<'a> {
+    /// The number of rows.
+    pub(crate) fn n_rows(&self) -> usize {
+        let pointers = match self {
+            Self::ShortSingle(slices, _) | Self::ShortDouble(slices, _) => slices.0.len(),
+            Self::LongSingle(slices, _) | Self::LongDouble(slices, _) => slices.0.len(),
+        };
+        pointers.saturating_sub(1)
+    }
+
+    /// Rows that are checked when they are loaded.
+    pub(crate) fn rows(self) -> Result<Box<dyn SparseRows + Send + 'a>, Error> {
+        Ok(match self {
+            Self::ShortSingle(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
+            Self::ShortDouble(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
+            Self::LongSingle(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
+            Self::LongDouble(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
+        })
+    }
+}
+
+/// A dense matrix by row (C-contiguous) or by column (Fortran-contiguous).
+pub(crate) struct DenseView<'py, T: Element, const BY_COLUMN: bool>(PyReadonlyArray2<'py, T>);
+
+impl<'a, 'py, T: Element + 'a, const BY_COLUMN: bool> FromPyObject<'a, 'py>
+    for DenseView<'py, T, BY_COLUMN>
+{
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let array: PyReadonlyArray2<'py, T> = object.extract()?;
+        let (fits, order) = if BY_COLUMN {
+            (array.is_fortran_contiguous(), "Fortran")
+        } else {
+            (array.is_c_contiguous(), "C")
+        };
+        if fits && array.as_slice().is_ok() {
+            return Ok(Self(array));
+        }
+        Err(layout_error(order))
+    }
+}
+
+impl<T: Element + Feature, const BY_COLUMN: bool> Argument for DenseView<'_, T, BY_COLUMN> {
+    type Borrowed<'a>
+        = Dense<'a, T>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Dense<'_, T>> {
+        let (mut lines, mut length) = (self.0.shape()[0], self.0.shape()[1]);
+        if BY_COLUMN {
+            std::mem::swap(&mut lines, &mut length);
+        }
+        let data = self.0.as_slice().map_err(|_| layout_error("C"))?;
+        Dense::new(data, lines, length).map_err(python_error)
+    }
+}
+
+type DenseFeatures<'py, const BY_COLUMN: bool> =
+    Either<DenseView<'py, f32, BY_COLUMN>, DenseView<'py, f64, BY_COLUMN>>;
+
+/// Features by row: C-contiguous, or CSR.
+pub(crate) type Rows<'py> = Either<DenseFeatures<'py, false>, Csr<'py>>;
+/// Features by column: Fortran-contiguous, or CSC.
+pub(crate) type Columns<'py> = Either<DenseFeatures<'py, true>, Csr<'py>>;
+
+/// Run `$body` with `$x` bound to the `Matrix` of whichever types the features have; lines of
+/// sparse ones have `$length` elements.
+macro_rules! with_matrix {
+    ($features:expr, $length:expr, |$x:ident| $body:expr) => {
         match $features {
-            $kind::Single($x) => $body,
-            $kind::Double($x) => $body,
+            $crate::arguments::Either::One(dense) => {
+                $crate::arguments::with_either!(dense, |dense| {
+                    let $x = ranking_core::Matrix::<i32, _>::Dense(dense);
+                    $body
+                })
+            }
+            $crate::arguments::Either::Other(sparse) => {
+                $crate::arguments::with_sparse!(sparse, $length, |sparse| {
+                    let $x = ranking_core::Matrix::Sparse(sparse);
+                    $body
+                })
+            }
         }
     };
 }
 
-/// Run `$body` with the three arrays of a compressed matrix, of whichever types came.
-macro_rules! with_compressed {
-    ($indptr:expr, $indices:expr, $data:expr, |$p:ident, $i:ident, $x:ident| $body:expr) => {
-        match ($indptr, $indices) {
-            (Indices::Short($p), Indices::Short($i)) => with_precision!(Values, $data, |$x| $body),
-            (Indices::Long($p), Indices::Long($i)) => with_precision!(Values, $data, |$x| $body),
-            _ => Err($crate::arguments::mixed_indices()),
-        }
-    };
-}
-
-/// As many as the kernel's door lets in. A slip must not start more than the system can bear.
-const MOST_THREADS: usize = 1024;
-
-pub(crate) fn invalid(error: Invalid) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-pub(crate) fn failure(failure: Failure) -> PyErr {
-    match failure {
-        Failure::Invalid(error) => invalid(error),
-        Failure::Memory => PyMemoryError::new_err(failure.to_string()),
-    }
-}
-
-/// The elements of a C-contiguous array.
-pub(crate) fn slice<'a, T: Element, D: Dimension>(
-    name: &str,
-    array: &'a PyReadonlyArray<'_, T, D>,
-) -> PyResult<&'a [T]> {
-    if !array.is_c_contiguous() {
-        return Err(contiguity(name, "C"));
-    }
-    array.as_slice().map_err(|_| alignment(name))
-}
-
-/// The elements of a C-contiguous array that is written to.
-pub(crate) fn slice_mut<'a, T: Element, D: Dimension>(
-    name: &str,
-    array: &'a mut PyReadwriteArray<'_, T, D>,
-) -> PyResult<&'a mut [T]> {
-    if !array.is_c_contiguous() {
-        return Err(contiguity(name, "C"));
-    }
-    array.as_slice_mut().map_err(|_| alignment(name))
-}
-
-/// A matrix by row: C-contiguous.
-pub(crate) fn by_row<'a, F: Element + Feature>(
-    x: &'a PyReadonlyArray2<'_, F>,
-) -> PyResult<Dense<'a, F>> {
-    let (rows, columns) = (x.shape()[0], x.shape()[1]);
-    Dense::new(slice("x", x)?, rows, columns).map_err(invalid)
-}
-
-/// A matrix by column: Fortran-contiguous.
-pub(crate) fn by_column<'a, F: Element + Feature>(
-    x: &'a PyReadonlyArray2<'_, F>,
-) -> PyResult<Dense<'a, F>> {
-    if !x.is_fortran_contiguous() {
-        return Err(contiguity("x", "Fortran"));
-    }
-    let (rows, columns) = (x.shape()[0], x.shape()[1]);
-    let data = x.as_slice().map_err(|_| alignment("x"))?;
-    Dense::new(data, columns, rows).map_err(invalid)
-}
-
-/// A compressed matrix whose lines have `length` elements, zeros included.
-pub(crate) fn compressed<'a, I: Element + Index, F: Element + Feature>(
-    indptr: &'a PyReadonlyArray1<'_, I>,
-    indices: &'a PyReadonlyArray1<'_, I>,
-    data: &'a PyReadonlyArray1<'_, F>,
-    length: usize,
-) -> PyResult<Compressed<'a, I, F>> {
-    Compressed::new(
-        slice("indptr", indptr)?,
-        slice("indices", indices)?,
-        slice("data", data)?,
-        length,
-    )
-    .map_err(invalid)
-}
-
-/// The threads for a loop. To be called while attached to the interpreter: see [`Crew::new`].
-pub(crate) fn crew(threads: usize) -> PyResult<Crew> {
-    if !(1..=MOST_THREADS).contains(&threads) {
-        return Err(PyValueError::new_err(format!(
-            "threads is {threads}; it must lie in 1..{MOST_THREADS}."
-        )));
-    }
-    Crew::new(threads).map_err(|error| PyRuntimeError::new_err(error.to_string()))
-}
-
-/// Indices must be of one type.
-pub(crate) fn mixed_indices() -> PyErr {
-    PyTypeError::new_err("indptr and indices must have the same dtype.")
-}
-
-fn contiguity(name: &str, order: &str) -> PyErr {
-    PyValueError::new_err(format!("{name} is not {order}-contiguous."))
-}
-
-fn alignment(name: &str) -> PyErr {
-    PyValueError::new_err(format!("{name} is not aligned in memory."))
-}
-
-/// A dense matrix in either precision.
-#[derive(FromPyObject)]
-pub(crate) enum Matrix<'py> {
-    #[pyo3(transparent, annotation = "float32 matrix")]
-    Single(PyReadonlyArray2<'py, f32>),
-    #[pyo3(transparent, annotation = "float64 matrix")]
-    Double(PyReadonlyArray2<'py, f64>),
-}
-
-/// The values of a compressed matrix in either precision.
-#[derive(FromPyObject)]
-pub(crate) enum Values<'py> {
-    #[pyo3(transparent, annotation = "float32 array")]
-    Single(PyReadonlyArray1<'py, f32>),
-    #[pyo3(transparent, annotation = "float64 array")]
-    Double(PyReadonlyArray1<'py, f64>),
-}
-
-/// Values that are written, in either precision.
-#[derive(FromPyObject)]
-pub(crate) enum NewValues<'py> {
-    #[pyo3(transparent, annotation = "float32 array")]
-    Single(PyReadwriteArray1<'py, f32>),
-    #[pyo3(transparent, annotation = "float64 array")]
-    Double(PyReadwriteArray1<'py, f64>),
-}
-
-/// Indices of either width.
-#[derive(FromPyObject)]
-pub(crate) enum Indices<'py> {
-    #[pyo3(transparent, annotation = "int32 array")]
-    Short(PyReadonlyArray1<'py, i32>),
-    #[pyo3(transparent, annotation = "int64 array")]
-    Long(PyReadonlyArray1<'py, i64>),
-}
-
-/// indptr, indices and data of a CSR matrix.
-pub(crate) type Csr<'py> = (Indices<'py>, Indices<'py>, Values<'py>);
-
-/// The fields of `MatchLists`, in their order.
-pub(crate) type Lists<'py> = (
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, f32>,
-    u32,
-    bool,
-);
-
-/// Lists that can be drawn from.
-pub(crate) fn match_lists<'a>(lists: &'a Lists<'_>) -> PyResult<MatchLists<'a>> {
-    let fields = MatchFields {
-        queries: slice("queries", &lists.0)?,
-        query_sums: slice("query_sums", &lists.1)?,
-        list_of: slice("list_of", &lists.2)?,
-        list_ptr: slice("list_ptr", &lists.3)?,
-        members: slice("members", &lists.4)?,
-        member_sums: slice("member_sums", &lists.5)?,
-        itself: slice("itself", &lists.6)?,
-        member_weights: slice("member_weights", &lists.7)?,
-        n_documents: lists.8,
-        any_other: lists.9,
-    };
-    MatchLists::new(fields).map_err(invalid)
-}
-
-/// A CSR matrix whose rows are checked when they are loaded.
-pub(crate) fn lines<'a>(csr: &'a Csr<'_>) -> PyResult<Box<dyn Lines + 'a>> {
-    with_compressed!(&csr.0, &csr.1, &csr.2, |indptr, indices, data| {
-        let rows = Rows::new(
-            slice("indptr", indptr)?,
-            slice("indices", indices)?,
-            slice("data", data)?,
-        );
-        Ok(Box::new(rows.map_err(invalid)?))
-    })
-}
-
-/// The rows of a CSR matrix.
-pub(crate) fn n_rows(csr: &Csr<'_>) -> usize {
-    let pointers = match &csr.0 {
-        Indices::Short(indptr) => indptr.len(),
-        Indices::Long(indptr) => indptr.len(),
-    };
-    pointers.saturating_sub(1)
-}
-
-pub(crate) use {with_compressed, with_precision};
+pub(crate) use {with_either, with_matrix, with_sparse};

@@ -1,339 +1,365 @@
-//! The bilinear loops: W in training as a class, tuples and scores.
+//! Training and scores of the bilinear model.
 
-use numpy::{
-    PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray1, PyReadwriteArray2, PyUntypedArrayMethods,
-};
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use ranking_core::bilinear as loops;
-use ranking_core::bilinear::{Clock, Form, PassivePlan, Penalty, Plan, Ranks, Store, Tuples};
-use ranking_core::draws;
+use ranking_core::Error;
+use ranking_core::bilinear as core;
+use ranking_core::bilinear::{
+    PassiveAggressivePlan, Plan, RankWeights, ShrinkageState, SparseRows, Store, Triplets,
+};
+use ranking_core::pairwise::PassiveAggressive;
 
 use crate::arguments::{
-    Csr, Indices, Lists, NewValues, Values, compressed, crew, failure, invalid, lines, match_lists,
-    n_rows, slice, slice_mut, with_compressed, with_precision,
+    Array, ArrayMut, Csr, RowMajor, Table, TableMut, Threads, Values, ValuesMut, argument, family,
+    methods, with_sparse,
 };
-use crate::native::{self, Call};
+use crate::native::{NativeCall, form};
 
-/// W in either precision.
-enum Either {
-    Single(Store<f32>),
-    Double(Store<f64>),
+/// Features of queries and documents.
+pub(crate) struct Features<'a> {
+    queries: Box<dyn SparseRows + Send + 'a>,
+    documents: Box<dyn SparseRows + Send + 'a>,
+    transposed: bool,
 }
 
-/// Run `$body` with `$store` bound to the store of whichever precision it has.
-macro_rules! with_store {
-    ($either:expr, |$store:ident| $body:expr) => {
-        match $either {
-            Either::Single($store) => $body,
-            Either::Double($store) => $body,
-        }
-    };
+impl Features<'_> {
+    fn triplets<'a>(&'a self, triplets: RowMajor<&'a [i64]>) -> Result<Triplets<'a>, Error> {
+        let (queries, documents) = (&*self.queries, &*self.documents);
+        let RowMajor { data, width } = triplets;
+        Triplets::new(queries, documents, data, width, self.transposed)
+    }
+}
+
+argument! {
+    BilinearFeatures<'py> { queries: Csr<'py>, documents: Csr<'py>, transposed: bool }
+    => Features<'a> = Ok(Features {
+        queries: queries.rows().map_err(crate::arguments::python_error)?,
+        documents: documents.rows().map_err(crate::arguments::python_error)?,
+        transposed,
+    })
+}
+
+/// A pairwise loss; its form is converted by those who use it.
+pub(crate) struct Loss<'a> {
+    form: i64,
+    slope: (usize, usize),
+    rank_weights: &'a [f64],
+    n_documents: usize,
+}
+
+impl<'a> Loss<'a> {
+    fn rank_weights(&self) -> Result<RankWeights<'a>, Error> {
+        RankWeights::new(self.rank_weights, self.n_documents)
+    }
+}
+
+argument! {
+    PairwiseLoss<'py> {
+        form: i64,
+        slope: NativeCall,
+        rank_weights: Array<'py, f64>,
+        n_documents: usize,
+    } => Loss<'a> = Ok(Loss { form, slope, rank_weights, n_documents })
+}
+
+argument! {
+    UpdateRule { prox_interval: f64, l1: f64, l2: f64, grow: bool }
+    => core::UpdateRule = core::UpdateRule::new(prox_interval, l1, l2, grow)
+        .map_err(crate::arguments::python_error)
+}
+
+/// How steps are executed.
+pub(crate) struct Execute {
+    pub(crate) batch_size: usize,
+    hogwild: bool,
+    pub(crate) team: ranking_core::ThreadTeam,
+}
+
+argument! {
+    Execution { batch_size: usize, hogwild: bool, threads: Threads }
+    => Execute = Ok(Execute { batch_size, hogwild, team: threads })
+}
+
+argument! {
+    Violations<'py> {
+        margins: ArrayMut<'py, f64>,
+        weights: ArrayMut<'py, f64>,
+        negatives: ArrayMut<'py, i64>,
+    } => core::Violations<'a> = Ok(core::Violations { margins, weights, negatives })
+}
+
+argument! {
+    StepResults<'py> { margins: ArrayMut<'py, f64>, weights: ArrayMut<'py, f64> }
+    => core::StepResults<'a> = Ok(core::StepResults { margins, weights })
+}
+
+argument! {
+    PassiveResults<'py> {
+        margins: ArrayMut<'py, f64>,
+        weights: ArrayMut<'py, f64>,
+        learning_rates: ArrayMut<'py, f64>,
+    } => core::PassiveResults<'a> = Ok(core::PassiveResults { margins, weights, learning_rates })
+}
+
+/// W in either precision.
+enum Precision<S, D> {
+    Single(S),
+    Double(D),
 }
 
 /// W while it is trained.
 #[pyclass(module = "ranking_rust._core")]
-pub(crate) struct BilinearStore(Either);
+pub(crate) struct BilinearStore(Precision<Store<f32>, Store<f64>>);
 
-#[pymethods]
-impl BilinearStore {
+/// Run `$body` with `$store` bound to the store of whichever precision it has.
+macro_rules! with_store {
+    ($store:expr, |$x:ident| $body:expr) => {
+        match $store {
+            Precision::Single($x) => $body,
+            Precision::Double($x) => $body,
+        }
+    };
+}
+
+fn read_state(shrinkage: &[f64]) -> Result<ShrinkageState, Error> {
+    let state = <[f64; 4]>::try_from(shrinkage).map(ShrinkageState::from);
+    state.map_err(|_| Error::Argument("shrinkage must have 4 elements".into()))
+}
+
+/// Run work that changes the shrinkage state.
+fn with_state(
+    shrinkage: &mut [f64],
+    work: impl FnOnce(&mut ShrinkageState) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut state = read_state(shrinkage)?;
+    let result = work(&mut state);
+    shrinkage.copy_from_slice(&<[f64; 4]>::from(state));
+    result
+}
+
+methods! {
+    BilinearStore;
+
     fn margins(
-        &self,
-        py: Python<'_>,
-        queries: Csr<'_>,
-        documents: Csr<'_>,
-        tuples: PyReadonlyArray2<'_, i64>,
-        rank_weights: PyReadonlyArray1<'_, f64>,
-        n_documents: usize,
-        transposed: bool,
-        clock: PyReadonlyArray1<'_, f64>,
-        mut margins: PyReadwriteArray1<'_, f64>,
-        mut weights: PyReadwriteArray1<'_, f64>,
-        mut negatives: PyReadwriteArray1<'_, i64>,
-        threads: usize,
-    ) -> PyResult<()> {
-        let (queries, documents) = (lines(&queries)?, lines(&documents)?);
-        let width = tuples.shape()[1];
-        let ids = slice("tuples", &tuples)?;
-        let tuples =
-            Tuples::new(&*queries, &*documents, ids, width, transposed).map_err(invalid)?;
-        let rank_weights = slice("rank_weights", &rank_weights)?;
-        let ranks = Ranks::new(rank_weights, n_documents).map_err(invalid)?;
-        let clock = read_clock(slice("clock", &clock)?)?;
-        let margins = slice_mut("margins", &mut margins)?;
-        let weights = slice_mut("weights", &mut weights)?;
-        let negatives = slice_mut("negatives", &mut negatives)?;
-        let crew = crew(threads)?;
-        with_store!(&self.0, |store| py.detach(|| {
-            store.margins(&tuples, &ranks, &clock, margins, weights, negatives, &crew)
-        }))
-        .map_err(failure)
+        [&self],
+        features: BilinearFeatures<'_>,
+        triplets: Table<'_, i64>,
+        loss: PairwiseLoss<'_>,
+        shrinkage: Array<'_, f64>,
+        out: Violations<'_>,
+        threads: Threads,
+    ) -> () {
+        let (triplets, state) = (features.triplets(triplets)?, read_state(shrinkage)?);
+        let weights = loss.rank_weights()?;
+        with_store!(&self.0, |store| store.margins(&triplets, &weights, &state, out, &threads))
     }
 
     fn update(
-        &mut self,
-        py: Python<'_>,
-        queries: Csr<'_>,
-        documents: Csr<'_>,
-        tuples: PyReadonlyArray2<'_, i64>,
-        negatives: PyReadonlyArray1<'_, i64>,
-        slopes: PyReadonlyArray1<'_, f64>,
-        rates: PyReadonlyArray1<'_, f64>,
-        every: f64,
-        l1: f64,
-        l2: f64,
-        grow: bool,
-        transposed: bool,
-        mut clock: PyReadwriteArray1<'_, f64>,
-        threads: usize,
-    ) -> PyResult<()> {
-        let (queries, documents) = (lines(&queries)?, lines(&documents)?);
-        let width = tuples.shape()[1];
-        let ids = slice("tuples", &tuples)?;
-        let tuples =
-            Tuples::new(&*queries, &*documents, ids, width, transposed).map_err(invalid)?;
-        let negatives = slice("negatives", &negatives)?;
-        let (slopes, rates) = (slice("slopes", &slopes)?, slice("rates", &rates)?);
-        let penalty = Penalty::new(every, l1, l2).map_err(invalid)?;
-        let crew = crew(threads)?;
-        let out = slice_mut("clock", &mut clock)?;
-        let mut clock = read_clock(out)?;
-        let result = with_store!(&mut self.0, |store| py.detach(|| {
-            let clock = &mut clock;
-            store.update(
-                &tuples, negatives, slopes, rates, &penalty, grow, clock, &crew,
-            )
-        }));
-        out.copy_from_slice(&<[f64; 4]>::from(clock));
-        result.map_err(failure)
+        [&mut self],
+        features: BilinearFeatures<'_>,
+        triplets: Table<'_, i64>,
+        slopes: Array<'_, f64>,
+        learning_rates: Array<'_, f64>,
+        rule: UpdateRule,
+        shrinkage: ArrayMut<'_, f64>,
+        threads: Threads,
+    ) -> () {
+        let triplets = features.triplets(triplets)?;
+        with_state(shrinkage, |state| {
+            with_store!(&mut self.0, |store| {
+                store.update(&triplets, slopes, learning_rates, &rule, state, &threads)
+            })
+        })
     }
 
-    fn steps(
-        &mut self,
-        py: Python<'_>,
-        queries: Csr<'_>,
-        documents: Csr<'_>,
-        tuples: PyReadonlyArray2<'_, i64>,
-        rates: PyReadonlyArray1<'_, f64>,
-        form: i64,
-        slope: Call,
-        rank_weights: PyReadonlyArray1<'_, f64>,
-        n_documents: usize,
-        every: f64,
-        l1: f64,
-        l2: f64,
-        grow: bool,
-        transposed: bool,
-        batch: usize,
-        hogwild: bool,
-        mut clock: PyReadwriteArray1<'_, f64>,
-        mut margins: PyReadwriteArray1<'_, f64>,
-        mut weights: PyReadwriteArray1<'_, f64>,
-        threads: usize,
-    ) -> PyResult<()> {
-        let (queries, documents) = (lines(&queries)?, lines(&documents)?);
-        let width = tuples.shape()[1];
-        let ids = slice("tuples", &tuples)?;
-        let tuples =
-            Tuples::new(&*queries, &*documents, ids, width, transposed).map_err(invalid)?;
-        let rank_weights = slice("rank_weights", &rank_weights)?;
+    fn train(
+        [&mut self],
+        features: BilinearFeatures<'_>,
+        triplets: Table<'_, i64>,
+        learning_rates: Array<'_, f64>,
+        loss: PairwiseLoss<'_>,
+        rule: UpdateRule,
+        shrinkage: ArrayMut<'_, f64>,
+        out: StepResults<'_>,
+        execution: Execution,
+    ) -> () {
+        let triplets = features.triplets(triplets)?;
         let plan = Plan {
-            rates: slice("rates", &rates)?,
-            form: native::form(form, slope)?,
-            ranks: Ranks::new(rank_weights, n_documents).map_err(invalid)?,
-            penalty: Penalty::new(every, l1, l2).map_err(invalid)?,
-            grow,
-            batch,
-            hogwild,
+            learning_rates,
+            form: form(loss.form, loss.slope)?,
+            rank_weights: loss.rank_weights()?,
+            rule,
+            batch_size: execution.batch_size,
+            hogwild: execution.hogwild,
         };
-        let margins = slice_mut("margins", &mut margins)?;
-        let weights = slice_mut("weights", &mut weights)?;
-        let crew = crew(threads)?;
-        let out = slice_mut("clock", &mut clock)?;
-        let mut clock = read_clock(out)?;
-        let result = with_store!(&mut self.0, |store| py
-            .detach(|| store.steps(&tuples, &plan, &mut clock, margins, weights, &crew)));
-        out.copy_from_slice(&<[f64; 4]>::from(clock));
-        result.map_err(failure)
+        with_state(shrinkage, |state| {
+            with_store!(&mut self.0, |store| {
+                store.train(&triplets, &plan, state, out, &execution.team)
+            })
+        })
     }
 
-    fn passive(
-        &mut self,
-        py: Python<'_>,
-        queries: Csr<'_>,
-        documents: Csr<'_>,
-        tuples: PyReadonlyArray2<'_, i64>,
-        form: i64,
+    fn passive_aggressive(
+        [&mut self],
+        features: BilinearFeatures<'_>,
+        triplets: Table<'_, i64>,
+        list_sizes: Array<'_, i64>,
+        loss: PairwiseLoss<'_>,
         aggressiveness: f64,
-        rank_weights: PyReadonlyArray1<'_, f64>,
-        n_documents: PyReadonlyArray1<'_, i64>,
         grow: bool,
-        transposed: bool,
-        mut clock: PyReadwriteArray1<'_, f64>,
-        mut margins: PyReadwriteArray1<'_, f64>,
-        mut weights: PyReadwriteArray1<'_, f64>,
-        mut rates: PyReadwriteArray1<'_, f64>,
-    ) -> PyResult<()> {
-        let (queries, documents) = (lines(&queries)?, lines(&documents)?);
-        let width = tuples.shape()[1];
-        let ids = slice("tuples", &tuples)?;
-        let tuples =
-            Tuples::new(&*queries, &*documents, ids, width, transposed).map_err(invalid)?;
-        let plan = PassivePlan {
-            form: Form::try_from(form).map_err(invalid)?,
+        shrinkage: ArrayMut<'_, f64>,
+        out: PassiveResults<'_>,
+    ) -> () {
+        let triplets = features.triplets(triplets)?;
+        let plan = PassiveAggressivePlan {
+            loss: PassiveAggressive::try_from(loss.form)?,
             aggressiveness,
-            rank_weights: slice("rank_weights", &rank_weights)?,
-            n_documents: slice("n_documents", &n_documents)?,
+            rank_weights: loss.rank_weights,
+            list_sizes,
             grow,
         };
-        let margins = slice_mut("margins", &mut margins)?;
-        let weights = slice_mut("weights", &mut weights)?;
-        let rates = slice_mut("rates", &mut rates)?;
-        let out = slice_mut("clock", &mut clock)?;
-        let mut clock = read_clock(out)?;
-        let result = with_store!(&mut self.0, |store| py.detach(|| {
-            store.passive(&tuples, &plan, &mut clock, margins, weights, rates)
-        }));
-        out.copy_from_slice(&<[f64; 4]>::from(clock));
-        result.map_err(failure)
+        with_state(shrinkage, |state| {
+            with_store!(&mut self.0, |store| {
+                store.passive_aggressive(&triplets, &plan, state, out)
+            })
+        })
     }
 
-    fn counts(
-        &self,
-        py: Python<'_>,
-        clock: PyReadonlyArray1<'_, f64>,
-        mut out: PyReadwriteArray1<'_, i64>,
-    ) -> PyResult<()> {
-        let clock = read_clock(slice("clock", &clock)?)?;
-        let out = slice_mut("out", &mut out)?;
-        with_store!(&self.0, |store| py.detach(|| store.counts(&clock, out))).map_err(failure)
+    fn counts([&self], shrinkage: Array<'_, f64>, out: ArrayMut<'_, i64>) -> () {
+        let state = read_state(shrinkage)?;
+        with_store!(&self.0, |store| store.counts(&state, out))
     }
 
     fn export(
-        &self,
-        py: Python<'_>,
-        clock: PyReadonlyArray1<'_, f64>,
-        indptr: PyReadonlyArray1<'_, i64>,
-        mut indices: PyReadwriteArray1<'_, i32>,
-        mut values: NewValues<'_>,
+        [&self],
+        shrinkage: Array<'_, f64>,
+        out: CsrOut<'_>,
         current: bool,
-    ) -> PyResult<()> {
-        let clock = read_clock(slice("clock", &clock)?)?;
-        let indptr = slice("indptr", &indptr)?;
-        let indices = slice_mut("indices", &mut indices)?;
-        match (&self.0, &mut values) {
-            (Either::Single(store), NewValues::Single(values)) => {
-                let values = slice_mut("values", values)?;
-                py.detach(|| store.export(&clock, indptr, indices, values, current))
+    ) -> () {
+        use crate::arguments::Either;
+
+        let (state, CsrSlices { indptr, indices, data }) = (read_state(shrinkage)?, out);
+        match (&self.0, data) {
+            (Precision::Single(store), Either::One(data)) => {
+                store.export(&state, indptr, indices, data, current)
             }
-            (Either::Double(store), NewValues::Double(values)) => {
-                let values = slice_mut("values", values)?;
-                py.detach(|| store.export(&clock, indptr, indices, values, current))
+            (Precision::Double(store), Either::Other(data)) => {
+                store.export(&state, indptr, indices, data, current)
             }
-            _ => return Err(PyTypeError::new_err("values must have the dtype of W.")),
+            _ => Err(Error::Argument("data must have the dtype of W".into())),
         }
-        .map_err(failure)
     }
 
     fn state(
+        [&self],
+        row_state: TableMut<'_, f64>,
+        group_state: TableMut<'_, f64>,
+    ) -> () {
+        with_store!(&self.0, |store| store.state(row_state.data, group_state.data))
+    }
+
+    fn memory([&self],) -> usize {
+        Ok(with_store!(&self.0, |store| store.memory()))
+    }
+}
+
+/// Arrays that `export` fills; indptr is read.
+pub(crate) struct CsrSlices<'a> {
+    indptr: &'a [i64],
+    indices: &'a mut [i32],
+    data: crate::arguments::Either<&'a mut [f32], &'a mut [f64]>,
+}
+
+argument! {
+    CsrOut<'py> { indptr: Array<'py, i64>, indices: ArrayMut<'py, i32>, data: ValuesMut<'py> }
+    => CsrSlices<'a> = Ok(CsrSlices { indptr, indices, data })
+}
+
+/// The weights of a `BilinearState`.
+pub(crate) struct Weights<'a> {
+    indptr: &'a [i64],
+    indices: &'a [i32],
+    data: crate::arguments::Either<&'a [f32], &'a [f64]>,
+}
+
+argument! {
+    CsrIn<'py> { indptr: Array<'py, i64>, indices: Array<'py, i32>, data: Values<'py> }
+    => Weights<'a> = Ok(Weights { indptr, indices, data })
+}
+
+/// Values from which a store starts.
+pub(crate) struct State<'a> {
+    weights: Weights<'a>,
+    row_state: &'a [f64],
+    groups: &'a [i64],
+    group_weights: &'a [f64],
+    group_state: &'a [f64],
+}
+
+impl<'a> State<'a> {
+    fn store<T: ranking_core::Stored>(
         &self,
-        mut row_state: PyReadwriteArray2<'_, f64>,
-        mut group_state: PyReadwriteArray2<'_, f64>,
-    ) -> PyResult<()> {
-        let row_state = slice_mut("row_state", &mut row_state)?;
-        let group_state = slice_mut("group_state", &mut group_state)?;
-        with_store!(&self.0, |store| store.state(row_state, group_state)).map_err(failure)
-    }
-
-    fn memory(&self) -> usize {
-        with_store!(&self.0, |store| store.memory())
-    }
-}
-
-fn read_clock(clock: &[f64]) -> PyResult<Clock> {
-    match <[f64; 4]>::try_from(clock) {
-        Ok(clock) => Ok(Clock::from(clock)),
-        Err(_) => Err(PyValueError::new_err("clock must have 4 elements.")),
+        n_columns: usize,
+        data: &'a [T],
+    ) -> Result<Store<T>, Error> {
+        let state = core::BilinearState {
+            indptr: self.weights.indptr,
+            indices: self.weights.indices,
+            data,
+            row_state: self.row_state,
+            groups: self.groups,
+            group_weights: self.group_weights,
+            group_state: self.group_state,
+        };
+        Store::new(n_columns, &state)
     }
 }
 
-#[pyfunction]
-pub(crate) fn bilinear(
-    py: Python<'_>,
-    n_columns: usize,
-    indptr: PyReadonlyArray1<'_, i64>,
-    indices: PyReadonlyArray1<'_, i32>,
-    values: Values<'_>,
-    row_state: PyReadonlyArray2<'_, f64>,
-    groups: PyReadonlyArray1<'_, i64>,
-    group_weights: PyReadonlyArray1<'_, f64>,
-    group_state: PyReadonlyArray2<'_, f64>,
-) -> PyResult<BilinearStore> {
-    let indptr = slice("indptr", &indptr)?;
-    let indices = slice("indices", &indices)?;
-    let row_state = slice("row_state", &row_state)?;
-    let groups = slice("groups", &groups)?;
-    let group_weights = slice("group_weights", &group_weights)?;
-    let group_state = slice("group_state", &group_state)?;
-    macro_rules! store {
-        ($values:expr) => {{
-            let values = slice("values", $values)?;
-            py.detach(|| {
-                Store::new(
-                    n_columns,
-                    indptr,
-                    indices,
-                    values,
-                    row_state,
-                    groups,
-                    group_weights,
-                    group_state,
-                )
-            })
-            .map_err(failure)?
-        }};
-    }
-    Ok(BilinearStore(match &values {
-        Values::Single(values) => Either::Single(store!(values)),
-        Values::Double(values) => Either::Double(store!(values)),
-    }))
-}
-
-#[pyfunction]
-pub(crate) fn draw_tuples(
-    py: Python<'_>,
-    seed: u64,
-    first: u64,
-    lists: Lists<'_>,
-    positives: usize,
-    mut out: PyReadwriteArray2<'_, i64>,
-) -> PyResult<()> {
-    let lists = match_lists(&lists)?;
-    let width = out.shape()[1];
-    let out = slice_mut("out", &mut out)?;
-    py.detach(|| draws::draw_tuples(seed, first, &lists, positives, width, out))
-        .map_err(invalid)
-}
-
-#[pyfunction]
-pub(crate) fn bilinear_scores(
-    py: Python<'_>,
-    queries: Csr<'_>,
-    weights: Csr<'_>,
-    documents: Csr<'_>,
-    n_columns: usize,
-    mut out: PyReadwriteArray2<'_, f64>,
-    threads: usize,
-) -> PyResult<()> {
-    let (n_queries, n_rows) = (n_rows(&queries), n_rows(&weights));
-    let (queries, weights) = (&*lines(&queries)?, &*lines(&weights)?);
-    let out = slice_mut("out", &mut out)?;
-    let crew = crew(threads)?;
-    with_compressed!(&documents.0, &documents.1, &documents.2, |p, i, x| {
-        let documents = compressed(p, i, x, n_columns)?;
-        py.detach(|| {
-            loops::bilinear_scores(queries, n_queries, weights, n_rows, documents, out, &crew)
-        })
-        .map_err(failure)
+argument! {
+    BilinearState<'py> {
+        weights: CsrIn<'py>,
+        row_state: Table<'py, f64>,
+        groups: Array<'py, i64>,
+        group_weights: Array<'py, f64>,
+        group_state: Table<'py, f64>,
+    } => State<'a> = Ok(State {
+        weights,
+        row_state: row_state.data,
+        groups,
+        group_weights,
+        group_state: group_state.data,
     })
+}
+
+family! {
+    bilinear;
+
+    fn bilinear_store(n_columns: usize, state: BilinearState<'_>) -> BilinearStore {
+        use crate::arguments::Either;
+
+        Ok(BilinearStore(match state.weights.data {
+            Either::One(data) => Precision::Single(state.store(n_columns, data)?),
+            Either::Other(data) => Precision::Double(state.store(n_columns, data)?),
+        }))
+    }
+
+    fn bilinear_scores(
+        queries: Csr<'_>,
+        weights: Csr<'_>,
+        documents: Csr<'_>,
+        n_columns: usize,
+        out: TableMut<'_, f64>,
+        threads: Threads,
+    ) -> () {
+        let (n_queries, n_rows) = (queries.n_rows(), weights.n_rows());
+        let (queries, weights) = (&*queries.rows()?, &*weights.rows()?);
+        with_sparse!(documents, n_columns, |documents| {
+            core::bilinear_scores(
+                (queries, n_queries),
+                (weights, n_rows),
+                documents,
+                out.data,
+                &threads,
+            )
+        })
+    }
 }

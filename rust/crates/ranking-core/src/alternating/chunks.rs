@@ -2,23 +2,22 @@
 
 use std::ops::Range;
 
-use crate::features::Compressed;
-use crate::lanes::{Feature, Index};
-use crate::threads::Crew;
+use crate::matrix::{Compressed, Feature, Index};
+use crate::threads::ThreadTeam;
 
-/// Chunks of rows, a thread: the last ones to end should be short.
+/// Chunks of rows per thread: the last ones to end should be short.
 const CHUNKS: usize = 32;
 
-/// Share out rows by non-zeros, as a few rows may have most of them. A row counts for one more, so
-/// that those without any are shared out, too.
+/// Share rows out by non-zeros, because a few rows may have most of them. A row counts for one
+/// more, so that empty rows are shared out, too.
 pub(super) fn chunks<I: Index, F: Feature>(
     matrix: &Compressed<'_, I, F>,
-    crew: &Crew,
+    team: &ThreadTeam,
 ) -> Vec<Range<usize>> {
     let rows = matrix.lines();
-    let count = rows.min(CHUNKS * crew.threads());
+    let count = rows.min(CHUNKS * team.threads());
     let weight = |row: usize| matrix.start(row) + row;
-    let mut made = Vec::with_capacity(count);
+    let mut result = Vec::with_capacity(count);
     let mut first = 0;
     for chunk in 1..=count {
         let goal = weight(rows) / count * chunk;
@@ -27,10 +26,10 @@ pub(super) fn chunks<I: Index, F: Feature>(
         } else {
             first_at_least(first, rows, goal, weight)
         };
-        made.push(first..last);
+        result.push(first..last);
         first = last;
     }
-    made
+    result
 }
 
 /// The first row from `low` on whose weight is not below `goal`, or `high`.

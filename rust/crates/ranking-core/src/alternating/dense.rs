@@ -5,14 +5,12 @@ use std::ops::Range;
 use crate::alternating::chunks::chunks;
 use crate::alternating::rule::{Gain, Rule};
 use crate::alternating::{AHEAD, LINE};
-use crate::bilinear::{Failure, Stored, filled};
-use crate::contract::WIDE;
+use crate::constants::WIDE;
 use crate::dispatch::{Job, dispatch};
-use crate::features::Compressed;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Machine};
-use crate::threads::Crew;
-use crate::wide::{Eight, Wide};
+use crate::error::{Error, check_length, filled};
+use crate::matrix::{Compressed, Feature, Index, Stored};
+use crate::simd::{Eight, Machine, Wide};
+use crate::threads::ThreadTeam;
 
 /// Eights of a vector that are summed in registers: 16, less the value and the product.
 const TILE: usize = 14;
@@ -23,7 +21,7 @@ const STREAMS: usize = 8;
 #[derive(Clone, Copy)]
 struct Product<'a, I, F> {
     matrix: Compressed<'a, I, F>,
-    vectors: &'a [Eight],
+    embeddings: &'a [Eight],
     eights: usize,
 }
 
@@ -59,10 +57,10 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         let (indices, data) = self.matrix.line(row);
         let entries = self.matrix.start(row)..;
         for ((index, value), entry) in indices.iter().zip(data).zip(entries) {
-            self.ask::<M, N>(machine, entry + AHEAD);
+            self.prefetch::<M, N>(machine, entry + AHEAD);
             let value = Wide::splat(machine, f32::narrow(value.widen()));
             let from = index.position() * N;
-            for (sum, eight) in sums.iter_mut().zip(&self.vectors[from..from + N]) {
+            for (sum, eight) in sums.iter_mut().zip(&self.embeddings[from..from + N]) {
                 *sum += value * Wide::new(machine, *eight);
             }
         }
@@ -71,17 +69,17 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         }
     }
 
-    /// Ask for the vector of an entry to come.
+    /// Prefetch the embedding of a later entry.
     #[inline(always)]
-    fn ask<M: Machine, const N: usize>(&self, machine: M, entry: usize) {
+    fn prefetch<M: Machine, const N: usize>(&self, machine: M, entry: usize) {
         let from = self.matrix.index_at_most(entry) * N;
         for line in (0..N).step_by(LINE / WIDE) {
-            machine.ask(self.vectors, from + line);
+            machine.prefetch(self.embeddings, from + line);
         }
-        machine.ask(self.vectors, from + N);
+        machine.prefetch(self.embeddings, from + N);
     }
 
-    /// The product with vectors that are too wide for registers.
+    /// The product with embeddings that are too wide for registers.
     #[inline(always)]
     fn wide<M: Machine>(&self, machine: M, row: usize, omega: &mut [Eight]) {
         omega.fill([0.0; WIDE]);
@@ -95,8 +93,8 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         }
     }
 
-    /// Add N vectors to omega, side by side, so that the processor sees as many streams, and
-    /// fetches each of them ahead.
+    /// Add N embeddings to omega, side by side, so that the processor sees N streams, and prefetches
+    /// each of them.
     #[inline(always)]
     fn streams<M: Machine, const N: usize>(
         &self,
@@ -105,14 +103,14 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         data: &[F],
         omega: &mut [Eight],
     ) {
-        let mut rows = [self.vectors; N];
+        let mut rows = [self.embeddings; N];
         let mut values = [Wide::splat(machine, 0.0); N];
         for ((row, value), (index, x)) in rows
             .iter_mut()
             .zip(&mut values)
             .zip(indices.iter().zip(data))
         {
-            *row = &self.vectors[index.position() * self.eights..][..omega.len()];
+            *row = &self.embeddings[index.position() * self.eights..][..omega.len()];
             *value = Wide::splat(machine, f32::narrow(x.widen()));
         }
         for (at, omega) in omega.iter_mut().enumerate() {
@@ -125,12 +123,12 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
     }
 }
 
-/// Rows that are made together.
+/// Rows that are computed together.
 struct Share<'a> {
     rows: Range<usize>,
     out: &'a mut [Eight],
     gains: &'a mut [f64],
-    result: Result<(), Failure>,
+    result: Result<(), Error>,
 }
 
 struct HalfStep<'a, 's, I, F> {
@@ -153,45 +151,49 @@ impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
             let scale = Wide::splat(machine, self.rule.shrink(machine, self.omega, out));
             let mut sums = Gain::new(machine);
             for (out, omega) in out.iter_mut().zip(&*self.omega) {
-                let made = Wide::new(machine, *out) * scale;
-                *out = made.array();
-                sums.add(made, Wide::new(machine, *omega));
+                let result = Wide::new(machine, *out) * scale;
+                *out = result.array();
+                sums.add(result, Wide::new(machine, *omega));
             }
             *gain = sums.total(self.rule);
         }
     }
 }
 
-/// Fill `out` and `gains` with the half-step over M from `vectors` of `width` numbers.
+/// Fill `out` and `gains` with the half-step over M from `embeddings` of `width` numbers.
 ///
 /// # Errors
 /// When sizes do not fit, or there is no memory for a row.
 pub fn half_step<I: Index, F: Feature>(
     matrix: Compressed<'_, I, F>,
-    vectors: &[f32],
+    embeddings: &[f32],
     width: usize,
     rule: Rule,
     out: &mut [f32],
     gains: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Failure> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     if width == 0 || !width.is_multiple_of(WIDE) {
         return Err(
-            Invalid::new(format!("width is {width}; wanted is a multiple of {WIDE}.")).into(),
+            Error::argument(format!("width is {width}, expected a multiple of {WIDE}")).into(),
         );
     }
     let sizes = (matrix.length(), matrix.lines());
-    check_length("vectors", vectors.len(), sizes.0.saturating_mul(width))?;
+    check_length(
+        "embeddings",
+        embeddings.len(),
+        sizes.0.saturating_mul(width),
+    )?;
     check_length("out", out.len(), sizes.1.saturating_mul(width))?;
     check_length("gains", gains.len(), sizes.1)?;
     let product = Product {
         matrix,
-        vectors: vectors.as_chunks().0,
+        embeddings: embeddings.as_chunks().0,
         eights: width / WIDE,
     };
-    let mut shares = shares(&product, out.as_chunks_mut().0, gains, crew);
-    crew.enter(|| {
-        crew.for_each(&mut shares, |share| {
+    let mut shares = shares(&product, out.as_chunks_mut().0, gains, team);
+    team.enter(|| {
+        team.for_each(&mut shares, |share| {
             share.result = (|| {
                 let omega = &mut filled(product.eights, [0.0; WIDE])?;
                 dispatch(HalfStep {
@@ -211,9 +213,9 @@ fn shares<'a, I: Index, F: Feature>(
     product: &Product<'_, I, F>,
     mut out: &'a mut [Eight],
     mut gains: &'a mut [f64],
-    crew: &Crew,
+    team: &ThreadTeam,
 ) -> Vec<Share<'a>> {
-    let chunks = chunks(&product.matrix, crew).into_iter();
+    let chunks = chunks(&product.matrix, team).into_iter();
     chunks
         .map(|rows| Share {
             out: out

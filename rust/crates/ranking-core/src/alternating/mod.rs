@@ -1,9 +1,9 @@
-//! Half-steps over M: the vectors of one side from those of the other.
+//! Half-steps over M: the embeddings of one side from those of the other.
 //!
-//! `ranking/kernels/contract.py` ("Alternating") says what is computed, and
-//! `ranking/kernels/reference_alternating.py` in which order. A row is summed, thresholded, scaled
-//! and weighed up while it is in cache ([`rule`]). The vectors that it is the sum of lie anywhere in
-//! memory, and fetching them is the cost; so they are asked for ahead.
+//! `ranking/kernels/contract/alternating.py` says what is computed, and
+//! `ranking/kernels/reference/alternating.py` in which order. A row is summed, thresholded, scaled
+//! and its gain computed while it is in cache ([`rule`]). The embeddings that it sums lie anywhere
+//! in memory, and loading them is the cost; so they are prefetched.
 
 mod chunks;
 mod dense;
@@ -12,9 +12,9 @@ mod sparse;
 
 pub use dense::half_step;
 pub use rule::Rule;
-pub use sparse::{Made, Sparse, half_step_sparse};
+pub use sparse::{Sparse, SparseEmbeddings, half_step_sparse};
 
-/// Non-zeros of M by which a vector is asked for ahead.
+/// Non-zeros of M by which an embedding is prefetched ahead.
 const AHEAD: usize = 8;
-/// Singles of a line of memory.
+/// Singles of a cache line.
 const LINE: usize = 16;

@@ -1,14 +1,13 @@
-//! What becomes of a row once it is summed: threshold, norm and gain.
+//! Threshold, norm and gain of a summed row.
 
-use crate::bilinear::Stored;
-use crate::lanes::Machine;
-use crate::wide::{Eight, Wide};
+use crate::matrix::Stored;
+use crate::simd::{Eight, Machine, Wide};
 
 /// Threshold and limit of a half-step.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     threshold: f32,
-    /// It may be so small that it is 0 as a single; then it still limits.
+    /// It still limits if it is so small that it is 0 as a single.
     limit: Option<f32>,
 }
 
@@ -41,7 +40,7 @@ impl Rule {
     }
 }
 
-/// What a gain is made of.
+/// The sums of a gain.
 pub(super) struct Gain<M: Machine> {
     products: Wide<M>,
     sizes: Wide<M>,

@@ -1,20 +1,18 @@
-//! The half-step with sparse vectors.
+//! The half-step with sparse embeddings.
 
 use std::ops::Range;
 
 use crate::alternating::chunks::chunks;
 use crate::alternating::rule::{Gain, Rule};
 use crate::alternating::{AHEAD, LINE};
-use crate::bilinear::{Failure, Stored, filled};
-use crate::contract::WIDE;
+use crate::constants::WIDE;
 use crate::dispatch::{Job, dispatch};
-use crate::features::Compressed;
-use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::{Feature, Index, Machine};
-use crate::threads::Crew;
-use crate::wide::{Eight, Wide};
+use crate::error::{Error, check_length, check_pointer, filled};
+use crate::matrix::{Compressed, Feature, Index, Stored};
+use crate::simd::{Eight, Machine, Wide};
+use crate::threads::ThreadTeam;
 
-/// Vectors by what is not zero in them.
+/// Sparse embeddings.
 #[derive(Clone, Copy, Debug)]
 pub struct Sparse<'a> {
     pointers: &'a [i64],
@@ -24,7 +22,7 @@ pub struct Sparse<'a> {
 }
 
 impl<'a> Sparse<'a> {
-    /// Check vectors of `width` numbers.
+    /// Check embeddings of `width` numbers.
     ///
     /// # Errors
     /// When the pointers do not rise to the number of values, or a dimension lies outside.
@@ -33,7 +31,7 @@ impl<'a> Sparse<'a> {
         dimensions: &'a [i32],
         values: &'a [f32],
         width: usize,
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, Error> {
         check_length("dimensions", dimensions.len(), values.len())?;
         let positions = pointers.iter().map(|i| i.position());
         check_pointer(
@@ -44,9 +42,7 @@ impl<'a> Sparse<'a> {
         )?;
         let last = dimensions.iter().map(|i| i.position()).max();
         if last.is_some_and(|last| last >= width) || i32::try_from(width).is_err() {
-            return Err(Invalid::new(format!(
-                "dimensions must lie below {width}, and not be negative."
-            )));
+            return Err(Error::argument(format!("dimensions must be in 0..{width}")));
         }
         Ok(Self {
             pointers,
@@ -61,9 +57,9 @@ impl<'a> Sparse<'a> {
     }
 
     #[inline(always)]
-    fn ask<M: Machine>(&self, machine: M, entry: usize) {
-        machine.ask(self.dimensions, entry);
-        machine.ask(self.values, entry);
+    fn prefetch<M: Machine>(&self, machine: M, entry: usize) {
+        machine.prefetch(self.dimensions, entry);
+        machine.prefetch(self.values, entry);
     }
 
     #[inline(always)]
@@ -72,7 +68,7 @@ impl<'a> Sparse<'a> {
     }
 }
 
-/// What a chunk of rows has made.
+/// The new rows of a chunk.
 #[derive(Default)]
 struct Chunk {
     dimensions: Vec<i32>,
@@ -80,7 +76,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Append what is not zero of the numbers from `first` on; zeros have no bit in `bits`.
+    /// Append the numbers from `first` on that have a bit in `bits`, which zeros have not.
     #[inline(always)]
     fn append(&mut self, numbers: Eight, first: i32, mut bits: u32) {
         while bits != 0 {
@@ -91,7 +87,7 @@ impl Chunk {
         }
     }
 
-    fn reserve(&mut self, more: usize) -> Result<(), Failure> {
+    fn reserve(&mut self, more: usize) -> Result<(), Error> {
         self.dimensions.try_reserve(more)?;
         self.values.try_reserve(more)?;
         Ok(())
@@ -99,25 +95,25 @@ impl Chunk {
 }
 
 /// The rows of a half-step, by chunks.
-pub struct Made(Vec<Chunk>);
+pub struct SparseEmbeddings(Vec<Chunk>);
 
-impl Made {
-    /// How many numbers are not zero.
+impl SparseEmbeddings {
+    /// The number of non-zeros.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|chunk| chunk.values.len()).sum()
     }
 
-    /// Copy all to where they are wanted.
+    /// Copy all rows to one place.
     ///
     /// # Errors
-    /// When there is not room for `count`, or too much.
+    /// When the slices do not have `count` elements.
     pub fn join(
         self,
         mut dimensions: &mut [i32],
         mut values: &mut [f32],
-        crew: &Crew,
-    ) -> Result<(), Invalid> {
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
         check_length("dimensions", dimensions.len(), self.count())?;
         check_length("values", values.len(), self.count())?;
         let mut copies: Vec<_> = self
@@ -132,9 +128,9 @@ impl Made {
                 )
             })
             .collect();
-        crew.enter(|| {
-            crew.for_each(&mut copies, |(chunk, dimensions, values)| {
-                // Given back as soon as it is copied, so that no two copies of all are held.
+        team.enter(|| {
+            team.for_each(&mut copies, |(chunk, dimensions, values)| {
+                // Dropped as soon as it is copied, so that there are never two copies of all.
                 let chunk = std::mem::take(chunk);
                 dimensions.copy_from_slice(&chunk.dimensions);
                 values.copy_from_slice(&chunk.values);
@@ -144,21 +140,21 @@ impl Made {
     }
 }
 
-/// Rows that are made together.
+/// Rows that are computed together.
 struct Share<'a> {
     rows: Range<usize>,
     counts: &'a mut [i64],
     gains: &'a mut [f64],
-    made: Chunk,
-    result: Result<(), Failure>,
+    output: Chunk,
+    result: Result<(), Error>,
 }
 
 struct HalfStep<'a, 's, I, F> {
     matrix: Compressed<'a, I, F>,
-    vectors: Sparse<'a>,
+    embeddings: Sparse<'a>,
     rule: Rule,
     share: &'s mut Share<'a>,
-    /// Room for a row; zero before and after.
+    /// A row; zero before and after.
     omega: &'s mut [Eight],
     soft: &'s mut [Eight],
 }
@@ -171,110 +167,111 @@ impl<I: Index, F: Feature> HalfStep<'_, '_, I, F> {
         let omega = self.omega.as_flattened_mut();
         let entries = self.matrix.start(row)..;
         for ((index, value), entry) in indices.iter().zip(data).zip(entries) {
-            ask(machine, &self.matrix, &self.vectors, entry);
+            prefetch(machine, &self.matrix, &self.embeddings, entry);
             let (value, part) = (
                 f32::narrow(value.widen()),
-                self.vectors.entries(index.position()),
+                self.embeddings.entries(index.position()),
             );
-            let dimensions = &self.vectors.dimensions[part.clone()];
-            for (dimension, x) in dimensions.iter().zip(&self.vectors.values[part]) {
+            let dimensions = &self.embeddings.dimensions[part.clone()];
+            for (dimension, x) in dimensions.iter().zip(&self.embeddings.values[part]) {
                 omega[dimension.position()] += value * x;
             }
         }
     }
 
-    /// Threshold and scale what has been added up, and keep what is not zero; return the gain.
+    /// Threshold and scale the sums, and store what is not zero; return the gain.
     #[inline(always)]
     fn finish<M: Machine>(&mut self, machine: M) -> f64 {
         let scale = Wide::splat(machine, self.rule.shrink(machine, self.omega, self.soft));
         let mut sums = Gain::new(machine);
         let lines = self.soft.iter().zip(&mut *self.omega);
         for (first, (soft, omega)) in (0..).step_by(WIDE).zip(lines) {
-            let made = Wide::new(machine, *soft) * scale;
-            sums.add(made, Wide::new(machine, *omega));
+            let result = Wide::new(machine, *soft) * scale;
+            sums.add(result, Wide::new(machine, *omega));
             *omega = [0.0; WIDE];
-            let made = made.array();
-            let bits = !machine.within_singles(&made, 0.0) & 0xFF;
-            self.share.made.append(made, first, bits);
+            let result = result.array();
+            let bits = !machine.within_wide(&result, 0.0) & 0xFF;
+            self.share.output.append(result, first, bits);
         }
         sums.total(self.rule)
     }
 }
 
-/// Ask for the vector of an entry to come. Pointers are asked for first, as what they point to
-/// cannot be asked for without them. Both ends of a vector are asked for without a look at its
-/// length: a short one should cost no branch.
+/// Prefetch the embedding of a later entry. Pointers are prefetched even earlier, because they are
+/// needed for the rest. Both ends of an embedding are prefetched whatever its length: a short one
+/// should cost no branch.
 #[inline(always)]
-fn ask<M: Machine, I: Index, F: Feature>(
+fn prefetch<M: Machine, I: Index, F: Feature>(
     machine: M,
     matrix: &Compressed<'_, I, F>,
-    vectors: &Sparse<'_>,
+    embeddings: &Sparse<'_>,
     entry: usize,
 ) {
-    machine.ask(vectors.pointers, matrix.index_at_most(entry + 2 * AHEAD));
-    let Range { start, end } = vectors.entries(matrix.index_at_most(entry + AHEAD));
-    vectors.ask(machine, start);
-    vectors.ask(machine, end);
+    machine.prefetch(embeddings.pointers, matrix.index_at_most(entry + 2 * AHEAD));
+    let Range { start, end } = embeddings.entries(matrix.index_at_most(entry + AHEAD));
+    embeddings.prefetch(machine, start);
+    embeddings.prefetch(machine, end);
     let mut line = start + LINE;
     while line < end {
-        vectors.ask(machine, line);
+        embeddings.prefetch(machine, line);
         line += LINE;
     }
 }
 
 impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
-    type Output = Result<(), Failure>;
+    type Output = Result<(), Error>;
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> Self::Output {
         let first = self.share.rows.start;
         for row in self.share.rows.clone() {
-            let before = self.share.made.values.len();
-            self.share.made.reserve(self.omega.len() * WIDE)?;
+            let before = self.share.output.values.len();
+            self.share.output.reserve(self.omega.len() * WIDE)?;
             self.scatter(machine, row);
             self.share.gains[row - first] = self.finish(machine);
-            let count = self.share.made.values.len() - before;
-            self.share.counts[row - first] = count.try_into().expect("a row is narrow");
+            let count = self.share.output.values.len() - before;
+            self.share.counts[row - first] =
+                count.try_into().expect("a row has at most 2**31 numbers");
         }
         Ok(())
     }
 }
 
-/// Take the half-step over M from sparse vectors; fill `indptr` with where each row starts in what
-/// is made.
+/// Compute the half-step over M from sparse embeddings; fill `indptr` with the start of each new
+/// row.
 ///
 /// # Errors
 /// When sizes do not fit, or there is no memory for the rows.
 pub fn half_step_sparse<I: Index, F: Feature>(
     matrix: Compressed<'_, I, F>,
-    vectors: Sparse<'_>,
+    embeddings: Sparse<'_>,
     rule: Rule,
     indptr: &mut [i64],
     gains: &mut [f64],
-    crew: &Crew,
-) -> Result<Made, Failure> {
-    check_length("vectors", vectors.len(), matrix.length())?;
+    team: &ThreadTeam,
+) -> Result<SparseEmbeddings, Error> {
+    check_length("embeddings", embeddings.len(), matrix.length())?;
     check_length("indptr", indptr.len(), matrix.lines() + 1)?;
     check_length("gains", gains.len(), matrix.lines())?;
-    let eights = vectors.width.div_ceil(WIDE);
+    let eights = embeddings.width.div_ceil(WIDE);
     let (mut counts, mut gains) = (&mut indptr[1..], gains);
-    let mut shares: Vec<_> = chunks(&matrix, crew)
+    let mut shares: Vec<_> = chunks(&matrix, team)
         .into_iter()
         .map(|rows| Share {
             counts: counts.split_off_mut(..rows.len()).unwrap_or_default(),
             gains: gains.split_off_mut(..rows.len()).unwrap_or_default(),
             rows,
-            made: Chunk::default(),
+            output: Chunk::default(),
             result: Ok(()),
         })
         .collect();
-    crew.enter(|| {
-        crew.for_each(&mut shares, |share| {
+    team.enter(|| {
+        team.for_each(&mut shares, |share| {
             share.result = (|| {
                 let mut rows = filled(2 * eights, [0.0; WIDE])?;
                 let (omega, soft) = rows.split_at_mut(eights);
                 dispatch(HalfStep {
                     matrix,
-                    vectors,
+                    embeddings,
                     rule,
                     share: &mut *share,
                     omega,
@@ -285,13 +282,13 @@ pub fn half_step_sparse<I: Index, F: Feature>(
     });
     let chunks = shares
         .into_iter()
-        .map(|share| share.result.map(|()| share.made));
-    let made = Made(chunks.collect::<Result<_, _>>()?);
+        .map(|share| share.result.map(|()| share.output));
+    let result = SparseEmbeddings(chunks.collect::<Result<_, _>>()?);
     add_up(indptr);
-    Ok(made)
+    Ok(result)
 }
 
-/// Make starts of counts.
+/// Turn counts into starts.
 fn add_up(indptr: &mut [i64]) {
     indptr[0] = 0;
     for row in 1..indptr.len() {

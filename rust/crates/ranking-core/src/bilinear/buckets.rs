@@ -1,25 +1,26 @@
 //! A hash table of columns: two neighbouring buckets of eight in which a column may be, no others.
 //!
 //! So a column is found, or known to be absent, by two comparisons of eight keys, without a loop
-//! whose end cannot be predicted. A key is its column's hash, and a bucket's number rises with it: a
-//! vector whose keys are sorted goes through every table from front to back, as memory likes it.
-//! An entry that has died (|v| <= limit) needs no tombstone: its slot is free for another column,
-//! and a bucket's free slots are seen by one comparison of its values.
+//! of unpredictable length. A key is its column's hash, and a bucket's number rises with it: a
+//! vector with sorted keys reads every table from front to back, which suits the memory. An entry
+//! that has shrunk to zero (|v| <= limit) needs no tombstone: its slot is free for another column,
+//! and one comparison of a bucket's values shows its free slots.
 
 use std::collections::TryReserveError;
 
-use crate::bilinear::filled;
-use crate::bilinear::stored::Stored;
-use crate::lanes::{EIGHT, Machine, Portable};
+use crate::constants::WIDE;
+use crate::error::filled;
+use crate::matrix::Stored;
+use crate::simd::{Machine, Portable};
 
 /// The slot of a column that is not there.
 pub(super) const NONE: u32 = u32::MAX;
 /// Odd, so that a key has one column, which is its product with the inverse.
 const HASH: u32 = 0x9E37_79B1;
 const INVERSE: u32 = inverse(HASH);
-/// The key of a slot that was never taken; no column is so large.
+/// The key of a slot that was never used; no column is so large.
 const EMPTY: u32 = key(u32::MAX);
-/// Entries that may be moved by one bucket each to make room for one.
+/// Entries that may be moved by one bucket each to free a slot for one.
 const REACH: usize = 16;
 
 /// The inverse modulo 2**32, by Newton's iteration.
@@ -47,8 +48,8 @@ const fn column(key: u32) -> u32 {
 /// Eight columns and their values; in single precision, a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket<T> {
-    keys: [u32; EIGHT],
-    values: [T; EIGHT],
+    keys: [u32; WIDE],
+    values: [T; WIDE],
 }
 
 /// The buckets of a row.
@@ -72,27 +73,27 @@ fn lowest(mask: u32) -> usize {
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "there are less than 2**31")]
 fn slot_of(bucket: usize, lane: usize) -> u32 {
-    (bucket * EIGHT + lane) as u32
+    (bucket * WIDE + lane) as u32
 }
 
 impl<T: Stored> Buckets<T> {
-    /// Make room for entries; the last bucket is nobody's first.
+    /// Allocate buckets; the last one is no key's first bucket.
     pub(super) fn new(buckets: usize) -> Result<Self, TryReserveError> {
         let empty = Bucket {
-            keys: [EMPTY; EIGHT],
-            values: [T::default(); EIGHT],
+            keys: [EMPTY; WIDE],
+            values: [T::default(); WIDE],
         };
         Ok(Self(filled(buckets.max(2), empty)?))
     }
 
-    /// Buckets in which so many entries leave some room for more.
+    /// Number of buckets in which so many entries leave slots for more.
     pub(super) fn wanted(entries: usize) -> usize {
-        (entries + entries / 4 * 3).div_ceil(EIGHT) + 1
+        (entries + entries / 4 * 3).div_ceil(WIDE) + 1
     }
 
-    /// Buckets in which so many entries just fit.
+    /// Number of buckets in which so many entries just fit.
     pub(super) fn least(entries: usize) -> usize {
-        (entries + entries / 4).div_ceil(EIGHT) + 1
+        (entries + entries / 4).div_ceil(WIDE) + 1
     }
 
     pub(super) fn len(&self) -> usize {
@@ -103,7 +104,7 @@ impl<T: Stored> Buckets<T> {
         buckets.saturating_mul(size_of::<Bucket<T>>())
     }
 
-    pub(super) fn taken(&self) -> usize {
+    pub(super) fn allocated(&self) -> usize {
         Self::bytes(self.0.capacity())
     }
 
@@ -112,14 +113,14 @@ impl<T: Stored> Buckets<T> {
         buckets.flat_map(|bucket| bucket.keys.map(column).into_iter().zip(bucket.values))
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut [T; EIGHT]> {
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut [T; WIDE]> {
         self.0.iter_mut().map(|bucket| &mut bucket.values)
     }
 
-    /// How many entries are alive.
+    /// The number of entries that are not zero.
     pub(super) fn alive(&self, limit: T) -> usize {
         let dead = |bucket: &Bucket<T>| T::within(Portable, &bucket.values, limit).count_ones();
-        let alive = self.0.iter().map(|bucket| EIGHT - dead(bucket) as usize);
+        let alive = self.0.iter().map(|bucket| WIDE - dead(bucket) as usize);
         alive.sum()
     }
 
@@ -144,17 +145,17 @@ impl<T: Stored> Buckets<T> {
     fn find<M: Machine>(&self, machine: M, key: u32) -> (u32, T) {
         let first = home(key, self.0.len());
         let [low, high] = [&self.0[first], &self.0[first + 1]];
-        let mask = machine.equal(&low.keys, key) | machine.equal(&high.keys, key) << EIGHT;
+        let mask = machine.equal(&low.keys, key) | machine.equal(&high.keys, key) << WIDE;
         if mask == 0 {
             return (NONE, T::default());
         }
         let lane = lowest(mask);
-        let bucket = if lane < EIGHT { low } else { high };
-        (slot_of(first, lane), bucket.values[lane % EIGHT])
+        let bucket = if lane < WIDE { low } else { high };
+        (slot_of(first, lane), bucket.values[lane % WIDE])
     }
 
-    /// Set what `gather` found, from number `from` on; return the number of the first for which
-    /// there was no room, or how many there are.
+    /// Set what `gather` found, from number `from` on; return the number of the first that has no
+    /// slot, or how many there are.
     #[inline(always)]
     pub(super) fn scatter<M: Machine>(
         &mut self,
@@ -183,7 +184,7 @@ impl<T: Stored> Buckets<T> {
     /// Set the value of a slot, if it is this key's.
     #[inline(always)]
     fn set(&mut self, slot: u32, key: u32, value: T) -> bool {
-        let (bucket, lane) = (slot as usize / EIGHT, slot as usize % EIGHT);
+        let (bucket, lane) = (slot as usize / WIDE, slot as usize % WIDE);
         match self.0.get_mut(bucket) {
             Some(bucket) if bucket.keys[lane] == key => {
                 bucket.values[lane] = value;
@@ -193,7 +194,7 @@ impl<T: Stored> Buckets<T> {
         }
     }
 
-    /// Give a key that is not there a slot, if there is one.
+    /// Insert a key that is absent; return whether there was a slot.
     #[inline(always)]
     pub(super) fn place<M: Machine>(&mut self, machine: M, key: u32, value: T, limit: T) -> bool {
         if self.0.is_empty() {
@@ -210,13 +211,13 @@ impl<T: Stored> Buckets<T> {
             (first, low)
         };
         if free == 0 {
-            return self.place_by_moving(first, key, value, limit);
+            return self.insert_by_moving(first, key, value, limit);
         }
-        self.put(bucket, lowest(free) % EIGHT, (key, value));
+        self.put(bucket, lowest(free) % WIDE, (key, value));
         true
     }
 
-    /// Place the living of another table; is there room?
+    /// Insert the non-zero entries of another table; return whether they fit.
     #[inline(always)]
     pub(super) fn take_over<M: Machine>(&mut self, machine: M, other: &Self, limit: T) -> bool {
         for bucket in &other.0 {
@@ -241,10 +242,10 @@ impl<T: Stored> Buckets<T> {
 
     #[cold]
     #[inline(never)]
-    fn place_by_moving(&mut self, first: usize, key: u32, value: T, limit: T) -> bool {
+    fn insert_by_moving(&mut self, first: usize, key: u32, value: T, limit: T) -> bool {
         for bucket in [first, first + 1] {
             for up in [true, false] {
-                if let Some(lane) = self.make_room(bucket, up, limit) {
+                if let Some(lane) = self.free_slot(bucket, up, limit) {
                     self.put(bucket, lane, (key, value));
                     return true;
                 }
@@ -255,7 +256,7 @@ impl<T: Stored> Buckets<T> {
 
     /// Move entries up, or down, by one bucket each until one finds a free slot; return the slot
     /// that this leaves free in `bucket`.
-    fn make_room(&mut self, bucket: usize, up: bool, limit: T) -> Option<usize> {
+    fn free_slot(&mut self, bucket: usize, up: bool, limit: T) -> Option<usize> {
         let neighbour = |at: usize| if up { Some(at + 1) } else { at.checked_sub(1) };
         let (mut at, mut path) = (bucket, [(0, 0); REACH]);
         for depth in 0..REACH {
@@ -267,7 +268,7 @@ impl<T: Stored> Buckets<T> {
             path[depth] = (at, lane);
             let free = T::within(Portable, &self.0[to].values, limit);
             if free != 0 {
-                let mut hole = (to, lowest(free) % EIGHT);
+                let mut hole = (to, lowest(free) % WIDE);
                 for &(at, lane) in path[..=depth].iter().rev() {
                     let moved = self.get(at, lane);
                     self.put(hole.0, hole.1, moved);
@@ -293,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn a_table_takes_most_of_its_room_and_loses_nothing() {
+    fn a_table_fills_most_of_its_slots_and_loses_nothing() {
         let mut table = Buckets::<f32>::new(Buckets::<f32>::wanted(1000)).unwrap();
         let mut count = 0;
         while table.place(Portable, key(count * 7), 1.0, 0.0) {
             count += 1;
         }
-        let room = table.len() * EIGHT;
-        assert!(count as usize > room * 8 / 10, "{count} of {room}");
+        let slots = table.len() * WIDE;
+        assert!(count as usize > slots * 8 / 10, "{count} of {slots}");
         let mut columns: Vec<_> = table.entries().filter(|entry| entry.1 == 1.0).collect();
         columns.sort_by_key(|entry| entry.0);
         let wanted: Vec<_> = (0..count).map(|number| (number * 7, 1.0)).collect();

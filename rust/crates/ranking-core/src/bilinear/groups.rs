@@ -1,15 +1,14 @@
-//! Groups of rows that are shrunk together, and where the rows of a group are.
+//! Groups of rows that share a penalty, and the places of their rows.
 
 use std::ops::Range;
 
-use crate::bilinear::lens::{Clock, Lens};
-use crate::bilinear::{Failure, filled};
-use crate::contract::{RESUM, SMALLEST_SCALE};
-use crate::invalid::Invalid;
-use crate::lanes::Index;
+use crate::bilinear::shrinkage::{Pending, ShrinkageState};
+use crate::constants::{MIN_SCALE, RESUM};
+use crate::error::{Error, filled};
+use crate::matrix::Index;
 
-/// A group's scale (w = scale * v), its sum of squares, the largest since that was summed up, and
-/// the clock's threshold at which these were right.
+/// A group's scale (w = scale * v), its sum of squares, the largest since that was summed, and the
+/// running threshold at which these were right.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) scale: f64,
@@ -19,22 +18,22 @@ pub(super) struct Group {
     pub(super) weight: f64,
 }
 
-/// What settling a group asks of its rows.
+/// What the rows of a group must do after pending shrinkage was applied to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Settled {
+pub(super) enum Applied {
     /// Nothing.
     Same,
-    /// All entries are zero.
+    /// Set all entries to zero.
     Cleared,
-    /// The entries are to be multiplied.
+    /// Multiply all entries.
     Scaled(f64),
 }
 
 impl Group {
-    /// What is left of the norm after the shrinking since the group was settled.
-    fn fraction(&self, clock: &Clock) -> f64 {
+    /// The share of the norm that pending shrinkage leaves.
+    fn fraction(&self, state: &ShrinkageState) -> f64 {
         let norm = self.square.sqrt();
-        let loss = self.weight * (clock.threshold - self.since);
+        let loss = self.weight * (state.threshold - self.since);
         if norm > loss {
             (norm - loss) / norm
         } else {
@@ -42,43 +41,43 @@ impl Group {
         }
     }
 
-    pub(super) fn lens(&self, clock: &Clock) -> Lens {
-        Lens {
-            k: self.scale * self.fraction(clock),
+    pub(super) fn pending(&self, state: &ShrinkageState) -> Pending {
+        Pending {
+            k: self.scale * self.fraction(state),
             s: 0.0,
         }
     }
 
-    /// The lens of a group that is settled.
-    pub(super) fn settled_lens(&self) -> Lens {
-        Lens {
+    /// What is left to apply to stored entries once `apply` was called: the scale.
+    pub(super) fn applied(&self) -> Pending {
+        Pending {
             k: self.scale,
             s: 0.0,
         }
     }
 
-    /// Bring scale and norm up to date.
+    /// Apply the pending shrinkage to scale and norm.
     #[must_use]
-    pub(super) fn settle(&mut self, clock: &Clock) -> Settled {
-        if self.since == clock.threshold {
-            return Settled::Same;
+    pub(super) fn apply(&mut self, state: &ShrinkageState) -> Applied {
+        if self.since == state.threshold {
+            return Applied::Same;
         }
-        let f = self.fraction(clock);
-        self.since = clock.threshold;
+        let f = self.fraction(state);
+        self.since = state.threshold;
         if f == 0.0 {
             (self.scale, self.square, self.largest) = (1.0, 0.0, 0.0);
-            return Settled::Cleared;
+            return Applied::Cleared;
         }
         self.scale *= f;
         self.square *= f * f;
         self.largest *= f * f;
-        if self.scale < SMALLEST_SCALE {
-            return Settled::Scaled(std::mem::replace(&mut self.scale, 1.0));
+        if self.scale < MIN_SCALE {
+            return Applied::Scaled(std::mem::replace(&mut self.scale, 1.0));
         }
-        Settled::Same
+        Applied::Same
     }
 
-    /// Let the square follow its entries; must it be summed anew?
+    /// Update the square by the change of its entries; return whether it must be summed again.
     #[must_use]
     pub(super) fn count_change(&mut self, change: f64) -> bool {
         self.square += change;
@@ -92,7 +91,7 @@ impl Group {
     }
 }
 
-/// Where rows are kept: those of a group one after the other, by group.
+/// The place of each row: rows of a group are neighbours.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) n_rows: usize,
@@ -111,9 +110,9 @@ impl Layout {
         n_columns: usize,
         groups: &[i64],
         n_groups: usize,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, Error> {
         if groups.iter().any(|group| group.position() >= n_groups) {
-            return Err(Invalid::new(format!("groups must lie below {n_groups}.")).into());
+            return Err(Error::argument(format!("groups must be below {n_groups}")).into());
         }
         let mut layout = Self {
             n_rows,

@@ -1,28 +1,29 @@
-//! Steps in no order: threads meet at boundaries, and no two are in one row (or group) at a time.
+//! Steps in no order: threads wait at barriers, and no two are in one row (or group) at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::bilinear::Failure;
+use crate::bilinear::features::SparseVector;
 use crate::bilinear::groups::Layout;
-use crate::bilinear::lens::Clock;
-use crate::bilinear::objects::{Tuples, Vector};
+use crate::bilinear::margins::{Problem, StepBuffers};
 use crate::bilinear::part::{Part, Reader, Step};
-use crate::bilinear::row::Found;
-use crate::bilinear::search::Scratch;
-use crate::bilinear::steps::Plan;
-use crate::bilinear::stored::Stored;
-use crate::contract::HOGWILD_BLOCK;
-use crate::threads::Crew;
+use crate::bilinear::row::RowEntries;
+use crate::bilinear::shrinkage::{ShrinkageState, UpdateRule};
+use crate::bilinear::train::{Plan, Training};
+use crate::constants::HOGWILD_BLOCK;
+use crate::error::Error;
+use crate::matrix::Stored;
+use crate::pairwise::PairwiseSlope;
+use crate::threads::ThreadTeam;
 
-/// W cut into what is changed as one: rows, or groups of them.
+/// W in pieces that change as one: rows, or groups of them.
 struct Pieces<'a, T> {
     pieces: Vec<Mutex<Part<'a, T>>>,
     layout: &'a Layout,
 }
 
 impl<'a, T: Stored> Pieces<'a, T> {
-    fn new(part: Part<'a, T>) -> Result<Self, Failure> {
+    fn new(part: Part<'a, T>) -> Result<Self, Error> {
         let layout = part.layout;
         let mut pieces = Vec::new();
         pieces.try_reserve_exact(part.rows.len().max(part.groups.len()))?;
@@ -35,7 +36,7 @@ impl<'a, T: Stored> Pieces<'a, T> {
             // Groups without rows would shift the numbers.
             let number = layout.group(head.first).unwrap_or(head.first);
             while pieces.len() < number {
-                pieces.push(Mutex::new(head.nothing()));
+                pieces.push(Mutex::new(head.empty()));
             }
             pieces.push(Mutex::new(head));
             rest = tail;
@@ -48,142 +49,159 @@ impl<'a, T: Stored> Pieces<'a, T> {
         let piece = &self.pieces[number];
         piece.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl<T: Stored> Reader<T> for Pieces<'_, T> {
-    fn read(&self, row: u32, right: &Vector, clock: &Clock, found: Found<'_, T>) -> f64 {
-        let place = self.layout.place(row);
-        self.lock(place).view().read(row, right, clock, found)
+    /// End steps that all threads have taken.
+    fn end_steps(&mut self, learning_rates: &[f64], rule: &UpdateRule, state: &mut ShrinkageState) {
+        for &learning_rate in learning_rates {
+            state.step += 1.0;
+            let parts = self.pieces.iter_mut();
+            let parts = parts.map(|piece| piece.get_mut().unwrap_or_else(PoisonError::into_inner));
+            if state.end_step(learning_rate, rule) {
+                parts.for_each(|part| part.rebase_all(state));
+                state.reset();
+            } else if state.ends_window(rule) {
+                parts.for_each(|part| part.purge(state));
+            }
+        }
     }
 }
 
-/// A thread's room, what it found by step, and how it went.
+impl<T: Stored> Reader<T> for Pieces<'_, T> {
+    fn read(
+        &self,
+        row: u32,
+        right: &SparseVector,
+        state: &ShrinkageState,
+        entries: RowEntries<'_, T>,
+    ) -> f64 {
+        let place = self.layout.place(row);
+        self.lock(place).view().read(row, right, state, entries)
+    }
+}
+
+/// A thread's buffers, its results by step, and whether it succeeded.
 struct Worker<T> {
-    scratch: Scratch<T>,
-    found: Vec<(usize, f64, f64)>,
-    result: Result<(), Failure>,
+    buffers: StepBuffers<T>,
+    results: Vec<(usize, f64, f64)>,
+    outcome: Result<(), Error>,
 }
 
 /// Take steps with all threads.
-pub(super) fn steps<T: Stored>(
-    part: Part<'_, T>,
-    tuples: &Tuples<'_>,
-    plan: &Plan<'_>,
-    clock: &mut Clock,
-    margins: &mut [f64],
-    weights: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Failure> {
+pub(super) fn train<T: Stored>(
+    training: Training<'_, '_, T>,
+    slope: impl PairwiseSlope,
+    state: &mut ShrinkageState,
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    let Training {
+        part,
+        problem,
+        plan,
+        out,
+    } = training;
     let mut pieces = Pieces::new(part)?;
     let mut workers = Vec::new();
-    workers.resize_with(crew.threads(), || Worker {
-        scratch: Scratch::default(),
-        found: Vec::new(),
-        result: Ok(()),
+    workers.resize_with(team.threads(), || Worker {
+        buffers: StepBuffers::default(),
+        results: Vec::new(),
+        outcome: Ok(()),
     });
-    crew.enter(|| {
-        let mut start = 0;
-        while start < tuples.len() {
-            let stop = meeting(start, tuples.len(), plan, clock);
+    team.enter(|| {
+        let (mut start, length) = (0, problem.triplets.len());
+        while start < length {
+            let stop = barrier(start, length, plan, state);
             let next = AtomicUsize::new(start);
-            crew.for_each(&mut workers, |worker| {
-                worker.result = (|| {
+            team.for_each(&mut workers, |worker| {
+                worker.outcome = (|| {
                     loop {
                         let step = next.fetch_add(1, Ordering::Relaxed);
                         if step >= stop {
                             return Ok(());
                         }
-                        worker.step(&pieces, tuples, plan, step, &now(clock, step - start))?;
+                        let state = state_at(state, step - start);
+                        worker.step(&pieces, &problem, plan, slope, step, &state)?;
                     }
                 })();
             });
             for worker in &mut workers {
-                for (step, margin, weight) in worker.found.drain(..) {
-                    (margins[step], weights[step]) = (margin, weight);
+                for (step, margin, weight) in worker.results.drain(..) {
+                    (out.margins[step], out.weights[step]) = (margin, weight);
                 }
-                std::mem::replace(&mut worker.result, Ok(()))?;
+                std::mem::replace(&mut worker.outcome, Ok(()))?;
             }
-            for &rate in &plan.rates[start..stop] {
-                clock.step += 1.0;
-                let parts = pieces.pieces.iter_mut();
-                let parts =
-                    parts.map(|piece| piece.get_mut().unwrap_or_else(PoisonError::into_inner));
-                if clock.tick(rate, &plan.penalty) {
-                    parts.for_each(|part| part.restart(clock));
-                    clock.restart();
-                } else if clock.ends_window(&plan.penalty) {
-                    parts.for_each(|part| part.purge(clock));
-                }
-            }
+            pieces.end_steps(&plan.learning_rates[start..stop], &plan.rule, state);
             start = stop;
         }
         Ok(())
     })
 }
 
-/// The step before which threads meet next: after a boundary, if there is a penalty.
-fn meeting(start: usize, steps: usize, plan: &Plan<'_>, clock: &Clock) -> usize {
-    if plan.penalty.is_none() {
+/// The step before which threads wait for each other next: that after an application of the
+/// penalty, if there is one.
+fn barrier(start: usize, steps: usize, plan: &Plan<'_>, state: &ShrinkageState) -> usize {
+    if plan.rule.has_no_penalty() {
         return steps.min(start + HOGWILD_BLOCK);
     }
-    steps.min(start.saturating_add(boundary(clock.step, plan.penalty.every)))
+    steps.min(start.saturating_add(steps_left(state.step, plan.rule.prox_interval)))
 }
 
-/// The clock during a step; its number says to which window the step belongs.
+/// The state during a step; its number says to which window the step belongs.
 #[expect(
     clippy::cast_precision_loss,
     reason = "there are less than 2**53 steps"
 )]
-fn now(clock: &Clock, ahead: usize) -> Clock {
-    Clock {
-        step: clock.step + (ahead + 1) as f64,
-        ..*clock
+fn state_at(state: &ShrinkageState, ahead: usize) -> ShrinkageState {
+    ShrinkageState {
+        step: state.step + (ahead + 1) as f64,
+        ..*state
     }
 }
 
-/// How many steps there are to the next boundary.
+/// Number of steps to the next application of the penalty.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "it saturates"
 )]
-fn boundary(step: f64, every: f64) -> usize {
-    (every - step % every) as usize
+fn steps_left(step: f64, prox_interval: f64) -> usize {
+    (prox_interval - step % prox_interval) as usize
 }
 
 impl<T: Stored> Worker<T> {
-    /// Take a step.
     fn step(
         &mut self,
         pieces: &Pieces<'_, T>,
-        tuples: &Tuples<'_>,
+        problem: &Problem<'_>,
         plan: &Plan<'_>,
+        slope: impl PairwiseSlope,
         step: usize,
-        clock: &Clock,
-    ) -> Result<(), Failure> {
-        let (scratch, layout) = (&mut self.scratch, pieces.layout);
-        let found = scratch.search(pieces, layout, tuples, step, &plan.ranks, clock)?;
-        self.found.try_reserve(1)?;
-        self.found.push((step, found.margin, found.weight));
-        let slope = found.weight * plan.form.slope(found.margin);
-        let factor = plan.rates[step] * slope;
+        state: &ShrinkageState,
+    ) -> Result<(), Error> {
+        let (buffers, layout) = (&mut self.buffers, pieces.layout);
+        let found = buffers.sample(pieces, layout, problem, step, state)?;
+        self.results.try_reserve(1)?;
+        self.results.push((step, found.margin, found.weight));
+        let slope = found.weight * slope.slope(found.margin);
+        let factor = plan.learning_rates[step] * slope;
         if factor == 0.0 {
             return Ok(());
         }
-        scratch.load(tuples, step, tuples.get(step)[found.place], layout)?;
-        let (left, right) = tuples.sides(&scratch.query, &scratch.apart);
-        let change = Step {
+        let triplets = &problem.triplets;
+        let negative = triplets.get(step)[found.position];
+        buffers.load(triplets, step, negative, layout)?;
+        let (left, right) = triplets.order(&buffers.query, &buffers.difference);
+        let step = Step {
             left,
             right,
             factor,
-            grow: plan.grow,
+            grow: plan.rule.grow,
         };
-        scratch.block.start(1, right)?;
+        buffers.block.start(1, right)?;
         for (row, a) in left.entries() {
             let place = layout.place(row);
             let mut piece = pieces.lock(place);
-            // Another thread may have been here since this one looked.
-            piece.add_row(place, a, change, clock, &mut scratch.block, false, 0)?;
+            // Another thread may have changed the row since this one read it.
+            piece.add_row(place, a, step, state, &mut buffers.block, None)?;
         }
         Ok(())
     }

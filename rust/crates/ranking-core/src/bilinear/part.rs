@@ -3,14 +3,14 @@
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-use crate::bilinear::groups::{Group, Layout, Settled};
-use crate::bilinear::lengthen;
-use crate::bilinear::lens::{Clock, Lens};
-use crate::bilinear::objects::Vector;
-use crate::bilinear::row::{Change, Found, Row};
-use crate::bilinear::stored::Stored;
+use crate::bilinear::features::SparseVector;
+use crate::bilinear::groups::{Applied, Group, Layout};
+use crate::bilinear::row::{Change, Row, RowEntries};
+use crate::bilinear::shrinkage::{Pending, ShrinkageState};
+use crate::error::lengthen;
+use crate::matrix::Stored;
 
-/// What was found of W where a left and a right vector meet, row by row.
+/// The entries of W in the rows of a left and the columns of a right vector, row by row.
 #[derive(Debug, Default)]
 pub(super) struct Block<T> {
     values: Vec<T>,
@@ -19,35 +19,45 @@ pub(super) struct Block<T> {
 }
 
 impl<T: Stored> Block<T> {
-    /// Make room for so many rows.
-    pub(super) fn start(&mut self, rows: usize, right: &Vector) -> Result<(), TryReserveError> {
+    /// Allocate a number of rows.
+    pub(super) fn start(
+        &mut self,
+        rows: usize,
+        right: &SparseVector,
+    ) -> Result<(), TryReserveError> {
         let length = right.values().len().saturating_mul(rows);
         lengthen(&mut self.values, length, T::default())?;
         lengthen(&mut self.slots, length, 0)?;
         lengthen(&mut self.stored, right.values().len(), T::default())
     }
 
-    pub(super) fn found(&mut self, row: usize, right: &Vector) -> Found<'_, T> {
-        self.both(row, right).0
+    pub(super) fn entries(&mut self, row: usize, right: &SparseVector) -> RowEntries<'_, T> {
+        self.split(row, right).0
     }
 
-    fn both(&mut self, row: usize, right: &Vector) -> (Found<'_, T>, &mut [T]) {
+    fn split(&mut self, row: usize, right: &SparseVector) -> (RowEntries<'_, T>, &mut [T]) {
         let length = right.values().len();
-        let found = Found {
+        let entries = RowEntries {
             values: &mut self.values[row * length..][..length],
-            slots: &mut self.slots[row * length..][..right.at().len()],
+            slots: &mut self.slots[row * length..][..right.columns().len()],
         };
-        (found, &mut self.stored[..length])
+        (entries, &mut self.stored[..length])
     }
 }
 
 /// Something from which rows of W can be read.
 pub(super) trait Reader<T>: Sync {
-    /// The sum in lanes of a row's weights times a vector.
-    fn read(&self, row: u32, right: &Vector, clock: &Clock, found: Found<'_, T>) -> f64;
+    /// The sum in lanes of a row's weights times a vector; the entries are filled.
+    fn read(
+        &self,
+        row: u32,
+        right: &SparseVector,
+        state: &ShrinkageState,
+        entries: RowEntries<'_, T>,
+    ) -> f64;
 }
 
-/// The rows of a range of places, to read; the groups are all there or none.
+/// The rows of a range of places, to read; either all groups are there or none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a, T> {
     pub(super) first: usize,
@@ -58,21 +68,21 @@ pub(super) struct View<'a, T> {
 }
 
 impl<T: Stored> View<'_, T> {
-    /// The lens of the row at a place.
-    pub(super) fn lens(&self, place: usize, clock: &Clock) -> Lens {
+    /// The pending shrinkage of the row at a place.
+    pub(super) fn pending(&self, place: usize, state: &ShrinkageState) -> Pending {
         match self.layout.group(place) {
-            Some(group) => self.groups[group - self.first_group].lens(clock),
-            None => self.rows[place - self.first].origin.lens(clock),
+            Some(group) => self.groups[group - self.first_group].pending(state),
+            None => self.rows[place - self.first].origin.pending(state),
         }
     }
 
-    /// The sum of (left right')**2 over entries that are there. With `known`, the block holds what
-    /// reading found of each row of `left`, and still does.
+    /// The sum of (left right')**2 over entries that are not zero. With `known`, the block holds
+    /// the current entries of each row of `left`.
     pub(super) fn squares(
         &self,
-        left: &Vector,
-        right: &Vector,
-        clock: &Clock,
+        left: &SparseVector,
+        right: &SparseVector,
+        state: &ShrinkageState,
         block: &mut Block<T>,
         known: bool,
     ) -> f64 {
@@ -80,12 +90,12 @@ impl<T: Stored> View<'_, T> {
         for (number, (row, a)) in left.entries().enumerate() {
             let number = if known { number } else { 0 };
             if !known {
-                self.read(row, right, clock, block.found(number, right));
+                self.read(row, right, state, block.entries(number, right));
             }
-            let lens = self.lens(self.layout.place(row), clock);
+            let pending = self.pending(self.layout.place(row), state);
             let mut in_row = 0.0;
-            for ((_, b), v) in right.entries().zip(&*block.found(number, right).values) {
-                if v.widen().abs() > lens.s {
+            for ((_, b), v) in right.entries().zip(&*block.entries(number, right).values) {
+                if v.widen().abs() > pending.s {
                     in_row += b * b;
                 }
             }
@@ -96,19 +106,25 @@ impl<T: Stored> View<'_, T> {
 }
 
 impl<T: Stored> Reader<T> for View<'_, T> {
-    fn read(&self, row: u32, right: &Vector, clock: &Clock, found: Found<'_, T>) -> f64 {
+    fn read(
+        &self,
+        row: u32,
+        right: &SparseVector,
+        state: &ShrinkageState,
+        entries: RowEntries<'_, T>,
+    ) -> f64 {
         let place = self.layout.place(row);
-        let lens = self.lens(place, clock);
-        self.rows[place - self.first].read(lens, right, found)
+        let pending = self.pending(place, state);
+        self.rows[place - self.first].read(pending, right, entries)
     }
 }
 
-/// A step, as far as W is concerned.
+/// A step: subtract factor * left right' from W.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<'a> {
-    pub(super) left: &'a Vector,
-    pub(super) right: &'a Vector,
-    /// Rate times slope.
+    pub(super) left: &'a SparseVector,
+    pub(super) right: &'a SparseVector,
+    /// Learning rate times slope.
     pub(super) factor: f64,
     pub(super) grow: bool,
 }
@@ -134,8 +150,8 @@ impl<T: Stored> Part<'_, T> {
         }
     }
 
-    /// The same, for a shorter time.
-    pub(super) fn whole(&mut self) -> Part<'_, T> {
+    /// The same part, borrowed for a shorter time.
+    pub(super) fn reborrow(&mut self) -> Part<'_, T> {
         Part {
             first: self.first,
             rows: self.rows,
@@ -146,7 +162,7 @@ impl<T: Stored> Part<'_, T> {
     }
 
     /// A part of W without rows.
-    pub(super) fn nothing(&self) -> Self {
+    pub(super) fn empty(&self) -> Self {
         Self {
             first: self.first,
             rows: &mut [],
@@ -158,6 +174,14 @@ impl<T: Stored> Part<'_, T> {
 
     pub(super) fn places(&self) -> Range<usize> {
         self.first..self.first + self.rows.len()
+    }
+
+    fn row(&mut self, place: usize) -> &mut Row<T> {
+        &mut self.rows[place - self.first]
+    }
+
+    fn group(&mut self, group: usize) -> &mut Group {
+        &mut self.groups[group - self.first_group]
     }
 
     /// Cut after `rows` rows, which end a group.
@@ -184,36 +208,36 @@ impl<T: Stored> Part<'_, T> {
         (head, tail)
     }
 
-    /// Store the weights of a row as they are now; has a stored number changed?
-    fn renew(&mut self, place: usize, clock: &Clock) -> bool {
-        let row = &mut self.rows[place - self.first];
-        let changed = row.renew(row.origin.lens(clock));
-        (row.origin.scale, row.origin.threshold) = (clock.scale, clock.threshold);
+    /// Rebase a row; return whether a stored number has changed.
+    fn rebase(&mut self, place: usize, state: &ShrinkageState) -> bool {
+        let row = self.row(place);
+        let changed = row.rebase(row.origin.pending(state));
+        (row.origin.scale, row.origin.threshold) = (state.scale, state.threshold);
         changed
     }
 
-    /// Bring a group up to date; has a stored number changed?
-    fn settle(&mut self, group: usize, clock: &Clock) -> bool {
-        let settled = self.groups[group - self.first_group].settle(clock);
-        if settled == Settled::Same {
+    /// Apply the pending shrinkage of a group; return whether a stored number has changed.
+    fn apply(&mut self, group: usize, state: &ShrinkageState) -> bool {
+        let applied = self.group(group).apply(state);
+        if applied == Applied::Same {
             return false;
         }
         for place in self.layout.places(group) {
-            let row = &mut self.rows[place - self.first];
-            match settled {
-                Settled::Scaled(factor) => row.scale(factor),
-                _ => row.clear(),
+            match applied {
+                Applied::Scaled(factor) => self.row(place).scale(factor),
+                _ => self.row(place).clear(),
             }
         }
         true
     }
 
-    /// The sum of a settled group's squares, by rows and then columns, one by one.
-    fn square(&self, group: usize) -> Result<f64, TryReserveError> {
+    /// The sum of the squares of a group without pending shrinkage, by row and then column, one by
+    /// one.
+    fn square(&mut self, group: usize) -> Result<f64, TryReserveError> {
         let (mut total, mut entries) = (0.0, Vec::new());
-        let k = self.groups[group - self.first_group].scale;
+        let k = self.group(group).scale;
         for place in self.layout.places(group) {
-            self.rows[place - self.first].sorted(&mut entries, |v| v != 0.0)?;
+            self.row(place).sorted(&mut entries, |v| v != 0.0)?;
             for (_, v) in &entries {
                 let w = k * v.widen();
                 total += w * w;
@@ -222,88 +246,88 @@ impl<T: Stored> Part<'_, T> {
         Ok(total)
     }
 
-    /// Take factor * left right' from the rows that are here. With `known`, the block holds what
-    /// reading found of each row of `left`.
+    /// Take a step in the rows of this part. With `known`, the block holds the current entries of
+    /// each row of `left`.
     pub(super) fn add(
         &mut self,
         step: Step<'_>,
-        clock: &Clock,
+        state: &ShrinkageState,
         block: &mut Block<T>,
-        known: bool,
+        mut known: bool,
     ) -> Result<(), TryReserveError> {
-        let mut known = known;
         for (number, (row, a)) in step.left.entries().enumerate() {
             let place = self.layout.place(row);
             if self.places().contains(&place) {
-                let number = if known { number } else { 0 };
-                known = self.add_row(place, a, step, clock, block, known, number)?;
+                let number = known.then_some(number);
+                known = self.add_row(place, a, step, state, block, number)?;
             }
         }
         Ok(())
     }
 
-    /// Do it for one row. Returns whether what is known of the next rows still holds.
+    /// Take a step in one row, whose current entries are those of row `known` of the block.
+    /// Return whether what is known of the next rows still holds.
     pub(super) fn add_row(
         &mut self,
         place: usize,
         a: f64,
         step: Step<'_>,
-        clock: &Clock,
+        state: &ShrinkageState,
         block: &mut Block<T>,
-        known: bool,
-        number: usize,
+        known: Option<usize>,
     ) -> Result<bool, TryReserveError> {
         let group = self.layout.group(place);
-        let (mut row_known, mut rest_known) = (known, known);
-        let lens = if let Some(group) = group {
+        let (mut row_known, mut rest_known) = (known.is_some(), known.is_some());
+        let pending = if let Some(group) = group {
             // The group may have more of the rows that are known.
-            rest_known &= !self.settle(group, clock);
+            rest_known &= !self.apply(group, state);
             row_known = rest_known;
-            self.groups[group - self.first_group].settled_lens()
+            self.group(group).applied()
         } else {
-            let window = clock.window();
-            if self.rows[place - self.first].origin.window != window {
-                row_known &= !self.renew(place, clock);
-                self.rows[place - self.first].origin.window = window;
+            let window = state.window();
+            if self.row(place).origin.window != window {
+                row_known &= !self.rebase(place, state);
+                self.row(place).origin.window = window;
             }
-            self.rows[place - self.first].origin.lens(clock)
+            self.row(place).origin.pending(state)
         };
-        let (found, stored) = block.both(number, step.right);
-        let change = self.rows[place - self.first].write(Change {
-            lens,
+        let (entries, stored) = block.split(known.unwrap_or(0), step.right);
+        let n_columns = self.layout.n_columns;
+        let change = self.row(place).write(Change {
+            pending,
             right: step.right,
             factor: step.factor * a,
             grow: step.grow,
             squares: group.is_some(),
             known: row_known,
-            found,
+            entries,
             stored,
-            n_columns: self.layout.n_columns,
+            n_columns,
         })?;
         if let Some(group) = group
-            && self.groups[group - self.first_group].count_change(change)
+            && self.group(group).count_change(change)
         {
             let square = self.square(group)?;
-            let group = &mut self.groups[group - self.first_group];
+            let group = self.group(group);
             (group.square, group.largest) = (square, square);
         }
         Ok(rest_known)
     }
 
-    /// Give back the room of entries that have died. That changes no weight, so when it is done
-    /// is not part of the contract.
-    pub(super) fn purge(&mut self, clock: &Clock) {
+    /// Release the memory of entries that have shrunk to zero. That changes no weight, so the
+    /// contract does not say when.
+    pub(super) fn purge(&mut self, state: &ShrinkageState) {
         for place in self.places() {
-            let lens = self.view().lens(place, clock);
-            self.rows[place - self.first].purge(lens);
+            let pending = self.view().pending(place, state);
+            self.row(place).purge(pending);
         }
     }
 
-    /// Renew all rows, because the running scale starts anew.
-    pub(super) fn restart(&mut self, clock: &Clock) {
+    /// Rebase all rows, because the running scale is reset.
+    pub(super) fn rebase_all(&mut self, state: &ShrinkageState) {
         for place in self.places() {
-            self.renew(place, clock);
-            let origin = &mut self.rows[place - self.first].origin;
+            self.rebase(place, state);
+            let origin = &mut self.row(place).origin;
             (origin.scale, origin.threshold) = (1.0, 0.0);
         }
     }

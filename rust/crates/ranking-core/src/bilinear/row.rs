@@ -1,17 +1,17 @@
-//! A row of W: nothing, a hash table, or an array once that takes no more room.
+//! A row of W: nothing, a hash table, or an array once that takes no more memory.
 
 use std::collections::TryReserveError;
 
 use crate::bilinear::buckets::{Buckets, NONE, key};
-use crate::bilinear::filled;
-use crate::bilinear::lens::{Lens, Origin};
-use crate::bilinear::objects::Vector;
-use crate::bilinear::stored::Stored;
-use crate::contract::LANES;
+use crate::bilinear::features::SparseVector;
+use crate::bilinear::shrinkage::{Origin, Pending};
+use crate::constants::LANES;
 use crate::dispatch::{Job, dispatch};
-use crate::lanes::{Lanes, Machine, Portable};
+use crate::error::filled;
+use crate::matrix::Stored;
+use crate::simd::{Lanes, Machine, Portable};
 
-/// The entries of a row and the clock at which they were renewed.
+/// The entries of a row and when they were rebased.
 #[derive(Debug)]
 pub(super) struct Row<T> {
     entries: Entries<T>,
@@ -24,15 +24,15 @@ enum Entries<T> {
     Dense(Vec<T>),
 }
 
-/// What was found of a row: by position in the right vector, values and slots.
+/// The entries of a row at the columns of a vector: values and slots.
 #[derive(Debug)]
-pub(super) struct Found<'a, T> {
+pub(super) struct RowEntries<'a, T> {
     pub(super) values: &'a mut [T],
     pub(super) slots: &'a mut [u32],
 }
 
 impl<T: Stored> Row<T> {
-    /// Hold entries; zeros are left out.
+    /// Store entries; zeros are left out.
     pub(super) fn new(
         entries: impl Iterator<Item = (u32, T)> + Clone,
         n_columns: usize,
@@ -51,7 +51,7 @@ impl<T: Stored> Row<T> {
         Ok(row)
     }
 
-    /// Set an entry that is not there.
+    /// Set an entry that is not stored yet.
     fn insert(&mut self, column: u32, value: T, n_columns: usize) -> Result<(), TryReserveError> {
         loop {
             match &mut self.entries {
@@ -67,27 +67,32 @@ impl<T: Stored> Row<T> {
         }
     }
 
-    /// The sum in lanes of the row's weights times a vector; what was found is kept.
-    pub(super) fn read(&self, lens: Lens, right: &Vector, found: Found<'_, T>) -> f64 {
+    /// The sum in lanes of the row's weights times a vector; what was entries is kept.
+    pub(super) fn read(
+        &self,
+        pending: Pending,
+        right: &SparseVector,
+        entries: RowEntries<'_, T>,
+    ) -> f64 {
         dispatch(Read {
             row: self,
-            lens,
+            pending,
             right,
-            found,
+            entries,
         })
     }
 
-    /// Take `factor` times a vector from the row, as `change` says.
+    /// Subtract `factor` times a vector; return the change of the sum of squares.
     pub(super) fn write(&mut self, change: Change<'_, T>) -> Result<f64, TryReserveError> {
         dispatch(Write { row: self, change })
     }
 
-    /// Store the weights as they are; return whether any stored number has changed.
-    pub(super) fn renew(&mut self, lens: Lens) -> bool {
-        if lens.is_plain() {
+    /// Store the weights themselves; return whether any stored number has changed.
+    pub(super) fn rebase(&mut self, pending: Pending) -> bool {
+        if pending.is_none() {
             return false;
         }
-        let alive = dispatch(Renew { row: self, lens });
+        let alive = dispatch(Rebase { row: self, pending });
         self.shrink(alive, T::default());
         true
     }
@@ -116,22 +121,22 @@ impl<T: Stored> Row<T> {
         hashed.chain((0..).zip(dense))
     }
 
-    /// How many weights are not zero.
-    pub(super) fn count(&self, lens: Lens) -> usize {
-        let weights = self.stored().map(|(_, v)| lens.weight(v.widen()));
+    /// The number of weights that are not zero.
+    pub(super) fn count(&self, pending: Pending) -> usize {
+        let weights = self.stored().map(|(_, v)| pending.weight(v.widen()));
         weights.filter(|&w| w != 0.0).count()
     }
 
-    /// Fill `out` with the entries for which something holds, by column.
+    /// Fill `out` with the entries for which a condition holds, by column.
     pub(super) fn sorted(
         &self,
         out: &mut Vec<(u32, T)>,
         holds: impl Fn(f64) -> bool,
     ) -> Result<(), TryReserveError> {
-        let chosen = || self.stored().filter(|entry| holds(entry.1.widen()));
+        let triplet = || self.stored().filter(|entry| holds(entry.1.widen()));
         out.clear();
-        out.try_reserve(chosen().count())?;
-        out.extend(chosen());
+        out.try_reserve(triplet().count())?;
+        out.extend(triplet());
         if matches!(self.entries, Entries::Hashed(_)) {
             out.sort_unstable_by_key(|entry| entry.0);
         }
@@ -139,38 +144,43 @@ impl<T: Stored> Row<T> {
     }
 
     /// The bytes that its entries take.
-    pub(super) fn taken(&self) -> usize {
+    pub(super) fn allocated(&self) -> usize {
         match &self.entries {
-            Entries::Hashed(buckets) => buckets.taken(),
+            Entries::Hashed(buckets) => buckets.allocated(),
             Entries::Dense(values) => values.capacity() * size_of::<T>(),
         }
     }
 
     #[inline(always)]
-    fn gather<M: Machine>(&self, machine: M, right: &Vector, found: &mut Found<'_, T>) {
+    fn gather<M: Machine>(
+        &self,
+        machine: M,
+        right: &SparseVector,
+        entries: &mut RowEntries<'_, T>,
+    ) {
         match &self.entries {
             Entries::Hashed(buckets) if buckets.len() == 0 => {
-                found.values.fill(T::default());
-                found.slots.fill(NONE);
+                entries.values.fill(T::default());
+                entries.slots.fill(NONE);
                 return;
             }
             Entries::Hashed(buckets) => {
-                buckets.gather(machine, right.keys(), found.values, found.slots);
+                buckets.gather(machine, right.keys(), entries.values, entries.slots);
             }
             Entries::Dense(row) => {
-                for (value, &column) in found.values.iter_mut().zip(right.at()) {
+                for (value, &column) in entries.values.iter_mut().zip(right.columns()) {
                     *value = row[column as usize];
                 }
             }
         }
-        found.values[right.at().len()..].fill(T::default());
+        entries.values[right.columns().len()..].fill(T::default());
     }
 
     #[inline(always)]
     fn scatter<M: Machine>(
         &mut self,
         machine: M,
-        right: &Vector,
+        right: &SparseVector,
         values: &[T],
         slots: &[u32],
         limit: T,
@@ -179,9 +189,9 @@ impl<T: Stored> Row<T> {
         let mut from = 0;
         loop {
             match &mut self.entries {
-                // If it was just made, some have been set already.
+                // If it was just built, some have been set already.
                 Entries::Dense(row) => {
-                    for (&column, &value) in right.at().iter().zip(values) {
+                    for (&column, &value) in right.columns().iter().zip(values) {
                         row[column as usize] = value;
                     }
                     return Ok(());
@@ -190,14 +200,14 @@ impl<T: Stored> Row<T> {
                     from = buckets.scatter(machine, right.keys(), values, slots, from, limit);
                 }
             }
-            if from == right.at().len() {
+            if from == right.columns().len() {
                 return Ok(());
             }
-            self.grow(right.at().len() - from, limit, n_columns)?;
+            self.grow(right.columns().len() - from, limit, n_columns)?;
         }
     }
 
-    /// Make room, for `more` entries if there are fewer; the dead are left behind.
+    /// Grow the table, for `more` entries if it has fewer; zeros are dropped.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, more: usize, limit: T, n_columns: usize) -> Result<(), TryReserveError> {
@@ -209,7 +219,7 @@ impl<T: Stored> Row<T> {
         }
         let alive = buckets.alive(limit);
         let least = buckets.len() + buckets.len() / 8 + 1;
-        // Many rows of text are visited once, so a new one has no room to spare.
+        // Many rows of text are changed once, so a new one has no spare slots.
         let wanted = if alive == 0 {
             Buckets::<T>::least(more)
         } else {
@@ -220,7 +230,7 @@ impl<T: Stored> Row<T> {
         Ok(())
     }
 
-    /// The entries that are alive in so many buckets, or more if they do not fit, or an array.
+    /// Copy the entries that are not zero to a table of at least so many buckets, or an array.
     fn rebuilt(
         &self,
         mut buckets: usize,
@@ -242,13 +252,13 @@ impl<T: Stored> Row<T> {
         Ok(Entries::Dense(row))
     }
 
-    /// Give back the room of entries that have died, if that is much.
-    pub(super) fn purge(&mut self, lens: Lens) {
-        if lens.k == 0.0 {
+    /// Release the memory of entries that have shrunk to zero, if that is much.
+    pub(super) fn purge(&mut self, pending: Pending) {
+        if pending.k == 0.0 {
             self.clear();
             return;
         }
-        let limit = T::at_most(lens.s);
+        let limit = T::at_most(pending.s);
         let alive = match &self.entries {
             Entries::Hashed(buckets) => buckets.alive(limit),
             Entries::Dense(row) => row.iter().filter(|v| !v.is_within(limit)).count(),
@@ -256,10 +266,10 @@ impl<T: Stored> Row<T> {
         self.shrink(alive, limit);
     }
 
-    /// Give room back if few entries are alive. Without memory for the move, nothing happens.
+    /// Shrink the table if few entries are alive. Without memory for the copy, do nothing.
     fn shrink(&mut self, alive: usize, limit: T) {
         let wanted = Buckets::<T>::wanted(alive);
-        let (roomy, n_columns) = match &self.entries {
+        let (too_large, n_columns) = match &self.entries {
             Entries::Hashed(buckets) => (buckets.len() > wanted + wanted / 4, usize::MAX),
             Entries::Dense(row) => (
                 Buckets::<T>::bytes(wanted) < size_of_val(&row[..]) / 2,
@@ -268,7 +278,7 @@ impl<T: Stored> Row<T> {
         };
         if alive == 0 {
             self.clear();
-        } else if roomy && let Ok(entries) = self.rebuilt(wanted, limit, n_columns) {
+        } else if too_large && let Ok(entries) = self.rebuilt(wanted, limit, n_columns) {
             self.entries = entries;
         }
     }
@@ -296,19 +306,19 @@ impl<T: Stored> Job for Copy<'_, T> {
 
 struct Read<'a, T> {
     row: &'a Row<T>,
-    lens: Lens,
-    right: &'a Vector,
-    found: Found<'a, T>,
+    pending: Pending,
+    right: &'a SparseVector,
+    entries: RowEntries<'a, T>,
 }
 
 impl<T: Stored> Job for Read<'_, T> {
     type Output = f64;
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> f64 {
-        self.row.gather(machine, self.right, &mut self.found);
+        self.row.gather(machine, self.right, &mut self.entries);
         let mut sum = Lanes::splat(machine, 0.0);
-        for (v, b) in lanes(self.found.values).zip(lanes(self.right.values())) {
-            sum += self.lens.weights(Lanes::widen(machine, *v)) * Lanes::new(machine, *b);
+        for (v, b) in lanes(self.entries.values).zip(lanes(self.right.values())) {
+            sum += self.pending.weights(Lanes::widen(machine, *v)) * Lanes::new(machine, *b);
         }
         sum.fold()
     }
@@ -320,31 +330,31 @@ fn lanes<T>(padded: &[T]) -> std::slice::Iter<'_, [T; LANES]> {
     padded.as_chunks().0.iter()
 }
 
-/// What a step takes from a row.
+/// A change of a row.
 #[derive(Debug)]
 pub(super) struct Change<'a, T> {
-    pub(super) lens: Lens,
-    pub(super) right: &'a Vector,
+    pub(super) pending: Pending,
+    pub(super) right: &'a SparseVector,
     pub(super) factor: f64,
-    /// Entries that are zero move, too.
+    /// Whether entries that are zero may change.
     pub(super) grow: bool,
-    /// How the sum of squares changes is wanted.
+    /// Whether the change of the sum of squares is needed.
     pub(super) squares: bool,
-    /// `found` holds what `Row::read` found, and the row has not been changed since.
+    /// Whether `entries` holds what `Row::read` filled, and the row has not changed since.
     pub(super) known: bool,
-    pub(super) found: Found<'a, T>,
-    /// Room for what will be stored.
+    pub(super) entries: RowEntries<'a, T>,
+    /// Buffer for the new stored numbers.
     pub(super) stored: &'a mut [T],
     pub(super) n_columns: usize,
 }
 
 impl<T: Stored> Change<'_, T> {
-    /// By how much the sum of squares changes.
+    /// The change of the sum of squares.
     fn squares(&self) -> f64 {
         let mut change = 0.0;
-        for ((_, b), v) in self.right.entries().zip(self.found.values.iter()) {
-            let w = self.lens.weight(v.widen());
-            if self.grow || v.widen().abs() > self.lens.s {
+        for ((_, b), v) in self.right.entries().zip(self.entries.values.iter()) {
+            let w = self.pending.weight(v.widen());
+            if self.grow || v.widen().abs() > self.pending.s {
                 let new = w - self.factor * b;
                 change += new * new - w * w;
             }
@@ -354,15 +364,15 @@ impl<T: Stored> Change<'_, T> {
 
     #[inline(always)]
     fn compute<M: Machine>(&mut self, machine: M) {
-        let (lens, factor) = (self.lens, Lanes::splat(machine, self.factor));
+        let (pending, factor) = (self.pending, Lanes::splat(machine, self.factor));
         let stored = self.stored.as_chunks_mut().0.iter_mut();
-        let known = lanes(self.found.values).zip(lanes(self.right.values()));
+        let known = lanes(self.entries.values).zip(lanes(self.right.values()));
         for (out, (v, b)) in stored.zip(known) {
             let v = Lanes::widen(machine, *v);
-            let new = lens.weights(v) - factor * Lanes::new(machine, *b);
-            let mut entries = lens.entries(new);
+            let new = pending.weights(v) - factor * Lanes::new(machine, *b);
+            let mut entries = pending.entries(new);
             if !self.grow {
-                entries = lens.if_there(v, entries, v);
+                entries = pending.if_nonzero(v, entries, v);
             }
             *out = entries.array().map(T::narrow);
         }
@@ -380,7 +390,7 @@ impl<T: Stored> Job for Write<'_, T> {
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { row, mut change } = self;
         if !change.known {
-            row.gather(machine, change.right, &mut change.found);
+            row.gather(machine, change.right, &mut change.entries);
         }
         let squares = if change.squares {
             change.squares()
@@ -392,25 +402,25 @@ impl<T: Stored> Job for Write<'_, T> {
             machine,
             change.right,
             change.stored,
-            change.found.slots,
-            T::at_most(change.lens.s),
+            change.entries.slots,
+            T::at_most(change.pending.s),
             change.n_columns,
         )?;
         Ok(squares)
     }
 }
 
-struct Renew<'a, T> {
+struct Rebase<'a, T> {
     row: &'a mut Row<T>,
-    lens: Lens,
+    pending: Pending,
 }
 
-impl<T: Stored> Renew<'_, T> {
+impl<T: Stored> Rebase<'_, T> {
     #[inline(always)]
     fn some<M: Machine>(&self, machine: M, values: &mut [[T; LANES]]) -> usize {
         let mut alive = 0;
         for values in values {
-            let weights = self.lens.weights(Lanes::widen(machine, *values));
+            let weights = self.pending.weights(Lanes::widen(machine, *values));
             *values = weights.array().map(T::narrow);
             alive += values.iter().filter(|&&v| v != T::default()).count();
         }
@@ -418,7 +428,7 @@ impl<T: Stored> Renew<'_, T> {
     }
 }
 
-impl<T: Stored> Job for Renew<'_, T> {
+impl<T: Stored> Job for Rebase<'_, T> {
     type Output = usize;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> usize {
@@ -430,7 +440,7 @@ impl<T: Stored> Job for Renew<'_, T> {
                 let (values, rest) = row.as_chunks_mut();
                 alive += self.some(machine, values);
                 for v in rest {
-                    *v = T::narrow(self.lens.weight(v.widen()));
+                    *v = T::narrow(self.pending.weight(v.widen()));
                     alive += usize::from(*v != T::default());
                 }
             }

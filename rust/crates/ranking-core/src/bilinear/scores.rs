@@ -1,21 +1,21 @@
 //! Scores q' W d: the images of eight queries side by side, then all documents.
 
-use crate::bilinear::objects::{Lines, Vector};
-use crate::bilinear::{Failure, filled};
+use crate::bilinear::features::{SparseRows, SparseVector};
+use crate::constants::WIDE;
 use crate::dispatch::{Job, dispatch};
-use crate::features::Compressed;
-use crate::invalid::check_length;
-use crate::lanes::{EIGHT, Feature, Index, Lanes, Machine};
-use crate::threads::Crew;
+use crate::error::{Error, check_length, filled};
+use crate::matrix::{Compressed, Feature, Index};
+use crate::simd::{Lanes, Machine};
+use crate::threads::ThreadTeam;
 
 /// An entry of the images of eight queries: a cache line.
-type Column = [f64; EIGHT];
+type Column = [f64; WIDE];
 
-/// Queries whose images are held together, and where their scores go.
+/// Queries whose images are computed together, and where their scores go.
 struct Share<'a> {
     first: usize,
     out: Vec<&'a mut [f64]>,
-    result: Result<(), Failure>,
+    result: Result<(), Error>,
 }
 
 struct Products<'a, 'o, I, F> {
@@ -46,19 +46,17 @@ impl<I: Index, F: Feature> Job for Products<'_, '_, I, F> {
     }
 }
 
-/// Fill out[i, j] with `q_i`' W `d_j`.
+/// Fill out[i, j] with `q_i`' W `d_j`; queries and W come with their numbers of rows.
 ///
 /// # Errors
 /// When sizes do not fit, or there is no memory for the images.
 pub fn bilinear_scores<I: Index, F: Feature>(
-    queries: &dyn Lines,
-    n_queries: usize,
-    weights: &dyn Lines,
-    n_rows: usize,
+    (queries, n_queries): (&dyn SparseRows, usize),
+    (weights, n_rows): (&dyn SparseRows, usize),
     documents: Compressed<'_, I, F>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Failure> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     let n_documents = documents.lines();
     check_length("out", out.len(), n_queries.saturating_mul(n_documents))?;
     if out.is_empty() {
@@ -66,19 +64,19 @@ pub fn bilinear_scores<I: Index, F: Feature>(
     }
     let mut lines = out.chunks_mut(n_documents);
     let mut shares = Vec::new();
-    shares.try_reserve_exact(n_queries.div_ceil(EIGHT))?;
-    for first in (0..n_queries).step_by(EIGHT) {
+    shares.try_reserve_exact(n_queries.div_ceil(WIDE))?;
+    for first in (0..n_queries).step_by(WIDE) {
         shares.push(Share {
             first,
-            out: lines.by_ref().take(EIGHT).collect(),
+            out: lines.by_ref().take(WIDE).collect(),
             result: Ok(()),
         });
     }
-    crew.enter(|| {
-        crew.for_each(&mut shares, |share| {
+    team.enter(|| {
+        team.for_each(&mut shares, |share| {
             share.result = (|| {
-                let mut images = filled(documents.length(), [0.0; EIGHT])?;
-                let (mut query, mut row) = (Vector::default(), Vector::default());
+                let mut images = filled(documents.length(), [0.0; WIDE])?;
+                let (mut query, mut row) = (SparseVector::default(), SparseVector::default());
                 for lane in 0..share.out.len() {
                     let number = i64::try_from(share.first + lane).unwrap_or(i64::MAX);
                     queries.load(number, n_rows, &mut query)?;

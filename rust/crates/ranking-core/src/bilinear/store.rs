@@ -1,18 +1,57 @@
-//! W as a whole: what comes in and what leaves.
+//! W as a whole: construction and export.
 
-use crate::bilinear::Failure;
 use crate::bilinear::groups::{Group, Layout};
-use crate::bilinear::lens::{Clock, Lens, Origin};
 use crate::bilinear::part::{Part, View};
 use crate::bilinear::row::Row;
-use crate::bilinear::stored::Stored;
-use crate::invalid::{Invalid, check_length, check_pointer};
-use crate::lanes::Index;
+use crate::bilinear::shrinkage::{Origin, Pending, ShrinkageState};
+use crate::error::{Error, check_length, check_pointer};
+use crate::matrix::{Index, Stored};
 
-/// The most rows, or columns.
+/// The largest number of rows, and of columns.
 const LARGEST: usize = i32::MAX as usize;
 
-/// W while it is trained; only what is not zero is kept.
+/// Values from which a store starts; the contract describes the fields.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the contract describes the fields")]
+pub struct BilinearState<'a, T> {
+    pub indptr: &'a [i64],
+    pub indices: &'a [i32],
+    pub data: &'a [T],
+    pub row_state: &'a [f64],
+    pub groups: &'a [i64],
+    pub group_weights: &'a [f64],
+    pub group_state: &'a [f64],
+}
+
+impl<T> BilinearState<'_, T> {
+    /// Check the sizes; return the number of rows.
+    fn check(&self, n_columns: usize) -> Result<usize, Error> {
+        let n_rows = self.indptr.len().saturating_sub(1);
+        if n_rows.max(n_columns) > LARGEST {
+            return Err(Error::argument(format!(
+                "W is {n_rows} x {n_columns}, expected at most {LARGEST} each"
+            )));
+        }
+        check_length("indices", self.indices.len(), self.data.len())?;
+        let pointers = self.indptr.iter().map(|at| at.position());
+        check_pointer("indptr", pointers, n_rows, self.data.len())?;
+        let mut columns = self.indices.iter().map(|column| column.position());
+        if columns.any(|column| column >= n_columns) {
+            return Err(Error::argument(format!(
+                "indices must be below {n_columns}"
+            )));
+        }
+        check_length("row_state", self.row_state.len(), n_rows.saturating_mul(3))?;
+        if !self.groups.is_empty() {
+            check_length("groups", self.groups.len(), n_rows)?;
+        }
+        let expected = self.group_weights.len().saturating_mul(4);
+        check_length("group_state", self.group_state.len(), expected)?;
+        Ok(n_rows)
+    }
+}
+
+/// W while it is trained; only what is not zero is stored.
 #[derive(Debug)]
 pub struct Store<T> {
     /// By place.
@@ -22,65 +61,38 @@ pub struct Store<T> {
 }
 
 impl<T: Stored> Store<T> {
-    /// Hold these values.
-    ///
-    /// `row_state` has A, B and the window of each row's last renewal; `groups` the group of each
-    /// row, or nothing; `group_state` scale, square, largest square and B of each group.
+    /// Start from these values.
     ///
     /// # Errors
     /// When sizes do not fit, or there is no memory.
-    pub fn new(
-        n_columns: usize,
-        indptr: &[i64],
-        indices: &[i32],
-        values: &[T],
-        row_state: &[f64],
-        groups: &[i64],
-        group_weights: &[f64],
-        group_state: &[f64],
-    ) -> Result<Self, Failure> {
-        let n_rows = indptr.len().saturating_sub(1);
-        if n_rows.max(n_columns) > LARGEST {
-            return Err(Invalid::new(format!(
-                "W is {n_rows} x {n_columns}; it must be at most {LARGEST} each."
-            ))
-            .into());
-        }
-        check_length("indices", indices.len(), values.len())?;
-        let pointers = indptr.iter().map(|at| at.position());
-        check_pointer("indptr", pointers, n_rows, values.len())?;
-        if indices.iter().any(|column| column.position() >= n_columns) {
-            return Err(Invalid::new(format!("indices must lie below {n_columns}.")).into());
-        }
-        check_length("row_state", row_state.len(), n_rows.saturating_mul(3))?;
-        if !groups.is_empty() {
-            check_length("groups", groups.len(), n_rows)?;
-        }
-        let wanted = group_weights.len().saturating_mul(4);
-        check_length("group_state", group_state.len(), wanted)?;
-        let layout = Layout::new(n_rows, n_columns, groups, group_weights.len())?;
+    pub fn new(n_columns: usize, state: &BilinearState<'_, T>) -> Result<Self, Error> {
+        let n_rows = state.check(n_columns)?;
+        let n_groups = state.group_weights.len();
+        let layout = Layout::new(n_rows, n_columns, state.groups, n_groups)?;
         let mut rows = Vec::new();
         rows.try_reserve_exact(n_rows)?;
         let mut numbers = Vec::new();
         numbers.try_reserve_exact(n_rows)?;
         numbers.extend(0..n_rows);
-        numbers.sort_by_key(|&row| groups.get(row));
+        numbers.sort_by_key(|&row| state.groups.get(row));
         for row in numbers {
-            let part = indptr[row].position()..indptr[row + 1].position();
-            let columns = indices[part.clone()].iter().map(|i| i.cast_unsigned());
+            let part = state.indptr[row].position()..state.indptr[row + 1].position();
+            let columns = state.indices[part.clone()].iter();
+            let columns = columns.map(|i| i.cast_unsigned());
             let origin = Origin {
-                scale: row_state[3 * row],
-                threshold: row_state[3 * row + 1],
-                window: row_state[3 * row + 2],
+                scale: state.row_state[3 * row],
+                threshold: state.row_state[3 * row + 1],
+                window: state.row_state[3 * row + 2],
             };
-            let entries = columns.zip(values[part].iter().copied());
+            let entries = columns.zip(state.data[part].iter().copied());
             rows.push(Row::new(entries, n_columns, origin)?);
         }
-        let mut states = Vec::new();
-        states.try_reserve_exact(group_weights.len())?;
-        let given = group_weights.iter().zip(group_state.as_chunks().0);
-        states.extend(
-            given.map(|(&weight, &[scale, square, largest, since])| Group {
+        let mut groups = Vec::new();
+        groups.try_reserve_exact(n_groups)?;
+        let states = state.group_state.as_chunks().0;
+        let states = state.group_weights.iter().zip(states);
+        groups.extend(
+            states.map(|(&weight, &[scale, square, largest, since])| Group {
                 scale,
                 square,
                 largest,
@@ -90,7 +102,7 @@ impl<T: Stored> Store<T> {
         );
         Ok(Self {
             rows,
-            groups: states,
+            groups,
             layout,
         })
     }
@@ -115,12 +127,12 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    /// The rows in order, and their lenses.
-    fn in_order(&self, clock: &Clock) -> impl Iterator<Item = (&Row<T>, Lens)> {
-        let clock = *clock;
+    /// The rows in order, and their pending shrinkage.
+    fn in_order(&self, state: &ShrinkageState) -> impl Iterator<Item = (&Row<T>, Pending)> {
+        let state = *state;
         (0..).take(self.rows.len()).map(move |row| {
             let place = self.layout.place(row);
-            (&self.rows[place], self.view().lens(place, &clock))
+            (&self.rows[place], self.view().pending(place, &state))
         })
     }
 
@@ -128,10 +140,10 @@ impl<T: Stored> Store<T> {
     ///
     /// # Errors
     /// When `out` has another size.
-    pub fn counts(&self, clock: &Clock, out: &mut [i64]) -> Result<(), Failure> {
+    pub fn counts(&self, state: &ShrinkageState, out: &mut [i64]) -> Result<(), Error> {
         check_length("out", out.len(), self.rows.len())?;
-        for (out, (row, lens)) in out.iter_mut().zip(self.in_order(clock)) {
-            *out = i64::try_from(row.count(lens)).unwrap_or(i64::MAX);
+        for (out, (row, pending)) in out.iter_mut().zip(self.in_order(state)) {
+            *out = i64::try_from(row.count(pending)).unwrap_or(i64::MAX);
         }
         Ok(())
     }
@@ -142,25 +154,25 @@ impl<T: Stored> Store<T> {
     /// When `indptr` does not follow `counts`, or there is no memory.
     pub fn export(
         &self,
-        clock: &Clock,
+        state: &ShrinkageState,
         indptr: &[i64],
         indices: &mut [i32],
         values: &mut [T],
         current: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         check_length("values", values.len(), indices.len())?;
         let pointers = indptr.iter().map(|at| at.position());
         check_pointer("indptr", pointers, self.rows.len(), indices.len())?;
         let mut entries = Vec::new();
-        for (ends, (row, lens)) in indptr.windows(2).zip(self.in_order(clock)) {
+        for (ends, (row, pending)) in indptr.windows(2).zip(self.in_order(state)) {
             let part = ends[0].position()..ends[1].position();
-            row.sorted(&mut entries, |v| lens.weight(v) != 0.0)?;
+            row.sorted(&mut entries, |v| pending.weight(v) != 0.0)?;
             check_length("a row of indptr", part.len(), entries.len())?;
             let out = indices[part.clone()].iter_mut().zip(&mut values[part]);
             for ((index, value), &(column, v)) in out.zip(&entries) {
                 *index = i32::try_from(column).unwrap_or(i32::MAX);
                 *value = if current {
-                    T::narrow(lens.weight(v.widen()))
+                    T::narrow(pending.weight(v.widen()))
                 } else {
                     v
                 };
@@ -169,11 +181,11 @@ impl<T: Stored> Store<T> {
         Ok(())
     }
 
-    /// Fill what `new` takes to go on with the same bits.
+    /// Fill the state from which `new` continues with the same bits.
     ///
     /// # Errors
     /// When sizes do not fit.
-    pub fn state(&self, row_state: &mut [f64], group_state: &mut [f64]) -> Result<(), Failure> {
+    pub fn state(&self, row_state: &mut [f64], group_state: &mut [f64]) -> Result<(), Error> {
         check_length("row_state", row_state.len(), 3 * self.rows.len())?;
         check_length("group_state", group_state.len(), 4 * self.groups.len())?;
         for (row, out) in (0..).zip(row_state.as_chunks_mut().0) {
@@ -186,10 +198,10 @@ impl<T: Stored> Store<T> {
         Ok(())
     }
 
-    /// The bytes that the store has taken.
+    /// The bytes that the store has allocated.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let entries: usize = self.rows.iter().map(Row::taken).sum();
+        let entries: usize = self.rows.iter().map(Row::allocated).sum();
         entries + size_of_val(&self.rows[..]) + size_of_val(&self.groups[..])
     }
 }

@@ -1,13 +1,13 @@
 //! Bounds on the curvature along each feature.
 
-use super::lists::Lists;
+use super::layout::Layers;
 use super::sparse::{Places, Runs};
 use super::{extremes, larger, smaller, sum};
 use crate::dispatch::{Job, dispatch};
-use crate::features::{Compressed, Dense};
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Machine};
-use crate::threads::Crew;
+use crate::error::{Error, check_length};
+use crate::matrix::{Compressed, Dense, Feature, Index};
+use crate::simd::Machine;
+use crate::threads::ThreadTeam;
 
 /// Popoviciu's bound, the paper's, the range and the peak of one feature.
 #[derive(Clone, Copy, Default)]
@@ -40,7 +40,7 @@ fn store(bounds: impl ExactSizeIterator<Item = Bounds>, out: &mut [f64]) {
 
 struct Column<'a, F> {
     x: &'a [F],
-    lists: &'a Lists<'a>,
+    lists: &'a Layers<'a>,
 }
 
 impl<F: Feature> Job for Column<'_, F> {
@@ -85,17 +85,17 @@ impl<F: Feature> Job for Column<'_, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn bounds_dense<F: Feature>(
+pub(super) fn bounds_dense<F: Feature>(
     x: Dense<'_, F>,
-    lists: &Lists<'_>,
+    lists: &Layers<'_>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     lists.check_rows("features", x.length())?;
     check_length("out", out.len(), x.lines().saturating_mul(4))?;
     let mut columns: Vec<_> = (0..x.lines()).map(|r| (r, Bounds::default())).collect();
-    crew.enter(|| {
-        crew.for_each(&mut columns, |(r, bounds)| {
+    team.enter(|| {
+        team.for_each(&mut columns, |(r, bounds)| {
             let x = x.line(*r);
             *bounds = dispatch(Column { x, lists });
         });
@@ -106,7 +106,7 @@ pub fn bounds_dense<F: Feature>(
 
 /// Bounds along one sparse column; absent entries are zeros.
 fn sparse_column<I: Index, F: Feature>(
-    lists: &Lists<'_>,
+    lists: &Layers<'_>,
     layer_omega: &[f64],
     runs: Runs<'_, I, F>,
 ) -> Bounds {
@@ -157,12 +157,12 @@ fn sparse_column<I: Index, F: Feature>(
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn bounds_csc<I: Index, F: Feature>(
+pub(super) fn bounds_csc<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &Lists<'_>,
+    lists: &Layers<'_>,
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     lists.check_rows("features", x.length())?;
     check_length("out", out.len(), x.lines().saturating_mul(4))?;
     let places = Places::new(lists);
@@ -170,8 +170,8 @@ pub fn bounds_csc<I: Index, F: Feature>(
         .map(|layer| sum(&lists.omega()[lists.rows(layer)]))
         .collect();
     let mut columns: Vec<_> = (0..x.lines()).map(|r| (r, Bounds::default())).collect();
-    crew.enter(|| {
-        crew.for_each(&mut columns, |(r, bounds)| {
+    team.enter(|| {
+        team.for_each(&mut columns, |(r, bounds)| {
             let runs = Runs::new(&places, lists, x.line(*r));
             *bounds = sparse_column(lists, &layer_omega, runs);
         });

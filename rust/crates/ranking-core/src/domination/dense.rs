@@ -1,21 +1,21 @@
 //! Slopes and steps over dense features.
 //!
-//! A step changes every margin. Its move is not a pass of its own: it is done in the pass of the
+//! A step changes every margin. This move is not a pass of its own: it is made in the pass of the
 //! next column, list by list, while the list is in the cache.
 
 use std::ops::Range;
 
-use super::far::far_slopes;
-use super::lists::Lists;
-use super::step::{Descent, check_columns};
+use super::layout::Layers;
+use super::step::{CoordinateDescent, check_columns};
+use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments};
-use crate::contract::{LANES, SPREAD};
+use crate::constants::{LANES, SPREAD};
 use crate::dispatch::{Job, dispatch};
+use crate::error::{Error, check_length};
 use crate::exp::{CORE_LIMIT, Core, Exp, Full, SHORT_LIMIT, Short};
-use crate::features::Dense;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Lanes, Machine, Portable};
-use crate::threads::Crew;
+use crate::matrix::{Dense, Feature, Index};
+use crate::simd::{Lanes, Machine, Portable};
+use crate::threads::ThreadTeam;
 
 /// A step whose change of the margins, delta * x, is still to be made.
 #[derive(Clone, Copy)]
@@ -26,37 +26,37 @@ struct Move<'a, F> {
     longest: f64,
 }
 
-/// A block of lists with what belongs to its rows; disjoint from all other blocks.
+/// A block of lists with the data of its rows; disjoint from all other blocks.
 struct Block<'a> {
-    lists: &'a Lists<'a>,
-    chosen: Range<usize>,
+    lists: &'a Layers<'a>,
+    range: Range<usize>,
     first_row: usize,
     margins: &'a mut [f64],
-    /// exp(margin - the list's largest margin), times what later moves made of it.
+    /// exp(margin - the list's largest margin), updated by every move since.
     e: &'a mut [f64],
-    far: &'a mut [bool],
+    is_wide: &'a mut [bool],
     slopes: Pair,
 }
 
-/// Cut what belongs to rows and lists into blocks.
+/// Cut the data of rows and lists into blocks.
 fn cut<'a>(
-    lists: &'a Lists<'a>,
+    lists: &'a Layers<'a>,
     blocks: Vec<Range<usize>>,
     mut margins: &'a mut [f64],
     mut e: &'a mut [f64],
-    mut far: &'a mut [bool],
+    mut is_wide: &'a mut [bool],
 ) -> Vec<Block<'a>> {
     let mut cut = Vec::with_capacity(blocks.len());
-    for chosen in blocks {
-        let rows = lists.rows_of(chosen.clone());
+    for range in blocks {
+        let rows = lists.rows_of(range.clone());
         cut.push(Block {
             lists,
             first_row: rows.start,
             margins: margins.split_off_mut(..rows.len()).unwrap_or_default(),
             e: e.split_off_mut(..rows.len()).unwrap_or_default(),
-            far: far.split_off_mut(..chosen.len()).unwrap_or_default(),
+            is_wide: is_wide.split_off_mut(..range.len()).unwrap_or_default(),
             slopes: (0.0, 0.0),
-            chosen,
+            range,
         });
     }
     cut
@@ -69,7 +69,7 @@ fn total(blocks: &[Block<'_>]) -> Pair {
     })
 }
 
-/// Renew a block's exponentials from its margins; see which lists are far.
+/// Compute a block's exponentials from its margins, and which lists are wide-range.
 struct Prepare<'p, 'b>(&'p mut Block<'b>);
 
 impl Job for Prepare<'_, '_> {
@@ -78,14 +78,14 @@ impl Job for Prepare<'_, '_> {
     fn run<M: Machine>(self, machine: M) {
         let Block {
             lists,
-            chosen,
+            range,
             first_row,
             margins,
             e,
-            far,
+            is_wide,
             ..
         } = self.0;
-        for (q, far) in chosen.clone().zip(far.iter_mut()) {
+        for (q, is_wide) in range.clone().zip(is_wide.iter_mut()) {
             let real = |layer| {
                 let rows = lists.rows(layer);
                 rows.start - *first_row..rows.end - *first_row
@@ -97,8 +97,8 @@ impl Job for Prepare<'_, '_> {
                 (low, _) = extremes(Portable, &[low, here.0]);
                 (_, top) = extremes(Portable, &[top, here.1]);
             }
-            *far = top - low > SPREAD;
-            if *far {
+            *is_wide = top - low > SPREAD;
+            if *is_wide {
                 continue;
             }
             for layer in layers {
@@ -197,7 +197,7 @@ impl<M: Machine> Below<M> {
     }
 }
 
-/// Slopes of a list, in lanes; the gradient with its sign turned.
+/// Slopes of a list, in lanes; the gradient with opposite sign.
 struct Slopes<M: Machine> {
     g: Lanes<M>,
     h: Lanes<M>,
@@ -220,11 +220,11 @@ impl<M: Machine> Slopes<M> {
     }
 }
 
-/// Gradient and curvature of list `q`, which is not far; `e` and `x` hold the rows from `first`.
+/// Gradient and curvature of ordinary list `q`; `e` and `x` hold the rows from `first` on.
 #[inline(always)]
 fn list_slopes<M: Machine, F: Feature>(
     machine: M,
-    lists: &Lists<'_>,
+    lists: &Layers<'_>,
     q: usize,
     first: usize,
     e: &[f64],
@@ -284,22 +284,22 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
     fn run<M: Machine>(self, machine: M) {
         let Block {
             lists,
-            chosen,
+            range,
             first_row,
             margins,
             e,
-            far,
+            is_wide,
             slopes,
         } = self.block;
         let (mut g, mut h) = (0.0, 0.0);
-        for (q, far) in chosen.clone().zip(far.iter()) {
+        for (q, is_wide) in range.clone().zip(is_wide.iter()) {
             let rows = lists.rows_of(q..q + 1);
             let here = rows.start - *first_row..rows.end - *first_row;
             let (margins, e) = (&mut margins[here.clone()], &mut e[here]);
             let x = &self.x[rows.clone()];
             if let Some(Move { x, delta, longest }) = self.pending {
                 let x = &x[rows.clone()];
-                if *far {
+                if *is_wide {
                     move_margins(margins, x, delta);
                 } else if longest <= SHORT_LIMIT {
                     move_list::<Short, _, _>(machine, margins, e, x, delta);
@@ -309,8 +309,8 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
                     move_list::<Full, _, _>(machine, margins, e, x, delta);
                 }
             }
-            let (list_g, list_h) = if *far {
-                far_slopes(machine, lists, q, rows.start, margins, x)
+            let (list_g, list_h) = if *is_wide {
+                wide_range_slopes(machine, lists, q, rows.start, margins, x)
             } else {
                 list_slopes(machine, lists, q, rows.start, e, x)
             };
@@ -325,36 +325,29 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn slopes_dense<F: Feature>(
+pub(super) fn slopes_dense<F: Feature>(
     x: Dense<'_, F>,
-    lists: &Lists<'_>,
-    block_ptr: &[i64],
+    lists: &Layers<'_>,
     margins: &[f64],
     columns: &[i64],
     out: &mut [f64],
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     lists.check_rows("features", x.length())?;
     lists.check_rows("margins", margins.len())?;
     check_columns(columns, x.lines())?;
     check_length("out", out.len(), columns.len().saturating_mul(2))?;
-    // A copy is cheap beside one pass, and lets slopes and steps share their blocks.
+    // A copy is cheap compared to one pass, and lets slopes and steps share code.
     let mut margins = margins.to_vec();
     let mut e = vec![0.0; margins.len()];
-    let mut far = vec![false; lists.len()];
-    let mut blocks = cut(
-        lists,
-        lists.blocks(block_ptr)?,
-        &mut margins,
-        &mut e,
-        &mut far,
-    );
+    let mut is_wide = vec![false; lists.len()];
+    let mut blocks = cut(lists, lists.blocks()?, &mut margins, &mut e, &mut is_wide);
     let (gradient, curvature) = out.split_at_mut(columns.len());
-    crew.enter(|| {
-        crew.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+    team.enter(|| {
+        team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
         for ((&column, g), h) in columns.iter().zip(gradient).zip(curvature) {
             let x = x.line(column.position());
-            crew.for_each(&mut blocks, |block| {
+            team.for_each(&mut blocks, |block| {
                 dispatch(Pass {
                     block,
                     x,
@@ -371,27 +364,26 @@ pub fn slopes_dense<F: Feature>(
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn sweep_dense<F: Feature>(
+pub(super) fn sweep_dense<F: Feature>(
     x: Dense<'_, F>,
-    lists: &Lists<'_>,
-    block_ptr: &[i64],
+    lists: &Layers<'_>,
     margins: &mut [f64],
-    descent: &mut Descent<'_>,
-    crew: &Crew,
-) -> Result<(), Invalid> {
+    descent: &mut CoordinateDescent<'_>,
+    team: &ThreadTeam,
+) -> Result<(), Error> {
     lists.check_rows("features", x.length())?;
     lists.check_rows("margins", margins.len())?;
     descent.check_features(x.lines())?;
     let mut e = vec![0.0; margins.len()];
-    let mut far = vec![false; lists.len()];
-    let mut blocks = cut(lists, lists.blocks(block_ptr)?, margins, &mut e, &mut far);
-    crew.enter(|| {
-        crew.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+    let mut is_wide = vec![false; lists.len()];
+    let mut blocks = cut(lists, lists.blocks()?, margins, &mut e, &mut is_wide);
+    team.enter(|| {
+        team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
         let mut pending: Option<Move<'_, F>> = None;
         let mut drift = 0.0;
         for column in descent.columns() {
             let along = x.line(column);
-            crew.for_each(&mut blocks, |block| {
+            team.for_each(&mut blocks, |block| {
                 dispatch(Pass {
                     block,
                     x: along,
@@ -408,18 +400,18 @@ pub fn sweep_dense<F: Feature>(
             });
             drift += longest;
             if drift > SPREAD {
-                // The exponentials have gone far from where they began: renew them.
+                // The margins have drifted too much: compute the exponentials again.
                 if let Some(pending) = pending.take() {
-                    crew.for_each(&mut blocks, |block| {
+                    team.for_each(&mut blocks, |block| {
                         dispatch(MoveMargins { block, pending });
                     });
                 }
-                crew.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+                team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
                 drift = 0.0;
             }
         }
         if let Some(pending) = pending {
-            crew.for_each(&mut blocks, |block| {
+            team.for_each(&mut blocks, |block| {
                 dispatch(MoveMargins { block, pending });
             });
         }

@@ -2,22 +2,97 @@
 
 mod bounds;
 mod dense;
-mod far;
-mod lists;
+mod layout;
 mod sparse;
 mod step;
 mod value;
+mod wide_range;
 
-pub use bounds::{bounds_csc, bounds_dense};
-pub use dense::{slopes_dense, sweep_dense};
-pub use lists::{Lists, Padding};
-pub use sparse::{slopes_csc, sweep_csc};
-pub use step::Descent;
-pub use value::value;
+pub use layout::ListLayout;
+pub use step::{CoordinateState, EntryPenalty};
 
-use crate::contract::{LANES, ROUNDING};
+use crate::constants::{LANES, ROUNDING};
+use crate::error::Error;
 use crate::exp;
-use crate::lanes::{Feature, Lanes, Machine};
+use crate::matrix::{Feature, Index, Matrix};
+use crate::simd::{Lanes, Machine};
+use crate::threads::ThreadTeam;
+use layout::{Layers, Padding};
+use step::CoordinateDescent;
+
+/// Return the loss at these margins: sums of the lists of a block, then of the blocks, in order.
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn value(layout: &ListLayout<'_>, margins: &[f64], team: &ThreadTeam) -> Result<f64, Error> {
+    value::value(&Layers::new(layout, Padding::Any)?, margins, team)
+}
+
+/// Fill the four rows of `out` with bounds along each feature: Popoviciu's, the paper's, range and
+/// peak.
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn bounds<I: Index, F: Feature>(
+    features: Matrix<'_, I, F>,
+    layout: &ListLayout<'_>,
+    out: &mut [f64],
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    let layers = &Layers::new(layout, padding(&features))?;
+    match features {
+        Matrix::Dense(x) => bounds::bounds_dense(x, layers, out, team),
+        Matrix::Sparse(x) => bounds::bounds_csc(x, layers, out, team),
+    }
+}
+
+/// Fill out[0, c] and out[1, c] with gradient and curvature along columns[c].
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn slopes<I: Index, F: Feature>(
+    features: Matrix<'_, I, F>,
+    layout: &ListLayout<'_>,
+    margins: &[f64],
+    columns: &[i64],
+    out: &mut [f64],
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    let layers = &Layers::new(layout, padding(&features))?;
+    match features {
+        Matrix::Dense(x) => dense::slopes_dense(x, layers, margins, columns, out, team),
+        Matrix::Sparse(x) => sparse::slopes_csc(x, layers, margins, columns, out),
+    }
+}
+
+/// Take one coordinate descent step along each of the columns, in order.
+///
+/// # Errors
+/// When sizes do not fit.
+pub fn sweep<I: Index, F: Feature>(
+    features: Matrix<'_, I, F>,
+    layout: &ListLayout<'_>,
+    state: CoordinateState<'_>,
+    columns: &[i64],
+    penalty: EntryPenalty,
+    newton: bool,
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    let layers = &Layers::new(layout, padding(&features))?;
+    let (mut descent, margins) = CoordinateDescent::new(state, columns, penalty, newton)?;
+    match features {
+        Matrix::Dense(x) => dense::sweep_dense(x, layers, margins, &mut descent, team),
+        Matrix::Sparse(x) => sparse::sweep_csc(x, layers, margins, &mut descent),
+    }
+}
+
+/// The padding that loops over these features need.
+fn padding<I, F>(features: &Matrix<'_, I, F>) -> Padding {
+    match features {
+        Matrix::Dense(_) => Padding::Lanes,
+        Matrix::Sparse(_) => Padding::None,
+    }
+}
 
 /// Gradient and curvature.
 type Pair = (f64, f64);

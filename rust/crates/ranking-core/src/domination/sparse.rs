@@ -1,20 +1,20 @@
-//! Slopes and steps over sparse features, in time that follows a column's entries.
+//! Slopes and steps over sparse features, in time proportional to a column's entries.
 //!
 //! All sums run in the order of the rows, from 0.0.
 
 use std::iter::Peekable;
 use std::ops::Range;
 
-use super::far::far_slopes;
-use super::lists::Lists;
-use super::step::{Descent, check_columns};
+use super::layout::Layers;
+use super::step::{CoordinateDescent, check_columns};
+use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments, sum};
-use crate::contract::{LANES, RESUM, SPREAD};
+use crate::constants::{LANES, RESUM, SPREAD};
 use crate::dispatch::{Job, dispatch};
+use crate::error::{Error, check_length};
 use crate::exp;
-use crate::features::Compressed;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::{Feature, Index, Lanes, Machine};
+use crate::matrix::{Compressed, Feature, Index};
+use crate::simd::{Lanes, Machine};
 
 /// The list of each row, and the layer.
 pub(super) struct Places {
@@ -23,7 +23,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(lists: &Lists<'_>) -> Self {
+    pub(super) fn new(lists: &Layers<'_>) -> Self {
         let layer_of = (0..lists.n_layers())
             .flat_map(|layer| lists.rows(layer).map(move |_| layer))
             .collect();
@@ -56,7 +56,7 @@ impl<'a, I: Index, F: Feature> Run<'a, I, F> {
 /// The lists that a column touches, each with the column's entries in it.
 pub(super) struct Runs<'a, I, F> {
     places: &'a Places,
-    lists: &'a Lists<'a>,
+    lists: &'a Layers<'a>,
     indices: &'a [I],
     data: &'a [F],
 }
@@ -64,7 +64,7 @@ pub(super) struct Runs<'a, I, F> {
 impl<'a, I: Index, F: Feature> Runs<'a, I, F> {
     pub(super) fn new(
         places: &'a Places,
-        lists: &'a Lists<'a>,
+        lists: &'a Layers<'a>,
         (indices, data): (&'a [I], &'a [F]),
     ) -> Self {
         Self {
@@ -103,12 +103,12 @@ impl<'a, I: Index, F: Feature> Iterator for Runs<'a, I, F> {
 struct State<'a, M, I, F> {
     machine: M,
     x: Compressed<'a, I, F>,
-    lists: &'a Lists<'a>,
+    lists: &'a Layers<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
     e: Vec<f64>,
-    /// By list: whether it is far, and how much its margins may have drifted.
-    far: Vec<bool>,
+    /// By list: whether it is wide-range, and how much its margins may have drifted.
+    is_wide: Vec<bool>,
     drift: Vec<f64>,
     /// By layer: the sum of its exponentials, and that of all lower layers.
     total: Vec<f64>,
@@ -116,7 +116,7 @@ struct State<'a, M, I, F> {
     /// By layer: sums over its rows of omega p and of omega p**2.
     p1: Vec<f64>,
     p2: Vec<f64>,
-    /// The column in a far list, zeros included.
+    /// The column in a wide-range list, zeros included.
     scratch: Vec<f64>,
 }
 
@@ -125,7 +125,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
     fn new(
         machine: M,
         x: Compressed<'a, I, F>,
-        lists: &'a Lists<'a>,
+        lists: &'a Layers<'a>,
         places: &'a Places,
         margins: &'a mut [f64],
     ) -> Self {
@@ -137,7 +137,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
             places,
             margins,
             e: vec![0.0; rows],
-            far: vec![false; lists.len()],
+            is_wide: vec![false; lists.len()],
             drift: vec![0.0; lists.len()],
             total: vec![0.0; layers],
             below: vec![0.0; layers],
@@ -155,15 +155,15 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
         Runs::new(self.places, self.lists, self.x.line(column))
     }
 
-    /// Renew list `q` from its margins.
+    /// Compute the exponentials and sums of list `q` from its margins.
     #[inline(always)]
     fn prepare(&mut self, q: usize) {
         let rows = self.lists.rows_of(q..q + 1);
         let margins = &self.margins[rows.clone()];
         let (low, top) = extremes(self.machine, margins);
-        self.far[q] = top - low > SPREAD;
+        self.is_wide[q] = top - low > SPREAD;
         self.drift[q] = 0.0;
-        if self.far[q] {
+        if self.is_wide[q] {
             return;
         }
         exponentials(self.machine, margins, top, &mut self.e[rows]);
@@ -174,7 +174,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
         self.refresh(layers.clone(), layers.start);
     }
 
-    /// Bring the sums of a list up to date; layers under `touched` have not changed.
+    /// Update the sums of a list; layers below `touched` have not changed.
     #[inline(always)]
     fn refresh(&mut self, layers: Range<usize>, touched: usize) {
         // What lies below the touched layer has not changed either.
@@ -197,8 +197,8 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
     /// Gradient and curvature of a list along a column's entries in it.
     #[inline(always)]
     fn list_slopes(&mut self, run: &Run<'_, I, F>) -> Pair {
-        if self.far[run.q] {
-            return self.far_slopes(run);
+        if self.is_wide[run.q] {
+            return self.wide_range_slopes(run);
         }
         let layers = self.lists.layers(run.q);
         let mut entries = run.entries();
@@ -222,7 +222,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
                     sum_x += s * x;
                     sum_h += (s * (1.0 - p)) * (x * (x - 2.0 * mean));
                 }
-                // After the top layer nobody reads these.
+                // After the top layer these are not read.
                 let u = e * x;
                 m += u;
                 n += u * x;
@@ -236,8 +236,8 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
         (g, h)
     }
 
-    /// The same for a far list.
-    fn far_slopes(&mut self, run: &Run<'_, I, F>) -> Pair {
+    /// The same for a wide-range list.
+    fn wide_range_slopes(&mut self, run: &Run<'_, I, F>) -> Pair {
         let rows = self.lists.rows_of(run.q..run.q + 1);
         self.scratch.clear();
         self.scratch.resize(rows.len(), 0.0);
@@ -245,7 +245,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
             self.scratch[row - rows.start] = x;
         }
         let margins = &self.margins[rows.clone()];
-        far_slopes(
+        wide_range_slopes(
             self.machine,
             self.lists,
             run.q,
@@ -271,7 +271,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
     #[inline(always)]
     fn move_along(&mut self, column: usize, delta: f64, peak: f64) {
         for run in self.runs(column) {
-            if self.far[run.q] {
+            if self.is_wide[run.q] {
                 for (row, x) in run.entries() {
                     self.margins[row] += delta * x;
                 }
@@ -334,7 +334,7 @@ fn losing<M: Machine>(machine: M, z: f64, e: &[f64], omega: &[f64]) -> Pair {
 
 struct AllSlopes<'a, 'o, I, F> {
     x: Compressed<'a, I, F>,
-    lists: &'a Lists<'a>,
+    lists: &'a Layers<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
     columns: &'a [i64],
@@ -357,19 +357,19 @@ impl<I: Index, F: Feature> Job for AllSlopes<'_, '_, I, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn slopes_csc<I: Index, F: Feature>(
+pub(super) fn slopes_csc<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &Lists<'_>,
+    lists: &Layers<'_>,
     margins: &[f64],
     columns: &[i64],
     out: &mut [f64],
-) -> Result<(), Invalid> {
+) -> Result<(), Error> {
     lists.check_rows("features", x.length())?;
     lists.check_rows("margins", margins.len())?;
     check_columns(columns, x.lines())?;
     check_length("out", out.len(), columns.len().saturating_mul(2))?;
     let places = &Places::new(lists);
-    // A copy, so that slopes and steps share their state.
+    // A copy, so that slopes and steps share code.
     let margins = &mut margins.to_vec();
     dispatch(AllSlopes {
         x,
@@ -384,10 +384,10 @@ pub fn slopes_csc<I: Index, F: Feature>(
 
 struct Sweep<'a, 'd, 'e, I, F> {
     x: Compressed<'a, I, F>,
-    lists: &'a Lists<'a>,
+    lists: &'a Layers<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
-    descent: &'d mut Descent<'e>,
+    descent: &'d mut CoordinateDescent<'e>,
 }
 
 impl<I: Index, F: Feature> Job for Sweep<'_, '_, '_, I, F> {
@@ -409,12 +409,12 @@ impl<I: Index, F: Feature> Job for Sweep<'_, '_, '_, I, F> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn sweep_csc<I: Index, F: Feature>(
+pub(super) fn sweep_csc<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &Lists<'_>,
+    lists: &Layers<'_>,
     margins: &mut [f64],
-    descent: &mut Descent<'_>,
-) -> Result<(), Invalid> {
+    descent: &mut CoordinateDescent<'_>,
+) -> Result<(), Error> {
     lists.check_rows("features", x.length())?;
     lists.check_rows("margins", margins.len())?;
     descent.check_features(x.lines())?;

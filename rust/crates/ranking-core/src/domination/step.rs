@@ -1,53 +1,64 @@
 //! One step along one feature.
 
-use crate::contract::{CURVATURE_FLOOR, RADIUS_FLOOR};
+use crate::constants::{CURVATURE_FLOOR, RADIUS_FLOOR};
+use crate::error::{Error, check_length};
 use crate::exp;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::Index;
+use crate::matrix::Index;
 
-/// Where a descent stands and what it minimises: loss + l1 |w| + l2/2 w**2.
+/// State of coordinate descent; the contract describes the fields.
 #[derive(Debug)]
-pub struct Descent<'a> {
+#[expect(missing_docs, reason = "the contract describes the fields")]
+pub struct CoordinateState<'a> {
+    pub margins: &'a mut [f64],
+    pub weights: &'a mut [f64],
+    pub radius: &'a mut [f64],
+    pub bounds: &'a [f64],
+}
+
+/// The penalty l1 |w| + l2/2 w**2 of each weight.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the contract describes the fields")]
+pub struct EntryPenalty {
+    pub l1: f64,
+    pub l2: f64,
+}
+
+/// Coordinate descent that minimises loss + l1 |w| + l2/2 w**2.
+#[derive(Debug)]
+pub(super) struct CoordinateDescent<'a> {
     weights: &'a mut [f64],
     radius: &'a mut [f64],
     bounds: &'a [f64],
     columns: &'a [i64],
-    l1: f64,
-    l2: f64,
+    penalty: EntryPenalty,
     newton: bool,
 }
 
-impl<'a> Descent<'a> {
-    /// Check the arrays against one another; `bounds` has three rows: curvature, range, peak.
-    ///
-    /// # Errors
-    /// When they are not one a feature, or a column is not a feature.
-    pub fn new(
-        weights: &'a mut [f64],
-        radius: &'a mut [f64],
-        bounds: &'a [f64],
+impl<'a> CoordinateDescent<'a> {
+    /// Check the arrays against one another; also return the margins.
+    pub(super) fn new(
+        state: CoordinateState<'a>,
         columns: &'a [i64],
-        l1: f64,
-        l2: f64,
+        penalty: EntryPenalty,
         newton: bool,
-    ) -> Result<Self, Invalid> {
-        let features = weights.len();
-        check_length("radius", radius.len(), features)?;
-        check_length("bounds", bounds.len(), features.saturating_mul(3))?;
+    ) -> Result<(Self, &'a mut [f64]), Error> {
+        let features = state.weights.len();
+        check_length("radius", state.radius.len(), features)?;
+        check_length("bounds", state.bounds.len(), features.saturating_mul(3))?;
         check_columns(columns, features)?;
-        Ok(Self {
-            weights,
-            radius,
-            bounds,
+        let descent = Self {
+            weights: state.weights,
+            radius: state.radius,
+            bounds: state.bounds,
             columns,
-            l1,
-            l2,
+            penalty,
             newton,
-        })
+        };
+        Ok((descent, state.margins))
     }
 
     /// Refuse features of another number.
-    pub(super) fn check_features(&self, features: usize) -> Result<(), Invalid> {
+    pub(super) fn check_features(&self, features: usize) -> Result<(), Error> {
         check_length("weights", self.weights.len(), features)
     }
 
@@ -82,10 +93,10 @@ impl<'a> Descent<'a> {
             }
         }
         let pull = c * w - g;
-        let mut target = if pull > self.l1 {
-            (pull - self.l1) / (c + self.l2)
-        } else if pull < -self.l1 {
-            (pull + self.l1) / (c + self.l2)
+        let mut target = if pull > self.penalty.l1 {
+            (pull - self.penalty.l1) / (c + self.penalty.l2)
+        } else if pull < -self.penalty.l1 {
+            (pull + self.penalty.l1) / (c + self.penalty.l2)
         } else {
             0.0
         };
@@ -113,12 +124,10 @@ impl<'a> Descent<'a> {
     }
 }
 
-/// Refuse columns that are no features.
-pub(super) fn check_columns(columns: &[i64], features: usize) -> Result<(), Invalid> {
+/// Refuse columns that are not features.
+pub(super) fn check_columns(columns: &[i64], features: usize) -> Result<(), Error> {
     if columns.iter().all(|column| column.position() < features) {
         return Ok(());
     }
-    Err(Invalid::new(format!(
-        "columns must lie below {features}, and not be negative."
-    )))
+    Err(Error::argument(format!("columns must be in 0..{features}")))
 }

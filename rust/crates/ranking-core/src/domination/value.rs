@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use super::extremes;
-use super::lists::Lists;
-use crate::contract::LANES;
+use super::layout::Layers;
+use crate::constants::LANES;
 use crate::dispatch::{Job, dispatch};
+use crate::error::Error;
 use crate::exp;
-use crate::invalid::Invalid;
-use crate::lanes::{Lanes, Machine};
-use crate::threads::Crew;
+use crate::simd::{Lanes, Machine};
+use crate::threads::ThreadTeam;
 
 /// Add exp(m - c) of each margin to `z`, in order.
 #[inline(always)]
@@ -28,7 +28,7 @@ fn add_exponentials<M: Machine>(machine: M, mut z: f64, margins: &[f64], c: f64)
 
 /// Loss of one list, with a reference `c` that rises with the layers.
 #[inline(always)]
-fn list_value<M: Machine>(machine: M, lists: &Lists<'_>, q: usize, margins: &[f64]) -> f64 {
+fn list_value<M: Machine>(machine: M, lists: &Layers<'_>, q: usize, margins: &[f64]) -> f64 {
     let layers = lists.layers(q);
     let (mut value, mut c, mut z) = (0.0, 0.0, 0.0);
     for layer in layers.clone() {
@@ -60,8 +60,8 @@ fn list_value<M: Machine>(machine: M, lists: &Lists<'_>, q: usize, margins: &[f6
 }
 
 struct Block<'a> {
-    lists: &'a Lists<'a>,
-    chosen: Range<usize>,
+    lists: &'a Layers<'a>,
+    range: Range<usize>,
     margins: &'a [f64],
 }
 
@@ -70,7 +70,7 @@ impl Job for Block<'_> {
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> f64 {
         let mut total = 0.0;
-        for q in self.chosen {
+        for q in self.range {
             total += list_value(machine, self.lists, q, self.margins);
         }
         total
@@ -81,21 +81,16 @@ impl Job for Block<'_> {
 ///
 /// # Errors
 /// When sizes do not fit.
-pub fn value(
-    lists: &Lists<'_>,
-    block_ptr: &[i64],
-    margins: &[f64],
-    crew: &Crew,
-) -> Result<f64, Invalid> {
+pub(super) fn value(lists: &Layers<'_>, margins: &[f64], team: &ThreadTeam) -> Result<f64, Error> {
     lists.check_rows("margins", margins.len())?;
-    let blocks = lists.blocks(block_ptr)?.into_iter();
-    let mut sums: Vec<_> = blocks.map(|chosen| (chosen, 0.0)).collect();
-    crew.enter(|| {
-        crew.for_each(&mut sums, |(chosen, sum)| {
-            let chosen = chosen.clone();
+    let blocks = lists.blocks()?.into_iter();
+    let mut sums: Vec<_> = blocks.map(|range| (range, 0.0)).collect();
+    team.enter(|| {
+        team.for_each(&mut sums, |(range, sum)| {
+            let range = range.clone();
             *sum = dispatch(Block {
                 lists,
-                chosen,
+                range,
                 margins,
             });
         });

@@ -1,37 +1,36 @@
-//! A block: what is kept from one to the next, and its phases.
+//! The phases of a batch, and what is kept from one batch to the next.
 
-use crate::bilinear::{Failure, lengthen};
 use crate::dispatch::{Job, dispatch};
-use crate::factored::nearby::{Near, Nearby};
-use crate::factored::notes::{Notebook, Notes};
-use crate::factored::parameters::{Factors, Side, Sides};
-use crate::factored::registry::Registry;
-use crate::factored::rows::{Addends, Change, ChangeOwn, ChangeShared, Piece};
-use crate::factored::search::{Chosen, Room, Search, Slopes};
-use crate::factored::source::Trials;
-use crate::factored::steps::Steps;
+use crate::error::{Error, lengthen};
+use crate::factored::occurrences::OccurrenceIndex;
+use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors, Side};
+use crate::factored::records::{ShareRecords, StepRecords};
+use crate::factored::rows::{Addends, Piece, RowUpdate, UpdateOwn, UpdateShared};
+use crate::factored::sample::{Sample, SampleBuffers, Samples, Slopes};
+use crate::factored::share_embeddings::{BlockEmbeddings, ShareEmbeddings};
 use crate::factored::sums::{Gradients, OfDocuments, OfQueries, Sum, Terms};
 use crate::factored::tables::Table;
-use crate::factored::transposed::Features;
-use crate::lanes::Machine;
-use crate::threads::Crew;
-use crate::wide::Eight;
+use crate::factored::train::FactoredSteps;
+use crate::factored::transposed::EntityFeatures;
+use crate::factored::triplets::TripletSource;
+use crate::simd::{Eight, Machine};
+use crate::threads::ThreadTeam;
 
-/// Blocks after which the rows are shared out anew.
-const RECUT: usize = 64;
-/// About so many documents of a tuple are looked at.
-const LOOKS: usize = 4;
-/// Mentions that one thread lists before another has come to help.
+/// Batches after which the rows are shared out among threads again.
+const REBALANCE: usize = 64;
+/// About so many documents of a triplet are read.
+const DOCUMENTS_READ: usize = 4;
+/// Step documents that one thread indexes before another could start to help.
 const FEW: usize = 4096;
-/// Slots that are summed up at a time, at least.
-const LEAST: usize = 64;
+/// Slots that are summed at a time, at least.
+const SMALLEST: usize = 64;
 
 /// Work of a phase, for whichever thread is free.
-type Task<'t> = Box<dyn FnOnce() -> Result<(), Failure> + Send + 't>;
+type Task<'t> = Box<dyn FnOnce() -> Result<(), Error> + Send + 't>;
 
-fn run(crew: &Crew, tasks: Vec<Task<'_>>) -> Result<(), Failure> {
+fn run(team: &ThreadTeam, tasks: Vec<Task<'_>>) -> Result<(), Error> {
     let mut tasks: Vec<_> = tasks.into_iter().map(|task| (Some(task), Ok(()))).collect();
-    crew.for_each(&mut tasks, |(task, result)| {
+    team.for_each(&mut tasks, |(task, result)| {
         if let Some(task) = task.take() {
             *result = task();
         }
@@ -47,43 +46,42 @@ fn task<'t>(job: impl Job<Output = ()> + Send + 't) -> Task<'t> {
     })
 }
 
-/// Objects that occur in the steps.
+/// Occurrences of the queries, or documents, of the steps.
 #[derive(Debug)]
-enum Lists {
-    /// They have rows of their own, and are listed by who changes these.
-    Own(Vec<Registry>),
-    /// They share rows, and are listed together.
-    Sharing(Registry),
+enum Indexes {
+    /// They have rows of their own; the thread that updates a row indexes it.
+    Own(Vec<OccurrenceIndex>),
+    /// They share rows, and are indexed together.
+    Shared(OccurrenceIndex),
 }
 
-impl Lists {
-    fn new(side: &Side<'_>, threads: usize) -> Result<Self, Failure> {
-        let new = || Registry::new(side.first.objects.len());
+impl Indexes {
+    fn new(side: &Side<'_>, threads: usize) -> Result<Self, Error> {
+        let new = || OccurrenceIndex::new(side.first.features.len());
         if side.is_plain() {
-            let lists = (0..threads).map(|_| new());
-            return Ok(Self::Own(lists.collect::<Result<_, _>>()?));
+            let indexes = (0..threads).map(|_| new());
+            return Ok(Self::Own(indexes.collect::<Result<_, _>>()?));
         }
-        Ok(Self::Sharing(new()?))
+        Ok(Self::Shared(new()?))
     }
 
-    /// List objects that share rows.
-    fn list(&mut self, terms: &impl Terms) -> Result<(), Failure> {
+    /// Index those that share rows.
+    fn build(&mut self, terms: &impl Terms) -> Result<(), Error> {
         match self {
             Self::Own(_) => Ok(()),
-            Self::Sharing(registry) => registry.list(terms, 0..usize::MAX),
+            Self::Shared(index) => index.build(terms, 0..usize::MAX),
         }
     }
 
-    /// Where objects are listed by who changes their rows, and where they are listed together.
-    fn split(&mut self) -> (&mut [Registry], Option<&Registry>) {
+    fn split(&mut self) -> (&mut [OccurrenceIndex], Option<&OccurrenceIndex>) {
         match self {
-            Self::Own(registries) => (registries, None),
-            Self::Sharing(registry) => (&mut [], Some(registry)),
+            Self::Own(indexes) => (indexes, None),
+            Self::Shared(index) => (&mut [], Some(index)),
         }
     }
 }
 
-/// Sums of the gradients of objects, by slot.
+/// Sums of gradients, by slot.
 #[derive(Debug, Default)]
 struct Sums {
     both: Vec<Eight>,
@@ -91,15 +89,15 @@ struct Sums {
 }
 
 impl Sums {
-    /// Add up gradients, by shares of the slots.
+    /// Sum gradients, by shares of the slots.
     fn tasks<'t, T: Terms + Send + 't>(
         &'t mut self,
         gradients: Gradients<'t, T>,
         width: usize,
         threads: usize,
-    ) -> Result<impl Iterator<Item = Task<'t>>, Failure> {
-        let slots = gradients.registry.objects().len();
-        let size = slots.div_ceil(4 * threads).max(LEAST);
+    ) -> Result<impl Iterator<Item = Task<'t>>, Error> {
+        let slots = gradients.index.entities().len();
+        let size = slots.div_ceil(4 * threads).max(SMALLEST);
         lengthen(&mut self.both, slots * 2 * width, Eight::default())?;
         lengthen(&mut self.biases, slots, [0.0; 2])?;
         let both = self.both[..slots * 2 * width].chunks_mut(size * 2 * width);
@@ -127,333 +125,352 @@ impl Sums {
     }
 }
 
-/// All that is kept from block to block.
+/// What is sampled: triplets from `first` on, with the weights of violations by trial.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) source: &'a TripletSource<'a>,
+    pub(super) by_trial: &'a [f32],
+    pub(super) first: usize,
+}
+
+/// What is kept from batch to batch.
 pub(super) struct Blocks<'a> {
-    sides: &'a Sides<'a>,
-    crew: &'a Crew,
+    features: &'a FactoredFeatures<'a>,
+    team: &'a ThreadTeam,
     shares: usize,
-    rooms: Vec<Room>,
-    queries: Nearby,
-    documents: Nearby,
-    notebook: Notebook,
+    buffers: Vec<SampleBuffers>,
+    queries: BlockEmbeddings,
+    documents: BlockEmbeddings,
+    records: StepRecords,
     /// Of queries and of documents.
-    lists: [Lists; 2],
+    indexes: [Indexes; 2],
     sums: [Sums; 2],
     /// U, V and S.
     tables: [Table; 3],
-    /// Is each query, and each document, a row as it is?
+    /// Whether the embedding of each query, and of each document, is a row itself.
     is_plain: [bool; 2],
-    taken: usize,
+    updates: usize,
 }
 
 impl<'a> Blocks<'a> {
-    /// Prepare for blocks of `size` tuples.
+    /// Prepare for batches of `size` triplets.
     pub(super) fn new(
-        sides: &'a Sides<'a>,
-        factors: &Factors<'_>,
+        features: &'a FactoredFeatures<'a>,
+        factors: Factors<'_>,
         size: usize,
-        crew: &'a Crew,
-    ) -> Result<Self, Failure> {
-        let shares = crew.threads();
-        let (queries, documents) = (factors.query_side(sides), factors.document_side(sides));
-        let shared = |side: &Side<'_>| {
-            let rows = side.first.objects.features();
+        team: &'a ThreadTeam,
+    ) -> Result<Self, Error> {
+        let shares = team.threads();
+        let (queries, documents) = (
+            factors.query_side(features),
+            factors.document_side(features),
+        );
+        let shared_rows = |side: &Side<'_>| {
+            let rows = side.first.features.n_features();
             if side.is_plain() { 0 } else { rows }
         };
-        let s_rows = sides.contexts.map_or(0, |contexts| contexts.features());
+        let contexts = features
+            .contexts
+            .map_or(0, |contexts| contexts.n_features());
         Ok(Self {
-            sides,
-            crew,
+            features,
+            team,
             shares,
-            rooms: (0..shares).map(|_| Room::default()).collect(),
-            queries: Nearby::new(&queries, size, shares)?,
-            documents: Nearby::new(&documents, size.saturating_mul(LOOKS), shares)?,
-            notebook: Notebook::default(),
-            lists: [
-                Lists::new(&queries, shares)?,
-                Lists::new(&documents, shares)?,
+            buffers: (0..shares).map(|_| SampleBuffers::default()).collect(),
+            queries: BlockEmbeddings::new(&queries, size, shares)?,
+            documents: BlockEmbeddings::new(
+                &documents,
+                size.saturating_mul(DOCUMENTS_READ),
+                shares,
+            )?,
+            records: StepRecords::default(),
+            indexes: [
+                Indexes::new(&queries, shares)?,
+                Indexes::new(&documents, shares)?,
             ],
             sums: [Sums::default(), Sums::default()],
             tables: [
-                Table::new(shared(&queries))?,
-                Table::new(shared(&documents))?,
-                Table::new(s_rows)?,
+                Table::new(shared_rows(&queries))?,
+                Table::new(shared_rows(&documents))?,
+                Table::new(contexts)?,
             ],
             is_plain: [queries.is_plain(), documents.is_plain()],
-            taken: 0,
+            updates: 0,
         })
     }
 
-    /// Search the tuples from `first` on; if it is said how, write their steps down.
-    pub(super) fn search(
+    /// Begin a batch: the parameters have changed.
+    fn begin<'s>(&mut self, factors: Factors<'s>) -> Result<[Side<'s>; 2], Error>
+    where
+        'a: 's,
+    {
+        let queries = factors.query_side(self.features);
+        let documents = factors.document_side(self.features);
+        self.queries.begin(&queries, self.team)?;
+        self.documents.begin(&documents, self.team)?;
+        Ok([queries, documents])
+    }
+
+    /// Sample triplets; with `slopes`, record their steps.
+    pub(super) fn sample(
         &mut self,
-        factors: &Factors<'_>,
-        trials: &Trials<'_>,
-        by_trial: &[f32],
-        first: usize,
-        chosen: &mut [Chosen],
-        margins: &mut [f32],
-        weights: &mut [f32],
+        factors: Factors<'_>,
+        request: &Request<'_>,
+        out: Samples<'_>,
         slopes: Option<Slopes<'_>>,
-    ) -> Result<(), Failure> {
-        trials.check_numbers(first..first + chosen.len(), self.sides)?;
-        let queries = factors.query_side(self.sides);
-        let documents = factors.document_side(self.sides);
-        self.queries.begin(&queries, self.crew)?;
-        self.documents.begin(&documents, self.crew)?;
-        let size = chosen.len().div_ceil(self.shares).max(1);
-        let mut steps: Vec<Option<(Slopes<'_>, Notes<'_>)>> = Vec::new();
+    ) -> Result<(), Error> {
+        let Request {
+            source,
+            by_trial,
+            first,
+        } = *request;
+        source.check_numbers(first..first + out.len(), self.features)?;
+        let [queries, documents] = self.begin(factors)?;
+        let size = out.len().div_ceil(self.shares).max(1);
+        let mut steps: Vec<Option<(Slopes<'_>, ShareRecords<'_>)>> = Vec::new();
         if let Some(slopes) = slopes {
             let pairs = (0..self.shares).map(|_| 2 * size);
             let width = queries.width();
-            let notes = self.notebook.begin(size, pairs, width, self.is_plain)?;
-            steps.extend(notes.into_iter().enumerate().map(|(share, notes)| {
-                let rates = slopes.rates.chunks(size).nth(share).unwrap_or_default();
-                Some((Slopes { rates, ..slopes }, notes))
+            let records = self.records.begin(size, pairs, width, self.is_plain)?;
+            steps.extend(records.into_iter().enumerate().map(|(share, records)| {
+                let mut learning_rates = slopes.learning_rates.chunks(size);
+                let learning_rates = learning_rates.nth(share).unwrap_or_default();
+                let slopes = Slopes {
+                    learning_rates,
+                    ..slopes
+                };
+                Some((slopes, records))
             }));
         } else {
             steps.resize_with(self.shares, || None);
         }
-        let near_queries = self.queries.shares(self.shares).into_iter();
-        let near = near_queries.zip(self.documents.shares(self.shares));
-        let outputs = margins.chunks_mut(size).zip(weights.chunks_mut(size));
-        let outputs = chosen.chunks_mut(size).zip(outputs);
-        let shares = near.zip(&mut self.rooms).zip(steps);
-        let shares = outputs.zip(shares).enumerate();
-        let tasks = shares.map(|(share, ((chosen, (margins, weights)), own))| {
-            let ((near, room), steps) = own;
-            let search = Search {
-                trials,
+        let embeddings = self.queries.shares(self.shares).into_iter();
+        let embeddings = embeddings.zip(self.documents.shares(self.shares));
+        let shares = embeddings.zip(&mut self.buffers).zip(steps);
+        let shares = out.chunks(size).zip(shares).enumerate();
+        let tasks = shares.map(|(share, (out, ((embeddings, buffers), steps)))| {
+            let sample = Sample {
+                source,
                 by_trial,
                 queries,
                 documents,
-                near_queries: near.0,
-                near_documents: near.1,
+                query_embeddings: embeddings.0,
+                document_embeddings: embeddings.1,
                 first: first + share * size,
-                chosen,
-                margins,
-                weights,
-                room,
+                out,
+                buffers,
                 steps,
             };
-            Box::new(|| dispatch(search)) as Task<'_>
+            Box::new(|| dispatch(sample)) as Task<'_>
         });
-        run(self.crew, tasks.collect())
+        run(self.team, tasks.collect())
     }
 
-    /// Write given steps down, and have their vectors at hand.
-    pub(super) fn note(&mut self, factors: &Factors<'_>, steps: &Steps<'_>) -> Result<(), Failure> {
-        let queries = factors.query_side(self.sides);
-        let documents = factors.document_side(self.sides);
-        self.queries.begin(&queries, self.crew)?;
-        self.documents.begin(&documents, self.crew)?;
+    /// Record known steps, and load their embeddings.
+    pub(super) fn record(
+        &mut self,
+        factors: Factors<'_>,
+        steps: &FactoredSteps<'_>,
+    ) -> Result<(), Error> {
+        let [queries, documents] = self.begin(factors)?;
         let size = steps.queries.len().div_ceil(self.shares).max(1);
         let shares: Vec<_> = (0..self.shares)
             .map(|share| steps.share(share, size))
             .collect();
-        let counts = shares.iter().map(Steps::n_documents);
+        let counts = shares.iter().map(FactoredSteps::n_documents);
         let width = queries.width();
-        let notes = self.notebook.begin(size, counts, width, self.is_plain)?;
-        let near = self.queries.shares(self.shares).into_iter();
-        let near = near.zip(self.documents.shares(self.shares));
-        let tasks = shares
-            .iter()
-            .zip(notes)
-            .zip(near)
-            .map(|((steps, notes), near)| {
-                let note = Note {
-                    steps,
-                    queries,
-                    documents,
-                    near,
-                    notes,
-                };
-                Box::new(|| dispatch(note)) as Task<'_>
-            });
-        run(self.crew, tasks.collect())
+        let records = self.records.begin(size, counts, width, self.is_plain)?;
+        let embeddings = self.queries.shares(self.shares).into_iter();
+        let embeddings = embeddings.zip(self.documents.shares(self.shares));
+        let shares = shares.iter().zip(records).zip(embeddings);
+        let tasks = shares.map(|((steps, records), embeddings)| {
+            let record = Record {
+                steps,
+                queries,
+                documents,
+                embeddings,
+                records,
+            };
+            Box::new(|| dispatch(record)) as Task<'_>
+        });
+        run(self.team, tasks.collect())
     }
 
-    /// Take the listed steps.
-    pub(super) fn take(
+    /// Take the recorded steps.
+    pub(super) fn update(
         &mut self,
-        factors: &mut Factors<'_>,
-        squares: &mut Factors<'_>,
-        change: Change,
-    ) -> Result<(), Failure> {
-        let recut = self.crew.threads() > 1 && self.taken.is_multiple_of(RECUT);
-        self.taken += 1;
-        self.register()?;
-        self.add_up(factors, squares, change, recut)?;
+        state: &mut FactoredState<'_>,
+        update: RowUpdate,
+    ) -> Result<(), Error> {
+        let threads = self.team.threads();
+        let rebalance = threads > 1 && self.updates.is_multiple_of(REBALANCE);
+        let threads = rebalance.then_some(threads);
+        self.updates += 1;
+        self.build_indexes()?;
+        self.sum_gradients(state, update, threads)?;
         if self.is_plain == [true; 2] {
             return Ok(());
         }
-        self.change_rows(factors, squares, change, recut)
+        self.update_shared(state, update, threads)
     }
 
-    /// List the objects that share rows.
-    fn register(&mut self) -> Result<(), Failure> {
-        let listing = &self.notebook.listing;
-        let of_queries = OfQueries::unread(listing);
-        let of_documents = OfDocuments::unread(listing);
-        let [queries, documents] = &mut self.lists;
-        if listing.n_pulls() < FEW {
-            documents.list(&of_documents)?;
-            return queries.list(&of_queries);
+    /// Index queries and documents that share rows.
+    fn build_indexes(&mut self) -> Result<(), Error> {
+        let steps = &self.records.steps;
+        let of_queries = OfQueries::unread(steps);
+        let of_documents = OfDocuments::unread(steps);
+        let [queries, documents] = &mut self.indexes;
+        if steps.n_documents() < FEW {
+            documents.build(&of_documents)?;
+            return queries.build(&of_queries);
         }
         let tasks: Vec<Task<'_>> = vec![
-            Box::new(|| documents.list(&of_documents)),
-            Box::new(|| queries.list(&of_queries)),
+            Box::new(|| documents.build(&of_documents)),
+            Box::new(|| queries.build(&of_queries)),
         ];
-        run(self.crew, tasks)
+        run(self.team, tasks)
     }
 
-    /// Add up gradients by object; rows that objects have for themselves change at once.
-    fn add_up(
+    /// Sum gradients by query and document; rows of a single one are updated at once. With
+    /// `threads`, rows are first shared out.
+    fn sum_gradients(
         &mut self,
-        factors: &mut Factors<'_>,
-        squares: &mut Factors<'_>,
-        change: Change,
-        recut: bool,
-    ) -> Result<(), Failure> {
-        let (sides, threads, chunks) = (self.sides, self.crew.threads(), factors.chunks);
-        let width = self.width(chunks);
+        state: &mut FactoredState<'_>,
+        update: RowUpdate,
+        threads: Option<usize>,
+    ) -> Result<(), Error> {
+        let (features, n_threads) = (self.features, self.team.threads());
+        let width = state.factors.chunks * self.halves();
         let views = [&self.documents, &self.queries].map(|near| near.views(self.shares));
-        let listing = &self.notebook.listing;
         let of_queries = OfQueries {
-            listing,
-            documents: self.notebook.documents(&views[0]),
+            steps: &self.records.steps,
+            documents: self.records.documents(&views[0]),
         };
         let of_documents = OfDocuments {
-            listing,
-            queries: self.notebook.queries(&views[1]),
+            steps: &self.records.steps,
+            queries: self.records.queries(&views[1]),
         };
         let [u, v, s] = &mut self.tables;
-        let [query_lists, document_lists] = &mut self.lists;
-        let (own_queries, queries) = query_lists.split();
-        let (own_documents, documents) = document_lists.split();
-        let renewed = recut.then_some(threads);
-        let piece = Piece::new(factors.u, squares.u, chunks);
-        let of_u = own_jobs(u, own_queries, of_queries, piece, change, renewed);
-        let piece = Piece {
-            biases: factors.biases,
-            bias_squares: squares.biases,
-            ..Piece::new(factors.v, squares.v, chunks)
-        };
-        let of_v = own_jobs(v, own_documents, of_documents, piece, change, renewed);
+        let [query_indexes, document_indexes] = &mut self.indexes;
+        let (own_queries, queries) = query_indexes.split();
+        let (own_documents, documents) = document_indexes.split();
+        let [u_rows, v_rows, _] = Piece::all(state);
+        let of_u = own_jobs(u, own_queries, of_queries, u_rows, update, threads);
+        let of_v = own_jobs(v, own_documents, of_documents, v_rows, update, threads);
         let mut tasks = Vec::new();
         if let (Some(contexts), Some(queries), Some(documents)) =
-            (&sides.contexts, queries, documents)
+            (&features.contexts, queries, documents)
         {
-            let of_contexts = Features::new(contexts, queries);
-            let of_documents = Features::new(&sides.documents, documents);
+            let of_contexts = EntityFeatures::new(contexts, queries);
+            let of_documents = EntityFeatures::new(&features.documents, documents);
             let listed = &mut s.transposed;
             tasks.push(Box::new(move || listed.list(&[of_contexts, of_documents])) as Task<'_>);
         }
         let [query_sums, document_sums] = &mut self.sums;
-        if let Some(registry) = documents {
+        if let Some(index) = documents {
             let (terms, listed) = (of_documents, &mut v.transposed);
-            let features = Features::new(&sides.documents, registry);
+            let features = EntityFeatures::new(&features.documents, index);
             tasks.push(Box::new(move || listed.list(&[features])));
-            tasks.extend(document_sums.tasks(Gradients { registry, terms }, width, threads)?);
+            tasks.extend(document_sums.tasks(Gradients { index, terms }, width, n_threads)?);
         }
-        if let Some(registry) = queries {
+        if let Some(index) = queries {
             let (terms, listed) = (of_queries, &mut u.transposed);
-            let features = Features::new(&sides.queries, registry);
+            let features = EntityFeatures::new(&features.queries, index);
             tasks.push(Box::new(move || listed.list(&[features])));
-            tasks.extend(query_sums.tasks(Gradients { registry, terms }, width, threads)?);
+            tasks.extend(query_sums.tasks(Gradients { index, terms }, width, n_threads)?);
         }
-        let (mut of_u, mut of_v) = (of_u.into_iter(), of_v.into_iter());
-        tasks.extend((0..threads).map(|_| {
-            let (of_u, of_v) = (of_u.next(), of_v.next());
-            Box::new(|| {
-                of_u.map_or(Ok(()), dispatch)?;
-                of_v.map_or(Ok(()), dispatch)
-            }) as Task<'_>
-        }));
-        run(self.crew, tasks)
+        tasks.extend(pairs(of_u, of_v, n_threads));
+        run(self.team, tasks)
     }
 
-    /// Change the rows that objects share.
-    fn change_rows(
+    /// Update the rows that queries, or documents, share.
+    fn update_shared(
         &mut self,
-        factors: &mut Factors<'_>,
-        squares: &mut Factors<'_>,
-        change: Change,
-        recut: bool,
-    ) -> Result<(), Failure> {
-        let (threads, chunks) = (self.crew.threads(), factors.chunks);
-        let width = self.width(chunks);
+        state: &mut FactoredState<'_>,
+        update: RowUpdate,
+        threads: Option<usize>,
+    ) -> Result<(), Error> {
+        let chunks = state.factors.chunks;
+        let width = chunks * self.halves();
         let [u, v, s] = &mut self.tables;
+        let [u_rows, v_rows, s_rows] = Piece::all(state);
         let [query_sums, document_sums] = &self.sums;
-        let renewed = recut.then_some(threads);
         let mut tasks = Vec::new();
-        if let (Some(_), Lists::Sharing(queries)) = (self.sides.contexts, &self.lists[0]) {
+        if let (Some(_), Indexes::Shared(queries)) = (self.features.contexts, &self.indexes[0]) {
             let addends = Addends {
                 sums: [&query_sums.both, &document_sums.both],
-                count: queries.objects().len(),
+                count: queries.entities().len(),
                 biases: &[],
                 width,
                 start: chunks,
             };
-            let piece = Piece::new(factors.s, squares.s, chunks);
-            tasks.extend(shared_tasks(s, piece, addends, change, renewed));
+            tasks.extend(shared_tasks(s, s_rows, addends, update, threads));
         }
         if !self.is_plain[1] {
-            let piece = Piece {
-                biases: factors.biases,
-                bias_squares: squares.biases,
-                ..Piece::new(factors.v, squares.v, chunks)
-            };
             let addends = document_sums.addends(width);
-            tasks.extend(shared_tasks(v, piece, addends, change, renewed));
+            tasks.extend(shared_tasks(v, v_rows, addends, update, threads));
         }
         if !self.is_plain[0] {
-            let piece = Piece::new(factors.u, squares.u, chunks);
             let addends = query_sums.addends(width);
-            tasks.extend(shared_tasks(u, piece, addends, change, renewed));
+            tasks.extend(shared_tasks(u, u_rows, addends, update, threads));
         }
-        run(self.crew, tasks)
+        run(self.team, tasks)
     }
 
-    /// Registers of a vector.
-    fn width(&self, chunks: usize) -> usize {
-        chunks * if self.sides.contexts.is_some() { 2 } else { 1 }
+    /// Halves of an embedding.
+    fn halves(&self) -> usize {
+        1 + usize::from(self.features.contexts.is_some())
     }
 }
 
-/// Change the rows of a table that objects have for themselves, each piece with a registry of its
-/// own; they are first shared out among threads, if so many are given.
+/// Update rows of a single query or document, each piece with an index of its own; with `threads`,
+/// rows are first shared out.
 fn own_jobs<'t, T: Terms>(
     table: &mut Table,
-    registries: &'t mut [Registry],
+    indexes: &'t mut [OccurrenceIndex],
     terms: T,
     piece: Piece<'t>,
-    change: Change,
+    update: RowUpdate,
     threads: Option<usize>,
-) -> Vec<ChangeOwn<'t, T>> {
-    if registries.is_empty() {
+) -> Vec<UpdateOwn<'t, T>> {
+    if indexes.is_empty() {
         return Vec::new();
     }
     if let Some(threads) = threads {
         table.share_out(&terms, threads);
     }
-    let pieces = registries.iter_mut().zip(table.cut(piece));
-    let jobs = pieces.map(|(registry, piece)| ChangeOwn {
-        registry,
+    let pieces = indexes.iter_mut().zip(table.cut(piece));
+    let jobs = pieces.map(|(index, piece)| UpdateOwn {
+        index,
         terms,
         piece,
-        change,
+        update,
     });
     jobs.collect()
 }
 
-/// Change the rows of a table that objects share; they are first shared out among threads, if so
-/// many are given.
+/// One task per thread, which updates a piece of U and then one of V.
+fn pairs<'t, A: Terms + Send + 't, B: Terms + Send + 't>(
+    of_u: Vec<UpdateOwn<'t, A>>,
+    of_v: Vec<UpdateOwn<'t, B>>,
+    threads: usize,
+) -> impl Iterator<Item = Task<'t>> {
+    let (mut of_u, mut of_v) = (of_u.into_iter(), of_v.into_iter());
+    (0..threads).map(move |_| {
+        let (of_u, of_v) = (of_u.next(), of_v.next());
+        Box::new(|| {
+            of_u.map_or(Ok(()), dispatch)?;
+            of_v.map_or(Ok(()), dispatch)
+        }) as Task<'_>
+    })
+}
+
+/// Update shared rows of a table; with `threads`, they are first shared out.
 fn shared_tasks<'t>(
     table: &'t mut Table,
     piece: Piece<'t>,
     addends: Addends<'t>,
-    change: Change,
+    update: RowUpdate,
     threads: Option<usize>,
 ) -> impl Iterator<Item = Task<'t>> {
     if let Some(threads) = threads {
@@ -461,37 +478,37 @@ fn shared_tasks<'t>(
     }
     let table = &*table;
     table.cut(piece).into_iter().map(move |piece| {
-        task(ChangeShared {
+        task(UpdateShared {
             addends,
             transposed: &table.transposed,
             piece,
-            change,
+            update,
         })
     })
 }
 
-/// Have the vectors at hand that a share's steps need, and write these down.
-struct Note<'a> {
-    steps: &'a Steps<'a>,
+/// Load the embeddings that a share's steps need, and record these.
+struct Record<'a> {
+    steps: &'a FactoredSteps<'a>,
     queries: Side<'a>,
     documents: Side<'a>,
-    near: (Near<'a>, Near<'a>),
-    notes: Notes<'a>,
+    embeddings: (ShareEmbeddings<'a>, ShareEmbeddings<'a>),
+    records: ShareRecords<'a>,
 }
 
-impl Job for Note<'_> {
-    type Output = Result<(), Failure>;
+impl Job for Record<'_> {
+    type Output = Result<(), Error>;
     #[inline(always)]
-    fn run<M: Machine>(mut self, machine: M) -> Result<(), Failure> {
-        let steps = self.steps;
-        self.near.0.load(machine, &self.queries, steps.queries())?;
-        self.near
-            .1
-            .load(machine, &self.documents, steps.documents())?;
-        let queries = self.near.0.view(&self.queries);
-        let documents = self.near.1.view(&self.documents);
-        for (query, pulls) in steps.iter() {
-            self.notes.take(machine, [queries, documents], query, pulls);
+    fn run<M: Machine>(mut self, machine: M) -> Result<(), Error> {
+        let (steps, (of_queries, of_documents)) = (self.steps, &mut self.embeddings);
+        of_queries.load(machine, &self.queries, steps.queries())?;
+        of_documents.load(machine, &self.documents, steps.documents())?;
+        let views = [
+            of_queries.view(&self.queries),
+            of_documents.view(&self.documents),
+        ];
+        for (query, terms) in steps.iter() {
+            self.records.push(machine, views, query, terms);
         }
         Ok(())
     }

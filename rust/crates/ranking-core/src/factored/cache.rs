@@ -1,119 +1,118 @@
-//! Vectors of objects at the start of a block: each is composed once, when it is first wanted.
+//! Embeddings at the start of a batch: each is composed once, on first use.
 
-use crate::bilinear::{Failure, filled, lengthen};
 use crate::dispatch::{Job, dispatch};
-use crate::factored::objects::{Objects, compose};
+use crate::error::{Error, filled, lengthen};
+use crate::factored::features::{Features, compose};
 use crate::factored::parameters::{Half, Side, View};
-use crate::lanes::Machine;
-use crate::threads::Crew;
-use crate::wide::Eight;
+use crate::simd::{Eight, Machine};
+use crate::threads::ThreadTeam;
 
-/// Objects that are composed together.
+/// Embeddings that are composed together.
 const TOGETHER: usize = 32;
-/// Objects of a share, when all are composed.
+/// Embeddings of a task, when all are composed.
 const SHARE: usize = 128;
-const NOWHERE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
-/// The vectors and biases of some objects, or of all.
+/// The embeddings and biases of some queries or documents, or of all.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    vectors: Vec<Eight>,
+    embeddings: Vec<Eight>,
     biases: Vec<f32>,
-    /// Where the vector of an object is.
+    /// Where an embedding is.
     slots: Vec<u32>,
-    /// The objects whose vectors are here, slot by slot.
-    objects: Vec<u32>,
-    /// Registers of a vector.
+    /// The queries or documents whose embeddings are here, slot by slot.
+    entities: Vec<u32>,
+    /// Registers of an embedding.
     width: usize,
     has_biases: bool,
     listed: Listed,
 }
 
-/// Features and values of objects that are composed together.
+/// Features and values of embeddings that are composed together.
 type Listed = Vec<(u32, f32)>;
 
 impl Cache {
-    /// Make room for the places of objects.
-    pub(super) fn new(side: &Side<'_>) -> Result<Self, Failure> {
+    /// Allocate the slots.
+    pub(super) fn new(side: &Side<'_>) -> Result<Self, Error> {
         Ok(Self {
-            slots: filled(side.first.objects.len(), NOWHERE)?,
+            slots: filled(side.first.features.len(), NONE)?,
             width: side.width(),
             has_biases: !side.biases.is_empty(),
             ..Self::default()
         })
     }
 
-    /// Parameters have changed.
+    /// Drop all embeddings, because parameters have changed.
     pub(super) fn forget(&mut self) {
-        for object in self.objects.drain(..) {
-            self.slots[object as usize] = NOWHERE;
+        for entity in self.entities.drain(..) {
+            self.slots[entity as usize] = NONE;
         }
     }
 
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_> {
         View {
-            vectors: &self.vectors,
+            embeddings: &self.embeddings,
             biases: if self.has_biases { &self.biases } else { &[] },
             slots: &self.slots,
             width: self.width,
         }
     }
 
-    /// Have the vectors of objects at hand.
+    /// Load embeddings.
     ///
-    /// Those that are missing are listed first, then some objects' features are, and then these
-    /// are composed: the shorter a loop and the fewer its branches, the more loads overlap.
+    /// Those that are missing are listed first, then the features of some, and then these are
+    /// composed: the shorter a loop and the fewer its branches, the more loads overlap.
     #[inline(always)]
     pub(super) fn load<M: Machine>(
         &mut self,
         machine: M,
         side: &Side<'_>,
         wanted: impl ExactSizeIterator<Item = u32>,
-    ) -> Result<(), Failure> {
-        let first = self.objects.len();
-        self.objects.try_reserve(wanted.len())?;
-        for object in wanted {
-            let slot = &mut self.slots[object as usize];
-            if *slot == NOWHERE {
-                *slot = u32::try_from(self.objects.len()).unwrap_or(NOWHERE);
-                self.objects.push(object);
+    ) -> Result<(), Error> {
+        let first = self.entities.len();
+        self.entities.try_reserve(wanted.len())?;
+        for entity in wanted {
+            let slot = &mut self.slots[entity as usize];
+            if *slot == NONE {
+                *slot = u32::try_from(self.entities.len()).unwrap_or(NONE);
+                self.entities.push(entity);
             }
         }
-        let (width, end) = (side.width(), self.objects.len());
-        lengthen(&mut self.vectors, end * width, Eight::default())?;
+        let (width, end) = (side.width(), self.entities.len());
+        lengthen(&mut self.embeddings, end * width, Eight::default())?;
         lengthen(&mut self.biases, end, 0.0)?;
         fill(
             machine,
             side,
-            &self.objects[first..],
-            &mut self.vectors[first * width..end * width],
+            &self.entities[first..],
+            &mut self.embeddings[first * width..end * width],
             &mut self.biases[first..end],
             &mut self.listed,
         )
     }
 
-    /// Compose the vectors of all objects, some by each thread.
-    pub(super) fn load_all(&mut self, side: &Side<'_>, crew: &Crew) -> Result<(), Failure> {
+    /// Compose all embeddings, some by each thread.
+    pub(super) fn load_all(&mut self, side: &Side<'_>, team: &ThreadTeam) -> Result<(), Error> {
         let (count, width) = (self.slots.len(), side.width());
-        if self.objects.len() < count {
-            self.objects = (0..u32::try_from(count).unwrap_or(NOWHERE)).collect();
-            self.slots.clone_from(&self.objects);
-            lengthen(&mut self.vectors, count * width, Eight::default())?;
+        if self.entities.len() < count {
+            self.entities = (0..u32::try_from(count).unwrap_or(NONE)).collect();
+            self.slots.clone_from(&self.entities);
+            lengthen(&mut self.embeddings, count * width, Eight::default())?;
             lengthen(&mut self.biases, count, 0.0)?;
         }
-        let objects = self.objects.chunks(SHARE);
-        let vectors = self.vectors.chunks_mut(SHARE * width);
-        let outputs = vectors.zip(self.biases.chunks_mut(SHARE));
-        let mut shares: Vec<_> = objects
+        let entities = self.entities.chunks(SHARE);
+        let embeddings = self.embeddings.chunks_mut(SHARE * width);
+        let outputs = embeddings.zip(self.biases.chunks_mut(SHARE));
+        let mut shares: Vec<_> = entities
             .zip(outputs)
-            .map(|(objects, (vectors, biases))| (objects, vectors, biases, Ok(())))
+            .map(|(entities, (embeddings, biases))| (entities, embeddings, biases, Ok(())))
             .collect();
-        crew.for_each(&mut shares, |(objects, vectors, biases, result)| {
+        team.for_each(&mut shares, |(entities, embeddings, biases, result)| {
             *result = dispatch(Fill {
                 side,
-                objects,
-                vectors,
+                entities,
+                embeddings,
                 biases,
             });
         });
@@ -123,73 +122,73 @@ impl Cache {
 
 struct Fill<'a> {
     side: &'a Side<'a>,
-    objects: &'a [u32],
-    vectors: &'a mut [Eight],
+    entities: &'a [u32],
+    embeddings: &'a mut [Eight],
     biases: &'a mut [f32],
 }
 
 impl Job for Fill<'_> {
-    type Output = Result<(), Failure>;
+    type Output = Result<(), Error>;
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Failure> {
+    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
         fill(
             machine,
             self.side,
-            self.objects,
-            self.vectors,
+            self.entities,
+            self.embeddings,
             self.biases,
             &mut Listed::new(),
         )
     }
 }
 
-/// Compose the vectors and biases of objects.
+/// Compose embeddings and biases.
 #[inline(always)]
 fn fill<M: Machine>(
     machine: M,
     side: &Side<'_>,
-    objects: &[u32],
-    vectors: &mut [Eight],
+    entities: &[u32],
+    embeddings: &mut [Eight],
     biases: &mut [f32],
     listed: &mut Listed,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let width = side.width();
-    let outputs = vectors.chunks_mut(TOGETHER * width);
-    for (objects, vectors) in objects.chunks(TOGETHER).zip(outputs) {
+    let outputs = embeddings.chunks_mut(TOGETHER * width);
+    for (entities, embeddings) in entities.chunks(TOGETHER).zip(outputs) {
         let halves = [Some(side.first), side.second];
         for (half, start) in halves.iter().flatten().zip([0, side.chunks]) {
-            let lines = vectors.chunks_exact_mut(width);
+            let lines = embeddings.chunks_exact_mut(width);
             let lines = lines.map(|line| &mut line[start..start + side.chunks]);
-            fill_half(machine, half, objects, lines, listed)?;
+            fill_half(machine, half, entities, lines, listed)?;
         }
     }
     if !side.biases.is_empty() {
-        for (&object, bias) in objects.iter().zip(biases) {
-            *bias = side.first.objects.sum(object as usize, side.biases);
+        for (&entity, bias) in entities.iter().zip(biases) {
+            *bias = side.first.features.sum(entity as usize, side.biases);
         }
     }
     Ok(())
 }
 
-/// Compose halves of the vectors of a few objects.
+/// Compose halves of a few embeddings.
 #[inline(always)]
 fn fill_half<'v, M: Machine>(
     machine: M,
     half: &Half<'_>,
-    objects: &[u32],
+    entities: &[u32],
     lines: impl Iterator<Item = &'v mut [Eight]>,
     listed: &mut Listed,
-) -> Result<(), Failure> {
-    if !half.objects.are_composed() {
-        for (&object, line) in objects.iter().zip(lines) {
-            let row = &half.matrix[object as usize * line.len()..][..line.len()];
+) -> Result<(), Error> {
+    if !half.features.are_sparse() {
+        for (&entity, line) in entities.iter().zip(lines) {
+            let row = &half.matrix[entity as usize * line.len()..][..line.len()];
             line.copy_from_slice(row);
         }
         return Ok(());
     }
-    let ends = list(half.objects, objects, listed)?;
+    let ends = list(half.features, entities, listed)?;
     let mut start = 0;
-    for (line, &end) in lines.zip(&ends[..objects.len()]) {
+    for (line, &end) in lines.zip(&ends[..entities.len()]) {
         let entries = listed[start..end].iter();
         let entries = entries.map(|&(feature, value)| (feature as usize, value));
         compose(machine, &entries, half.matrix, line);
@@ -198,19 +197,19 @@ fn fill_half<'v, M: Machine>(
     Ok(())
 }
 
-/// List the features and values of objects; return where each ends.
+/// List features and values; return where those of each query or document end.
 #[inline(always)]
 fn list(
-    objects: &Objects<'_>,
+    entities: &Features<'_>,
     numbers: &[u32],
     listed: &mut Listed,
-) -> Result<[usize; TOGETHER], Failure> {
+) -> Result<[usize; TOGETHER], Error> {
     listed.clear();
     let mut ends = [0; TOGETHER];
     for (&number, end) in numbers.iter().zip(&mut ends) {
-        listed.try_reserve(objects.count(number as usize))?;
-        objects.for_entries(number as usize, |feature, value| {
-            listed.push((u32::try_from(feature).unwrap_or(NOWHERE), value));
+        listed.try_reserve(entities.count(number as usize))?;
+        entities.for_entries(number as usize, |feature, value| {
+            listed.push((u32::try_from(feature).unwrap_or(NONE), value));
         });
         *end = listed.len();
     }

@@ -1,44 +1,48 @@
-//! U, V, S and biases in training: negatives are searched and steps taken by blocks; scores.
+//! The factored model in training (U, V, S and biases), embeddings, scores and top-k retrieval.
 //!
-//! `ranking/kernels/contract.py` ("Factored") says what is computed, and
-//! `ranking/kernels/reference_factored.py` in which order. A block goes through phases, in each of
-//! which threads share the work and write to slices of their own:
+//! `ranking/kernels/contract/factored.py` says what is computed, and
+//! `ranking/kernels/reference/factored.py` in which order. A block of steps goes through phases, in
+//! each of which threads share the work and write to slices of their own:
 //!
-//! 1. the search, by tuple ([`search`]), at vectors that are composed when they are first looked
-//!    at ([`cache`]); a step that is found is written down with what it reads of rows that the
-//!    block changes ([`notes`]);
-//! 2. objects that share rows are listed with their steps ([`registry`]);
-//! 3. their gradients are added up by object ([`sums`]), and features are listed by row
+//! 1. negatives are sampled, triplet by triplet ([`sample`]), with embeddings that are composed on
+//!    first use ([`cache`]); a step is recorded with what it reads of rows that the block changes
+//!    ([`records`]);
+//! 2. queries and documents that share rows are indexed with their steps ([`occurrences`]);
+//! 3. their gradients are summed ([`sums`]), and their features are listed by row
 //!    ([`transposed`]);
-//! 4. rows are changed ([`rows`]).
+//! 4. rows are updated ([`rows`]).
 //!
-//! An object that has no features has a row of its own. Who changes that lists its steps and adds
-//! up their gradients at once, in registers; if all objects are such, there are two phases.
+//! A query or document without features has a row of its own. The thread that updates the row
+//! indexes its steps and sums their gradients at once, in registers; if no side has features, there
+//! are two phases.
 
 mod block;
 mod cache;
-mod nearby;
-mod notes;
-mod objects;
+mod embeddings;
+mod features;
+mod occurrences;
 mod parameters;
-mod registry;
+mod records;
 mod rows;
+mod sample;
 mod scores;
-mod search;
-mod source;
-mod steps;
+mod share_embeddings;
 mod sums;
 mod tables;
 mod tiles;
-mod top;
+mod top_k;
+mod train;
 mod transposed;
-mod vectors;
+mod triplets;
 
-pub use objects::Objects;
-pub use parameters::{Factors, Sides};
+pub use embeddings::factored_embeddings;
+pub use features::Features;
+pub use parameters::{FactoredFeatures, FactoredState, Factors, FactorsMut};
 pub use scores::factored_scores;
-pub use search::Chosen;
-pub use source::{Source, Trials};
-pub use steps::{Plan, Shrinking, Steps, factored_search, factored_steps, factored_update};
-pub use top::{Barred, factored_top};
-pub use vectors::factored_vectors;
+pub use tiles::Embeddings;
+pub use top_k::{Exclusions, TopK, factored_top_k};
+pub use train::{
+    FactoredSteps, PairwiseLoss, Plan, RowPenalty, SampledTriplets, StepResults, factored_sample,
+    factored_train, factored_update,
+};
+pub use triplets::TripletSource;

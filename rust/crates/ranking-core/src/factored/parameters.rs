@@ -1,135 +1,206 @@
-//! U, V, S and the biases, and the objects whose vectors they make up.
+//! Parameters of the factored model, and how embeddings are made of them.
 
-use crate::contract::WIDE;
-use crate::factored::objects::Objects;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::Machine;
-use crate::wide::Eight;
+use crate::constants::WIDE;
+use crate::error::{Error, check_length};
+use crate::factored::features::Features;
+use crate::simd::{Eight, Machine};
 
-/// Queries, documents, and the contexts of queries if there are any.
+/// Features of queries and documents, and the contexts of queries if there are any.
 #[derive(Clone, Copy, Debug)]
-pub struct Sides<'a> {
-    /// Queries.
-    pub queries: Objects<'a>,
-    /// Documents.
-    pub documents: Objects<'a>,
-    /// One for each query: a sum of document features.
-    pub contexts: Option<Objects<'a>>,
+pub struct FactoredFeatures<'a> {
+    /// Of queries.
+    pub queries: Features<'a>,
+    /// Of documents.
+    pub documents: Features<'a>,
+    /// One row per query over the document features.
+    pub contexts: Option<Features<'a>>,
 }
 
-impl Sides<'_> {
-    fn check(&self) -> Result<(), Invalid> {
+impl FactoredFeatures<'_> {
+    fn check(&self) -> Result<(), Error> {
         if let Some(contexts) = &self.contexts {
             check_length("contexts", contexts.len(), self.queries.len())?;
-            check_length(
-                "contexts' features",
-                contexts.features(),
-                self.documents.features(),
-            )?;
+            let n_features = self.documents.n_features();
+            check_length("context features", contexts.n_features(), n_features)?;
         }
-        let most = u32::MAX as usize;
+        let limit = u32::MAX as usize;
         let all = [&self.queries, &self.documents];
-        if all.iter().any(|x| x.len() >= most || x.features() >= most) {
-            return Err(Invalid::new(format!(
-                "objects and features are limited to {most}."
+        if all.iter().any(|x| x.len().max(x.n_features()) >= limit) {
+            return Err(Error::argument(format!(
+                "rows and features must be fewer than {limit}"
             )));
         }
         Ok(())
     }
 }
 
-/// U, V, S and the biases, or Adagrad's sums of squares.
-#[derive(Debug)]
+/// Registers of a row of `width` numbers.
+fn registers(width: usize) -> Result<usize, Error> {
+    if width.is_multiple_of(WIDE) {
+        return Ok(width / WIDE);
+    }
+    Err(Error::argument(format!(
+        "embeddings have {width} numbers, expected a multiple of {WIDE}"
+    )))
+}
+
+/// U, V, S and the biases, to read. S and the biases may be empty.
+#[derive(Clone, Copy, Debug)]
 pub struct Factors<'a> {
-    pub(super) u: &'a mut [Eight],
-    pub(super) v: &'a mut [Eight],
-    /// Empty if there are no contexts.
-    pub(super) s: &'a mut [Eight],
+    queries: &'a [Eight],
+    documents: &'a [Eight],
+    contexts: &'a [Eight],
+    biases: &'a [f32],
+    /// Registers of a row.
+    chunks: usize,
+}
+
+/// U, V, S and the biases, or Adagrad's sums of squares, to write.
+#[derive(Debug)]
+pub struct FactorsMut<'a> {
+    pub(super) queries: &'a mut [Eight],
+    pub(super) documents: &'a mut [Eight],
+    pub(super) contexts: &'a mut [Eight],
     pub(super) biases: &'a mut [f32],
     /// Registers of a row.
     pub(super) chunks: usize,
 }
 
-impl<'a> Factors<'a> {
-    /// Take matrices whose rows have `width` numbers, and biases, which may be empty.
+impl<'a> FactorsMut<'a> {
+    /// Take U, V and S, whose rows have `width` numbers, and biases.
     ///
     /// # Errors
-    /// When the width is no multiple of 8.
+    /// When the width is not a multiple of 8.
     pub fn new(
-        u: &'a mut [f32],
-        v: &'a mut [f32],
-        s: &'a mut [f32],
+        [queries, documents, contexts]: [&'a mut [f32]; 3],
         biases: &'a mut [f32],
         width: usize,
-    ) -> Result<Self, Invalid> {
-        if !width.is_multiple_of(WIDE) {
-            return Err(Invalid::new(format!(
-                "vectors have {width} numbers; pad them to a multiple of {WIDE}."
-            )));
-        }
+    ) -> Result<Self, Error> {
         Ok(Self {
-            u: u.as_chunks_mut().0,
-            v: v.as_chunks_mut().0,
-            s: s.as_chunks_mut().0,
+            queries: queries.as_chunks_mut().0,
+            documents: documents.as_chunks_mut().0,
+            contexts: contexts.as_chunks_mut().0,
             biases,
-            chunks: width / WIDE,
+            chunks: registers(width)?,
         })
     }
 
-    /// Refuse what does not fit the objects.
-    pub(super) fn check(&self, sides: &Sides<'_>) -> Result<(), Invalid> {
-        sides.check()?;
-        let (u_rows, v_rows) = (sides.queries.features(), sides.documents.features());
-        let s_rows = sides.contexts.map_or(0, |contexts| contexts.features());
+    /// The numbers of rows of U and V.
+    #[must_use]
+    pub fn n_rows(&self) -> [usize; 2] {
+        self.view().n_rows()
+    }
+
+    pub(super) fn view(&self) -> Factors<'_> {
+        Factors {
+            queries: self.queries,
+            documents: self.documents,
+            contexts: self.contexts,
+            biases: self.biases,
+            chunks: self.chunks,
+        }
+    }
+}
+
+/// What a step changes.
+#[derive(Debug)]
+pub struct FactoredState<'a> {
+    /// The parameters.
+    pub factors: FactorsMut<'a>,
+    /// Adagrad's sums of squares; all empty without Adagrad.
+    pub squares: FactorsMut<'a>,
+}
+
+impl FactoredState<'_> {
+    /// Refuse what does not fit the features, or sums of squares that do not fit the parameters.
+    pub(super) fn check(&self, features: &FactoredFeatures<'_>) -> Result<(), Error> {
+        let (factors, squares) = (self.factors.view(), self.squares.view());
+        factors.check(features)?;
+        let has_squares = !squares.queries.is_empty();
+        let pairs = [
+            (squares.queries.len(), factors.queries.len()),
+            (squares.documents.len(), factors.documents.len()),
+            (squares.contexts.len(), factors.contexts.len()),
+            (squares.biases.len(), factors.biases.len()),
+        ];
+        pairs.into_iter().try_for_each(|(length, expected)| {
+            check_length("squares", length, if has_squares { expected } else { 0 })
+        })
+    }
+}
+
+impl<'a> Factors<'a> {
+    /// Take U, V and S, whose rows have `width` numbers, and biases.
+    ///
+    /// # Errors
+    /// When the width is not a multiple of 8.
+    pub fn new(
+        [queries, documents, contexts]: [&'a [f32]; 3],
+        biases: &'a [f32],
+        width: usize,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            queries: queries.as_chunks().0,
+            documents: documents.as_chunks().0,
+            contexts: contexts.as_chunks().0,
+            biases,
+            chunks: registers(width)?,
+        })
+    }
+
+    /// The numbers of rows of U and V.
+    #[must_use]
+    pub fn n_rows(&self) -> [usize; 2] {
+        [self.queries.len(), self.documents.len()].map(|length| length / self.chunks.max(1))
+    }
+
+    /// Refuse what does not fit the features.
+    pub(super) fn check(&self, features: &FactoredFeatures<'_>) -> Result<(), Error> {
+        features.check()?;
+        let (u_rows, v_rows) = (
+            features.queries.n_features(),
+            features.documents.n_features(),
+        );
+        let s_rows = features
+            .contexts
+            .map_or(0, |contexts| contexts.n_features());
         let biases = if self.biases.is_empty() { 0 } else { v_rows };
         if self.chunks == 0 {
-            return Err(Invalid::new("vectors must have a width of at least 8."));
+            return Err(Error::argument("embeddings have no numbers"));
         }
-        check_length("U", self.u.len(), u_rows.saturating_mul(self.chunks))?;
-        check_length("V", self.v.len(), v_rows.saturating_mul(self.chunks))?;
-        check_length("S", self.s.len(), s_rows.saturating_mul(self.chunks))?;
-        check_length("biases", self.biases.len(), biases)
+        let length = |rows: usize| rows.saturating_mul(self.chunks);
+        check_length("factors.queries", self.queries.len(), length(u_rows))?;
+        check_length("factors.documents", self.documents.len(), length(v_rows))?;
+        check_length("factors.contexts", self.contexts.len(), length(s_rows))?;
+        check_length("factors.biases", self.biases.len(), biases)
     }
 
-    /// Refuse sums of squares that do not fit the parameters; all may be empty.
-    pub(super) fn check_squares(&self, squares: &Self) -> Result<(), Invalid> {
-        let wanted = |length: usize| if squares.u.is_empty() { 0 } else { length };
-        check_length("squares of U", squares.u.len(), wanted(self.u.len()))?;
-        check_length("squares of V", squares.v.len(), wanted(self.v.len()))?;
-        check_length("squares of S", squares.s.len(), wanted(self.s.len()))?;
-        check_length(
-            "squares of biases",
-            squares.biases.len(),
-            wanted(self.biases.len()),
-        )
-    }
-
-    /// How the vectors of queries are made up.
-    pub(super) fn query_side<'s>(&'s self, sides: &'s Sides<'_>) -> Side<'s> {
+    /// How the embeddings of queries are composed.
+    pub(super) fn query_side(&self, features: &'a FactoredFeatures<'_>) -> Side<'a> {
         Side {
             first: Half {
-                objects: &sides.queries,
-                matrix: self.u,
+                features: &features.queries,
+                matrix: self.queries,
             },
-            second: sides.contexts.as_ref().map(|objects| Half {
-                objects,
-                matrix: self.s,
+            second: features.contexts.as_ref().map(|features| Half {
+                features,
+                matrix: self.contexts,
             }),
             biases: &[],
             chunks: self.chunks,
         }
     }
 
-    /// How the vectors and biases of documents are made up.
-    pub(super) fn document_side<'s>(&'s self, sides: &'s Sides<'_>) -> Side<'s> {
+    /// How the embeddings and biases of documents are composed.
+    pub(super) fn document_side(&self, features: &'a FactoredFeatures<'_>) -> Side<'a> {
         Side {
             first: Half {
-                objects: &sides.documents,
-                matrix: self.v,
+                features: &features.documents,
+                matrix: self.documents,
             },
-            second: sides.contexts.as_ref().map(|_| Half {
-                objects: &sides.documents,
-                matrix: self.s,
+            second: features.contexts.as_ref().map(|_| Half {
+                features: &features.documents,
+                matrix: self.contexts,
             }),
             biases: self.biases,
             chunks: self.chunks,
@@ -137,25 +208,25 @@ impl<'a> Factors<'a> {
     }
 }
 
-/// Widths of which there is a copy of loops over plain rows, in registers: such loops are unrolled.
+/// Widths, in registers, for which loops over plain rows are compiled separately and unrolled.
 pub(super) const WIDTHS: [usize; 3] = [4, 8, 16];
 
-/// Ask for a row of so many registers, of which two are a line of memory.
+/// Prefetch a row of `chunks` registers, of which two are a cache line.
 #[inline(always)]
-pub(super) fn ask_row<M: Machine>(machine: M, rows: &[Eight], row: usize, chunks: usize) {
+pub(super) fn prefetch_row<M: Machine>(machine: M, rows: &[Eight], row: usize, chunks: usize) {
     for line in 0..chunks.div_ceil(2) {
-        machine.ask(rows, row * chunks + 2 * line);
+        machine.prefetch(rows, row * chunks + 2 * line);
     }
 }
 
-/// Objects, and the rows that a half of their vectors is the sum of.
+/// Features, and the rows whose sums are one half of the embeddings.
 #[derive(Clone, Copy)]
 pub(super) struct Half<'a> {
-    pub(super) objects: &'a Objects<'a>,
+    pub(super) features: &'a Features<'a>,
     pub(super) matrix: &'a [Eight],
 }
 
-/// Queries or documents, and what their vectors and biases are made up of.
+/// Queries or documents: what their embeddings and biases are composed of.
 #[derive(Clone, Copy)]
 pub(super) struct Side<'a> {
     pub(super) first: Half<'a>,
@@ -168,31 +239,31 @@ pub(super) struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// Registers of a vector.
+    /// Registers of an embedding.
     #[inline(always)]
     pub(super) fn width(&self) -> usize {
         self.chunks * if self.second.is_some() { 2 } else { 1 }
     }
 
-    /// Is the vector of an object a row as it is?
+    /// Are the embeddings rows themselves?
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
-        !self.first.objects.are_composed() && self.second.is_none()
+        !self.first.features.are_sparse() && self.second.is_none()
     }
 
-    /// Ask for the row of an object if it is plain.
+    /// Prefetch a row if the embeddings are rows.
     #[inline(always)]
-    pub(super) fn ask<M: Machine>(&self, machine: M, is_plain: bool, object: u32) {
+    pub(super) fn prefetch<M: Machine>(&self, machine: M, is_plain: bool, entity: u32) {
         if is_plain {
-            ask_row(machine, self.first.matrix, object as usize, self.chunks);
+            prefetch_row(machine, self.first.matrix, entity as usize, self.chunks);
         }
     }
 
-    /// The rows of plain objects.
+    /// The rows, if the embeddings are rows.
     #[inline(always)]
     pub(super) fn plain(&self) -> View<'a> {
         View {
-            vectors: self.first.matrix,
+            embeddings: self.first.matrix,
             biases: self.biases,
             slots: &[],
             width: self.chunks,
@@ -200,30 +271,30 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The vectors and biases of objects, for whoever only looks.
+/// Embeddings and biases, to read only.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
-    pub(super) vectors: &'a [Eight],
+    pub(super) embeddings: &'a [Eight],
     /// Empty if there are none.
     pub(super) biases: &'a [f32],
-    /// Where an object's vector is; empty if it is where its number says.
+    /// Where an embedding is; empty if it is where its number says.
     pub(super) slots: &'a [u32],
-    /// Registers of a vector.
+    /// Registers of an embedding.
     pub(super) width: usize,
 }
 
 impl<'a> View<'a> {
     #[inline(always)]
-    pub(super) fn place(&self, object: usize) -> usize {
+    pub(super) fn place(&self, entity: usize) -> usize {
         if self.slots.is_empty() {
-            object
+            entity
         } else {
-            self.slots[object] as usize
+            self.slots[entity] as usize
         }
     }
 
     #[inline(always)]
-    pub(super) fn vector(&self, object: usize) -> &'a [Eight] {
-        &self.vectors[self.place(object) * self.width..][..self.width]
+    pub(super) fn embedding(&self, entity: usize) -> &'a [Eight] {
+        &self.embeddings[self.place(entity) * self.width..][..self.width]
     }
 }

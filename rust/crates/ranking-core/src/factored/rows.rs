@@ -1,20 +1,20 @@
-//! Rows of U, V or S that one thread changes and projects.
+//! Updates and projections of the rows of U, V and S, each by one thread.
 
 use std::ops::Range;
 
-use crate::bilinear::Failure;
 use crate::dispatch::Job;
-use crate::factored::parameters::{WIDTHS, ask_row};
-use crate::factored::registry::Registry;
+use crate::error::Error;
+use crate::factored::occurrences::OccurrenceIndex;
+use crate::factored::parameters::{FactoredState, WIDTHS, prefetch_row};
 use crate::factored::sums::{GROUP, Gradients, Terms, Total, squared, times};
+use crate::factored::train::RowPenalty;
 use crate::factored::transposed::Transposed;
-use crate::lanes::Machine;
-use crate::wide::{Eight, Wide, dot_wide};
+use crate::simd::{Eight, Machine, Wide, dot_wide};
 
-/// Rows are asked for when so many others are to be changed before.
+/// A row is prefetched this many updates ahead.
 const AHEAD: usize = 4;
 
-/// Consecutive rows, and all that belongs to them.
+/// Consecutive rows, with their squares and biases.
 pub(super) struct Piece<'a> {
     pub(super) rows: &'a mut [Eight],
     /// Adagrad's sums of squares; empty without it.
@@ -34,7 +34,7 @@ fn cut<T>(slice: &mut [T], at: usize) -> (&mut [T], &mut [T]) {
 
 impl<'a> Piece<'a> {
     /// All rows of a matrix, without biases.
-    pub(super) fn new(rows: &'a mut [Eight], squares: &'a mut [Eight], chunks: usize) -> Self {
+    fn new(rows: &'a mut [Eight], squares: &'a mut [Eight], chunks: usize) -> Self {
         Self {
             rows,
             squares,
@@ -43,6 +43,22 @@ impl<'a> Piece<'a> {
             first: 0,
             chunks,
         }
+    }
+
+    /// All rows of U, V and S.
+    pub(super) fn all(state: &'a mut FactoredState<'_>) -> [Self; 3] {
+        let FactoredState { factors, squares } = state;
+        let chunks = factors.chunks;
+        let v = Self::new(factors.documents, squares.documents, chunks);
+        [
+            Self::new(factors.queries, squares.queries, chunks),
+            Self {
+                biases: factors.biases,
+                bias_squares: squares.biases,
+                ..v
+            },
+            Self::new(factors.contexts, squares.contexts, chunks),
+        ]
     }
 
     /// Cut it before a row.
@@ -91,42 +107,56 @@ impl<'a> Piece<'a> {
         self.first..self.first + self.rows.len() / self.chunks
     }
 
-    /// Ask for a row that will be changed.
+    /// Prefetch a row that will be updated.
     #[inline(always)]
-    fn ask<M: Machine>(&self, machine: M, row: u32) {
+    fn prefetch<M: Machine>(&self, machine: M, row: u32) {
         let at = row as usize - self.first;
-        ask_row(machine, self.rows, at, self.chunks);
+        prefetch_row(machine, self.rows, at, self.chunks);
         if !self.squares.is_empty() {
-            ask_row(machine, self.squares, at, self.chunks);
+            prefetch_row(machine, self.squares, at, self.chunks);
         }
     }
 
-    /// Change a row, and project it.
+    /// Update a row, and project it.
     #[inline(always)]
-    fn change<M: Machine>(&mut self, machine: M, at: usize, sums: &impl RowSums, change: &Change) {
+    fn update<M: Machine>(
+        &mut self,
+        machine: M,
+        at: usize,
+        sums: &impl RowSums,
+        update: &RowUpdate,
+    ) {
         let places = at * self.chunks..(at + 1) * self.chunks;
         let row = &mut self.rows[places.clone()];
         if self.squares.is_empty() {
             by_groups(machine, sums, row, &mut NoSquares);
         } else {
-            let (squares, rate) = (&mut self.squares[places], change.rate);
-            by_groups(machine, sums, row, &mut Adagrad { squares, rate });
+            let (squares, learning_rate) = (&mut self.squares[places], update.learning_rate);
+            by_groups(
+                machine,
+                sums,
+                row,
+                &mut Adagrad {
+                    squares,
+                    learning_rate,
+                },
+            );
         }
-        change.project(machine, row);
+        update.project(machine, row);
         let Some(bias) = self.biases.get_mut(at) else {
             return;
         };
         let total = sums.bias();
         if let Some(square) = self.bias_squares.get_mut(at) {
             *square += total.squares;
-            *bias -= (change.rate * total.gradient) / square.sqrt();
+            *bias -= (update.learning_rate * total.gradient) / square.sqrt();
         } else {
             *bias -= total.gradient;
         }
     }
 }
 
-/// How gradients become a step.
+/// How gradients change a row.
 trait Stepping {
     /// Subtract the gradients from N registers, from the one at `first`.
     fn subtract<M: Machine, const N: usize>(
@@ -138,7 +168,7 @@ trait Stepping {
     );
 }
 
-/// The rate is in the gradients.
+/// The gradients include the learning rate.
 struct NoSquares;
 
 impl Stepping for NoSquares {
@@ -156,10 +186,10 @@ impl Stepping for NoSquares {
     }
 }
 
-/// Each number has a rate by the squares of its gradients.
+/// Each parameter has a learning rate that depends on the squares of its gradients.
 struct Adagrad<'a> {
     squares: &'a mut [Eight],
-    rate: f32,
+    learning_rate: f32,
 }
 
 impl Stepping for Adagrad<'_> {
@@ -171,18 +201,18 @@ impl Stepping for Adagrad<'_> {
         row: &mut [Eight; N],
         first: usize,
     ) {
-        let rate = Wide::splat(machine, self.rate);
+        let learning_rate = Wide::splat(machine, self.learning_rate);
         let squares = &mut self.squares[first..][..N];
         let totals = total.gradient.into_iter().zip(total.squares);
         for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
             let sum = Wide::new(machine, *square) + q;
             *square = sum.array();
-            *p = (Wide::new(machine, *p) - (rate * y) / sum.sqrt()).array();
+            *p = (Wide::new(machine, *p) - (learning_rate * y) / sum.sqrt()).array();
         }
     }
 }
 
-/// Subtract sums from a row, by as many registers at a time as there is room for.
+/// Subtract sums from a row, by as many registers at a time as the processor has.
 #[inline(always)]
 fn by_groups<M: Machine>(
     machine: M,
@@ -204,22 +234,23 @@ fn by_groups<M: Machine>(
     }
 }
 
-/// What is done to every row that has gradients.
+/// What is done to every row that has gradients: Adagrad's learning rate, penalty, projection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Change {
-    /// The rate of the block.
-    rate: f32,
+pub(super) struct RowUpdate {
+    /// The learning rate of the batch.
+    learning_rate: f32,
     /// The factor of the penalty.
     shrink: Option<f32>,
     /// The largest norm, if there is one.
     max_norm: Option<f32>,
 }
 
-impl Change {
-    pub(super) fn new(rate: f32, max_norm: f32, l2: f32) -> Self {
+impl RowUpdate {
+    pub(super) fn new(learning_rate: f32, penalty: RowPenalty) -> Self {
+        let RowPenalty { l2, max_norm } = penalty;
         Self {
-            rate,
-            shrink: (l2 > 0.0).then(|| 1.0 / (1.0 + l2 * rate)),
+            learning_rate,
+            shrink: (l2 > 0.0).then(|| 1.0 / (1.0 + l2 * learning_rate)),
             max_norm: (max_norm > 0.0).then_some(max_norm),
         }
     }
@@ -254,7 +285,7 @@ trait RowSums {
     fn bias(&self) -> Total<f32>;
 }
 
-/// An object that has a row of its own.
+/// A query or document that has a row of its own.
 struct Own<'a, T> {
     gradients: &'a Gradients<'a, T>,
     slot: usize,
@@ -272,17 +303,17 @@ impl<T: Terms> RowSums for Own<'_, T> {
     }
 }
 
-/// An object that occurs once.
+/// A query or document that has a row of its own and occurs once.
 struct Once<'a> {
     factor: f32,
-    vector: &'a [Eight],
+    embedding: &'a [Eight],
     slope: f32,
 }
 
 impl RowSums for Once<'_> {
     #[inline(always)]
     fn total<M: Machine, const N: usize>(&self, machine: M, first: usize) -> Total<[Wide<M>; N]> {
-        let gradient = times(machine, self.factor, self.vector, first);
+        let gradient = times(machine, self.factor, self.embedding, first);
         Total {
             gradient,
             squares: squared(gradient),
@@ -298,18 +329,18 @@ impl RowSums for Once<'_> {
     }
 }
 
-/// Change the rows of objects that have one of their own.
-pub(super) struct ChangeOwn<'a, T> {
-    pub(super) registry: &'a mut Registry,
+/// Update the rows of queries, or documents, that have one of their own.
+pub(super) struct UpdateOwn<'a, T> {
+    pub(super) index: &'a mut OccurrenceIndex,
     pub(super) terms: T,
     pub(super) piece: Piece<'a>,
-    pub(super) change: Change,
+    pub(super) update: RowUpdate,
 }
 
-impl<T: Terms> Job for ChangeOwn<'_, T> {
-    type Output = Result<(), Failure>;
+impl<T: Terms> Job for UpdateOwn<'_, T> {
+    type Output = Result<(), Error>;
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Failure> {
+    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
         match WIDTHS.map(|width| self.piece.chunks == width) {
             [true, ..] => self.of_width(machine, WIDTHS[0]),
             [_, true, _] => self.of_width(machine, WIDTHS[1]),
@@ -322,36 +353,36 @@ impl<T: Terms> Job for ChangeOwn<'_, T> {
     }
 }
 
-impl<T: Terms> ChangeOwn<'_, T> {
+impl<T: Terms> UpdateOwn<'_, T> {
     #[inline(always)]
-    fn of_width<M: Machine>(mut self, machine: M, chunks: usize) -> Result<(), Failure> {
+    fn of_width<M: Machine>(mut self, machine: M, chunks: usize) -> Result<(), Error> {
         self.piece.chunks = chunks;
         let (piece, terms) = (&mut self.piece, self.terms);
-        self.registry.list(&terms, piece.range())?;
-        let registry = &*self.registry;
-        let gradients = &Gradients { registry, terms };
-        let objects = registry.objects();
-        let next = objects.iter().skip(AHEAD).map(Some);
+        self.index.build(&terms, piece.range())?;
+        let index = &*self.index;
+        let gradients = &Gradients { index, terms };
+        let entities = index.entities();
+        let next = entities.iter().skip(AHEAD).map(Some);
         let next = next.chain(std::iter::repeat(None));
-        for ((slot, &object), next) in objects.iter().enumerate().zip(next) {
+        for ((slot, &entity), next) in entities.iter().enumerate().zip(next) {
             if let Some(&next) = next {
-                piece.ask(machine, next);
+                piece.prefetch(machine, next);
             }
-            let row = object as usize - piece.first;
-            let (at, later) = registry.occurrences(slot);
+            let row = entity as usize - piece.first;
+            let (at, later) = index.occurrences(slot);
             match terms.scaled(at, chunks) {
-                Some((factor, vector)) if later.is_empty() => {
+                Some((factor, embedding)) if later.is_empty() => {
                     let slope = terms.slope(at);
                     let sums = Once {
                         factor,
-                        vector,
+                        embedding,
                         slope,
                     };
-                    piece.change(machine, row, &sums, &self.change);
+                    piece.update(machine, row, &sums, &self.update);
                 }
                 _ => {
                     let sums = Own { gradients, slot };
-                    piece.change(machine, row, &sums, &self.change);
+                    piece.update(machine, row, &sums, &self.update);
                 }
             }
         }
@@ -359,7 +390,7 @@ impl<T: Terms> ChangeOwn<'_, T> {
     }
 }
 
-/// The sums of objects, those of a first kind and then those of a second.
+/// Sums by slot, those of a first kind and then those of a second.
 #[derive(Clone, Copy)]
 pub(super) struct Addends<'a> {
     /// For each slot the sum of gradients, and behind it that of squares.
@@ -397,7 +428,7 @@ impl Addends<'_> {
     }
 }
 
-/// A row that objects share.
+/// A row that several queries or documents share.
 struct Shared<'a> {
     addends: &'a Addends<'a>,
     entries: &'a [(u32, f32)],
@@ -432,15 +463,15 @@ impl RowSums for Shared<'_> {
     }
 }
 
-/// Change rows that objects share.
-pub(super) struct ChangeShared<'a> {
+/// Update rows that queries, or documents, share.
+pub(super) struct UpdateShared<'a> {
     pub(super) addends: Addends<'a>,
     pub(super) transposed: &'a Transposed,
     pub(super) piece: Piece<'a>,
-    pub(super) change: Change,
+    pub(super) update: RowUpdate,
 }
 
-impl Job for ChangeShared<'_> {
+impl Job for UpdateShared<'_> {
     type Output = ();
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) {
@@ -452,7 +483,7 @@ impl Job for ChangeShared<'_> {
                     entries: self.transposed.entries(place),
                 };
                 let at = row as usize - range.start;
-                self.piece.change(machine, at, &sums, &self.change);
+                self.piece.update(machine, at, &sums, &self.update);
             }
         }
     }

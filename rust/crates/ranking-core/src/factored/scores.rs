@@ -1,30 +1,28 @@
-//! Scores of composed queries and documents.
+//! Scores of queries and documents with composed embeddings.
 
 use std::ops::Range;
 
-use crate::bilinear::Failure;
 use crate::dispatch::{Job, dispatch};
-use crate::factored::tiles::{BROAD, Inputs, Line, Sink};
-use crate::invalid::check_length;
-use crate::lanes::Machine;
-use crate::threads::Crew;
-use crate::wide::dot_wide;
+use crate::error::{Error, check_length};
+use crate::factored::tiles::{BROAD, Embeddings, Line, Sink};
+use crate::simd::{Machine, dot_wide};
+use crate::threads::ThreadTeam;
 
 /// Queries that one thread takes at a time.
 const SHARE: usize = 256;
-/// Fewer queries are not worth it to lay the documents out.
+/// It is not worth to transpose the documents for fewer queries.
 const FEW: usize = 6;
 
 struct Scores<'a, 'o> {
-    inputs: Inputs<'a>,
+    embeddings: Embeddings<'a>,
     out: &'o mut [f32],
 }
 
 impl Job for Scores<'_, '_> {
-    type Output = Result<(), Failure>;
+    type Output = Result<(), Error>;
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Failure> {
-        let n_documents = self.inputs.n_documents();
+    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
+        let n_documents = self.embeddings.n_documents();
         let n_queries = self.out.len() / n_documents;
         if n_queries < FEW {
             self.one_by_one(machine, n_documents);
@@ -34,7 +32,7 @@ impl Job for Scores<'_, '_> {
             out: self.out,
             n_documents,
         };
-        self.inputs.by_tiles(machine, n_queries, &mut written)
+        self.embeddings.by_tiles(machine, n_queries, &mut written)
     }
 }
 
@@ -43,18 +41,18 @@ impl Scores<'_, '_> {
     fn one_by_one<M: Machine>(self, machine: M, n_documents: usize) {
         let lines = self.out.chunks_exact_mut(n_documents);
         for (query, line) in lines.enumerate() {
-            let query = self.inputs.query(query);
+            let query = self.embeddings.query(query);
             for (document, out) in line.iter_mut().enumerate() {
-                *out = dot_wide(machine, query, self.inputs.document(document));
+                *out = dot_wide(machine, query, self.embeddings.document(document));
             }
-            for (out, bias) in line.iter_mut().zip(self.inputs.biases) {
+            for (out, bias) in line.iter_mut().zip(self.embeddings.biases) {
                 *out += bias;
             }
         }
     }
 }
 
-/// Scores are written down.
+/// Write all scores.
 struct Written<'o> {
     out: &'o mut [f32],
     n_documents: usize,
@@ -81,29 +79,24 @@ fn write(out: &mut [f32], scores: &Line) {
 /// Fill out[i, j] with queries[i] . documents[j] + biases[j]; there may be no biases.
 ///
 /// # Errors
-/// When sizes do not fit, the width is no multiple of 8, or there is no memory.
+/// When sizes do not fit, or there is no memory.
 pub fn factored_scores(
-    queries: &[f32],
-    documents: &[f32],
-    width: usize,
-    biases: &[f32],
-    n_documents: usize,
+    embeddings: Embeddings<'_>,
     out: &mut [f32],
-    crew: &Crew,
-) -> Result<(), Failure> {
+    team: &ThreadTeam,
+) -> Result<(), Error> {
+    let (n_queries, n_documents) = (embeddings.n_queries(), embeddings.n_documents());
+    check_length("out", out.len(), n_queries.saturating_mul(n_documents))?;
     if out.is_empty() {
         return Ok(());
     }
-    let n_queries = out.len() / n_documents.max(1);
-    check_length("out", out.len(), n_queries.saturating_mul(n_documents))?;
-    let inputs = Inputs::new(queries, documents, biases, width, [n_queries, n_documents])?;
-    let size = n_queries.div_ceil(crew.threads()).min(SHARE);
+    let size = n_queries.div_ceil(team.threads()).min(SHARE);
     let parts = out.chunks_mut(size * n_documents).enumerate();
     let mut parts: Vec<_> = parts.map(|(part, out)| (part, out, Ok(()))).collect();
-    crew.enter(|| {
-        crew.for_each(&mut parts, |(part, out, result)| {
+    team.enter(|| {
+        team.for_each(&mut parts, |(part, out, result)| {
             *result = dispatch(Scores {
-                inputs: inputs.from(*part * size),
+                embeddings: embeddings.from(*part * size),
                 out,
             });
         });

@@ -1,14 +1,13 @@
-//! Gradients of objects, added up over the steps of a block.
+//! Gradients of queries and documents, summed over the steps of a batch.
 
+use crate::factored::occurrences::{OccurrenceIndex, Occurrences, StepDocument, StepList};
 use crate::factored::parameters::View;
-use crate::factored::registry::{Listing, Occurrences, Pull, Registry};
-use crate::lanes::Machine;
-use crate::wide::{Eight, Wide};
+use crate::simd::{Eight, Machine, Wide};
 
-/// Registers that are added up at a time: they and their squares stay registers.
+/// Registers that are summed at a time: they and their squares stay in registers.
 pub(super) const GROUP: usize = 4;
 
-/// The gradients of the occurrences of objects.
+/// The gradients of occurrences.
 pub(super) trait Terms: Occurrences + Copy {
     /// N registers, from the one at `first`, of the gradient of an occurrence.
     fn term<M: Machine, const N: usize>(
@@ -18,8 +17,7 @@ pub(super) trait Terms: Occurrences + Copy {
         first: usize,
     ) -> [Wide<M>; N];
 
-    /// The gradient of an occurrence as a number times a vector of so many registers, if it is at
-    /// hand like that.
+    /// The gradient of an occurrence as a number times `width` registers, if it has that form.
     fn scaled(&self, occurrence: usize, width: usize) -> Option<(f32, &[Eight])>;
 
     /// The gradient of the bias.
@@ -29,53 +27,53 @@ pub(super) trait Terms: Occurrences + Copy {
 /// What steps read of the other side.
 #[derive(Clone, Copy)]
 pub(super) enum Read<'a> {
-    /// It was written down for each step, as the rows change.
-    Frozen {
+    /// Recorded for each step, because the rows change.
+    Recorded {
         /// By step.
-        vectors: &'a [Eight],
-        /// Registers of a vector.
+        recorded: &'a [Eight],
+        /// Registers of an embedding.
         width: usize,
     },
-    /// Composed vectors, by share.
-    Near(&'a [View<'a>]),
+    /// Composed embeddings, by share.
+    Composed(&'a [View<'a>]),
 }
 
 /// An occurrence of a query is a step.
 #[derive(Clone, Copy)]
 pub(super) struct OfQueries<'a> {
-    pub(super) listing: &'a Listing,
-    /// Their documents' vectors; if frozen, the sums of them times their slopes.
+    pub(super) steps: &'a StepList,
+    /// Their documents' embeddings; if recorded, the sum of these times the slopes.
     pub(super) documents: Read<'a>,
 }
 
-/// An occurrence of a document is a pull.
+/// An occurrence of a document is a document of a step.
 #[derive(Clone, Copy)]
 pub(super) struct OfDocuments<'a> {
-    pub(super) listing: &'a Listing,
-    /// Their queries' vectors.
+    pub(super) steps: &'a StepList,
+    /// Their queries' embeddings.
     pub(super) queries: Read<'a>,
 }
 
 #[inline(always)]
-fn some<const N: usize>(vector: &[Eight], first: usize) -> &[Eight; N] {
-    vector[first..].first_chunk().unwrap_or(&[[0.0; 8]; N])
+fn some<const N: usize>(embedding: &[Eight], first: usize) -> &[Eight; N] {
+    embedding[first..].first_chunk().unwrap_or(&[[0.0; 8]; N])
 }
 
 #[inline(always)]
 pub(super) fn times<M: Machine, const N: usize>(
     machine: M,
     factor: f32,
-    vector: &[Eight],
+    embedding: &[Eight],
     first: usize,
 ) -> [Wide<M>; N] {
     let factor = Wide::splat(machine, factor);
-    some(vector, first).map(
+    some(embedding, first).map(
         #[inline(always)]
         |x| factor * Wide::new(machine, x),
     )
 }
 
-impl Pull {
+impl StepDocument {
     /// N registers of slope times document.
     #[inline(always)]
     fn term<M: Machine, const N: usize>(
@@ -84,21 +82,21 @@ impl Pull {
         documents: &View<'_>,
         first: usize,
     ) -> [Wide<M>; N] {
-        let v = documents.vector(self.document as usize);
+        let v = documents.embedding(self.document as usize);
         times(machine, self.slope, v, first)
     }
 }
 
 /// N registers of the gradient of a step's query: the sum of slope times document.
 #[inline(always)]
-pub(super) fn pull<M: Machine, const N: usize>(
+pub(super) fn query_gradient<M: Machine, const N: usize>(
     machine: M,
-    pulls: &[Pull],
+    step_documents: &[StepDocument],
     documents: &View<'_>,
     first: usize,
 ) -> [Wide<M>; N] {
-    let mut total = pulls[0].term(machine, documents, first);
-    for pull in &pulls[1..] {
+    let mut total = step_documents[0].term(machine, documents, first);
+    for pull in &step_documents[1..] {
         let term: [Wide<M>; N] = pull.term(machine, documents, first);
         for (total, y) in total.iter_mut().zip(term) {
             *total += y;
@@ -108,24 +106,24 @@ pub(super) fn pull<M: Machine, const N: usize>(
 }
 
 impl<'a> OfQueries<'a> {
-    /// For whoever does not read vectors.
-    pub(super) fn unread(listing: &'a Listing) -> Self {
+    /// For those who do not read embeddings.
+    pub(super) fn unread(steps: &'a StepList) -> Self {
         Self {
-            listing,
-            documents: Read::Near(&[]),
+            steps,
+            documents: Read::Composed(&[]),
         }
     }
 }
 
 impl Occurrences for OfQueries<'_> {
     fn count(&self) -> usize {
-        self.listing.step_places().map(|places| places.len()).sum()
+        self.steps.step_places().map(|places| places.len()).sum()
     }
 
     #[inline(always)]
     fn for_each(&self, mut take: impl FnMut(u32, usize)) {
-        for places in self.listing.step_places() {
-            let steps = &self.listing.steps[places.clone()];
+        for places in self.steps.step_places() {
+            let steps = &self.steps.steps[places.clone()];
             for (step, at) in steps.iter().zip(places) {
                 take(step.query, at);
             }
@@ -142,14 +140,14 @@ impl Terms for OfQueries<'_> {
         first: usize,
     ) -> [Wide<M>; N] {
         match self.documents {
-            Read::Frozen { vectors, width } => some(&vectors[step * width..], first).map(
+            Read::Recorded { recorded, width } => some(&recorded[step * width..], first).map(
                 #[inline(always)]
                 |x| Wide::new(machine, x),
             ),
-            Read::Near(views) => {
-                let step = self.listing.steps[step];
+            Read::Composed(views) => {
+                let step = self.steps.steps[step];
                 let view = &views[step.share as usize];
-                pull(machine, self.listing.pulls_of(step), view, first)
+                query_gradient(machine, self.steps.documents_of(step), view, first)
             }
         }
     }
@@ -157,8 +155,8 @@ impl Terms for OfQueries<'_> {
     #[inline(always)]
     fn scaled(&self, step: usize, width: usize) -> Option<(f32, &[Eight])> {
         match self.documents {
-            Read::Frozen { vectors, .. } => Some((1.0, &vectors[step * width..][..width])),
-            Read::Near(_) => None,
+            Read::Recorded { recorded, .. } => Some((1.0, &recorded[step * width..][..width])),
+            Read::Composed(_) => None,
         }
     }
 
@@ -169,23 +167,23 @@ impl Terms for OfQueries<'_> {
 }
 
 impl<'a> OfDocuments<'a> {
-    /// For whoever does not read vectors.
-    pub(super) fn unread(listing: &'a Listing) -> Self {
+    /// For those who do not read embeddings.
+    pub(super) fn unread(steps: &'a StepList) -> Self {
         Self {
-            listing,
-            queries: Read::Near(&[]),
+            steps,
+            queries: Read::Composed(&[]),
         }
     }
 
-    /// The slope of an occurrence, and where the vector of its query begins.
+    /// The slope of an occurrence, and where the embedding of its query begins.
     #[inline(always)]
-    fn vector(&self, occurrence: usize) -> (f32, &'a [Eight]) {
-        let Pull { step, slope, .. } = self.listing.pulls[occurrence];
+    fn embedding(&self, occurrence: usize) -> (f32, &'a [Eight]) {
+        let StepDocument { step, slope, .. } = self.steps.documents[occurrence];
         let u = match self.queries {
-            Read::Frozen { vectors, width } => &vectors[step as usize * width..],
-            Read::Near(views) => {
-                let step = self.listing.steps[step as usize];
-                views[step.share as usize].vector(step.query as usize)
+            Read::Recorded { recorded, width } => &recorded[step as usize * width..],
+            Read::Composed(views) => {
+                let step = self.steps.steps[step as usize];
+                views[step.share as usize].embedding(step.query as usize)
             }
         };
         (slope, u)
@@ -194,14 +192,14 @@ impl<'a> OfDocuments<'a> {
 
 impl Occurrences for OfDocuments<'_> {
     fn count(&self) -> usize {
-        self.listing.n_pulls()
+        self.steps.n_documents()
     }
 
     #[inline(always)]
     fn for_each(&self, mut take: impl FnMut(u32, usize)) {
-        for places in self.listing.pull_places() {
-            let pulls = &self.listing.pulls[places.clone()];
-            for (pull, at) in pulls.iter().zip(places) {
+        for places in self.steps.document_places() {
+            let step_documents = &self.steps.documents[places.clone()];
+            for (pull, at) in step_documents.iter().zip(places) {
                 take(pull.document, at);
             }
         }
@@ -216,23 +214,23 @@ impl Terms for OfDocuments<'_> {
         occurrence: usize,
         first: usize,
     ) -> [Wide<M>; N] {
-        let (slope, u) = self.vector(occurrence);
+        let (slope, u) = self.embedding(occurrence);
         times(machine, slope, u, first)
     }
 
     #[inline(always)]
     fn scaled(&self, occurrence: usize, width: usize) -> Option<(f32, &[Eight])> {
-        let (slope, u) = self.vector(occurrence);
+        let (slope, u) = self.embedding(occurrence);
         Some((slope, &u[..width]))
     }
 
     #[inline(always)]
     fn slope(&self, occurrence: usize) -> f32 {
-        self.listing.pulls[occurrence].slope
+        self.steps.documents[occurrence].slope
     }
 }
 
-/// Gradients added up, and their squares.
+/// Summed gradients, and summed squares of them.
 #[derive(Clone, Copy)]
 pub(super) struct Total<T> {
     pub(super) gradient: T,
@@ -251,15 +249,15 @@ impl<M: Machine, const N: usize> Total<[Wide<M>; N]> {
     }
 }
 
-/// Objects of a block with their gradients.
+/// Queries, or documents, of a batch with their gradients.
 #[derive(Clone, Copy)]
 pub(super) struct Gradients<'a, T> {
-    pub(super) registry: &'a Registry,
+    pub(super) index: &'a OccurrenceIndex,
     pub(super) terms: T,
 }
 
 impl<T: Terms> Gradients<'_, T> {
-    /// N registers of the sums of the object in a slot, from the one at `first`.
+    /// N registers of the sums of the one in a slot, from the one at `first`.
     #[inline(always)]
     pub(super) fn total<M: Machine, const N: usize>(
         &self,
@@ -267,7 +265,7 @@ impl<T: Terms> Gradients<'_, T> {
         slot: usize,
         first: usize,
     ) -> Total<[Wide<M>; N]> {
-        let (at, later) = self.registry.occurrences(slot);
+        let (at, later) = self.index.occurrences(slot);
         let gradient = self.terms.term::<M, N>(machine, at, first);
         let mut total = Total {
             gradient,
@@ -283,7 +281,7 @@ impl<T: Terms> Gradients<'_, T> {
     /// The sums of the bias.
     #[inline(always)]
     pub(super) fn bias(&self, slot: usize) -> Total<f32> {
-        let (at, later) = self.registry.occurrences(slot);
+        let (at, later) = self.index.occurrences(slot);
         let gradient = self.terms.slope(at);
         let mut total = Total {
             gradient,
@@ -310,7 +308,7 @@ pub(super) fn squared<M: Machine, const N: usize>(term: [Wide<M>; N]) -> [Wide<M
 pub(super) struct Sum<'a, 'o, T> {
     pub(super) gradients: Gradients<'a, T>,
     pub(super) first: usize,
-    /// Registers of a vector.
+    /// Registers of an embedding.
     pub(super) width: usize,
     /// For each slot the sum of gradients, and behind it that of squares.
     pub(super) out: &'o mut [Eight],

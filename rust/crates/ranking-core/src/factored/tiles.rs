@@ -1,14 +1,12 @@
-//! Scores by tiles: sixteen documents by four queries.
+//! Scores by tiles of sixteen documents and four queries.
 
 use std::ops::Range;
 
-use crate::bilinear::{Failure, filled};
-use crate::contract::WIDE;
-use crate::invalid::{Invalid, check_length};
-use crate::lanes::Machine;
-use crate::wide::{Eight, Wide};
+use crate::constants::WIDE;
+use crate::error::{Error, check_length, filled};
+use crate::simd::{Eight, Machine, Wide};
 
-/// Lines of documents that are laid out at a time: 64 kB.
+/// Lines of documents that are transposed at a time: 64 kB.
 const HELD: usize = 1024;
 /// Queries of a tile.
 const TALL: usize = 4;
@@ -22,22 +20,22 @@ pub(super) type Line = [Eight; 2];
 /// registers of those that are not.
 type Sums = [[Line; TALL]; WIDE];
 
-/// Documents that are laid out, sixteen a panel, and room for the sums of a tile.
-struct Room {
+/// Transposed documents, sixteen per panel, and the sums of a tile.
+struct Buffers {
     panels: Vec<Line>,
     biases: Vec<Line>,
     sums: Sums,
 }
 
-/// Composed queries and documents.
-#[derive(Clone, Copy)]
-pub(super) struct Inputs<'a> {
-    pub(super) queries: &'a [Eight],
-    pub(super) documents: &'a [Eight],
+/// Composed embeddings of queries and documents.
+#[derive(Clone, Copy, Debug)]
+pub struct Embeddings<'a> {
+    queries: &'a [Eight],
+    documents: &'a [Eight],
     /// Empty if there are none.
     pub(super) biases: &'a [f32],
-    /// Registers of a vector.
-    pub(super) chunks: usize,
+    /// Registers of an embedding.
+    chunks: usize,
 }
 
 /// What is done with the scores of a query and up to sixteen documents from `first` on. Those of
@@ -52,26 +50,27 @@ pub(super) trait Sink {
     );
 }
 
-impl<'a> Inputs<'a> {
-    /// Check vectors of so many numbers.
-    pub(super) fn new(
+impl<'a> Embeddings<'a> {
+    /// Take rows of `width` numbers, and one bias per document or none.
+    ///
+    /// # Errors
+    /// When sizes do not fit, or the width is not a multiple of 8.
+    pub fn new(
         queries: &'a [f32],
         documents: &'a [f32],
         biases: &'a [f32],
         width: usize,
-        count: [usize; 2],
-    ) -> Result<Self, Invalid> {
+    ) -> Result<Self, Error> {
         if width == 0 || !width.is_multiple_of(WIDE) {
-            return Err(Invalid::new(format!(
-                "width is {width}, no multiple of {WIDE}."
+            return Err(Error::argument(format!(
+                "embeddings have {width} numbers, expected a multiple of {WIDE}"
             )));
         }
-        let [n_queries, n_documents] = count;
-        check_length("queries", queries.len(), n_queries.saturating_mul(width))?;
-        let wanted = n_documents.saturating_mul(width);
-        check_length("documents", documents.len(), wanted)?;
+        for (name, length) in [("queries", queries.len()), ("documents", documents.len())] {
+            check_length(name, length, length / width * width)?;
+        }
         if !biases.is_empty() {
-            check_length("biases", biases.len(), n_documents)?;
+            check_length("biases", biases.len(), documents.len() / width)?;
         }
         Ok(Self {
             queries: queries.as_chunks().0,
@@ -79,6 +78,10 @@ impl<'a> Inputs<'a> {
             biases,
             chunks: width / WIDE,
         })
+    }
+
+    pub(super) fn n_queries(&self) -> usize {
+        self.queries.len() / self.chunks
     }
 
     /// Queries from one on.
@@ -103,32 +106,32 @@ impl<'a> Inputs<'a> {
         self.documents.len() / self.chunks
     }
 
-    /// Lay documents out, as many as stay in the cache, and take four queries at a time.
+    /// Transpose as many documents as stay in the cache, and take four queries at a time.
     #[inline(always)]
     pub(super) fn by_tiles<M: Machine>(
         &self,
         machine: M,
         n_queries: usize,
         sink: &mut impl Sink,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let length = self.chunks * WIDE;
         let n_documents = self.n_documents();
         let held = (HELD / length).clamp(1, n_documents.div_ceil(BROAD).max(1));
-        let mut room = Room {
+        let mut buffers = Buffers {
             panels: filled(held * length, Line::default())?,
             biases: filled(held, Line::default())?,
             sums: Sums::default(),
         };
         for first in (0..n_documents).step_by(held * BROAD) {
             let documents = first..n_documents.min(first + held * BROAD);
-            self.lay_out(documents.clone(), &mut room);
+            self.transpose(documents.clone(), &mut buffers);
             let mut query = 0;
             while query + TALL <= n_queries {
-                self.strip::<M, TALL>(machine, query, documents.clone(), &mut room, sink);
+                self.strip::<M, TALL>(machine, query, documents.clone(), &mut buffers, sink);
                 query += TALL;
             }
             for query in query..n_queries {
-                self.strip::<M, 1>(machine, query, documents.clone(), &mut room, sink);
+                self.strip::<M, 1>(machine, query, documents.clone(), &mut buffers, sink);
             }
         }
         Ok(())
@@ -136,9 +139,9 @@ impl<'a> Inputs<'a> {
 
     /// Fill the panels: the numbers of partial sum 0 of all documents, then of 1, and so on.
     #[inline(always)]
-    fn lay_out(&self, documents: Range<usize>, room: &mut Room) {
+    fn transpose(&self, documents: Range<usize>, buffers: &mut Buffers) {
         if let Some(biases) = self.biases.get(documents.clone()) {
-            let places = room.biases.as_flattened_mut().as_flattened_mut();
+            let places = buffers.biases.as_flattened_mut().as_flattened_mut();
             places[..biases.len()].copy_from_slice(biases);
         }
         for (place, document) in documents.enumerate() {
@@ -146,21 +149,21 @@ impl<'a> Inputs<'a> {
             let first = place / BROAD * self.chunks * WIDE;
             for (at, numbers) in row.iter().enumerate() {
                 for (sum, number) in numbers.iter().enumerate() {
-                    let line = &mut room.panels[first + sum * self.chunks + at];
+                    let line = &mut buffers.panels[first + sum * self.chunks + at];
                     line.as_flattened_mut()[place % BROAD] = *number;
                 }
             }
         }
     }
 
-    /// The scores of R queries and the documents that are laid out.
+    /// The scores of R queries and the transposed documents.
     #[inline(always)]
     fn strip<M: Machine, const R: usize>(
         &self,
         machine: M,
         query: usize,
         documents: Range<usize>,
-        room: &mut Room,
+        buffers: &mut Buffers,
         sink: &mut impl Sink,
     ) {
         let length = self.chunks * WIDE;
@@ -170,9 +173,9 @@ impl<'a> Inputs<'a> {
         }
         for (number, first) in documents.clone().step_by(BROAD).enumerate() {
             let some = first..documents.end.min(first + BROAD);
-            let panel = &room.panels[number * length..][..length];
-            let biases = (!self.biases.is_empty()).then_some(&room.biases[number]);
-            let scores = tile(machine, rows, panel, biases, &mut room.sums);
+            let panel = &buffers.panels[number * length..][..length];
+            let biases = (!self.biases.is_empty()).then_some(&buffers.biases[number]);
+            let scores = tile(machine, rows, panel, biases, &mut buffers.sums);
             for (query, scores) in (query..).zip(&scores) {
                 sink.take(machine, query, some.clone(), scores);
             }

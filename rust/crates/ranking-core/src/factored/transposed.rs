@@ -1,12 +1,12 @@
-//! Which objects of a block have a feature: the sums that are added up for its row.
+//! Which queries, or documents, of a batch have a feature: their sums are added for its row.
 
-use crate::bilinear::{Failure, filled, lengthen};
-use crate::factored::objects::Objects;
-use crate::factored::registry::Registry;
+use crate::error::{Error, filled, lengthen};
+use crate::factored::features::Features;
+use crate::factored::occurrences::OccurrenceIndex;
 
-const NOWHERE: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
-/// For each row that a block changes, the slots of objects that have its feature, and the values.
+/// For each row that a batch changes, the slots that have its feature, and the values.
 #[derive(Debug)]
 pub(super) struct Transposed {
     /// Where a row is in `rows`.
@@ -17,40 +17,40 @@ pub(super) struct Transposed {
     entries: Vec<(u32, f32)>,
 }
 
-/// Objects by slot, and their features.
+/// Queries, or documents, by slot, and their features.
 #[derive(Clone, Copy)]
-pub(super) struct Features<'a> {
-    objects: &'a Objects<'a>,
+pub(super) struct EntityFeatures<'a> {
+    entities: &'a Features<'a>,
     slots: &'a [u32],
 }
 
-impl<'a> Features<'a> {
-    pub(super) fn new(objects: &'a Objects<'a>, registry: &'a Registry) -> Self {
-        let slots = registry.objects();
-        Self { objects, slots }
+impl<'a> EntityFeatures<'a> {
+    pub(super) fn new(entities: &'a Features<'a>, index: &'a OccurrenceIndex) -> Self {
+        let slots = index.entities();
+        Self { entities, slots }
     }
 }
 
 impl Transposed {
-    pub(super) fn new(n_rows: usize) -> Result<Self, Failure> {
+    pub(super) fn new(n_rows: usize) -> Result<Self, Error> {
         Ok(Self {
-            places: filled(n_rows, NOWHERE)?,
+            places: filled(n_rows, NONE)?,
             rows: Vec::new(),
             ends: Vec::new(),
             entries: Vec::new(),
         })
     }
 
-    /// List the entries of objects by row, in place of those of the last block. The slots of the
-    /// second objects follow those of the first.
-    pub(super) fn list(&mut self, all: &[Features<'_>]) -> Result<(), Failure> {
+    /// List the entries by row, instead of those of the last batch. The slots of the second
+    /// features follow those of the first.
+    pub(super) fn list(&mut self, all: &[EntityFeatures<'_>]) -> Result<(), Error> {
         for row in self.rows.drain(..) {
-            self.places[row as usize] = NOWHERE;
+            self.places[row as usize] = NONE;
         }
         self.ends.clear();
         for some in all {
-            for &object in some.slots {
-                self.count(some.objects, object as usize)?;
+            for &entity in some.slots {
+                self.count(some.entities, entity as usize)?;
             }
         }
         // From counts to starts; filling makes ends of them.
@@ -63,8 +63,8 @@ impl Transposed {
         lengthen(&mut self.entries, total, (0, 0.0))?;
         let mut slot = 0;
         for some in all {
-            for &object in some.slots {
-                some.objects.for_entries(object as usize, |row, value| {
+            for &entity in some.slots {
+                some.entities.for_entries(entity as usize, |row, value| {
                     let end = &mut self.ends[self.places[row] as usize];
                     self.entries[*end] = (slot, value);
                     *end += 1;
@@ -76,15 +76,15 @@ impl Transposed {
     }
 
     #[inline(always)]
-    fn count(&mut self, objects: &Objects<'_>, object: usize) -> Result<(), Failure> {
-        let size = objects.count(object);
+    fn count(&mut self, entities: &Features<'_>, entity: usize) -> Result<(), Error> {
+        let size = entities.count(entity);
         self.rows.try_reserve(size)?;
         self.ends.try_reserve(size)?;
-        objects.for_entries(object, |row, _| {
+        entities.for_entries(entity, |row, _| {
             let place = &mut self.places[row];
-            if *place == NOWHERE {
-                *place = u32::try_from(self.rows.len()).unwrap_or(NOWHERE);
-                self.rows.push(u32::try_from(row).unwrap_or(NOWHERE));
+            if *place == NONE {
+                *place = u32::try_from(self.rows.len()).unwrap_or(NONE);
+                self.rows.push(u32::try_from(row).unwrap_or(NONE));
                 self.ends.push(0);
             }
             self.ends[*place as usize] += 1;

@@ -1,0 +1,500 @@
+//! Training: step by step, or the margins of a batch by triplet and then its steps by row.
+
+use std::ops::Range;
+
+use crate::bilinear::features::{SparseVector, Triplets};
+use crate::bilinear::hogwild;
+use crate::bilinear::margins::{Problem, RankWeights, StepBuffers, Violations, margins};
+use crate::bilinear::part::{Block, Part, Step};
+use crate::bilinear::shrinkage::{ShrinkageState, UpdateRule};
+use crate::bilinear::store::Store;
+use crate::error::{Error, check_length, filled};
+use crate::matrix::Stored;
+use crate::pairwise::{PairwiseForm, PairwiseSlope, PassiveAggressive, with_slope};
+use crate::threads::ThreadTeam;
+
+/// Steps whose vectors are loaded at a time, when threads share the rows.
+const LOADED: usize = 256;
+
+/// How steps are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// One per step.
+    pub learning_rates: &'a [f64],
+    /// The loss.
+    pub form: PairwiseForm,
+    /// The weights of violations.
+    pub rank_weights: RankWeights<'a>,
+    /// The penalty.
+    pub rule: UpdateRule,
+    /// Triplets whose margins are taken at the same W.
+    pub batch_size: usize,
+    /// Whether threads may take steps in no order.
+    pub hogwild: bool,
+}
+
+/// How passive-aggressive steps are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct PassiveAggressivePlan<'a> {
+    /// The loss.
+    pub loss: PassiveAggressive,
+    /// C.
+    pub aggressiveness: f64,
+    /// L(rank).
+    pub rank_weights: &'a [f64],
+    /// Number of documents that are ranked, for each step.
+    pub list_sizes: &'a [i64],
+    /// Whether entries that are zero may change.
+    pub grow: bool,
+}
+
+/// Where margins and violation weights of steps are written.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the contract describes the fields")]
+pub struct StepResults<'a> {
+    pub margins: &'a mut [f64],
+    pub weights: &'a mut [f64],
+}
+
+/// Where results of passive-aggressive steps are written.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the contract describes the fields")]
+pub struct PassiveResults<'a> {
+    pub margins: &'a mut [f64],
+    pub weights: &'a mut [f64],
+    pub learning_rates: &'a mut [f64],
+}
+
+impl<T: Stored> Store<T> {
+    /// Fill margins, violation weights and negatives of triplets at the current W.
+    ///
+    /// # Errors
+    /// When sizes do not fit, or there is no memory.
+    pub fn margins(
+        &self,
+        triplets: &Triplets<'_>,
+        rank_weights: &RankWeights<'_>,
+        state: &ShrinkageState,
+        out: Violations<'_>,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        let problem = Problem {
+            triplets: *triplets,
+            rank_weights: *rank_weights,
+        };
+        team.enter(|| margins(self.view(), &problem, state, out, &mut Vec::new(), team))
+    }
+
+    /// Take steps with known slopes, in order; triplets have one negative.
+    ///
+    /// # Errors
+    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
+    pub fn update(
+        &mut self,
+        triplets: &Triplets<'_>,
+        slopes: &[f64],
+        learning_rates: &[f64],
+        rule: &UpdateRule,
+        state: &mut ShrinkageState,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        check_length("slopes", slopes.len(), triplets.len())?;
+        check_length("learning_rates", learning_rates.len(), triplets.len())?;
+        let mut negatives = filled(triplets.len(), 0)?;
+        for (step, negative) in negatives.iter_mut().enumerate() {
+            *negative = triplets.get(step)[2];
+        }
+        let mut part = self.part();
+        let updates = Updates {
+            triplets,
+            negatives: &negatives,
+            slopes,
+            learning_rates,
+            rule,
+        };
+        team.enter(|| updates.apply(&mut part, state, &mut UpdateBuffers::default(), team))
+    }
+
+    /// Sample and update, batch by batch; margins and violation weights are filled.
+    ///
+    /// # Errors
+    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
+    pub fn train(
+        &mut self,
+        triplets: &Triplets<'_>,
+        plan: &Plan<'_>,
+        state: &mut ShrinkageState,
+        out: StepResults<'_>,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        let length = triplets.len();
+        check_length("learning_rates", plan.learning_rates.len(), length)?;
+        check_length("margins", out.margins.len(), length)?;
+        check_length("weights", out.weights.len(), length)?;
+        if plan.batch_size == 0 {
+            return Err(Error::argument("batch_size is 0, expected at least 1"));
+        }
+        let training = Training {
+            part: self.part(),
+            problem: Problem {
+                triplets: *triplets,
+                rank_weights: plan.rank_weights,
+            },
+            plan,
+            out,
+        };
+        with_slope!(plan.form, |slope| {
+            if plan.hogwild && team.threads() > 1 {
+                hogwild::train(training, slope, state, team)
+            } else if plan.batch_size == 1 {
+                training.one_by_one(slope, state)
+            } else {
+                team.enter(|| training.by_batches(slope, state, team))
+            }
+        })
+    }
+
+    /// Take passive-aggressive steps, one by one; all results are filled.
+    ///
+    /// # Errors
+    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
+    pub fn passive_aggressive(
+        &mut self,
+        triplets: &Triplets<'_>,
+        plan: &PassiveAggressivePlan<'_>,
+        state: &mut ShrinkageState,
+        out: PassiveResults<'_>,
+    ) -> Result<(), Error> {
+        let length = triplets.len();
+        check_length("list_sizes", plan.list_sizes.len(), length)?;
+        check_length("margins", out.margins.len(), length)?;
+        check_length("weights", out.weights.len(), length)?;
+        check_length("learning_rates", out.learning_rates.len(), length)?;
+        let rule = UpdateRule::new(1.0, 0.0, 0.0, plan.grow)?;
+        let mut part = self.part();
+        let mut buffers = StepBuffers::default();
+        for step in 0..length {
+            let list_size = usize::try_from(plan.list_sizes[step]).unwrap_or(0);
+            let problem = Problem {
+                triplets: *triplets,
+                rank_weights: RankWeights::new(plan.rank_weights, list_size)?,
+            };
+            let (found, known) =
+                buffers.sample_and_load(&part.view(), part.layout, &problem, step, state)?;
+            let (left, right) = triplets.order(&buffers.query, &buffers.difference);
+            let mut rate = 0.0;
+            if found.margin < 1.0 {
+                let n = if plan.grow {
+                    left.squares() * right.squares()
+                } else {
+                    let block = &mut buffers.block;
+                    part.view().squares(left, right, state, block, known)
+                };
+                let c = plan.aggressiveness * found.weight;
+                rate = plan.loss.step_size(found.margin, n, c);
+            }
+            (out.margins[step], out.weights[step]) = (found.margin, found.weight);
+            out.learning_rates[step] = rate;
+            state.step += 1.0;
+            if rate != 0.0 {
+                let step = Step {
+                    left,
+                    right,
+                    factor: -rate,
+                    grow: plan.grow,
+                };
+                part.add(step, state, &mut buffers.block, known)?;
+            }
+            end_step(&mut part, rate, &rule, state);
+        }
+        Ok(())
+    }
+}
+
+/// A training call: W, triplets, how steps are taken and where results go.
+pub(super) struct Training<'a, 'p, T> {
+    pub(super) part: Part<'a, T>,
+    pub(super) problem: Problem<'p>,
+    pub(super) plan: &'p Plan<'p>,
+    pub(super) out: StepResults<'p>,
+}
+
+impl<T: Stored> Training<'_, '_, T> {
+    /// Take steps each of which sees the one before.
+    fn one_by_one(
+        mut self,
+        slope: impl PairwiseSlope,
+        state: &mut ShrinkageState,
+    ) -> Result<(), Error> {
+        let (part, plan, triplets) = (&mut self.part, self.plan, &self.problem.triplets);
+        let mut buffers = StepBuffers::default();
+        for (step, &learning_rate) in plan.learning_rates.iter().enumerate() {
+            let (found, known) =
+                buffers.sample_and_load(&part.view(), part.layout, &self.problem, step, state)?;
+            (self.out.margins[step], self.out.weights[step]) = (found.margin, found.weight);
+            state.step += 1.0;
+            let slope = found.weight * slope.slope(found.margin);
+            let factor = learning_rate * slope;
+            if factor != 0.0 {
+                let (left, right) = triplets.order(&buffers.query, &buffers.difference);
+                let step = Step {
+                    left,
+                    right,
+                    factor,
+                    grow: plan.rule.grow,
+                };
+                part.add(step, state, &mut buffers.block, known)?;
+            }
+            end_step(part, learning_rate, &plan.rule, state);
+        }
+        Ok(())
+    }
+
+    /// Take batches: all margins at the same W, then all steps.
+    fn by_batches(
+        mut self,
+        slope: impl PairwiseSlope,
+        state: &mut ShrinkageState,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        let (plan, length) = (self.plan, self.problem.triplets.len());
+        let largest = plan.batch_size.min(length);
+        let (mut negatives, mut slopes) = (filled(largest, 0)?, filled(largest, 0.0)?);
+        let (mut buffers, mut update_buffers) = (Vec::new(), UpdateBuffers::default());
+        for start in (0..length).step_by(plan.batch_size) {
+            let batch = start..length.min(start.saturating_add(plan.batch_size));
+            let problem = Problem {
+                triplets: self.problem.triplets.range(batch.clone()),
+                ..self.problem
+            };
+            let (negatives, slopes) = (&mut negatives[..batch.len()], &mut slopes[..batch.len()]);
+            let weights = &mut self.out.weights[batch.clone()];
+            let out = Violations {
+                margins: &mut self.out.margins[batch.clone()],
+                weights,
+                negatives,
+            };
+            margins(self.part.view(), &problem, state, out, &mut buffers, team)?;
+            let found = self.out.margins[batch.clone()].iter();
+            let found = found.zip(&self.out.weights[batch.clone()]);
+            for (out, (&margin, &weight)) in slopes.iter_mut().zip(found) {
+                *out = weight * slope.slope(margin);
+            }
+            let updates = Updates {
+                triplets: &problem.triplets,
+                negatives,
+                slopes,
+                learning_rates: &plan.learning_rates[batch],
+                rule: &plan.rule,
+            };
+            updates.apply(&mut self.part, state, &mut update_buffers, team)?;
+        }
+        Ok(())
+    }
+}
+
+/// End a step.
+fn end_step<T: Stored>(
+    part: &mut Part<'_, T>,
+    learning_rate: f64,
+    rule: &UpdateRule,
+    state: &mut ShrinkageState,
+) {
+    if state.end_step(learning_rate, rule) {
+        part.rebase_all(state);
+        state.reset();
+    }
+    if state.ends_window(rule) {
+        part.purge(state);
+    }
+}
+
+/// Steps whose slopes are known.
+struct Updates<'a> {
+    triplets: &'a Triplets<'a>,
+    negatives: &'a [i64],
+    slopes: &'a [f64],
+    learning_rates: &'a [f64],
+    rule: &'a UpdateRule,
+}
+
+/// The vectors of steps that threads share, and a block for each thread.
+struct UpdateBuffers<T> {
+    steps: Vec<(StepBuffers<T>, Result<(), Error>)>,
+    rows: Vec<u32>,
+    blocks: Vec<Block<T>>,
+}
+
+impl<T: Stored> Default for UpdateBuffers<T> {
+    fn default() -> Self {
+        Self {
+            steps: Vec::new(),
+            rows: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+}
+
+impl Updates<'_> {
+    fn factor(&self, step: usize) -> f64 {
+        self.learning_rates[step] * self.slopes[step]
+    }
+
+    fn step<'v>(
+        &self,
+        step: usize,
+        query: &'v SparseVector,
+        difference: &'v SparseVector,
+    ) -> Step<'v> {
+        let (left, right) = self.triplets.order(query, difference);
+        Step {
+            left,
+            right,
+            factor: self.factor(step),
+            grow: self.rule.grow,
+        }
+    }
+
+    /// Take the steps; call it within `ThreadTeam::enter`.
+    fn apply<T: Stored>(
+        &self,
+        part: &mut Part<'_, T>,
+        state: &mut ShrinkageState,
+        buffers: &mut UpdateBuffers<T>,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        if team.threads() == 1 || self.triplets.len() == 1 {
+            return self.apply_serially(part, state, buffers);
+        }
+        for start in (0..self.triplets.len()).step_by(LOADED) {
+            let steps = start..self.triplets.len().min(start + LOADED);
+            self.load(steps.clone(), part, buffers, team)?;
+            self.apply_loaded(&steps, part, state, buffers, team)?;
+        }
+        Ok(())
+    }
+
+    fn apply_serially<T: Stored>(
+        &self,
+        part: &mut Part<'_, T>,
+        state: &mut ShrinkageState,
+        buffers: &mut UpdateBuffers<T>,
+    ) -> Result<(), Error> {
+        if buffers.steps.is_empty() {
+            buffers.steps.push((StepBuffers::default(), Ok(())));
+        }
+        let buffers = &mut buffers.steps[0].0;
+        for step in 0..self.triplets.len() {
+            state.step += 1.0;
+            if self.factor(step) != 0.0 {
+                buffers.load(self.triplets, step, self.negatives[step], part.layout)?;
+                let change = self.step(step, &buffers.query, &buffers.difference);
+                buffers.block.start(1, change.right)?;
+                part.add(change, state, &mut buffers.block, false)?;
+            }
+            end_step(part, self.learning_rates[step], self.rule, state);
+        }
+        Ok(())
+    }
+
+    /// Load the vectors of steps, and list the rows that they change.
+    fn load<T: Stored>(
+        &self,
+        steps: Range<usize>,
+        part: &Part<'_, T>,
+        buffers: &mut UpdateBuffers<T>,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        while buffers.steps.len() < steps.len() {
+            buffers.steps.push((StepBuffers::default(), Ok(())));
+        }
+        let mut loaded: Vec<_> = steps.zip(&mut buffers.steps).collect();
+        team.for_each(&mut loaded, |(step, (buffers, result))| {
+            *result = if self.factor(*step) == 0.0 {
+                Ok(())
+            } else {
+                buffers.load(self.triplets, *step, self.negatives[*step], part.layout)
+            };
+        });
+        buffers.rows.clear();
+        for (step, (loaded, result)) in &mut loaded {
+            std::mem::replace(result, Ok(()))?;
+            if self.factor(*step) != 0.0 {
+                let left = self.step(*step, &loaded.query, &loaded.difference).left;
+                buffers.rows.try_reserve(left.columns().len())?;
+                buffers.rows.extend_from_slice(left.columns());
+            }
+        }
+        Ok(())
+    }
+
+    /// Take loaded steps with all threads, each of which has its own rows and replays the
+    /// shrinkage state.
+    fn apply_loaded<T: Stored>(
+        &self,
+        steps: &Range<usize>,
+        part: &mut Part<'_, T>,
+        state: &mut ShrinkageState,
+        buffers: &mut UpdateBuffers<T>,
+        team: &ThreadTeam,
+    ) -> Result<(), Error> {
+        buffers.blocks.resize_with(team.threads(), Block::default);
+        let loaded = &buffers.steps;
+        let parts = balanced(part, &mut buffers.rows, team.threads());
+        let mut parts: Vec<_> = parts
+            .into_iter()
+            .zip(&mut buffers.blocks)
+            .map(|(part, block)| (part, block, *state, Ok(())))
+            .collect();
+        team.for_each(&mut parts, |(part, block, state, result)| {
+            *result = (|| {
+                for (step, (loaded, _)) in steps.clone().zip(loaded) {
+                    state.step += 1.0;
+                    let change = self.step(step, &loaded.query, &loaded.difference);
+                    if change.factor != 0.0 {
+                        block.start(1, change.right)?;
+                        part.add(change, state, block, false)?;
+                    }
+                    end_step(part, self.learning_rates[step], self.rule, state);
+                }
+                Ok::<_, Error>(())
+            })();
+        });
+        for (_, _, replayed, result) in parts {
+            *state = replayed;
+            result?;
+        }
+        Ok(())
+    }
+}
+
+/// Cut a part so that each piece has about as many of the rows that change.
+fn balanced<'a, T: Stored>(
+    part: &'a mut Part<'_, T>,
+    changed: &mut [u32],
+    pieces: usize,
+) -> Vec<Part<'a, T>> {
+    let layout = part.layout;
+    for row in changed.iter_mut() {
+        *row = u32::try_from(layout.place(*row)).unwrap_or(u32::MAX);
+    }
+    changed.sort_unstable();
+    let mut rest = part.reborrow();
+    let mut parts = Vec::with_capacity(pieces);
+    for piece in 1..pieces {
+        let Some(&place) = changed.get(changed.len() * piece / pieces) else {
+            break;
+        };
+        // A group is not cut.
+        let place = place as usize;
+        let place = layout
+            .group(place)
+            .map_or(place, |group| layout.places(group).start);
+        let rows = place.saturating_sub(rest.first);
+        let (head, tail) = rest.cut(rows);
+        parts.push(head);
+        rest = tail;
+    }
+    parts.push(rest);
+    parts
+}

@@ -1,0 +1,370 @@
+//! Sample negatives until one violates the margin, at the parameters of the batch's start.
+
+use std::ops::Range;
+
+use crate::dispatch::Job;
+use crate::error::Error;
+use crate::factored::parameters::{Side, View, WIDTHS};
+use crate::factored::records::ShareRecords;
+use crate::factored::share_embeddings::ShareEmbeddings;
+use crate::factored::triplets::TripletSource;
+use crate::guide_tables::Lookup;
+use crate::matrix::Stored;
+use crate::pairwise::{PairwiseForm, PairwiseSlope, with_slope};
+use crate::sampling::{Group, SampledQuery};
+use crate::simd::{Eight, Machine, dot_wide};
+
+/// Triplets that are sampled side by side, one trial after the other: as many as stay in the
+/// fastest cache.
+const RUN: usize = 32;
+
+/// Query, positive and negative.
+pub(super) type Triplet = [u32; 3];
+
+/// Where sampled triplets, margins and violation weights are written.
+pub(super) struct Samples<'o> {
+    pub(super) triplets: &'o mut [Triplet],
+    pub(super) margins: &'o mut [f32],
+    pub(super) weights: &'o mut [f32],
+}
+
+impl<'o> Samples<'o> {
+    pub(super) fn len(&self) -> usize {
+        self.triplets.len()
+    }
+
+    pub(super) fn chunks(self, size: usize) -> impl Iterator<Item = Samples<'o>> {
+        let outputs = self.margins.chunks_mut(size);
+        let outputs = outputs.zip(self.weights.chunks_mut(size));
+        let outputs = self.triplets.chunks_mut(size).zip(outputs);
+        outputs.map(|(triplets, (margins, weights))| Samples {
+            triplets,
+            margins,
+            weights,
+        })
+    }
+}
+
+/// Buffers of a thread, kept from batch to batch.
+#[derive(Debug)]
+pub(super) struct SampleBuffers {
+    queries: [SampledQuery; RUN],
+    /// The first of a triplet's positives.
+    firsts: [u32; RUN],
+    /// The score of the positive, and its weight.
+    positive: [(f32, f32); RUN],
+    /// All positives of a triplet: the document, its weight, and its score.
+    positives: Vec<(u32, f32, f32)>,
+    /// Triplets that are still sampled.
+    open: [u32; RUN],
+    lookups: [Lookup; RUN],
+    negatives: [u32; RUN],
+    margins: [f32; RUN],
+    weights: [f32; RUN],
+}
+
+impl Default for SampleBuffers {
+    fn default() -> Self {
+        Self {
+            queries: [SampledQuery::default(); RUN],
+            firsts: [0; RUN],
+            positive: [(0.0, 0.0); RUN],
+            positives: Vec::new(),
+            open: [0; RUN],
+            lookups: [Lookup::default(); RUN],
+            negatives: [0; RUN],
+            margins: [0.0; RUN],
+            weights: [0.0; RUN],
+        }
+    }
+}
+
+/// How margins become slopes.
+#[derive(Clone, Copy)]
+pub(super) struct Slopes<'a> {
+    pub(super) form: PairwiseForm,
+    /// One per triplet; none with Adagrad.
+    pub(super) learning_rates: &'a [f32],
+}
+
+impl Slopes<'_> {
+    /// The slopes of a run.
+    fn fill(&self, run: Range<usize>, margins: &[f32], weights: &[f32]) -> [f32; RUN] {
+        let mut slopes = [0.0; RUN];
+        let numbers = margins[run.clone()].iter().zip(&weights[run.clone()]);
+        with_slope!(self.form, |slope| {
+            for (out, (&margin, &weight)) in slopes.iter_mut().zip(numbers) {
+                *out = weight * f32::narrow(slope.slope(f64::from(margin)));
+            }
+        });
+        if let Some(learning_rates) = self.learning_rates.get(run) {
+            for (slope, rate) in slopes.iter_mut().zip(learning_rates) {
+                *slope *= rate;
+            }
+        }
+        slopes
+    }
+}
+
+/// A share of a batch's triplets.
+pub(super) struct Sample<'a, 'o> {
+    pub(super) source: &'a TripletSource<'a>,
+    /// L by trial.
+    pub(super) by_trial: &'a [f32],
+    pub(super) queries: Side<'a>,
+    pub(super) documents: Side<'a>,
+    pub(super) query_embeddings: ShareEmbeddings<'o>,
+    pub(super) document_embeddings: ShareEmbeddings<'o>,
+    /// The number of the first triplet.
+    pub(super) first: usize,
+    pub(super) out: Samples<'o>,
+    pub(super) buffers: &'o mut SampleBuffers,
+    /// If steps are taken: how, and where they are recorded.
+    pub(super) steps: Option<(Slopes<'a>, ShareRecords<'o>)>,
+}
+
+impl Job for Sample<'_, '_> {
+    type Output = Result<(), Error>;
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
+        let is_plain = [&self.queries, &self.documents].map(Side::is_plain);
+        let known = WIDTHS.map(|width| is_plain == [true; 2] && self.queries.chunks == width);
+        match known {
+            [true, ..] => self.plain(machine, WIDTHS[0]),
+            [_, true, _] => self.plain(machine, WIDTHS[1]),
+            [.., true] => self.plain(machine, WIDTHS[2]),
+            _ => self.all(machine, is_plain),
+        }
+    }
+}
+
+impl Sample<'_, '_> {
+    /// Sample where all embeddings are rows of a width that is known.
+    #[inline(always)]
+    fn plain<M: Machine>(mut self, machine: M, chunks: usize) -> Result<(), Error> {
+        (self.queries.chunks, self.documents.chunks) = (chunks, chunks);
+        self.query_embeddings = ShareEmbeddings::Plain;
+        self.document_embeddings = ShareEmbeddings::Plain;
+        self.all(machine, [true; 2])
+    }
+
+    #[inline(always)]
+    fn all<M: Machine>(mut self, machine: M, is_plain: [bool; 2]) -> Result<(), Error> {
+        for start in (0..self.out.len()).step_by(RUN) {
+            let run = start..self.out.len().min(start + RUN);
+            self.find_queries(machine, is_plain[0], run.clone())?;
+            self.find_positives(machine, is_plain[1], run.clone())?;
+            self.find_negatives(machine, is_plain[1], run.clone())?;
+            self.record(machine, run);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn find_queries<M: Machine>(
+        &mut self,
+        machine: M,
+        is_plain: bool,
+        run: Range<usize>,
+    ) -> Result<(), Error> {
+        let queries = &mut self.buffers.queries[..run.len()];
+        self.source
+            .queries(machine, self.first + run.start, queries);
+        for (query, triplet) in queries.iter().zip(&mut self.out.triplets[run.clone()]) {
+            triplet[0] = u32::try_from(query.query).unwrap_or(u32::MAX);
+            self.queries.prefetch(machine, is_plain, triplet[0]);
+        }
+        let wanted = self.out.triplets[run].iter().map(|triplet| triplet[0]);
+        self.query_embeddings.load(machine, &self.queries, wanted)
+    }
+
+    #[inline(always)]
+    fn find_positives<M: Machine>(
+        &mut self,
+        machine: M,
+        is_plain: bool,
+        run: Range<usize>,
+    ) -> Result<(), Error> {
+        let (buffers, n_positives) = (&mut *self.buffers, self.source.n_positives);
+        buffers.positives.clear();
+        buffers.positives.try_reserve(run.len() * n_positives)?;
+        let triplets = (self.first + run.start..).zip(&buffers.queries[..run.len()]);
+        for ((triplet, query), first) in triplets.zip(&mut buffers.firsts) {
+            for at in 0..n_positives {
+                let (document, weight) = self.source.positive(query, triplet, at);
+                self.documents.prefetch(machine, is_plain, document);
+                buffers.positives.push((document, weight, 0.0));
+                if at == 0 {
+                    *first = document;
+                }
+            }
+        }
+        let wanted = buffers.positives.iter().map(|positive| positive.0);
+        self.document_embeddings
+            .load(machine, &self.documents, wanted)
+    }
+
+    /// Select the positive, and sample negatives until one violates the margin.
+    #[inline(always)]
+    fn find_negatives<M: Machine>(
+        &mut self,
+        machine: M,
+        is_plain: bool,
+        run: Range<usize>,
+    ) -> Result<(), Error> {
+        let mut left = run.len();
+        for (open, at) in self.buffers.open.iter_mut().zip(0..) {
+            *open = at;
+        }
+        for (trial, &weight) in self.by_trial.iter().enumerate() {
+            if left == 0 {
+                break;
+            }
+            self.sample_trial(machine, is_plain, self.first + run.start, trial, left)?;
+            // Not before there are negatives: prefetching takes a while.
+            if trial == 0 {
+                self.select_positives(machine, run.clone());
+            }
+            left = self.score_negatives(machine, weight, left);
+        }
+        self.write(run);
+        Ok(())
+    }
+
+    /// Sample the next negative of the open triplets.
+    #[inline(always)]
+    fn sample_trial<M: Machine>(
+        &mut self,
+        machine: M,
+        is_plain: bool,
+        first: usize,
+        trial: usize,
+        left: usize,
+    ) -> Result<(), Error> {
+        let (buffers, documents) = (&mut *self.buffers, self.documents);
+        let group = Group {
+            queries: &buffers.queries,
+            positives: &buffers.firsts,
+            open: &buffers.open[..left],
+        };
+        self.source.negatives(
+            machine,
+            first,
+            group,
+            trial,
+            &mut buffers.lookups,
+            #[inline(always)]
+            |at, negative| {
+                documents.prefetch(machine, is_plain, negative);
+                buffers.negatives[at % RUN] = negative;
+            },
+        );
+        let open = buffers.open[..left].iter();
+        let wanted = open.map(|&at| buffers.negatives[at as usize % RUN]);
+        self.document_embeddings
+            .load(machine, &self.documents, wanted)
+    }
+
+    /// Score the positives of triplets, and select the one at the rank.
+    #[inline(always)]
+    fn select_positives<M: Machine>(&mut self, machine: M, run: Range<usize>) {
+        let queries = self.query_embeddings.view(&self.queries);
+        let documents = self.document_embeddings.view(&self.documents);
+        let (n_positives, rank) = (self.source.n_positives, self.source.positive_rank);
+        let positives = self.buffers.positives.chunks_exact_mut(n_positives);
+        let outputs = self.out.triplets[run].iter_mut();
+        let outputs = outputs.zip(&mut self.buffers.positive);
+        for (some, (triplet, positive)) in positives.zip(outputs) {
+            let u = queries.embedding(triplet[0] as usize);
+            for (document, _, score) in some.iter_mut() {
+                *score = score_of(machine, &documents, u, *document);
+            }
+            let (document, weight, score) = some[ranked(some, rank)];
+            (triplet[1], *positive) = (document, (score, weight));
+        }
+    }
+
+    /// Score the negatives of a trial; return how many triplets stay open.
+    #[inline(always)]
+    fn score_negatives<M: Machine>(&mut self, machine: M, weight: f32, open: usize) -> usize {
+        let queries = self.query_embeddings.view(&self.queries);
+        let documents = self.document_embeddings.view(&self.documents);
+        let (buffers, only) = (&mut *self.buffers, self.by_trial.len() == 1);
+        let (open, mut left) = (&mut buffers.open[..open], 0);
+        for step in 0..open.len() {
+            let at = open[step] as usize % RUN;
+            let u = queries.embedding(buffers.queries[at].query);
+            let score = score_of(machine, &documents, u, buffers.negatives[at]);
+            let margin = buffers.positive[at].0 - score;
+            let ends = only || margin < 1.0;
+            buffers.margins[at] = margin;
+            buffers.weights[at] = if ends { weight } else { 0.0 };
+            open[left] = open[step];
+            left += usize::from(!ends);
+        }
+        left
+    }
+
+    /// Write negatives, margins and violation weights.
+    #[inline(always)]
+    fn write(&mut self, run: Range<usize>) {
+        let buffers = &*self.buffers;
+        let found = buffers.negatives.iter().zip(&buffers.margins);
+        let found = found.zip(buffers.weights.iter().zip(&buffers.positive));
+        let outputs = self.out.margins[run.clone()].iter_mut();
+        let outputs = outputs.zip(&mut self.out.weights[run.clone()]);
+        let outputs = self.out.triplets[run].iter_mut().zip(outputs);
+        for ((triplet, (to_margin, to_weight)), found) in outputs.zip(found) {
+            let ((&negative, &margin), (&weight, &(_, positive_weight))) = found;
+            triplet[2] = negative;
+            (*to_margin, *to_weight) = (margin, weight * positive_weight);
+        }
+    }
+
+    /// Record the steps that are not zero.
+    #[inline(always)]
+    fn record<M: Machine>(&mut self, machine: M, run: Range<usize>) {
+        let Some((slopes, records)) = &mut self.steps else {
+            return;
+        };
+        let queries = self.query_embeddings.view(&self.queries);
+        let documents = self.document_embeddings.view(&self.documents);
+        let slopes = slopes.fill(run.clone(), self.out.margins, self.out.weights);
+        for (&[query, positive, negative], slope) in self.out.triplets[run].iter().zip(slopes) {
+            if slope != 0.0 {
+                let terms = [(positive, slope), (negative, -slope)];
+                records.push(machine, [queries, documents], query, terms.into_iter());
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn score_of<M: Machine>(machine: M, documents: &View<'_>, u: &[Eight], document: u32) -> f32 {
+    let place = documents.place(document as usize);
+    let v = &documents.embeddings[place * documents.width..][..documents.width];
+    let score = dot_wide(machine, u, v);
+    if documents.biases.is_empty() {
+        score
+    } else {
+        score + documents.biases[place]
+    }
+}
+
+/// The positive at a rank, best score first; of equal ones the first sampled.
+#[inline(always)]
+fn ranked(positives: &[(u32, f32, f32)], positive_rank: usize) -> usize {
+    if positives.len() == 1 {
+        return 0;
+    }
+    let rank = |at: usize, score: f32| {
+        let before = positives.iter().enumerate();
+        let before = before.filter(|&(other, x)| x.2 > score || (x.2 == score && other < at));
+        before.count()
+    };
+    let mut numbered = positives.iter().enumerate();
+    // There is one, unless a score is not a number.
+    numbered
+        .position(|(at, x)| rank(at, x.2) == positive_rank)
+        .unwrap_or(0)
+}

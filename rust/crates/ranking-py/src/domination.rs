@@ -1,0 +1,92 @@
+//! The domination loss.
+
+use pyo3::prelude::*;
+use ranking_core::domination as core;
+
+use crate::arguments::{
+    Array, ArrayMut, Columns, Table, TableMut, Threads, argument, family, with_matrix,
+};
+
+argument! {
+    ListLayout<'py> {
+        list_ptr: Array<'py, i64>,
+        layer_ptr: Array<'py, i64>,
+        layer_size: Array<'py, i64>,
+        block_ptr: Array<'py, i64>,
+        omega: Array<'py, f64>,
+    } => core::ListLayout<'a> = Ok(core::ListLayout {
+        list_ptr,
+        layer_ptr,
+        layer_size,
+        block_ptr,
+        omega,
+    })
+}
+
+argument! {
+    CoordinateState<'py> {
+        margins: ArrayMut<'py, f64>,
+        weights: ArrayMut<'py, f64>,
+        radius: ArrayMut<'py, f64>,
+        bounds: Table<'py, f64>,
+    } => core::CoordinateState<'a> = Ok(core::CoordinateState {
+        margins,
+        weights,
+        radius,
+        bounds: bounds.data,
+    })
+}
+
+argument! {
+    EntryPenalty { l1: f64, l2: f64 } => core::EntryPenalty = Ok(core::EntryPenalty { l1, l2 })
+}
+
+family! {
+    domination;
+
+    fn domination_value(
+        layout: ListLayout<'_>,
+        margins: Array<'_, f64>,
+        threads: Threads,
+    ) -> f64 {
+        core::value(&layout, margins, &threads)
+    }
+
+    fn domination_bounds(
+        features: Columns<'_>,
+        layout: ListLayout<'_>,
+        out: TableMut<'_, f64>,
+        threads: Threads,
+    ) -> () {
+        with_matrix!(features, layout.omega.len(), |x| {
+            core::bounds(x, &layout, out.data, &threads)
+        })
+    }
+
+    fn domination_slopes(
+        features: Columns<'_>,
+        layout: ListLayout<'_>,
+        margins: Array<'_, f64>,
+        columns: Array<'_, i64>,
+        out: TableMut<'_, f64>,
+        threads: Threads,
+    ) -> () {
+        with_matrix!(features, layout.omega.len(), |x| {
+            core::slopes(x, &layout, margins, columns, out.data, &threads)
+        })
+    }
+
+    fn domination_sweep(
+        features: Columns<'_>,
+        layout: ListLayout<'_>,
+        state: CoordinateState<'_>,
+        columns: Array<'_, i64>,
+        penalty: EntryPenalty,
+        newton: bool,
+        threads: Threads,
+    ) -> () {
+        with_matrix!(features, layout.omega.len(), |x| {
+            core::sweep(x, &layout, state, columns, penalty, newton, &threads)
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! Sampling of triplets.
+
+use pyo3::prelude::*;
+use ranking_core::sampling as core;
+
+use crate::arguments::{Array, TableMut, argument, family, python_error};
+
+argument! {
+    Positives<'py> {
+        queries: Array<'py, i64>,
+        query_sums: Array<'py, i64>,
+        list_of: Array<'py, i64>,
+        member_ptr: Array<'py, i64>,
+        members: Array<'py, i64>,
+        member_sums: Array<'py, i64>,
+        own_document: Array<'py, i64>,
+        member_weights: Array<'py, f32>,
+        n_documents: u32,
+        any_negative: bool,
+    } => core::Positives<'a> = Ok(core::Positives {
+        queries,
+        query_sums,
+        list_of,
+        member_ptr,
+        members,
+        member_sums,
+        own_document,
+        member_weights,
+        n_documents,
+        any_negative,
+    })
+}
+
+argument! {
+    Sampling<'py> { seed: u64, first: u64, positives: Positives<'py> }
+    => core::Sampling<'a> =
+        core::Sampling::new(seed, first, positives).map_err(python_error)
+}
+
+family! {
+    sampling;
+
+    fn sample_triplets(
+        sampling: Sampling<'_>,
+        n_positives: usize,
+        out: TableMut<'_, i64>,
+    ) -> () {
+        core::sample_triplets(&sampling, n_positives, out.width, out.data)
+    }
+}
