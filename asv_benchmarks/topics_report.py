@@ -20,7 +20,7 @@ from benchmarks.common import KERNELS
 from benchmarks.topics import SOLVERS, average_precision, make_topics
 
 from ranking import MatchingData, Ranker
-from ranking.training.per_query import fit_per_query
+from ranking.training.wrappers.per_query import PerQuery
 
 JOBS = (1, 2)
 ROUNDS = {"induced": 7, "all": 3}
@@ -36,7 +36,7 @@ def main() -> None:
         for name, solver in SOLVERS.items():
             ranker = Ranker("linear", "domination", regularizer, solver, kernel=KERNELS[-1])
             started = time.process_time()
-            model = fit_per_query(ranker, train).model
+            model = PerQuery(ranker.plan()).fit(train).model
             spent = time.process_time() - started
             reached = average_precision(model, test, KERNELS[-1])
             line = f"{spent:8.2f}s{model.density:9.2%}{reached:8.4f}"
@@ -50,7 +50,7 @@ def _compare_jobs(name: str, ranker: Ranker, train: MatchingData, rounds: int) -
     for _ in range(rounds):
         for jobs in JOBS:
             started = time.perf_counter()
-            fit_per_query(ranker, train, jobs=jobs)
+            PerQuery(ranker.plan(), jobs=jobs).fit(train)
             seconds[jobs].append(time.perf_counter() - started)
     one, two = (statistics.median(seconds[jobs]) for jobs in JOBS)
     told = f"{name}, {L1}: 1 thread {one:.2f}s, 2 threads {two:.2f}s, ratio {one / two:.2f}"

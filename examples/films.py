@@ -19,7 +19,7 @@ from ranking import MatchingData, Ranker
 from ranking.data.matching_data import FeatureTable
 from ranking.data.split import leave_one_out
 from ranking_cli.main import cli
-from ranking_plugins import EarlyStopping
+from ranking_plugins.callbacks import EarlyStopping
 
 NOUNS = {
     "crime": "alibi heist compatibility ransom cellar witness informer safe",

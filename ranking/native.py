@@ -13,6 +13,7 @@ from ranking.kernels.native.functions import (
     include_dir,
 )
 from ranking.kernels.native.parts import (
+    NativeBoundedRowRegularizer,
     NativeListwiseLoss,
     NativePairwiseLoss,
     NativePart,
@@ -22,6 +23,7 @@ from ranking.kernels.native.parts import (
 __all__ = [
     "NATIVE_ABI",
     "ListwiseFunctions",
+    "NativeBoundedRowRegularizer",
     "NativeFunctions",
     "NativeListwiseLoss",
     "NativePairwiseLoss",

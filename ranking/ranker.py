@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 import numbers
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,18 +25,16 @@ from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
-from ranking.errors import CombinationError, DataError, PartError
+from ranking.errors import CombinationError, DataError
 from ranking.inference.fold_in import fold_in, new_matches
 from ranking.inference.retrieval import Top, by_vectors, similar, top
-from ranking.io.model_file import describe, read_ranker, write_ranker
+from ranking.io.model_file import read_model, write_model
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.select import get_kernel
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure, refuse_other_data, refuse_unscorable
+from ranking.metrics.evaluation import evaluate_model, mean, refuse_other_data, refuse_unscorable
 from ranking.metrics.parse import parse_metric
-from ranking.registry import get_registry
-from ranking.registry.compatibility import Cell, Grid
-from ranking.training.trainer import Run
+from ranking.training.fitter import Fitter, Training
+from ranking.training.plan import TrainingPlan
+from ranking.training.trainer import Trainer, TrainingResult
 
 
 class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
@@ -153,15 +149,31 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             Whether the matches of X are left out of the lists that are validated, as a recommender
             does not offer again what a user has; not for judged rows.
         """
+        return self.fit_with(self.plan(), X, y, qid=qid, valid=valid, exclude_known=exclude_known)
+
+    def fit_with(
+        self,
+        fitter: Fitter,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        valid: Any = None,
+        exclude_known: bool = False,
+    ) -> Self:
+        """Train with a wrapper around `plan()`, such as a `ParameterSearch`.
+
+        Other parameters are those of `fit`. What the wrapper reports is in ``report_``.
+        """
         before = getattr(self, "text_", None), getattr(self, "documents_", None)
-        run: Run | None = None
+        training: Training | None = None
         try:
             data, held_out = self.describe_data(X, y, qid, valid)
-            run = self.prepare(data, held_out, exclude_known=exclude_known)
-            run.go()
+            training = fitter.trainer(data, held_out, exclude_known=exclude_known)
+            training.train()
         finally:
-            if run is not None and run.history:
-                self.adopt(run)
+            if training is not None and training.finished:
+                self.adopt(training.result())
             else:  # an earlier fit stays whole
                 self.text_, self.documents_ = before
         return self
@@ -189,7 +201,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         start: Tensors | None = None,
         *,
         exclude_known: bool = False,
-    ) -> Run:
+    ) -> Trainer:
         """Return the run that `fit` would go through.
 
         Parameters
@@ -201,59 +213,43 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         exclude_known : bool
             As in `fit`.
         """
-        # Objects that the user gave stay as they are: a run changes its parts.
-        model, loss, regularizer, solver = copy.deepcopy(self.parts(data))
-        refuse_other_data(model, data)
-        if valid is not None:
-            refuse_other_data(model, valid, "the validation data")
-        model.initialize(data, self.random_state)
-        if start is not None:
-            model.restore(start)
-        return Run(
-            model=model,
-            loss=loss,
-            regularizer=regularizer,
-            solver=solver,
-            data=data,
-            kernel=get_kernel(self.kernel),
+        return self.plan().trainer(data, valid, initial=start, exclude_known=exclude_known)
+
+    def plan(self) -> TrainingPlan:
+        """Return the parts and settings of a training, without what was fitted."""
+        return TrainingPlan(
+            model=self.model,
+            loss=self.loss,
+            regularizer=self.regularizer,
+            solver=self.solver,
+            kernel=self.kernel,
             threads=self.threads,
-            seed=self.random_state,
-            valid=valid,
-            exclude_known=exclude_known,
-            callbacks=[get_registry().create("callback", each) for each in self.callbacks],
-            engine=_made("engine", self.engine, Engine),
+            random_state=self.random_state,
+            callbacks=self.callbacks,
+            engine=self.engine,
         )
 
     def parts(self, data: Trainable) -> tuple[Model, Loss, Regularizer, Solver]:
         """Return the parts that `fit` takes for these data, with "auto" settled."""
-        if self.loss is None:
-            names = ", ".join(get_registry().names("loss"))
-            raise PartError(f"loss is not given; there are {names}.")
-        loss: Loss = _made("loss", self.loss, Loss)
-        regularizer: Regularizer = _made("regularizer", self.regularizer, Regularizer)
-        takes = "judged" if isinstance(data, JudgedLists) else "matching"
-        chosen = _choose(self.model, loss, regularizer, self.solver, takes)
-        return (
-            _made("model", chosen[0], Model),
-            loss,
-            regularizer,
-            _made("solver", chosen[1], Solver),
-        )
+        return self.plan().resolve(data)
 
-    def adopt(self, run: Run) -> None:
-        """Take over what a run came to, as the fitted attributes."""
+    def adopt(self, result: TrainingResult) -> None:
+        """Take over the result of a training as the fitted attributes."""
         self.text_ = getattr(self, "text_", None)
         self.documents_ = getattr(self, "documents_", None)
-        self.model_, self.loss_ = run.model, run.loss
-        self.regularizer_, self.solver_ = run.regularizer, run.solver
-        self.kernel_ = run.kernel
-        self.history_ = run.history
-        self.objective_ = float(run.history[-1]["objective"])
-        self.n_iter_ = int(run.history[-1]["epoch"])
-        self.stopped_ = run.stopped
-        self.description_ = describe(run)
-        self.n_features_in_ = self.description_["training"]["features"]
-        self._stream: tuple[OnlineTrainer, Run] | None = None
+        self.model_ = result.model
+        for kind in ("loss", "regularizer", "solver"):
+            if getattr(result, kind) is not None:
+                setattr(self, f"{kind}_", getattr(result, kind))
+        self.report_ = result.report
+        self.kernel_ = result.kernel
+        self.history_ = result.history
+        self.objective_ = result.objective
+        self.n_iter_ = result.n_epochs
+        self.stopped_ = result.stopped
+        self.description_ = result.description
+        self.n_features_in_ = result.n_features
+        self._stream: tuple[OnlineTrainer, Trainer] | None = None
 
     def partial_fit(
         self, X: Any, *, triplets: ArrayLike | None = None, steps: int | None = None
@@ -274,7 +270,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         steps : int
             How many tuples are drawn instead; by default as many as the solver has.
         """
-        going: tuple[OnlineTrainer, Run] | None = getattr(self, "_stream", None)
+        going: tuple[OnlineTrainer, Trainer] | None = getattr(self, "_stream", None)
         if going is None:
             stream, run = self._begin_stream(X)
         else:
@@ -286,18 +282,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         with run.watched():
             run.record(stream.step(None if triplets is None else np.asarray(triplets), steps))
         run.stopped = "partial_fit"
-        self.adopt(run)
+        self.adopt(run.result())
         self._stream = (stream, run)
         return self
 
-    def _begin_stream(self, X: Any) -> tuple[OnlineTrainer, Run]:
+    def _begin_stream(self, X: Any) -> tuple[OnlineTrainer, Trainer]:
         """Return a training without an end; what is fitted already is where it begins."""
         fitted = hasattr(self, "model_")
         data = as_trainable(X, None, None, self.text_) if fitted else self.describe_data(X)[0]
         run = self.prepare(data)
         if fitted:
             run.model.restore(self.model_.tensors())
-            run.model.add_features(data)
+            run.model.add_features(data, run.kernel)
             run.history = list(self.history_)
         problem = TrainingProblem(
             run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed
@@ -311,7 +307,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
 
     @property
     def per_query(self) -> bool:
-        """Whether the fitted model has a weight vector a query; see `ranking.training.per_query`."""
+        """Whether the fitted model has a weight vector a query; see `PerQuery`."""
         return bool(getattr(self, "description_", {}).get("per query"))
 
     def described(
@@ -522,13 +518,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             if isinstance(data, JudgedLists):
                 raise DataError("exclude is for queries and documents; leave it out.")
             barred = known_pairs(data, *self._excluded(exclude), but_relevant=True)
-        values = measure(self.model_, [asked], data, self.kernel_, self.threads, barred)
+        values = evaluate_model(self.model_, [asked], data, self.kernel_, self.threads, barred)
         return mean(values[asked.spelled()])
 
     def save(self, path: str | Path) -> None:
         """Write the fitted ranker to one safetensors file, atomically."""
         check_is_fitted(self, "model_")
-        write_ranker(self, Path(path))
+        result = TrainingResult(
+            self.model_,
+            getattr(self, "loss_", None),
+            getattr(self, "regularizer_", None),
+            getattr(self, "solver_", None),
+            self.kernel_,
+            self.history_,
+            self.stopped_,
+            self.description_,
+        )
+        write_model(Path(path), result, self.text_, self.documents_)
 
     @classmethod
     def load(cls, path: str | Path, *, kernel: str | Kernel = "auto", threads: int = 1) -> Self:
@@ -537,15 +543,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         Its parts come back as specs; only the model is made, by the plugin of its name that is
         installed here.
         """
-        return read_ranker(cls, Path(path), kernel, threads)
-
-
-def _made(kind: str, part: Any, contract: type[Any]) -> Any:
-    """Return a part from its spec, or the part that was given."""
-    made = get_registry().create(kind, part)
-    if not isinstance(made, contract):
-        raise PartError(f"{kind} is {made!r}, which is no {contract.__name__}.")
-    return made
+        file = read_model(Path(path), kernel)
+        features = None if file.text is None else file.text.spec()
+        ranker = cls(
+            **file.specs, features=features, kernel=kernel, threads=threads, random_state=file.seed
+        )
+        ranker.text_, ranker.documents_ = file.text, file.documents
+        ranker.adopt(file.result)
+        return ranker
 
 
 def _check_k(given: object, *, or_all: bool = False) -> None:
@@ -562,53 +567,3 @@ def _triple(valid: Any) -> tuple[Any, Any, Any]:
     if isinstance(valid, tuple | list):
         raise DataError("valid must be of the kind of X, or a tuple (X, y, qid).")
     return valid, None, None
-
-
-def _choose(
-    model: Any, loss: Loss, regularizer: Regularizer, solver: Any, takes: str
-) -> tuple[Any, Any]:
-    """Fill in "auto": the first model and solver, as registered, that fit the rest.
-
-    A model whose parameters the regularizer was made for goes before others.
-    """
-    registry = get_registry()
-    models = [model]
-    if model == "auto":
-        named = registry.names("model")
-        models = [name for name in named if registry.find("model", name).load().takes == takes]
-    solvers = registry.names("solver") if solver == "auto" else [solver]
-    if len(models) == len(solvers) == 1:
-        return models[0], solvers[0]
-    reasons: list[str] = []
-    tried: list[Cell] = []
-    fitting: list[tuple[bool, Any, Any]] = []
-    for some_model, some_solver in itertools.product(models, solvers):
-        try:
-            made_model = registry.create("model", some_model)
-            made_solver = registry.create("solver", some_solver)
-        except PartError as error:  # a stranger's part that is broken is not chosen
-            reasons.append(str(error))
-            continue
-        cell = Cell(type(made_model), type(loss), type(regularizer), type(made_solver))
-        compatibility = cell.compatibility()
-        if compatibility.works:
-            fitting.append((_made_for(regularizer, made_model), some_model, some_solver))
-            continue
-        reasons.append(f"{made_model.name} x {made_solver.name}: {compatibility.reason}")
-        tried.append(cell)
-    if fitting:
-        _, some_model, some_solver = max(fitting, key=lambda fit: fit[0])  # the first of the best
-        return some_model, some_solver
-    remedy = Grid().remedy(tried[0]) if tried else ""
-    raise CombinationError(
-        f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
-        + "; ".join(reasons)
-        + f". Try {remedy or 'other parts'}."
-    )
-
-
-def _made_for(regularizer: Regularizer, model: Model) -> bool:
-    """Say whether kernels have the penalty for such parameters, or its rows are vectors."""
-    if regularizer.inlined:
-        return model.form in regularizer.inlined
-    return regularizer.granularity == "entry" or model.form == "factors"

@@ -10,7 +10,7 @@ from sklearn.datasets import load_svmlight_file
 
 from ranking import JudgedLists, read_any
 from ranking.data.readers.letor import Letor
-from ranking.metrics.evaluate import evaluate
+from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
 
 from .common import KERNELS, PROFILE, kernel_or_skip, make_judged

@@ -13,7 +13,7 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.contracts.loss import Loss
 from ranking.kernels.kernel import Kernel
-from ranking_plugins.losses.pairwise import Hinge
+from ranking_plugins.losses import Hinge
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Likes, make_likes, recall

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ranking import Ranker
 from ranking.registry import Registry
 from ranking.testing.common import small_matching
-from ranking_plugins.losses.pairwise import Hinge
+from ranking_plugins.losses import Hinge
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 
 from ranking import JudgedLists
 from ranking.data.text.features import TextFeatures
-from ranking.metrics.evaluate import evaluate, mean
+from ranking.metrics.evaluation import evaluate, mean
 from ranking.metrics.parse import parse_metrics
 
 from .common import PROFILE

@@ -6,11 +6,10 @@ import numpy as np
 
 from ranking import MatchingData, Ranker
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking.training.per_query import fit_per_query
+from ranking.training.wrappers.per_query import PerQuery
 
 from .bilinear import N_DRAWS, N_TEXTS, N_WORDS
 from .common import KERNELS, PROFILE, kernel_or_skip
@@ -40,7 +39,7 @@ def make_topics() -> tuple[MatchingData, MatchingData]:
 def average_precision(model: Bilinear, data: MatchingData, kernel: str) -> float:
     """Return the mean over the topics."""
     metric = parse_metric("map")
-    return mean(measure(model, [metric], data, kernel_or_skip(kernel))[metric.spelled()])
+    return mean(evaluate_model(model, [metric], data, kernel_or_skip(kernel))[metric.spelled()])
 
 
 class Passive:
@@ -88,16 +87,16 @@ class Topics:
         self.ranker = Ranker("linear", "domination", regularizer, SOLVERS[sweeps], kernel=kernel)
 
     def time_fit(self, kernel: str, sweeps: str) -> None:
-        fit_per_query(self.ranker, self.train)
+        PerQuery(self.ranker.plan()).fit(self.train)
 
     def peakmem_fit(self, kernel: str, sweeps: str) -> None:
-        fit_per_query(self.ranker, self.train)
+        PerQuery(self.ranker.plan()).fit(self.train)
 
     def track_density(self, kernel: str, sweeps: str) -> float:
-        return fit_per_query(self.ranker, self.train).model.density
+        return PerQuery(self.ranker.plan()).fit(self.train).model.density
 
     def track_map(self, kernel: str, sweeps: str) -> float:
-        return average_precision(fit_per_query(self.ranker, self.train).model, self.test, kernel)
+        return average_precision(PerQuery(self.ranker.plan()).fit(self.train).model, self.test, kernel)
 
 
 class TopicsShared:
@@ -115,4 +114,4 @@ class TopicsShared:
         )
 
     def time_fit(self, kernel: str, jobs: int) -> None:
-        fit_per_query(self.ranker, self.train, jobs=jobs)
+        PerQuery(self.ranker.plan(), jobs=jobs).fit(self.train)

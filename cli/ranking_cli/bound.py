@@ -32,17 +32,18 @@ from ranking_plugins.bound import bound as bound_of
 @format_option
 @reader_option
 def bound(model: Path, data: tuple[Path, ...], delta: float, form: str, reader: str) -> None:
-    """Bound how far the alignment of MODEL on its training DATA is from that on unseen queries.
+    """Bound the generalization error of an alignment model.
 
-    Theorems 4 (orthonormal) and 5 (l1l2-row, max-norm) of Wu, Lu and Li (2013), with everything
-    that goes in. The bound is for all maps that the regularizer allows, so it is wide.
+    The bound is on the difference between the alignment of MODEL on its training DATA and on unseen
+    queries: theorems 4 (orthonormal) and 5 (l1l2-row, max-norm) of Wu, Lu and Li (2013), with all
+    quantities in them. It holds for all maps that the regularizer allows, so it is wide.
 
     \b
     ranking bound rmls.safetensors clicks.tsv
     """
     ranker = Ranker.load(model)
-    given = as_trainable(read_trainable(data, reader), None, None, ranker.text_)
-    if isinstance(given, JudgedLists) or not isinstance(ranker.model_, Factored):
+    described = as_trainable(read_trainable(data, reader), None, None, ranker.text_)
+    if isinstance(described, JudgedLists) or not isinstance(ranker.model_, Factored):
         raise click.ClickException("bounds are for factored models of queries and documents.")
     registry = get_registry()
     loss = registry.create("loss", ranker.loss)
@@ -51,5 +52,5 @@ def bound(model: Path, data: tuple[Path, ...], delta: float, form: str, reader: 
             f"bounds are for loss alignment, and this model was trained with {loss.name}."
         )
     regularizer = registry.create("regularizer", ranker.regularizer)
-    found = bound_of(ranker.model_, cast(LinearLoss, loss), regularizer, given, delta)
-    click.echo(render(found.rows(), form), nl=False)
+    result = bound_of(ranker.model_, cast(LinearLoss, loss), regularizer, described, delta)
+    click.echo(render(result.rows(), form), nl=False)

@@ -1,4 +1,4 @@
-"""The report of `ranking compare`: one HTML file that needs nothing else."""
+"""The report of `ranking compare`: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def report(comparisons: Sequence[Comparison], data: str) -> str:
     return page(
         f"Comparison on {data}",
         f"<p>Intervals: 95 %, bootstrap over queries, {RESAMPLES} resamples. p: paired "
-        f"randomisation test, all signs up to {EXACT} queries, else {FLIPS} drawn. Holm: corrected "
-        f"for {len(comparisons)} comparisons.</p>\n{sections}",
+        f"randomisation test, all signs up to {EXACT} queries, else {FLIPS} sampled. Holm: "
+        f"corrected for {len(comparisons)} comparisons.</p>\n{sections}",
     )
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
+from ranking import MatchingData
 from ranking.data.describe import describe, doubts
-from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import recognise
 from ranking.data.synthetic import MADE
 from ranking.data.writers import FORMATS, write
 from ranking.errors import DataWarning
 from ranking_cli.get_data import get_data
-from ranking_cli.options import existing, kernel_option, reader_option, threads_option
+from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.tables import format_option, render
 
 GET = Path("get")
@@ -32,67 +32,62 @@ GET = Path("get")
     help="Where --convert writes, compressed if it ends in .gz; for get, a folder.",
 )
 @format_option
-@reader_option
-@kernel_option
-@threads_option
-@click.pass_context
-def data(
-    ctx: click.Context,
-    path: Path,
-    name: str | None,
-    convert: str | None,
-    output: Path | None,
-    form: str,
-    reader: str,
-    kernel: str,
-    threads: int,
-) -> None:
+@resources_options
+def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     """Show what PATH holds, convert it, or get a data set.
 
-    Format, counts, grades, sparsity, ids and what deserves a warning are shown. With --convert the
-    data are written instead, where the formats hold the same kind of data:
-    letor from letor, qrels and run from TREC or BEIR files, tsv and parquet from interactions.
+    Shows format, counts, grades, sparsity, ids and warnings. With --convert the data are written
+    instead, where the formats hold the same kind of data: letor from letor, qrels and run from TREC
+    or BEIR files, tsv and parquet from interactions.
 
-    `get NAME` writes a data set that is made here, nothing is downloaded: demo, search results as
-    train.txt, valid.txt and test.txt, into the folder of -o, by default NAME.
+    `get NAME` writes a synthetic data set, without a download: demo, search results as train.txt,
+    valid.txt and test.txt, into the folder of -o, by default NAME.
 
     \b
     ranking data get demo -o demo
     ranking data train.txt.gz
     ranking data ratings.dat --convert parquet -o ratings.parquet
     """
+    name, convert, output = (options[key] for key in ("name", "convert", "output"))
     if name is not None or (path == GET and not path.exists()):
         _get(path, name, convert, output)
         return
-    path = existing.convert(path, None, ctx)
+    path = existing.convert(path, None, click.get_current_context())
     if (convert is None) != (output is None):
         raise click.UsageError("--convert and -o go together: the format and where to write it.")
     if output is not None and output.is_dir():
         raise click.UsageError(f"{output} is a folder; name the file that --convert writes.")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
-        recognised = recognise(path, reader, kernel=kernel, threads=threads)
-        found = recognised.reader.read(path)
-    told = [str(one.message) for one in caught if issubclass(one.category, DataWarning)]
+        recognised = recognise(
+            path, resources.reader, kernel=resources.kernel, threads=resources.threads
+        )
+        content = recognised.reader.read(path)
+    messages = [str(one.message) for one in caught if issubclass(one.category, DataWarning)]
     if convert is not None and output is not None:
-        write(found, convert, output)
-        for message in told:
-            click.echo(message, err=True)
-        if isinstance(found, MatchingData) and (
-            found.queries is not None or found.documents is not None
-        ):
-            click.echo(f"features are not written: {output} has the interactions.", err=True)
-        click.echo(f"{output} written.", err=True)
+        _convert(content, convert, output, messages)
         return
     rows: list[dict[str, Any]] = [{"what": "format", "value": recognised.name}]
-    rows += [{"what": what, "value": value} for what, value in describe(found).items()]
-    rows += [{"what": "warning", "value": message} for message in [*told, *doubts(found)]]
+    rows += [{"what": what, "value": value} for what, value in describe(content).items()]
+    rows += [{"what": "warning", "value": text} for text in [*messages, *doubts(content)]]
     click.echo(render(rows, form), nl=False)
+
+
+def _convert(content: Any, form: str, output: Path, messages: list[str]) -> None:
+    """Write data in another format, and say what was left out."""
+    write(content, form, output)
+    for message in messages:
+        click.echo(message, err=True)
+    if isinstance(content, MatchingData) and (
+        content.queries is not None or content.documents is not None
+    ):
+        click.echo(f"features are not written: {output} has the interactions.", err=True)
+    click.echo(f"{output} written.", err=True)
 
 
 def _get(path: Path, name: str | None, convert: str | None, output: Path | None) -> None:
     if path != GET:
-        raise click.UsageError(f"give one PATH, or `get NAME`; {name} is too much.")
+        raise click.UsageError(f"give one PATH, or `get NAME`; {name} is not expected.")
     if name is None:
         raise click.UsageError(f"say which data set: {', '.join(MADE)}.")
     if convert is not None:

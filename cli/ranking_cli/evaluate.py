@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,29 +10,39 @@ from typing import Any
 import click
 import numpy as np
 
-from ranking import Ranker
+from ranking import JudgedLists
 from ranking.contracts.metric import Metric
 from ranking.data.exclusions import known_pairs
 from ranking.data.inputs import among_known
-from ranking.data.judged_lists import JudgedLists
 from ranking.data.matches import Matches
-from ranking.data.readers.read import read_trainable
 from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import judged_from
 from ranking.metrics.bins import by_bins, total_clicks
 from ranking.metrics.bootstrap import bootstrap_interval
-from ranking.metrics.evaluate import Values, evaluate_run, mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import Values, evaluate_model, evaluate_run, mean
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking_cli.options import (
+    Resources,
     exclude_option,
     existing,
-    kernel_option,
     metrics_option,
-    reader_option,
-    threads_option,
+    resources_options,
 )
 from ranking_cli.tables import format_option, render
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `ranking eval` is called with, beside model and data."""
+
+    run: Path | None
+    qrels: Path | None
+    metrics: str
+    exclude: tuple[Path, ...]
+    per_query: bool
+    bins: str | None
+    clicks: Path | None
+    form: str
 
 
 @click.command("eval")
@@ -41,43 +52,29 @@ from ranking_cli.tables import format_option, render
 @click.option("--qrels", type=existing, help="The judgements for --run.")
 @metrics_option
 @exclude_option
-@click.option("-q", "--per-query", is_flag=True, help="A row per query before the mean.")
+@click.option("-q", "--per-query", is_flag=True, help="One row per query before the mean.")
 @click.option(
     "--bins",
     metavar="LIST",
-    help="Means by bins of the clicks that a query has in all: 10,100,1000 makes four.",
+    help="Means by bins of the total clicks of a query: 10,100,1000 makes four bins.",
 )
 @click.option(
     "--clicks",
     type=existing,
-    help="Queries and documents whose relevance is counted for --bins; by default DATA.",
+    help="Data whose relevance is counted as clicks for --bins; by default DATA.",
 )
 @format_option
-@reader_option
-@kernel_option
-@threads_option
+@resources_options
 def evaluate(
-    model: Path | None,
-    data: tuple[Path, ...],
-    run: Path | None,
-    qrels: Path | None,
-    metrics: str,
-    exclude: tuple[Path, ...],
-    per_query: bool,
-    bins: str | None,
-    clicks: Path | None,
-    form: str,
-    reader: str,
-    kernel: str,
-    threads: int,
+    model: Path | None, data: tuple[Path, ...], resources: Resources, **options: Any
 ) -> None:
     """Measure MODEL on DATA, or a TREC run against judgements.
 
     Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
     beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
-    "all". --format jsonl has every query. Of queries and documents, every query ranks all
-    documents but itself, and with --exclude but what it matches there. Items without features are
-    ranked among all that the model knows.
+    "all". --format jsonl prints every query. For queries and documents, each query ranks all
+    documents but itself, and with --exclude all but its positives there. Items without features
+    are ranked among all items that the model knows.
 
     \b
     ranking eval model.safetensors test.txt --metrics ndcg@5,ndcg@10,map
@@ -85,58 +82,82 @@ def evaluate(
     ranking eval --run system.run --qrels judged.qrels --metrics ndcg@10,map,mrr
     ranking eval rmls.safetensors judged --bins 10,100,1000 --clicks log.tsv
     """
-    edges = _edges(bins, clicks)
-    asked = {word: parse_metric(word) for word in split_metrics(metrics)}
-    chosen = list({metric.spelled(): metric for metric in asked.values()}.values())
-    if run is not None and qrels is not None and model is None:
-        queries, values = measure_run(run, qrels, chosen, kernel, threads)
-    elif run is None and qrels is None and model is not None and data:
-        queries, values = measure_model(model, data, chosen, reader, kernel, threads, exclude)
+    request = Request(**options)
+    edges = _edges(request.bins, request.clicks)
+    names = {word: parse_metric(word) for word in split_metrics(request.metrics)}
+    metrics = list({metric.spelled(): metric for metric in names.values()}.values())
+    if request.run is not None and request.qrels is not None and model is None:
+        queries, values = measure_run(request.run, request.qrels, metrics, resources)
+    elif request.run is None and request.qrels is None and model is not None and data:
+        queries, values = measure_model(model, data, metrics, resources, request.exclude)
     else:
         raise click.UsageError("give MODEL and DATA, or --run and --qrels.")
 
     if edges:
-        sources = data if clicks is None else (clicks,)
-        log = read_trainable(sources, reader) if sources else None
-        click.echo(render(_binned(log, queries, values, edges), form), nl=False)
+        sources = data if request.clicks is None else (request.clicks,)
+        log = resources.read(sources) if sources else None
+        click.echo(render(_binned(log, queries, values, edges), request.form), nl=False)
         return
-    means = {name: mean(value) for name, value in values.items()}
-    intervals = {name: bootstrap_interval(value, kernel) for name, value in values.items()}
-    if form == "jsonl":
-        # Scripts find a number by the name they asked for, readers by what it means.
-        names = {word: metric.spelled() for word, metric in asked.items()}
-        names |= {name: name for name in values}
-        for position, query in enumerate(queries):
-            row = {name: _number(values[full][position]) for name, full in names.items()}
-            click.echo(json.dumps({"query": query, "metrics": row}))
-        total = {name: _number(means[full]) for name, full in names.items()}
-        spans = {name: [_number(end) for end in intervals[full]] for name, full in names.items()}
-        click.echo(json.dumps({"query": "all", "metrics": total, "interval": spans}))
+    summary = _Summary(queries, values, resources.kernel)
+    if request.form == "jsonl":
+        click.echo(summary.json_lines(names), nl=False)
         return
-    if per_query:
-        rows: list[dict[str, Any]] = [
-            {"query": query, **{name: float(value[position]) for name, value in values.items()}}
-            for position, query in enumerate(queries)
-        ]
-        rows.append({"query": "all", **means})
-    else:
-        rows = [
+    rows = summary.query_rows() if request.per_query else summary.metric_rows()
+    click.echo(render(rows, request.form), nl=False)
+
+
+class _Summary:
+    """The values of all queries, their means and the intervals of the means."""
+
+    def __init__(self, queries: list[str], values: Values, kernel: str) -> None:
+        self.queries, self.values = queries, values
+        self.means = {name: mean(value) for name, value in values.items()}
+        self.intervals = {name: bootstrap_interval(value, kernel) for name, value in values.items()}
+
+    def metric_rows(self) -> list[dict[str, Any]]:
+        """Return one row per metric."""
+        return [
             {
                 "metric": name,
-                "mean": means[name],
-                "queries": int(np.count_nonzero(~np.isnan(values[name]))),
-                "low": intervals[name].low,
-                "high": intervals[name].high,
+                "mean": self.means[name],
+                "queries": int(np.count_nonzero(~np.isnan(value))),
+                "low": self.intervals[name].low,
+                "high": self.intervals[name].high,
             }
-            for name in values
+            for name, value in self.values.items()
         ]
-    click.echo(render(rows, form), nl=False)
+
+    def query_rows(self) -> list[dict[str, Any]]:
+        """Return one row per query, and the means."""
+        rows: list[dict[str, Any]] = [
+            {
+                "query": query,
+                **{name: float(value[position]) for name, value in self.values.items()},
+            }
+            for position, query in enumerate(self.queries)
+        ]
+        return [*rows, {"query": "all", **self.means}]
+
+    def json_lines(self, requested: dict[str, Metric]) -> str:
+        """Return one object per query; a metric has its requested name and its full name."""
+        names = {word: metric.spelled() for word, metric in requested.items()}
+        names |= {name: name for name in self.values}
+        lines = []
+        for position, query in enumerate(self.queries):
+            row = {name: _number(self.values[full][position]) for name, full in names.items()}
+            lines.append(json.dumps({"query": query, "metrics": row}))
+        means = {name: _number(self.means[full]) for name, full in names.items()}
+        intervals = {
+            name: [_number(end) for end in self.intervals[full]] for name, full in names.items()
+        }
+        lines.append(json.dumps({"query": "all", "metrics": means, "interval": intervals}))
+        return "\n".join(lines) + "\n"
 
 
 def _edges(bins: str | None, clicks: Path | None) -> list[float]:
     if bins is None:
         if clicks is not None:
-            raise click.UsageError("--clicks is what --bins counts; say which bins: --bins 10,100.")
+            raise click.UsageError("--clicks is counted for --bins; give the bins: --bins 10,100.")
         return []
     try:
         return [float(word) for word in bins.split(",")]
@@ -147,13 +168,13 @@ def _edges(bins: str | None, clicks: Path | None) -> list[float]:
 def _binned(
     log: Any, queries: list[str], values: Values, edges: list[float]
 ) -> list[dict[str, Any]]:
-    """Return a row a bin."""
+    """Return one row per bin."""
     if not isinstance(log, Matches):
         raise click.UsageError("--bins counts clicks on documents; give --clicks such data.")
     totals = total_clicks(log, np.array(queries))
     return [
-        {"clicks": one.label, "queries": one.queries, **one.means}
-        for one in by_bins(values, totals, edges)
+        {"clicks": row.label, "queries": row.queries, **row.means}
+        for row in by_bins(values, totals, edges)
     ]
 
 
@@ -161,47 +182,46 @@ def measure_model(
     model: Path,
     data: tuple[Path, ...],
     metrics: list[Metric],
-    reader: str,
-    kernel: str,
-    threads: int,
+    resources: Resources,
     exclude: tuple[Path, ...] = (),
 ) -> tuple[list[str], Values]:
     """Return the queries of the data, and the values of a model for them."""
-    ranker = Ranker.load(model, kernel=kernel, threads=threads)
-    given = read_trainable(data, reader, kernel=kernel, threads=threads)
-    described = among_known(ranker.described(given), ranker.model_)
-    barred = None
+    ranker = resources.load(model)
+    described = among_known(ranker.described(resources.read(data)), ranker.model_)
+    exclusions = None
     if exclude:
-        known = [read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude]
+        known = [resources.read([path]) for path in exclude]
         matches = [each for each in known if isinstance(each, Matches)]
         if isinstance(described, JudgedLists) or len(matches) < len(known):
             raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
-        barred = known_pairs(described, *matches, but_relevant=True)
-    values = measure(ranker.model_, metrics, described, ranker.kernel_, threads, barred)
+        exclusions = known_pairs(described, *matches, but_relevant=True)
+    values = evaluate_model(
+        ranker.model_, metrics, described, ranker.kernel_, resources.threads, exclusions
+    )
     return [str(query) for query in described.query_ids], values
 
 
 def measure_run(
-    run: Path, qrels: Path, metrics: list[Metric], kernel: str, threads: int
+    run: Path, qrels: Path, metrics: list[Metric], resources: Resources
 ) -> tuple[list[str], Values]:
     """Return the queries that a run and the judgements share, and the values for them."""
     joined = judged_from(read_run(run), read_qrels(qrels))
-    values = evaluate_run(metrics, joined, kernel, threads)
-    kept = ~joined.missing
-    if not kept.any():
+    values = evaluate_run(metrics, joined, resources.kernel, resources.threads)
+    shared = ~joined.missing
+    if not shared.any():
         raise click.ClickException(
             f"{run} has no query of {qrels}; check that they belong together."
         )
     for count, where in (
-        (int(joined.missing.sum()), f"of {qrels}, which {run} lacks"),
-        (joined.unjudged_queries.size, f"of {run}, which {qrels} lacks"),
+        (int(joined.missing.sum()), f"of {qrels}, which are not in {run}"),
+        (joined.unjudged_queries.size, f"of {run}, which are not in {qrels}"),
     ):
         if count:
             click.echo(f"left out, as in trec_eval: {count} of the queries {where}.", err=True)
-    queries = [str(query) for query in joined.query_ids[kept]]
-    return queries, {name: value[kept] for name, value in values.items()}
+    queries = [str(query) for query in joined.query_ids[shared]]
+    return queries, {name: value[shared] for name, value in values.items()}
 
 
 def _number(value: float) -> float | None:
-    """JSON has no NaN: a skipped query is null."""
+    """Return a number for JSON, which has no NaN: a skipped query is null."""
     return None if np.isnan(value) else float(value)

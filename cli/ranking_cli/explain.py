@@ -13,7 +13,7 @@ from ranking.data.text.tokenise import words
 from ranking.inference.explain import contributions, related
 from ranking.models.bilinear import Bilinear
 from ranking_cli.options import existing
-from ranking_cli.queries import described
+from ranking_cli.queries import text_features
 from ranking_cli.tables import format_option, render
 
 
@@ -24,12 +24,12 @@ from ranking_cli.tables import format_option, render
     "--pair",
     nargs=2,
     metavar="QUERY DOCUMENT",
-    help="Two texts; a document may also be named by its id.",
+    help="Two texts; the document may also be an id.",
 )
 @click.option(
     "-k",
     type=click.IntRange(1),
-    help="Lines to print: by default 5 for each term, 20 for a pair.",
+    help="Number of rows; by default 5 for each term, 20 for a pair.",
 )
 @format_option
 def explain(
@@ -37,8 +37,9 @@ def explain(
 ) -> None:
     """Show what a bilinear MODEL has learnt.
 
-    For each TERM, the document features that it likes or dislikes most, with their weights. For
-    a pair of texts, which pairs of their words made the score: query weight x W x document weight.
+    For each TERM of queries, the document terms with the largest weights, positive or negative. For
+    a pair of texts, the contributions of their pairs of words to the score: query weight x W x
+    document weight.
 
     \b
     ranking explain words.safetensors hockey gun
@@ -55,19 +56,19 @@ def explain(
         _explain_pair(ranker, ranker.model_, *pair, k or 20, form)
         return
     rows: list[dict[str, Any]] = [
-        {"term": term, "likes": str(one.feature), "weight": one.weight}
+        {"term": term, "document term": str(entry.feature), "weight": entry.weight}
         for term in terms
-        for one in related(ranker.model_, _feature(ranker, term), k or 5)
+        for entry in related(ranker.model_, _feature(ranker, term), k or 5)
     ]
-    silent = [term for term in terms if term not in {row["term"] for row in rows}]
-    if silent:
-        click.echo(f"all weights of {', '.join(silent)} are zero.", err=True)
+    empty = [term for term in terms if term not in {row["term"] for row in rows}]
+    if empty:
+        click.echo(f"all weights of {', '.join(empty)} are zero.", err=True)
     if rows:
         click.echo(render(rows, form), nl=False)
 
 
 def _feature(ranker: Ranker, term: str) -> str:
-    """Return a term as the features of texts spell it."""
+    """Return the text feature of a term."""
     if ranker.text_ is None or ranker.per_query or term in ranker.text_.feature_names:
         return term
     if ranker.text_.hashing:
@@ -87,28 +88,28 @@ def _explain_pair(
         raise click.ClickException(
             "this model knows its queries by their ids, not by words; explain an id instead."
         )
-    left = described(ranker, query)
-    right = None
+    query_row = text_features(ranker, query)
+    document_row = None
     if ranker.documents_ is not None:
-        places = np.flatnonzero(ranker.documents_.ids.astype(np.str_) == document)
-        if places.size:
-            right = ranker.documents_.rows[[int(places[0])]]
-    if right is None:
-        right = described(ranker, document)
-    for row, text in ((left, query), (right, document)):
+        positions = np.flatnonzero(ranker.documents_.ids.astype(np.str_) == document)
+        if positions.size:
+            document_row = ranker.documents_.rows[[int(positions[0])]]
+    if document_row is None:
+        document_row = text_features(ranker, document)
+    for row, text in ((query_row, query), (document_row, document)):
         if not row.nnz:
             raise click.ClickException(f"the model knows no word of {text!r}.")
-    found = contributions(model, left, right)
+    entries = contributions(model, query_row, document_row)
     rows: list[dict[str, Any]] = [
         {
-            "query": str(one.query_feature),
-            "document": str(one.document_feature),
-            "weight": one.weight,
-            "contribution": one.contribution,
+            "query": str(entry.query_feature),
+            "document": str(entry.document_feature),
+            "weight": entry.weight,
+            "contribution": entry.contribution,
         }
-        for one in found[:k]
+        for entry in entries[:k]
     ]
     if rows:
         click.echo(render(rows, form), nl=False)
-    total = sum(one.contribution for one in found)
-    click.echo(f"score {total:.6g}, from {len(found)} pairs of words", err=True)
+    total = sum(entry.contribution for entry in entries)
+    click.echo(f"score {total:.6g}, from {len(entries)} pairs of words", err=True)

@@ -1,4 +1,4 @@
-"""`ranking data get`: write a data set that this project makes."""
+"""`ranking data get`: write a synthetic data set."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ranking.data.writers import write
 
 
 def get_data(name: str, folder: Path) -> list[Path]:
-    """Write the parts of a data set into a folder, over no file, and return the files."""
+    """Write the parts of a data set into a folder and return the files; overwrite nothing."""
     if name not in MADE:
         raise click.UsageError(
-            f"there is no data set {name!r}; there are {', '.join(MADE)}. Others have terms of "
-            "their own: download them where their makers offer them."
+            f"there is no data set {name!r}; available are {', '.join(MADE)}. Download others from "
+            "their publishers, under their terms."
         )
     files = {folder / f"{part}.txt": data for part, data in MADE[name]().items()}
     for path in files:
@@ -25,7 +25,7 @@ def get_data(name: str, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.ClickException(
-            f"the folder {folder} cannot be made ({error.strerror}); name another with -o."
+            f"the folder {folder} cannot be created ({error.strerror}); name another with -o."
         ) from error
     for path, data in files.items():
         write(data, "letor", path)

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module, metadata
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import click
 
+
+class Command(NamedTuple):
+    """Where a command is implemented, and its line in `ranking --help`."""
+
+    target: str
+    help: str
+
+
 COMMANDS = {
-    "train": "ranking_cli.train:train",
-    "eval": "ranking_cli.evaluate:evaluate",
-    "rank": "ranking_cli.rank:rank",
-    "explain": "ranking_cli.explain:explain",
-    "path": "ranking_cli.path:path",
-    "compare": "ranking_cli.compare:compare",
-    "features": "ranking_cli.features:features",
-    "bound": "ranking_cli.bound:bound",
-    "report": "ranking_cli.report:report",
-    "reproduce": "ranking_cli.reproduce:reproduce",
-    "data": "ranking_cli.data:data",
-    "plugins": "ranking_cli.plugins:plugins",
-    "new-plugin": "ranking_cli.new_plugin:new_plugin",
+    "train": Command("train:train", "Train a model on DATA and write it to one file."),
+    "eval": Command(
+        "evaluate:evaluate", "Measure MODEL on DATA, or a TREC run against judgements."
+    ),
+    "rank": Command("rank:rank", "Rank the documents of each query in DATA by MODEL."),
+    "explain": Command("explain:explain", "Show what a bilinear MODEL has learnt."),
+    "path": Command("path:path", "Train along the strengths of a regularizer."),
+    "compare": Command(
+        "compare:compare", "Compare models on DATA, or TREC runs against judgements."
+    ),
+    "features": Command("features:features", "Write the scores of MODEL as features."),
+    "bound": Command("bound:bound", "Bound the generalization error of an alignment model."),
+    "report": Command("report:report", "Show how models were trained."),
+    "reproduce": Command("reproduce:reproduce", "Measure the tables of a paper again."),
+    "data": Command("data:data", "Show what PATH holds, convert it, or get a data set."),
+    "plugins": Command("plugins:plugins", "List the installed parts and plugins."),
+    "new-plugin": Command("new_plugin:new_plugin", "Write a package with a plugin."),
 }
 
 
+RENAMED_OPTIONS = {
+    "--observer": "--callback",
+    "--exclude-known": "--exclude-seen",
+    "--random-state": "--seed",
+}
+"""Old and foreign names of options, and the names to use instead."""
+
+
 class Commands(click.Group):
-    """Imports a command when it is used, so that --help is quick."""
+    """A group that imports a command when it is used, so that --help is quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which a user meets them."""
@@ -36,31 +56,40 @@ class Commands(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        module, _, name = COMMANDS[cmd_name].target.partition(":")
+        command: click.Command = getattr(import_module(f"ranking_cli.{module}"), name)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what `ranking` refuses is one line and exit code 1, misuse is 2."""
+        """Run a command; map errors of `ranking` to exit code 1, and misuse to 2."""
         from ranking.errors import PartError, RankingError
 
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _warn
+                warnings.showwarning = _show_warning
                 return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            if error.option_name in RENAMED_OPTIONS:
+                error.possibilities = [RENAMED_OPTIONS[error.option_name]]
+            raise
         except PartError as error:
             raise click.UsageError(str(error)) from error
         except RankingError as error:
             raise click.ClickException(str(error)) from error
 
 
-def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the line of code that it came from."""
     click.echo(f"Warning: {message}", err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(metadata.version("ranking"), prog_name="ranking")
+@click.version_option(package_name="ranking-kit", prog_name="ranking")
 def cli() -> None:
     """Learn to rank: train a model, evaluate it, rank with it.
 

@@ -16,12 +16,15 @@ NATIVE_KINDS = ("loss", "regularizer")
 """Kinds of parts that have a native interface."""
 
 
+RESERVED = ("ranking-kit", "ranking-kit-rust", "ranking-plugins", "ranking-cli", "ranking-rust")
+"""Distributions of this project, and names whose module would be a package of this project."""
+
 LONGEST = 24
-"""Letters of a name, such that no line of the package is too long."""
+"""Letters of a name at most, so that no line of the package is too long."""
 
 
 class Kind(NamedTuple):
-    """What a package of a kind says about itself."""
+    """The texts of a package, by the kind of its part."""
 
     about: str
     help: str
@@ -29,20 +32,20 @@ class Kind(NamedTuple):
 
 
 TRAIN = "ranking train DATA -o model.safetensors"
-WHAT = {
+KINDS_OF_PLUGINS = {
     "loss": Kind(
-        "The hinge of a margin, its corner rounded.",
-        "The hinge, its corner rounded over a width.",
+        "A hinge loss with a rounded corner.",
+        "Hinge with its corner rounded over a width.",
         f"{TRAIN} --loss $part:width=0.5 --solver sgd",
     ),
     "regularizer": Kind(
-        "No entry of the parameters is beyond a limit.",
-        "No entry is beyond a limit.",
+        "A limit on the absolute value of every parameter.",
+        "Limits the absolute value of every entry.",
         f"{TRAIN} --model factored --loss warp --regularizer $part:limit=0.5",
     ),
     "solver": Kind(
-        "Proximal gradient descent on losses of lists.",
-        "Proximal gradient descent on a loss of lists.",
+        "Proximal gradient descent for listwise losses.",
+        "Proximal gradient descent for a listwise loss.",
         f"{TRAIN} --loss domination --regularizer l1 --solver $part",
     ),
     "metric": Kind(
@@ -51,8 +54,8 @@ WHAT = {
         "ranking eval model.safetensors DATA --metrics $part@3",
     ),
     "reader": Kind(
-        "Judged rows as JSON, one a line.",
-        "Judged rows as JSON, one a line.",
+        "Judged rows as JSON lines.",
+        "Judged rows as JSON lines.",
         "ranking data rows.jsonl --reader $part",
     ),
 }
@@ -63,16 +66,18 @@ BUILD = {
     "cython": ("a C compiler", "Cython"),
     "rust": ("cargo", "Rust"),
 }
-"""By what a package is built: what that needs, and the language."""
+"""What building a package needs, and its language, by the value of --native."""
 
 
 @click.command()
 @click.argument("name")
-@click.option("--kind", required=True, type=click.Choice(list(WHAT)), help="What it brings.")
+@click.option(
+    "--kind", required=True, type=click.Choice(list(KINDS_OF_PLUGINS)), help="The kind of part."
+)
 @click.option(
     "--native",
     type=click.Choice(["cython", "rust", "numba"]),
-    help="In what the inner functions of a loss or regularizer are written; by default in Python.",
+    help="The language of the inner functions of a loss or regularizer; by default Python.",
 )
 @click.option(
     "-o",
@@ -81,7 +86,7 @@ BUILD = {
     help="The folder to write, which must not exist; by default the package's name.",
 )
 def new_plugin(name: str, kind: str, native: str | None, output: Path | None) -> None:
-    """Write a package with a plugin: code, tests, README; it installs and passes its tests at once.
+    """Write a package with a plugin: code, tests and README, ready to install and to test.
 
     NAME is that of the part, such as smooth-hinge; the package is then ranking-smooth-hinge.
 
@@ -99,9 +104,9 @@ def new_plugin(name: str, kind: str, native: str | None, output: Path | None) ->
     folder = output or Path(words["distribution"])
     if folder.exists():
         raise click.UsageError(
-            f"{folder} is there already; nothing is overwritten, so name another."
+            f"{folder} exists already; nothing is overwritten, so give another folder."
         )
-    for path, text in _written(words, kind, native or "python").items():
+    for path, text in _render(words, kind, native or "python").items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     click.echo(
@@ -113,27 +118,27 @@ def new_plugin(name: str, kind: str, native: str | None, output: Path | None) ->
 
 
 def _words(name: str, kind: str, build: str) -> dict[str, str]:
-    """Return what the templates ask for; refuse a name that would not work."""
+    """Return the values of the templates' placeholders; refuse a name that does not work."""
     part = name.removeprefix("ranking-")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", part) or len(part) > LONGEST:
         raise click.UsageError(
-            f"the name {name!r} does not work: write at most {LONGEST} small letters and digits, "
-            "with hyphens between, such as smooth-hinge."
+            f"the name {name!r} does not work: use at most {LONGEST} lower-case letters and "
+            "digits, with hyphens between, such as smooth-hinge."
         )
     distribution = f"ranking-{part}"
-    if distribution in ("ranking-plugins", "ranking-cli", "ranking-rust", "ranking-ranking"):
-        raise click.UsageError(f"{distribution} is a package of ranking itself; take another name.")
+    if distribution in RESERVED:
+        raise click.UsageError(f"{distribution} is a package of this project; choose another name.")
     if part in get_registry().names(kind):
         entry = get_registry().find(kind, part)
         raise click.UsageError(
             f"there is a {kind} {part!r} already, of {entry.distribution} {entry.version}, and the "
-            "first of a name wins; take another name."
+            "first of a name wins; choose another name."
         )
     module = distribution.replace("-", "_")
     package = f"python/{module}" if build == "rust" else f"src/{module}"
-    what, (needs, language) = WHAT[kind], BUILD[build]
+    texts, (needs, language) = KINDS_OF_PLUGINS[kind], BUILD[build]
     native_code = {"cython": f"{package}/_native.pyx", "rust": "src/lib.rs"}
-    dependencies = ["numba>=0.61", "ranking"] if build == "numba" else ["ranking"]
+    dependencies = ["numba>=0.61", "ranking-kit"] if build == "numba" else ["ranking-kit"]
     words = {
         "part": part,
         "kind": kind,
@@ -144,18 +149,18 @@ def _words(name: str, kind: str, build: str) -> dict[str, str]:
         "hook": KINDS[kind],
         "class_name": "".join(word.capitalize() for word in (*part.split("-"), kind)),
         "check": f"check_{kind}",
-        "about": what.about,
-        "help": what.help,
-        "example": Template(what.example).substitute(part=part),
+        "about": texts.about,
+        "help": texts.help,
+        "example": Template(texts.example).substitute(part=part),
         "needs": needs,
         "language": language,
         "code": native_code.get(build, f"{package}/{kind}.py"),
         "dependencies": ", ".join(f'"{word}"' for word in dependencies),
     }
-    return words | {key: _filled(f"{key}.toml", words) for key in ("project", "tools")}
+    return words | {key: _fill(f"{key}.toml", words) for key in ("project", "tools")}
 
 
-def _written(words: dict[str, str], kind: str, build: str) -> dict[str, str]:
+def _render(words: dict[str, str], kind: str, build: str) -> dict[str, str]:
     """Return the text of each file of the package."""
     package = words["package"]
     compiled = build in ("cython", "rust")
@@ -170,9 +175,9 @@ def _written(words: dict[str, str], kind: str, build: str) -> dict[str, str]:
         templates |= {"setup.py": "cython/setup.py", f"{package}/_native.pyx": f"{kind}/native.pyx"}
     elif build == "rust":
         templates |= {"Cargo.toml": "rust/Cargo.toml", "src/lib.rs": f"{kind}/lib.rs"}
-    return {path: _filled(template, words) for path, template in templates.items()}
+    return {path: _fill(template, words) for path, template in templates.items()}
 
 
-def _filled(template: str, words: dict[str, str]) -> str:
+def _fill(template: str, words: dict[str, str]) -> str:
     text = (files("ranking_cli") / "templates" / f"{template}.tmpl").read_text(encoding="utf-8")
     return Template(text).substitute(words)

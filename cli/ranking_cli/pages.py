@@ -1,4 +1,4 @@
-"""Reports as one HTML file that needs nothing else: the page, tables and line charts."""
+"""Self-contained HTML reports: the page, tables and line charts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
-    """Draw some lines over one another; points that are not finite are left out."""
+    """Draw lines in one chart; points that are not finite are left out."""
     drawn = {
         name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
         for name, points in lines.items()

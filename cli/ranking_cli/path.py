@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ranking import Ranker
-from ranking.data.judged_lists import JudgedLists
-from ranking.data.readers.read import read_trainable
-from ranking.io.tensors import write_bytes
+from ranking import JudgedLists, Ranker
+from ranking._utils.files import write_bytes
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.registry import parse_spec
-from ranking.training.path import cross_validated_path, regularization_path
-from ranking_cli.options import existing, kernel_option, threads_option
+from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
+from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.pages import line_chart, page, table
-from ranking_cli.settings import settle
+from ranking_cli.settings import check_shared_reader, resolve_settings
 from ranking_cli.tables import format_option, render
-from ranking_plugins.callbacks.curve import Curve
+from ranking_cli.validation import refuse_equal
+from ranking_plugins.callbacks import Curve
 
 STRENGTHS = ",".join(f"{10 ** (-quarter / 4):.4g}" for quarter in range(13))
 """From 1 down to 0.001 by quarter decades."""
@@ -27,11 +27,25 @@ STRENGTHS = ",".join(f"{10 ** (-quarter / 4):.4g}" for quarter in range(13))
 Rows = list[dict[str, Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `ranking path` is called with, beside the data."""
+
+    parts: dict[str, str | None]
+    regularizers: tuple[str, ...]
+    strengths: str
+    metrics: str
+    valid: tuple[Path, ...]
+    valid_reader: str | None
+    folds: int | None
+    seed: int
+
+
 @click.command()
 @click.argument("data", nargs=-1, required=True, type=existing)
 @click.option("--valid", multiple=True, type=existing, help="Validation data, to measure on.")
 @click.option("--folds", type=click.IntRange(2), help="Cross-validation by query instead.")
-@click.option("--recipe", metavar="NAME", help="Parts that belong together, such as domination.")
+@click.option("--recipe", metavar="NAME", help="A named combination of parts, such as domination.")
 @click.option("--loss", metavar="SPEC", help="What is minimised.")
 @click.option(
     "--regularizer",
@@ -45,9 +59,13 @@ Rows = list[dict[str, Any]]
     "--strengths", metavar="LIST", default=STRENGTHS, help="By default 1 to 0.001, 13 values."
 )
 @click.option(
-    "--metrics", metavar="LIST", default="map,ndcg@10", show_default=True, help="The first decides."
+    "--metrics",
+    metavar="LIST",
+    default="map,ndcg@10",
+    show_default=True,
+    help="The best strength is chosen by the first.",
 )
-@click.option("--reader", metavar="NAME", default="auto", help="Format of the data.")
+@click.option("--valid-reader", metavar="SPEC", help="Format of --valid; by default as --reader.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
 @click.option(
     "-o",
@@ -56,74 +74,85 @@ Rows = list[dict[str, Any]]
     help="One HTML file with plots; the numbers are printed as well.",
 )
 @format_option
-@kernel_option
-@threads_option
+@resources_options
 def path(
-    data: tuple[Path, ...],
-    valid: tuple[Path, ...],
-    folds: int | None,
-    regularizers: tuple[str, ...],
-    strengths: str,
-    metrics: str,
-    reader: str,
-    seed: int,
-    output: Path | None,
-    form: str,
-    kernel: str,
-    threads: int,
-    **parts: Any,
+    data: tuple[Path, ...], output: Path | None, form: str, resources: Resources, **options: Any
 ) -> None:
     """Train along the strengths of a regularizer, each from the one before.
 
-    A row is a strength: loss, density, epochs, and what was measured on the validation data; with
+    One row per strength: loss, density, epochs, and the metrics on the validation data; with
     --folds, the means over the folds and their standard errors (se).
 
     \b
     ranking path train.txt --valid valid.txt --recipe domination -o path.html
     ranking path train.txt --folds 5 --loss domination --regularizer l1 --regularizer l2
     """
-    if bool(valid) == (folds is not None):
+    parts = {name: options.pop(name) for name in ("recipe", "loss", "solver")}
+    request = Request(parts=parts, **options)
+    if bool(request.valid) == (request.folds is not None):
         raise click.UsageError("say where to measure: --valid DATA or --folds N, one of them.")
-    given = read_trainable(data, reader, kernel=kernel, threads=threads)
-    held_out = read_trainable(valid, reader, kernel=kernel, threads=threads) if valid else None
-    if not isinstance(given, JudgedLists) or not (
+    judged, held_out = _read(resources, data, request)
+    metric = split_metrics(request.metrics)[0]
+    results, histories = _train(request, resources, judged, held_out)
+    rows = [
+        {"regularizer": spec, **row, "": "best" if at == _best(points, metric) else ""}
+        for spec, points in results.items()
+        for at, row in enumerate(points)
+    ]
+    click.echo(render(rows, form), nl=False)
+    if output is not None:
+        write_bytes(output, _page(results, histories, metric).encode())
+        click.echo(f"wrote {output}", err=True)
+
+
+def _read(
+    resources: Resources, data: tuple[Path, ...], request: Request
+) -> tuple[JudgedLists, JudgedLists | None]:
+    """Read the training data, and the validation data if there are any."""
+    judged, held_out = resources.read(data), None
+    if request.valid:
+        if request.valid_reader is None:
+            check_shared_reader(resources.reader)
+        held_out = resources.read(request.valid, request.valid_reader)
+    if not isinstance(judged, JudgedLists) or not (
         held_out is None or isinstance(held_out, JudgedLists)
     ):
         raise click.UsageError("a path is for judged rows; these are queries and documents.")
-    names = split_metrics(metrics)
-    values = _strengths(strengths)
-    settings = settle({**parts, "regularizer": None}, {}, "")
-    rows: dict[str, Rows] = {}
-    courses: dict[str, Rows] = {}
-    for spec in regularizers or (parse_spec(settings["regularizer"]).name,):
+    refuse_equal(judged, held_out)
+    return judged, held_out
+
+
+def _train(
+    request: Request, resources: Resources, data: JudgedLists, valid: JudgedLists | None
+) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """Return one row per strength, and the history of the best, for each regularizer."""
+    settings = resolve_settings({**request.parts, "regularizer": None}, {}, "")
+    metrics = split_metrics(request.metrics)
+    strengths = _strengths(request.strengths)
+    results: dict[str, Rows] = {}
+    histories: dict[str, Rows] = {}
+    for spec in request.regularizers or (parse_spec(settings["regularizer"]).name,):
         ranker = Ranker(
             settings["model"],
             settings["loss"],
             spec,
             settings["solver"],
-            kernel=kernel,
-            threads=threads,
-            random_state=seed,
+            kernel=resources.kernel,
+            threads=resources.threads,
+            random_state=request.seed,
         )
-        if folds is not None:
-            rows[spec] = cross_validated_path(
-                ranker, values, given, folds, names, seed, jobs=threads
+        if request.folds is not None:
+            path = RegularizationPath(ranker.plan(), strengths, metrics)
+            results[spec] = cross_validated_path(
+                path, data, request.folds, request.seed, jobs=resources.threads
             )
             continue
-        assert isinstance(held_out, JudgedLists)
-        ranker.set_params(callbacks=[Curve(metrics="+".join(names))])
-        points = regularization_path(ranker, values, given, held_out, names)
-        rows[spec] = [point.row() for point in points]
-        courses[spec] = points[_best(rows[spec], names[0])].history
-    lines = [
-        {"regularizer": spec, **row, "": "best" if at == _best(mine, names[0]) else ""}
-        for spec, mine in rows.items()
-        for at, row in enumerate(mine)
-    ]
-    click.echo(render(lines, form), nl=False)
-    if output is not None:
-        write_bytes(output, _page(rows, courses, names[0]).encode())
-        click.echo(f"wrote {output}", err=True)
+        assert valid is not None
+        ranker.set_params(callbacks=[Curve(metrics="+".join(metrics))])
+        points = RegularizationPath(ranker.plan(), strengths, metrics).fit(data, valid).report
+        results[spec] = [point.row() for point in points]
+        histories[spec] = points[_best(results[spec], metrics[0])].history
+    return results, histories
 
 
 def _strengths(text: str) -> list[float]:
@@ -137,34 +166,36 @@ def _strengths(text: str) -> list[float]:
 
 
 def _best(rows: Rows, metric: str) -> int:
-    """Return the first of the best strengths."""
+    """Return the row with the best metric, the first among equals."""
     sign = 1.0 if parse_metric(metric).higher_is_better else -1.0
     return max(range(len(rows)), key=lambda at: (sign * rows[at][metric], -at))
 
 
-def _page(rows: dict[str, Rows], courses: dict[str, Rows], metric: str) -> str:
+def _page(rows: dict[str, Rows], histories: dict[str, Rows], metric: str) -> str:
     first = next(iter(rows.values()))[0]
     body = ""
-    for spec, mine in rows.items():
-        cells = [[f"{value:.4g}" for value in row.values()] for row in mine]
-        best = mine[_best(mine, metric)]
+    for spec, points in rows.items():
+        cells = [[f"{value:.4g}" for value in row.values()] for row in points]
+        best = points[_best(points, metric)]
         body += f"<h2>{spec}</h2>\n<p>The best by {metric} is strength {best['strength']:g}.</p>\n"
         body += table(list(first), cells)
     body += "<h2>Along the strengths</h2>\n"
     for column in first:
         if column != "strength" and not column.endswith(" se"):
             lines = {
-                spec: [(math.log10(row["strength"]), row[column]) for row in mine]
-                for spec, mine in rows.items()
+                spec: [(math.log10(row["strength"]), row[column]) for row in points]
+                for spec, points in rows.items()
             }
             body += line_chart(column, "log10 of the strength", lines)
-    if courses:
-        body += f"<h2>The course of the training that is best by {metric}</h2>\n"
-    for column in dict.fromkeys(key for mine in courses.values() for row in mine for key in row):
+    if histories:
+        body += f"<h2>Learning curve of the best strength by {metric}</h2>\n"
+    for column in dict.fromkeys(
+        key for points in histories.values() for row in points for key in row
+    ):
         if column != "epoch":
             lines = {
-                spec: [(row["epoch"], row.get(column, math.nan)) for row in mine]
-                for spec, mine in courses.items()
+                spec: [(row["epoch"], row.get(column, math.nan)) for row in points]
+                for spec, points in histories.items()
             }
             body += line_chart(column, "epoch", lines)
     return page("Regularization path", body)

@@ -7,78 +7,99 @@ from typing import Any
 
 import click
 
+from ranking import get_kernel
+from ranking.errors import KernelUnavailableError
 from ranking.registry import Problem, Registry
 from ranking.registry.compatibility import Grid
-from ranking.registry.manager import Source, installed_sources
-from ranking.registry.security import Trust
+from ranking.registry.manager import Entry, Source, installed_sources
+from ranking.registry.security import PluginSecurity
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer")
+Row = dict[str, Any]
 
 
 @click.command()
-@click.option("--matrix", is_flag=True, help="What combines with what; for a no, why.")
-@click.option("--load", is_flag=True, help="Import other people's plugins, to list their parts.")
+@click.option("--matrix", is_flag=True, help="Which parts combine; if they do not, why.")
+@click.option("--kernels", is_flag=True, help="Which kernel serves which family of functions.")
+@click.option("--load", is_flag=True, help="Import third-party plugins, to list their parts.")
 @format_option
-def plugins(matrix: bool, load: bool, form: str) -> None:
-    """List what is installed: kind, name, origin, version, help.
+def plugins(matrix: bool, kernels: bool, load: bool, form: str) -> None:
+    """List the installed parts and plugins: kind, name, origin, version, help.
 
-    Nothing of other distributions is imported, so that you can look before their code runs: each of
-    their entry points is one row. --load imports them and lists their parts, and so does --matrix.
+    Third-party plugins are not imported, so that you can look before their code runs: each of their
+    entry points is one row. --load imports them and lists their parts, and so does --matrix.
 
-    Plugins are switched off by environment variables: RANKING_PLUGINS=off all of other
-    distributions, RANKING_ALLOWED_PLUGINS all but those that it lists, RANKING_DISABLED_PLUGINS
-    those that it lists; lists are of distributions or distribution:plugin, with commas.
+    Plugins are switched off by environment variables: RANKING_PLUGINS=off all third-party plugins,
+    RANKING_ALLOWED_PLUGINS all but those that it lists, RANKING_DISABLED_PLUGINS those that it
+    lists; lists hold distributions or distribution:plugin, separated by commas.
 
-    --matrix prints a table with a column a solver, and below it the reasons by their numbers; as
-    jsonl or tsv, a row a combination, with the reason and what to change for the nearest that
-    works.
+    --matrix prints a table with one column per solver, and below it the reasons by their numbers;
+    as jsonl or tsv, one row per combination, with the reason and what to change for the nearest
+    one that works. --kernels prints one row per family and one column per kernel: the kernel that
+    serves the family, which is another one where a kernel inherits.
 
     \b
     ranking plugins
     ranking plugins --load
+    ranking plugins --kernels
     ranking plugins --matrix --format jsonl
     """
     sources = installed_sources()
-    everything = load or matrix
-    registry = Registry(sources if everything else [source for source in sources if source.ours])
-    problems = list(registry.problems)
-    rows: list[dict[str, Any]]
+    load = load or matrix
+    registry = Registry(sources if load else [source for source in sources if source.ours])
+    problems = [str(problem) for problem in registry.problems]
     reasons: list[str] = []
-    if matrix:
-        grid = Grid(registry)
-        rows = list(_cells(grid))
-        if form in ("table", "markdown"):
-            rows, reasons = _pivot(rows)
-        for message in grid.problems:
-            click.echo(message, err=True)
+    if kernels:
+        rows, more = _kernels(registry)
+        problems += more
+    elif matrix:
+        rows, reasons, more = _matrix(registry, people=form in ("table", "markdown"))
+        problems += more
     else:
-        rows = [
-            {
-                "kind": entry.kind,
-                "name": entry.name,
-                "origin": entry.distribution,
-                "version": entry.version,
-                "help": entry.help,
-            }
-            for entry in registry.entries()
-        ]
-    if not everything:
-        unopened, refused = _strangers(sources)
-        rows += unopened
-        problems += refused
+        rows = [_entry(entry) for entry in registry.entries()]
+        if not load:
+            unopened, refused = _third_party(sources)
+            rows += unopened
+            problems += map(str, refused)
     click.echo(render(rows, form), nl=False)
     if reasons:
         click.echo()
     for number, reason in enumerate(reasons, start=1):
         click.echo(f"({number}) {reason}")
     for problem in problems:
-        click.echo(str(problem), err=True)
+        click.echo(problem, err=True)
 
 
-def _strangers(sources: list[Source]) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """Return a row per entry point of other distributions, from metadata, and who is refused."""
-    rows, refused, trust = [], [], Trust()
+def _entry(entry: Entry) -> Row:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "origin": entry.distribution,
+        "version": entry.version,
+        "help": entry.help,
+    }
+
+
+def _kernels(registry: Registry) -> tuple[list[Row], list[str]]:
+    """Return one row per family with the kernel that serves it, and unavailable kernels."""
+    families: dict[str, dict[str, str]] = {}
+    problems = []
+    for name in registry.names("kernel"):
+        try:
+            kernel: Any = get_kernel(name)
+        except KernelUnavailableError as error:
+            problems.append(str(error))
+            continue
+        for family, server in kernel.families().items():
+            families.setdefault(family, {})[name] = server
+    return [{"family": family, **row} for family, row in families.items()], problems
+
+
+def _third_party(sources: list[Source]) -> tuple[list[Row], list[Problem]]:
+    """Return one row per third-party entry point, from metadata, and those that are refused."""
+    rows: list[Row] = []
+    refused, trust = [], PluginSecurity()
     for source in sources:
         if source.ours:
             continue
@@ -98,8 +119,16 @@ def _strangers(sources: list[Source]) -> tuple[list[dict[str, Any]], list[Proble
     return rows, refused
 
 
-def _cells(grid: Grid) -> Iterator[dict[str, Any]]:
-    """Yield one row a cell: whether it works, or why not and what to change."""
+def _matrix(registry: Registry, people: bool) -> tuple[list[Row], list[str], list[str]]:
+    """Return the rows, the reasons that they refer to by number, and problems."""
+    grid = Grid(registry)
+    cells = list(_cells(grid))
+    rows, reasons = _pivot(cells) if people else (cells, [])
+    return rows, reasons, grid.problems
+
+
+def _cells(grid: Grid) -> Iterator[Row]:
+    """Yield one row per combination: whether it works, or why not and what to change."""
     for cell in grid.cells():
         compatibility = cell.compatibility()
         yield {
@@ -110,12 +139,13 @@ def _cells(grid: Grid) -> Iterator[dict[str, Any]]:
         }
 
 
-def _pivot(cells: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return a row a model, loss and regularizer with a column a solver, and the reasons.
+def _pivot(cells: Iterable[Row]) -> tuple[list[Row], list[str]]:
+    """Return one row per model, loss and regularizer with one column per solver, and the reasons.
 
-    A no is the number of its reason. A row in which no solver says yes has what would work.
+    A combination that does not work shows the number of its reason; a row without any that works
+    shows what to change.
     """
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    rows: dict[tuple[str, ...], Row] = {}
     numbers: dict[str, int] = {}
     for cell in cells:
         key = tuple(cell[kind] for kind in AXES)

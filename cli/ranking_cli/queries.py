@@ -1,4 +1,4 @@
-"""Texts that a user gives as words on the command line."""
+"""Queries as texts on the command line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ranking import Ranker
 from ranking.errors import DataWarning
 
 
-def described(ranker: Ranker, text: str) -> Any:
-    """Return the features of a text, and say how many of its words the model does not know.
+def text_features(ranker: Ranker, text: str) -> Any:
+    """Return the features of a text as a sparse row, and report the number of unknown words.
 
-    None of them is known if the row has no entry; whoever asks says what that means.
+    The row is empty if the model knows none of the words.
     """
     assert ranker.text_ is not None
     with warnings.catch_warnings():
@@ -22,6 +22,6 @@ def described(ranker: Ranker, text: str) -> Any:
         row = ranker.text_.transform([text])
     unknown = ranker.text_.unknown_words_
     if row.nnz and unknown:
-        what = "1 word" if unknown == 1 else f"{unknown} words"
-        click.echo(f"the model does not know {what} of {text!r}", err=True)
+        count = "1 word" if unknown == 1 else f"{unknown} words"
+        click.echo(f"the model does not know {count} of {text!r}", err=True)
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -11,19 +12,11 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from ranking import Ranker
+from ranking import JudgedLists, Ranker
+from ranking._utils.files import write_bytes
 from ranking.data.inputs import Trainable, among_known
-from ranking.data.judged_lists import JudgedLists
-from ranking.data.readers.read import read_trainable
-from ranking.io.tensors import write_bytes
-from ranking_cli.options import (
-    exclude_option,
-    existing,
-    kernel_option,
-    reader_option,
-    threads_option,
-)
-from ranking_cli.queries import described
+from ranking_cli.options import Resources, exclude_option, existing, resources_options
+from ranking_cli.queries import text_features
 
 ENDINGS = {".txt": "trec", ".run": "trec", ".jsonl": "jsonl", ".csv": "csv"}
 
@@ -35,6 +28,17 @@ class Ranked(NamedTuple):
     document: str
     rank: int
     score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `ranking rank` is called with, beside model, data and output."""
+
+    k: int | None
+    form: str | None
+    exclude: tuple[Path, ...]
+    candidates: Path | None
+    tag: str
 
 
 @click.command()
@@ -57,60 +61,43 @@ class Ranked(NamedTuple):
 @click.option(
     "--candidates",
     type=existing,
-    help="A file with a document id a line: only these are ranked.",
+    help="A file with one document id per line: only these are ranked.",
 )
 @click.option("--tag", default="ranking", show_default=True, help="The run's name in a TREC file.")
-@reader_option
-@kernel_option
-@threads_option
+@resources_options
 def rank(
     model: Path,
     data: tuple[str, ...],
-    k: int | None,
     output: Path | None,
-    form: str | None,
-    exclude: tuple[Path, ...],
-    candidates: Path | None,
-    tag: str,
-    reader: str,
-    kernel: str,
-    threads: int,
+    resources: Resources,
+    **options: Any,
 ) -> None:
     """Rank the documents of each query in DATA by MODEL, or search its texts for a QUERY.
 
     Best first; equal scores by document id. Ranks count from 1, scores have full precision. A TREC
-    line is: query Q0 document rank score tag. What is no path is a query in words, for a model
-    that was trained on texts: the documents it was trained on are ranked, the 10 best by default.
-    Items without features are ranked with all others that the model knows.
+    line is: query Q0 document rank score tag. An argument that is not a path is a query in words,
+    for a model that was trained on texts: the documents of its training data are ranked, the 10
+    best by default. Items without features are ranked among all items that the model knows.
 
     \b
     ranking rank model.safetensors test.txt -k 10 -o top10.run
     ranking rank words.safetensors "a team that plays hockey"
     ranking rank films.safetensors ratings.csv -k 10 --exclude ratings.csv -o offers.jsonl
     """
-    if form is None:
-        form = ENDINGS.get(output.suffix, "trec") if output else "trec"
-    ranker = Ranker.load(model, kernel=kernel, threads=threads)
-    if not any(_is_path(word) for word in data):
-        if exclude or candidates:
-            raise click.UsageError("--exclude and --candidates are for queries that are data.")
-        lines = _searched(ranker, data, k or 10)
+    request = Request(**options)
+    ranker = resources.load(model)
+    if any(_is_path(word) for word in data):
+        lines = _rank_data(ranker, _paths(data), request, resources)
+    elif request.exclude or request.candidates:
+        raise click.UsageError("--exclude and --candidates are for queries that are data.")
     else:
-        given = read_trainable(_paths(data), reader, kernel=kernel, threads=threads)
-        described_data = among_known(ranker.described(given), ranker.model_)
-        limits: dict[str, Any] = {}
-        if exclude:
-            limits["exclude"] = [
-                read_trainable([path], reader, kernel=kernel, threads=threads) for path in exclude
-            ]
-        if candidates:
-            limits["candidates"] = _ids(candidates, described_data)
-        lines = _ranked(ranker, described_data, k, limits)
+        lines = _search(ranker, data, request.k or 10)
+    form = request.form or (ENDINGS.get(output.suffix, "trec") if output else "trec")
     text = io.StringIO()
     if form == "csv":
         text.write("query,document,rank,score\n")
     for line in lines:
-        text.write(_line(line, form, tag))
+        text.write(_line(line, form, request.tag))
     if output is None:
         click.echo(text.getvalue(), nl=False)
     else:
@@ -118,7 +105,7 @@ def rank(
 
 
 def _is_path(word: str) -> bool:
-    """Say whether there is such a file or folder; no text at all is not the current folder."""
+    """Say whether there is such a file or folder; an empty text is not the current folder."""
     return bool(word.strip()) and Path(word).exists()
 
 
@@ -126,65 +113,78 @@ def _paths(data: tuple[str, ...]) -> list[Path]:
     missing = [word for word in data if not _is_path(word)]
     if missing:
         raise click.UsageError(
-            f"{missing[0]} does not exist, and other words are paths; name paths, or one query."
+            f"{missing[0]} does not exist, and other arguments are paths; give paths only, or "
+            "queries in words only."
         )
     return [Path(word) for word in data]
 
 
-def _searched(ranker: Ranker, words: tuple[str, ...], k: int) -> Iterator[Ranked]:
-    """Search for each text; a query is called by its own words, joined, as TREC has no spaces."""
+def _search(ranker: Ranker, texts: tuple[str, ...], k: int) -> Iterator[Ranked]:
+    """Search for each text; its id is its words joined by hyphens, as TREC ids have no spaces."""
     if ranker.documents_ is None:
         raise click.UsageError(
-            f"there is no file {words[0]!r}, and this model holds no texts that could be searched "
+            f"there is no file {texts[0]!r}, and this model holds no texts that could be searched "
             "for it; name data, or train a model on texts."
         )
-    for word in words:
-        if not described(ranker, word).nnz:
+    for text in texts:
+        if not text_features(ranker, text).nnz:
             raise click.UsageError(
-                f"the model knows no word of {word!r}; if it is a path, there is no such file."
+                f"the model knows no word of {text!r}; if it is a path, there is no such file."
             )
-    for words_of, found in zip(words, ranker.search(words, k), strict=True):
-        name = "-".join(words_of.split()) or "query"
-        for at, (document, score) in enumerate(found, start=1):
-            yield Ranked(name, str(document), at, score)
+    for text, results in zip(texts, ranker.search(texts, k), strict=True):
+        query = "-".join(text.split()) or "query"
+        for position, (document, score) in enumerate(results, start=1):
+            yield Ranked(query, str(document), position, score)
 
 
-def _ids(path: Path, data: Trainable) -> list[Any]:
-    """Return the ids of a file, as the data have them."""
+def _candidates(path: Path, data: Trainable) -> list[Any]:
+    """Return the ids of a file that the data have, with the type that they have there."""
     if isinstance(data, JudgedLists):
         raise click.UsageError("--candidates is for queries and documents, not for judged rows.")
     try:
         words = [word.strip() for word in path.read_text(encoding="utf-8").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--candidates {path} cannot be read: {error}.") from error
-    named = {str(name): name for name in data.document_ids.tolist()}
-    found = [named[word] for word in words if word in named]
-    if not found:
+    known = {str(name): name for name in data.document_ids.tolist()}
+    ids = [known[word] for word in words if word in known]
+    if not ids:
         raise click.UsageError(
-            f"--candidates {path} names no document of the data; give ids, one a line, such as "
-            f"{next(iter(named))}."
+            f"--candidates {path} names no document of the data; give one id per line, such as "
+            f"{next(iter(known))}."
         )
-    return found
+    return ids
 
 
-def _ranked(
-    ranker: Ranker, data: Trainable, k: int | None, limits: dict[str, Any]
+def _rank_data(
+    ranker: Ranker, paths: list[Path], request: Request, resources: Resources
 ) -> Iterator[Ranked]:
-    if not isinstance(data, JudgedLists):
-        for found in ranker.rank(data, k, **limits):
-            names = data.document_ids[found.documents].tolist()
-            for at, (name, score) in enumerate(zip(names, found.scores, strict=True), start=1):
-                yield Ranked(str(data.query_ids[found.query]), str(name), at, float(score))
+    """Rank the documents of each query of the data."""
+    data = among_known(ranker.described(resources.read(paths)), ranker.model_)
+    limits: dict[str, Any] = {}
+    if request.exclude:
+        limits["exclude"] = [resources.read([path]) for path in request.exclude]
+    if request.candidates:
+        limits["candidates"] = _candidates(request.candidates, data)
+    if isinstance(data, JudgedLists):
+        if limits:
+            raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
+        yield from _rank_lists(ranker, data, request.k)
         return
-    if limits:
-        raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
+    for result in ranker.rank(data, request.k, **limits):
+        names = data.document_ids[result.documents].tolist()
+        for position, (name, score) in enumerate(zip(names, result.scores, strict=True), start=1):
+            yield Ranked(str(data.query_ids[result.query]), str(name), position, float(score))
+
+
+def _rank_lists(ranker: Ranker, data: JudgedLists, k: int | None) -> Iterator[Ranked]:
+    """Rank the rows of each judged list."""
     scores = ranker.score_rows(data)
-    for position, query in enumerate(data.query_ids):
-        start, stop = data.group_ptr[position : position + 2]
+    for index, query in enumerate(data.query_ids):
+        start, stop = data.group_ptr[index : index + 2]
         documents = data.doc_ids[start:stop]
         order = np.lexsort((documents, -scores[start:stop]))[:k]
-        for at, row in enumerate(order, start=1):
-            yield Ranked(str(query), str(documents[row]), at, float(scores[start + row]))
+        for position, row in enumerate(order, start=1):
+            yield Ranked(str(query), str(documents[row]), position, float(scores[start + row]))
 
 
 def _line(line: Ranked, form: str, tag: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking.io.tensors import write_bytes
+from ranking._utils.files import write_bytes
 from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -27,8 +27,8 @@ from ranking_cli.tables import format_option, render
 def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
     """Show how models were trained: their parts, their data and their learning curves.
 
-    A row is an epoch, with what was measured after it: the objective, the density, and the metrics
-    on the validation data if there were any.
+    There is one row per epoch: the objective, the density, and the metrics on the validation data
+    if there were any.
 
     \b
     ranking report model.safetensors
@@ -58,8 +58,8 @@ def _page(rankers: dict[str, Ranker]) -> str:
         for key in row
         if key not in ("epoch", "steps")
     )
-    drawn = any("steps" in row for ranker in rankers.values() for row in ranker.history_)
-    across = "steps" if drawn else "epoch"
+    has_steps = any("steps" in row for ranker in rankers.values() for row in ranker.history_)
+    across = "steps" if has_steps else "epoch"
     for column in columns:
         body += line_chart(
             column,
@@ -79,13 +79,13 @@ def _facts(ranker: Ranker) -> list[str]:
     description = ranker.description_
     parts = " x ".join(part["spec"] for part in description["parts"].values())
     data = ", ".join(
-        f"{count} {what}"
-        for what, count in description["training"].items()
-        if what not in ("seed", "stopped")
+        f"{count} {name}"
+        for name, count in description["training"].items()
+        if name not in ("seed", "stopped")
     )
     return [parts, data, str(ranker.n_iter_), f"{ranker.model_.density:.2%}"]
 
 
 def _value(key: str, value: float) -> float | int:
-    """Return draws as the whole numbers that they are."""
+    """Return a number of steps as a whole number."""
     return int(value) if key == "steps" and math.isfinite(value) else value

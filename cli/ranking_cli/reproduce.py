@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ranking.io.tensors import write_bytes
+from ranking._utils.files import write_bytes
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -25,7 +25,7 @@ from ranking_plugins.reproductions import REPRODUCTIONS, Options, Row, load
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The folder of data sets; by default that of the variable RANKING_DATA.",
 )
-@click.option("--quick", is_flag=True, help="A small part of the work, to see that it runs.")
+@click.option("--quick", is_flag=True, help="Run a small part, as a smoke test.")
 @click.option(
     "-o",
     "--output",
@@ -46,7 +46,7 @@ def reproduce(
     kernel: str,
     threads: int,
 ) -> None:
-    """Measure the tables of a paper anew, beside what the paper has.
+    """Measure the tables of a paper again, beside the values of the paper.
 
     \b
     ranking reproduce sparse-preference --data data -o out
@@ -62,12 +62,12 @@ def reproduce(
     rows: list[Row] = []
     for row in module.rows(options):
         rows.append(row)
-        if output is not None:  # what is measured is kept, whatever happens to the rest
+        if output is not None:  # after each row, so that an interruption loses nothing
             _write(output, name, module, rows)
-    # People look at a data set at a time; what programs read is one table.
+    # One table per data set for people, one table in all for programs.
     parts = list(_by_dataset(rows).values()) if form in ("table", "markdown") else [rows]
-    lacking = math.nan if form == "jsonl" else ""
-    click.echo("\n".join(render(_lines(part, lacking), form) for part in parts), nl=False)
+    missing = math.nan if form == "jsonl" else ""
+    click.echo("\n".join(render(_lines(part, missing), form) for part in parts), nl=False)
     if output is not None:
         click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
 
@@ -79,7 +79,7 @@ def _write(folder: Path, name: str, module: Any, rows: list[Row]) -> None:
 
 
 def _json(row: Row) -> dict[str, Any]:
-    """Return a row with null where there is no number, for JSON has no NaN."""
+    """Return a row for JSON, which has null instead of NaN."""
     row_facts = dataclasses.asdict(row)
     return {name: None if value != value else value for name, value in row_facts.items()}
 
@@ -89,18 +89,18 @@ def _by_dataset(rows: list[Row]) -> dict[str, list[Row]]:
     return {name: [row for row in rows if row.dataset == name] for name in names}
 
 
-def _lines(rows: list[Row], lacking: float | str) -> list[dict[str, Any]]:
-    """Return one line a row, all with the same columns; what a row lacks is given."""
+def _lines(rows: list[Row], missing: float | str) -> list[dict[str, Any]]:
+    """Return one line per row, all with the same columns, filled with `missing`."""
     lines = [_line(row) for row in rows]
     # Measured columns first, then the paper's, as in the first line that has them.
     columns = dict.fromkeys(name for line in lines for name in line)
     ends = ("seconds", "megabytes", "density")
     order = [*(name for name in columns if name not in ends), *ends]
-    return [{name: _or(line.get(name), lacking) for name in order} for line in lines]
+    return [{name: _or(line.get(name), missing) for name in order} for line in lines]
 
 
-def _or(value: Any, lacking: float | str) -> Any:
-    return lacking if value is None or value != value else value
+def _or(value: Any, missing: float | str) -> Any:
+    return missing if value is None or value != value else value
 
 
 def _line(row: Row) -> dict[str, Any]:

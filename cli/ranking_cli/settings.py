@@ -1,4 +1,4 @@
-"""Where each setting of a training comes from: flags, then the TOML file, then the recipe."""
+"""The settings of a training and their sources: flags, then the TOML file, then the recipe."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ranking.errors import PartError
 from ranking.registry import get_registry, parse_spec
 
 PARTS = ("features", "model", "loss", "regularizer", "solver")
-FALLBACKS = {"regularizer": "none"}
-"""Parts that are not \"auto\" if nobody names them."""
+PART_DEFAULTS = {"regularizer": "none"}
+"""Defaults of parts that are not \"auto\"."""
 
-CHOICES = ("reader", "kernel", "engine", "threads", "seed", "metrics")
+CHOICES = ("reader", "valid-reader", "kernel", "engine", "threads", "seed", "metrics")
 RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
 DEFAULTS: dict[str, Any] = {
     "reader": "auto",
+    "valid-reader": "auto",
     "kernel": "auto",
     "engine": "local",
     "threads": 1,
@@ -30,10 +31,10 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Setting(NamedTuple):
-    """A value and whence it comes."""
+    """A value and its source: flag, file, recipe or default."""
 
     value: Any
-    whence: str
+    source: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,34 +48,34 @@ class Settings:
         """Return the value of a setting."""
         return self.values[name].value
 
-    def given(self, name: str) -> bool:
-        """Say whether the user chose a setting, by a flag or in the file."""
-        return self.values[name].whence not in ("default", "recipe")
+    def is_explicit(self, name: str) -> bool:
+        """Say whether the user set it, by a flag or in the file."""
+        return self.values[name].source not in ("default", "recipe")
 
     def features_for(self, texts: bool) -> str | None:
-        """Return how texts are described; a recipe's word on it is for texts only."""
-        value, whence = self.values["features"]
-        return None if value == "auto" or (whence == "recipe" and not texts) else str(value)
+        """Return the spec of the text features; a recipe's spec applies to texts only."""
+        value, source = self.values["features"]
+        return None if value == "auto" or (source == "recipe" and not texts) else str(value)
 
     def rows(self) -> list[dict[str, str]]:
-        """Return one row a setting, for --dry-run."""
+        """Return one row per setting, for --dry-run."""
         rows = [
-            {"setting": name, "value": _shown(value), "from": whence}
-            for name, (value, whence) in self.values.items()
+            {"setting": name, "value": _text(value), "from": source}
+            for name, (value, source) in self.values.items()
         ]
         if self.search is not None:
             axes: list[Axis | Search] = [self.search]
             if self.search.outer is not None:
                 axes.insert(0, self.search.outer)
             for axis in axes:
-                tried = ", ".join(f"{value:g}" for value in axis.values)
-                what = f"{axis.part}:{axis.parameter} of {tried} by {self.search.metric}"
-                rows.append({"setting": "search", "value": what, "from": "recipe"})
+                values = ", ".join(f"{value:g}" for value in axis.values)
+                text = f"{axis.part}:{axis.parameter} of {values} by {self.search.metric}"
+                rows.append({"setting": "search", "value": text, "from": "recipe"})
         return rows
 
 
 def read_config(path: Path | None) -> dict[str, Any]:
-    """Read the TOML file; its keys are the long options' words."""
+    """Read the TOML file; its keys are the names of the long options."""
     if path is None:
         return {}
     try:
@@ -89,14 +90,14 @@ def read_config(path: Path | None) -> dict[str, Any]:
             f"known are {', '.join(sorted(known))}."
         )
     for name, value in config.items():
-        fits, wanted = _fits(name, value)
-        if not fits:
-            raise click.UsageError(f"{path} has {name} = {value!r}; it must be {wanted}.")
+        valid, expected = _check(name, value)
+        if not valid:
+            raise click.UsageError(f"{path} has {name} = {value!r}; it must be {expected}.")
     return config
 
 
-def _fits(name: str, value: Any) -> tuple[bool, str]:
-    """Say whether a value of the file is what the flag of that name would take."""
+def _check(name: str, value: Any) -> tuple[bool, str]:
+    """Say whether a value of the file is one that the flag would take, and what it takes."""
     if name in RANGES:
         low, high = RANGES[name]
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -106,52 +107,82 @@ def _fits(name: str, value: Any) -> tuple[bool, str]:
     return isinstance(value, str), "a text in quotes"
 
 
-def settle(flags: dict[str, Any], config: dict[str, Any], config_name: str) -> Settings:
-    """Decide every setting; `flags` holds None for what was not given."""
-    given = {name: Setting(value, f"file {config_name}") for name, value in config.items()}
-    given |= {name: Setting(value, "flag") for name, value in flags.items() if value is not None}
-
-    recipe_name = given.pop("recipe", Setting(None, "default"))
+def resolve_settings(flags: dict[str, Any], config: dict[str, Any], config_name: str) -> Settings:
+    """Resolve every setting; `flags` holds None for flags that were not used."""
+    explicit = {name: Setting(value, f"file {config_name}") for name, value in config.items()}
+    explicit |= {
+        name.replace("_", "-"): Setting(value, "flag")
+        for name, value in flags.items()
+        if value is not None
+    }
+    recipe_name = explicit.pop("recipe", Setting(None, "default"))
     recipe = Recipe(parts={})
     if recipe_name.value is not None:
         recipe = get_registry().create("recipe", recipe_name.value)
-    elif "loss" not in given:
+    elif "loss" not in explicit:
         names = ", ".join(get_registry().names("recipe"))
-        raise click.UsageError(f"say --recipe NAME ({names}) or --loss SPEC.")
+        raise click.UsageError(f"give --recipe NAME ({names}) or --loss SPEC.")
 
     values = {"recipe": recipe_name}
     for part in PARTS:
-        default = Setting(FALLBACKS.get(part, "auto"), "default")
+        default = Setting(PART_DEFAULTS.get(part, "auto"), "default")
         if part in recipe.parts:
             default = Setting(recipe.parts[part], "recipe")
-        values[part] = given.get(part, default)
+        values[part] = explicit.get(part, default)
     for name in CHOICES:
-        values[name] = given.get(name, Setting(DEFAULTS[name], "default"))
-    values["valid"] = given.get("valid", Setting((), "default"))
-    if isinstance(values["valid"].value, str):
-        values["valid"] = values["valid"]._replace(value=(values["valid"].value,))
-    search = recipe.search
-    if search is None or not values["valid"].value or not _searchable(search, values):
-        return Settings(values, None)
-    if search.outer is not None and values[search.outer.part].whence != "recipe":
-        search = dataclasses.replace(search, outer=None)
-    return Settings(values, search)
+        values[name] = explicit.get(name, Setting(DEFAULTS[name], "default"))
+    valid = explicit.get("valid", Setting((), "default"))
+    if isinstance(valid.value, str):
+        valid = Setting((valid.value,), valid.source)
+    values["valid"] = valid
+    values["valid-reader"] = _valid_reader(values)
+    return Settings(values, _search(recipe.search, values))
 
 
-def _searchable(search: Search, values: dict[str, Setting]) -> bool:
-    """Say whether the searched parameter exists and was left open by the user."""
-    value, whence = values[search.part]
+def _valid_reader(values: dict[str, Setting]) -> Setting:
+    reader, explicit = values["reader"], values["valid-reader"]
+    if explicit.source != "default":
+        return explicit
+    if values["valid"].value:
+        check_shared_reader(reader.value)
+    return reader
+
+
+def check_shared_reader(reader: str) -> None:
+    """Refuse to read --valid by a reader with options, which are about DATA.
+
+    Options such as ``split=train`` would select the same rows of --valid.
+    """
+    if reader != "auto" and parse_spec(reader).params:
+        raise click.UsageError(
+            f"--reader {reader} has options, which are for DATA only; also give the reader of "
+            "--valid: --valid-reader NAME:key=value."
+        )
+
+
+def _search(search: Search | None, values: dict[str, Setting]) -> Search | None:
+    """Return the search of the recipe as far as the settings leave it open."""
+    if search is None or not values["valid"].value or not _is_open(search, values):
+        return None
+    if search.outer is not None and values[search.outer.part].source != "recipe":
+        return dataclasses.replace(search, outer=None)
+    return search
+
+
+def _is_open(search: Search, values: dict[str, Setting]) -> bool:
+    """Say whether the searched parameter exists and the user did not set it."""
+    value, source = values[search.part]
     name, params = parse_spec(value)
-    if whence != "recipe" and search.parameter in params:
+    if source != "recipe" and search.parameter in params:
         return False
     try:
-        made = get_registry().create(search.part, name)
+        part = get_registry().create(search.part, name)
     except PartError:
         return False
-    return search.parameter in made.get_params()
+    return search.parameter in part.get_params()
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     """Return a setting as a user would write it."""
     if value is None:
         return "none"

@@ -17,14 +17,14 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="How results are printed.",
+    help="Format of the results.",
 )
 
 
 def render(rows: Sequence[dict[str, Any]], form: str) -> str:
-    """Return rows as text; numbers keep full precision but in tables.
+    """Return rows as text; numbers have full precision, except in tables.
 
-    What a row lacks is left empty, but in JSON, where it is left out.
+    A missing value is an empty cell; in JSON the key is left out.
     """
     if form == "jsonl":
         return "".join(json.dumps({k: _json(v) for k, v in row.items()}) + "\n" for row in rows)
@@ -52,7 +52,7 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
 
 
 def _json(value: Any) -> Any:
-    """JSON has no NaN."""
+    """Return a value for JSON, which has null instead of NaN."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

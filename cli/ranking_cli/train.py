@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
@@ -10,25 +11,54 @@ from typing import Any
 
 import click
 
-from ranking import Ranker
+from ranking import JudgedLists, Ranker, TextCollection
 from ranking.contracts.callback import Callback
 from ranking.contracts.recipe import Search
 from ranking.data.fingerprint import fingerprint
-from ranking.data.judged_lists import JudgedLists
-from ranking.data.readers.read import read_trainable
-from ranking.data.text_collection import TextCollection
 from ranking.metrics.parse import parse_metric, split_metrics
 from ranking.registry import get_registry
-from ranking.training.search import Progress, fit_path
-from ranking.training.trainer import Run, Snapshot
-from ranking_cli.options import existing
+from ranking.training.trainer import Snapshot, Trainer
+from ranking.training.wrappers.search import ParameterSearch, SearchProgress
+from ranking_cli.options import Resources, existing
 from ranking_cli.per_query import train_per_query
-from ranking_cli.settings import Settings, read_config, settle
+from ranking_cli.settings import Settings, read_config, resolve_settings
 from ranking_cli.tables import render
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.callbacks.curve import Curve
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.callbacks.progress import Progress as ProgressLine
+from ranking_cli.validation import refuse_equal
+from ranking_plugins.callbacks import Checkpoint, Curve, EarlyStopping
+from ranking_plugins.callbacks import Progress as ProgressLine
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `ranking train` is called with, beside the settings that a file may hold."""
+
+    data: tuple[Path, ...]
+    output: Path | None
+    exclude_seen: bool
+    per_query: bool
+    callbacks: tuple[str, ...]
+    resume: bool
+    dry_run: bool
+    quiet: bool
+
+    def check(self, settings: Settings) -> Path:
+        """Return where the model goes; refuse options that do not go together."""
+        if self.output is None:
+            raise click.UsageError("say where the model goes: -o model.safetensors.")
+        if not self.output.parent.is_dir():
+            raise click.UsageError(
+                f"the folder {self.output.parent} does not exist; create it first."
+            )
+        unused = self.resume or self.exclude_seen or self.callbacks
+        if self.per_query and (unused or settings.is_explicit("metrics")):
+            raise click.UsageError(
+                "--per-query trains without checkpoints and validates by the recipe's search "
+                "only; leave --resume, --exclude-seen, --callback and --metrics out."
+            )
+        return self.output
+
+
+FIELDS = dataclasses.fields(Request)
 
 
 @click.command()
@@ -36,8 +66,8 @@ from ranking_plugins.callbacks.progress import Progress as ProgressLine
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model file."
 )
-@click.option("--recipe", metavar="NAME", help="Parts that belong together, such as domination.")
-@click.option("--features", metavar="SPEC", help="How texts are described: text:words=10000,...")
+@click.option("--recipe", metavar="NAME", help="A named combination of parts, such as domination.")
+@click.option("--features", metavar="SPEC", help="Features of texts: text:words=10000,...")
 @click.option("--model", metavar="SPEC", help="What scores: name or name:key=value,key=value.")
 @click.option("--loss", metavar="SPEC", help="What is minimised.")
 @click.option("--regularizer", metavar="SPEC", help="The penalty, such as l2:strength=0.01.")
@@ -46,28 +76,38 @@ from ranking_plugins.callbacks.progress import Progress as ProgressLine
     "--valid",
     multiple=True,
     type=existing,
-    help="Validation data: for early stopping and the recipe's search of its parameters, or, of "
-    "queries and documents, for the learning curve.",
+    help="Validation data: for early stopping and the recipe's search of its parameters; for "
+    "queries and documents, also for the learning curve.",
 )
-@click.option("--reader", metavar="NAME", help="Format of the data; by default recognised.")
+@click.option("--reader", metavar="SPEC", help="Format of DATA; by default recognised.")
+@click.option(
+    "--valid-reader",
+    metavar="SPEC",
+    help="Format of --valid, such as beir:split=dev; by default as --reader, if that has no "
+    "options.",
+)
 @click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
 @click.option("--engine", metavar="SPEC", help="Which processes train: local, or ray:workers=2.")
-@click.option("--threads", type=click.IntRange(1, 1024), help="The result does not depend on it.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    help="Number of threads; the result does not depend on it.",
+)
 @click.option(
     "--metrics",
     metavar="LIST",
-    help="What the learning curve of queries and documents measures on --valid; by default "
+    help="Metrics of the learning curve on --valid, for queries and documents; by default "
     "map,pair-error.",
 )
 @click.option(
-    "--exclude-known",
+    "--exclude-seen",
     is_flag=True,
-    help="Leave the matches of DATA out of the lists that are measured on --valid.",
+    help="Leave the positives of DATA out of the rankings that are measured on --valid.",
 )
 @click.option(
     "--per-query",
     is_flag=True,
-    help="Train a weight vector of the documents' features for each query, or each label of "
+    help="Train one weight vector over document features for each query, or for each label of "
     "labelled data, in parallel by --threads.",
 )
 @click.option(
@@ -75,29 +115,18 @@ from ranking_plugins.callbacks.progress import Progress as ProgressLine
     "callbacks",
     multiple=True,
     metavar="SPEC",
-    help="Who watches the training besides, such as mlflow; takes the place of one of its name.",
+    help="Another callback, such as mlflow; it replaces a default callback of the same name.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
-@click.option("--config", type=existing, help="A TOML file with the same words; flags win.")
-@click.option("--resume", is_flag=True, help="Go on where an interrupted training stopped.")
-@click.option("--dry-run", is_flag=True, help="Print what would be used and whence, and stop.")
+@click.option("--config", type=existing, help="A TOML file of settings; flags win over it.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted training.")
+@click.option("--dry-run", is_flag=True, help="Print the settings and their sources, and stop.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-def train(
-    data: tuple[Path, ...],
-    output: Path | None,
-    config: Path | None,
-    exclude_known: bool,
-    per_query: bool,
-    callbacks: tuple[str, ...],
-    resume: bool,
-    dry_run: bool,
-    quiet: bool,
-    **flags: Any,
-) -> None:
+def train(config: Path | None, **options: Any) -> None:
     """Train a model on DATA and write it to one file.
 
     Several DATA files of judged rows count as one. With --valid a recipe chooses its parameters on
-    the validation data and reports it; test data are never touched. A model of texts keeps the
+    the validation data and reports it; test data are never used. A model of texts keeps the
     documents that it was trained on, so that `ranking rank MODEL "some query"` can search them.
 
     \b
@@ -105,82 +134,80 @@ def train(
     ranking train train.txt --loss domination --regularizer l1:strength=0.001 -o sparse.safetensors
     ranking train texts.tab --valid held-out.tab --recipe sparse-sgd-refit -o words.safetensors
     ranking train texts.tab --recipe domination-induction --per-query -o topics.safetensors
+    ranking train scifact --reader beir:split=train --valid scifact --valid-reader beir:split=dev \
+        --recipe sparse-sgd -o scifact.safetensors
     """
-    flags["valid"] = flags["valid"] or None
-    settings = settle(flags, read_config(config), config.name if config else "")
-    if dry_run:
+    request = Request(**{field.name: options.pop(field.name) for field in FIELDS})
+    options["valid"] = options["valid"] or None
+    settings = resolve_settings(options, read_config(config), config.name if config else "")
+    if request.dry_run:
         click.echo(render(settings.rows(), "table"), nl=False)
         return
-    if output is None:
-        raise click.UsageError("say where the model goes: -o model.safetensors.")
-    if not output.parent.is_dir():
-        raise click.UsageError(f"the folder {output.parent} does not exist; make it first.")
-    if per_query:
-        if resume or exclude_known or callbacks or settings.given("metrics"):
-            raise click.UsageError(
-                "--per-query is trained in one go and searched by the recipe alone; leave "
-                "--resume, --exclude-known, --callback and --metrics out."
-            )
-        train_per_query(data, output, settings, quiet)
-        return
-    _Training(data, output, settings, resume, quiet, exclude_known, callbacks).go()
+    output = request.check(settings)
+    if request.per_query:
+        train_per_query(request.data, output, settings, request.quiet)
+    else:
+        _Training(request, output, settings).run()
 
 
 class _Training:
     """One call of `ranking train`."""
 
-    def __init__(
-        self,
-        data: Sequence[Path],
-        output: Path,
-        settings: Settings,
-        resume: bool,
-        quiet: bool,
-        exclude_known: bool,
-        callbacks: Sequence[str],
-    ) -> None:
-        self.output, self.settings, self.quiet = output, settings, quiet
-        self.exclude_known = exclude_known
-        how = {name: settings[name] for name in ("reader", "kernel", "threads")}
-        given = read_trainable(data, **how)
-        valid = read_trainable(settings["valid"], **how) if settings["valid"] else None
+    def __init__(self, request: Request, output: Path, settings: Settings) -> None:
+        self.request, self.output, self.settings = request, output, settings
+        self.quiet = request.quiet
+        resources = Resources(settings["reader"], settings["kernel"], settings["threads"])
+        data = resources.read(request.data)
+        valid = None
+        if settings["valid"]:
+            valid = resources.read(settings["valid"], settings["valid-reader"])
+        self._check_options(judged=isinstance(data, JudgedLists), validated=valid is not None)
         self.ranker = Ranker(
             **{part: settings[part] for part in ("model", "loss", "regularizer", "solver")},
-            features=settings.features_for(isinstance(given, TextCollection)),
+            features=settings.features_for(isinstance(data, TextCollection)),
             kernel=settings["kernel"],
             engine=settings["engine"],
             threads=settings["threads"],
             random_state=settings["seed"],
         )
-        if settings.given("metrics") and (valid is None or isinstance(given, JudgedLists)):
-            raise click.UsageError(
-                "--metrics is what the learning curve of queries and documents measures on "
-                "--valid; leave it out for judged rows, or without --valid."
-            )
-        if exclude_known and (valid is None or isinstance(given, JudgedLists)):
-            raise click.UsageError(
-                "--exclude-known leaves matches of queries and documents out of what is measured "
-                "on --valid; leave it out for judged rows, or give --valid."
-            )
-        self.data, self.valid = self.ranker.describe_data(given, valid=valid)
+        self.data, self.valid = self.ranker.describe_data(data, valid=valid)
+        refuse_equal(self.data, self.valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
-        self.line = ProgressLine(label=f"training {output.name}")
-        given_observers = [get_registry().create("callback", spec) for spec in callbacks]
-        own: list[Any] = [self.checkpoint] if quiet else [self.checkpoint, self.line]
-        # Who measures is first in line, so that the others see it.
-        watchers = [self._watcher()] if self.valid is not None else []
-        taken = {each.name for each in given_observers}
-        watchers = [each for each in watchers if each.name not in taken]
-        self.ranker.set_params(callbacks=[*watchers, *given_observers, *own])
-        self.resumed = self._read_checkpoint() if resume else None
+        self.progress = ProgressLine(label=f"training {output.name}")
+        self.ranker.set_params(callbacks=self._callbacks(request.callbacks))
+        self.snapshot = self._read_checkpoint() if request.resume else None
         self.checkpoint.outer_facts["identity"] = self._identity()
 
-    def _watcher(self) -> Callback:
-        """Return who looks at the validation data after each epoch.
+    def _check_options(self, judged: bool, validated: bool) -> None:
+        """Refuse options that the data have no use for."""
+        if validated and not judged:
+            return
+        if self.settings.is_explicit("metrics"):
+            raise click.UsageError(
+                "--metrics is for the learning curve of queries and documents on --valid; "
+                "leave it out for judged rows, or without --valid."
+            )
+        if self.request.exclude_seen:
+            raise click.UsageError(
+                "--exclude-seen leaves positives of queries and documents out of what is measured "
+                "on --valid; leave it out for judged rows, or give --valid."
+            )
 
-        Vectors can be trained too long, so they are stopped early, by the first of the metrics.
-        SGD on a matrix decays its rate and has an end of its own: it is watched, and not stopped.
-        So is a search: its regularizer does what stopping early would do, and one choice is enough.
+    def _callbacks(self, specs: Sequence[str]) -> list[Callback]:
+        """Return the callbacks: those that measure come first, so that others see the values."""
+        explicit = [get_registry().create("callback", spec) for spec in specs]
+        names = {callback.name for callback in explicit}
+        measuring = [] if self.valid is None else [self._validation_callback()]
+        measuring = [callback for callback in measuring if callback.name not in names]
+        own: list[Any] = [self.checkpoint] if self.quiet else [self.checkpoint, self.progress]
+        return [*measuring, *explicit, *own]
+
+    def _validation_callback(self) -> Callback:
+        """Return the callback that measures on the validation data after each epoch.
+
+        Embeddings can be trained too long, so they are stopped early, by the first metric. SGD on a
+        matrix decays its learning rate and ends by itself: it is measured, and not stopped. So is a
+        search: its regularizer has the effect of early stopping, and one choice is enough.
         """
         if not isinstance(self.data, JudgedLists):
             metrics = split_metrics(self.settings["metrics"])
@@ -190,47 +217,37 @@ class _Training:
         search = self.settings.search
         return Curve(metrics=search.metric) if search else EarlyStopping(metric="ndcg@10")
 
-    def go(self) -> None:
-        """Train, write the model, and say what came of it."""
-        started = time.perf_counter()
+    def run(self) -> None:
+        """Train, write the model, and report."""
+        start = time.perf_counter()
         try:
             self._fit()
         except KeyboardInterrupt:
-            self._interrupted()
+            self._save_interrupted()
         self.ranker.save(self.output)
         Path(self.checkpoint.path).unlink(missing_ok=True)
         if not self.quiet:
-            self._report(time.perf_counter() - started)
+            self._report(time.perf_counter() - start)
 
     def _fit(self) -> None:
         search = self.settings.search
-        if search is None:
-            run = self.ranker.prepare(self.data, self.valid, exclude_known=self.exclude_known)
-            try:
-                run.go(self.resumed)
-            finally:
-                if run.history:
-                    self.ranker.adopt(run)
-            return
-        assert self.valid is not None
-        before = None
-        if self.resumed is not None:
-            before = Progress.restore(
-                self.checkpoint.outer_facts["search"], self.checkpoint.outer_tensors
-            )
-        result = fit_path(
-            self.ranker,
-            search,
-            self.data,
-            self.valid,
-            progress=before,
-            resume=self.resumed,
-            started=self._next_trial,
+        plan = self.ranker.plan()
+        fitter = plan if search is None else ParameterSearch(plan, search, self._begin_trial)
+        training: Any = fitter.trainer(
+            self.data, self.valid, exclude_known=self.request.exclude_seen
         )
-        if not self.quiet:
-            self._tell(search, result)
+        if search is not None and self.snapshot is not None:
+            facts = self.checkpoint.outer_facts["search"]
+            training.progress = SearchProgress.restore(facts, self.checkpoint.outer_tensors)
+        try:
+            training.train(self.snapshot)
+        finally:
+            if training.finished:
+                self.ranker.adopt(training.result())
+        if search is not None and not self.quiet:
+            self._report_search(search, training.progress)
 
-    def _tell(self, search: Search, result: Progress) -> None:
+    def _report_search(self, search: Search, result: SearchProgress) -> None:
         """Print what the search tried, and what it chose."""
         spelled = parse_metric(search.metric).spelled()
         table = [
@@ -245,28 +262,28 @@ class _Training:
                 zip(result.trials, search.trials(), strict=True)
             )
         ]
-        tried = " and ".join(f"{part}:{parameter}" for part, parameter, _ in search.trials()[0])
-        click.echo(f"{tried}, by {spelled} on --valid:", err=True)
+        names = " and ".join(f"{part}:{parameter}" for part, parameter, _ in search.trials()[0])
+        click.echo(f"{names}, by {spelled} on --valid:", err=True)
         click.echo(render(table, "table"), err=True)
 
-    def _next_trial(self, run: Run, progress: Progress) -> None:
-        """Let the checkpoint of the coming run keep what the search has found so far."""
+    def _begin_trial(self, run: Trainer, progress: SearchProgress) -> None:
+        """Store the results of the search so far in the checkpoints of the next trial."""
         search = self.settings.search
         assert search is not None
         self.checkpoint.outer_facts["search"] = progress.facts()
         self.checkpoint.outer_tensors = progress.tensors()
         trials = search.trials()
-        told = ", ".join(
+        label = ", ".join(
             f"{part}:{parameter}={value:g}"
             for part, parameter, value in trials[len(progress.trials)]
         )
-        self.line.label = f"{told} ({len(progress.trials) + 1} of {len(trials)})"
+        self.progress.label = f"{label} ({len(progress.trials) + 1} of {len(trials)})"
 
     def _identity(self) -> dict[str, str]:
         """Return what must be the same for a checkpoint to be resumed."""
         names = ("features", "model", "loss", "regularizer", "solver", "seed")
         identity = {name: str(self.settings[name]) for name in names}
-        identity["exclude-known"] = str(self.exclude_known)
+        identity["exclude-seen"] = str(self.request.exclude_seen)
         identity["training data"] = fingerprint(self.data)
         identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
         return identity
@@ -287,13 +304,13 @@ class _Training:
             )
         return snapshot
 
-    def _interrupted(self) -> None:
-        """Keep the last whole epoch and the checkpoint, and leave with exit code 1."""
-        kept = "nothing was finished yet"
+    def _save_interrupted(self) -> None:
+        """Save the best epoch so far, keep the checkpoint, and exit with code 1."""
+        saved = "no epoch was completed"
         if getattr(self.ranker, "stopped_", ""):
             self.ranker.save(self.output)
-            kept = f"{self.output} holds the best so far"
-        click.echo(f"interrupted: {kept}; --resume goes on from the last epoch.", err=True)
+            saved = f"{self.output} holds the best so far"
+        click.echo(f"interrupted: {saved}; --resume continues from the last epoch.", err=True)
         sys.exit(1)
 
     def _report(self, seconds: float) -> None:
@@ -302,14 +319,14 @@ class _Training:
         for trial in ranker.description_.get("density search", ()):
             left = f"left {trial['density']:.2%} of the weights"
             click.echo(f"pilot training: strength {trial['strength']:.3g} {left}", err=True)
-        told = ", ".join(
-            f"{count} {what}"
-            for what, count in ranker.description_["training"].items()
-            if what not in ("seed", "stopped")
+        counts = ", ".join(
+            f"{count} {name}"
+            for name, count in ranker.description_["training"].items()
+            if name not in ("seed", "stopped")
         )
         click.echo(
             f"{' x '.join(part.spec() for part in parts)}\n"
-            f"kernel {ranker.kernel_.name}, {told}; "
+            f"kernel {ranker.kernel_.name}, {counts}; "
             f"{seconds:.2f} s, {ranker.n_iter_} epochs, stopped: {ranker.stopped_}\n"
             f"objective {ranker.objective_:.6g}, density {ranker.model_.density:.1%}, "
             f"written to {self.output} ({self.output.stat().st_size} bytes)",

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ranking.contracts.loss import LinearLoss
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.regularizer import Regularizer, SupportsRowMaximum, of_side
 from ranking.data.click_matrix import click_matrix
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
@@ -153,9 +153,9 @@ def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
         told = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
         return Space(4, B, math.sqrt(d) * B, told)
     limits = [
-        rows.limit
+        rows.row_maximum().limit
         for side in (0, 1)
-        if (rows := regularizer.of_side(side).row_maximum()) is not None and rows.limit
+        if isinstance(rows := of_side(regularizer, side), SupportsRowMaximum)
     ]
     if len(limits) < 2:
         raise CombinationError(

@@ -1,5 +1,149 @@
-"""The contracts that plugins fulfil, one module each.
+"""The contracts that plugins implement, one module each.
 
-A ranker is a model x a loss x a regularizer x a solver, run by a kernel. The kernel's contract is
-in :mod:`ranking.kernels.contract`; the others are here.
+A ranker is a model x a loss x a regularizer x a solver, run by a kernel. The contract of kernels is
+:mod:`ranking.kernels.contract`; the others are here. Names are imported when they are first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ranking.contracts.callback import Callback
+    from ranking.contracts.engine import Engine, Shards
+    from ranking.contracts.loss import (
+        CoordinateLoss,
+        CoordinateProblem,
+        LinearLoss,
+        ListwiseLoss,
+        Loss,
+        PairwiseLoss,
+    )
+    from ranking.contracts.metric import Metric
+    from ranking.contracts.model import Embedding, MatchingModel, Model
+    from ranking.contracts.parameters import (
+        Constraint,
+        boolean,
+        choice,
+        constraints,
+        integer,
+        number,
+    )
+    from ranking.contracts.part import Part
+    from ranking.contracts.reader import Reader
+    from ranking.contracts.recipe import Axis, Recipe, Search
+    from ranking.contracts.regularizer import (
+        DensityTarget,
+        EntryPenalty,
+        FeatureIds,
+        GroupPenalty,
+        OrthogonalColumns,
+        PerSide,
+        Regularizer,
+        RowMaximum,
+        RowPenalty,
+        SupportsKernelForm,
+        SupportsMaximize,
+        SupportsRowMaximum,
+    )
+    from ranking.contracts.solver import (
+        Compatibility,
+        EpochResult,
+        OnlineTrainer,
+        Solver,
+        TrainingProblem,
+    )
+
+__all__ = [
+    "Axis",
+    "Callback",
+    "Compatibility",
+    "Constraint",
+    "CoordinateLoss",
+    "CoordinateProblem",
+    "DensityTarget",
+    "Embedding",
+    "Engine",
+    "EntryPenalty",
+    "EpochResult",
+    "FeatureIds",
+    "GroupPenalty",
+    "LinearLoss",
+    "ListwiseLoss",
+    "Loss",
+    "MatchingModel",
+    "Metric",
+    "Model",
+    "OnlineTrainer",
+    "OrthogonalColumns",
+    "PairwiseLoss",
+    "Part",
+    "PerSide",
+    "Reader",
+    "Recipe",
+    "Regularizer",
+    "RowMaximum",
+    "RowPenalty",
+    "Search",
+    "Shards",
+    "Solver",
+    "SupportsKernelForm",
+    "SupportsMaximize",
+    "SupportsRowMaximum",
+    "TrainingProblem",
+    "boolean",
+    "choice",
+    "constraints",
+    "integer",
+    "number",
+]
+
+_MODULES = {
+    "Axis": "recipe",
+    "Callback": "callback",
+    "Compatibility": "solver",
+    "Constraint": "parameters",
+    "CoordinateLoss": "loss",
+    "CoordinateProblem": "loss",
+    "DensityTarget": "regularizer",
+    "Embedding": "model",
+    "Engine": "engine",
+    "EntryPenalty": "regularizer",
+    "EpochResult": "solver",
+    "FeatureIds": "regularizer",
+    "GroupPenalty": "regularizer",
+    "LinearLoss": "loss",
+    "ListwiseLoss": "loss",
+    "Loss": "loss",
+    "MatchingModel": "model",
+    "Metric": "metric",
+    "Model": "model",
+    "OnlineTrainer": "solver",
+    "OrthogonalColumns": "regularizer",
+    "PairwiseLoss": "loss",
+    "Part": "part",
+    "PerSide": "regularizer",
+    "Reader": "reader",
+    "Recipe": "recipe",
+    "Regularizer": "regularizer",
+    "RowMaximum": "regularizer",
+    "RowPenalty": "regularizer",
+    "Search": "recipe",
+    "Shards": "engine",
+    "Solver": "solver",
+    "SupportsKernelForm": "regularizer",
+    "SupportsMaximize": "regularizer",
+    "SupportsRowMaximum": "regularizer",
+    "TrainingProblem": "solver",
+    "boolean": "parameters",
+    "choice": "parameters",
+    "constraints": "parameters",
+    "integer": "parameters",
+    "number": "parameters",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a contract when it is first used."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

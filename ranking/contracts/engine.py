@@ -1,4 +1,4 @@
-"""The contract of an engine: who holds the parts of the data, and runs functions on them."""
+"""The contract of an engine: holds shards of the data and runs functions on them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Total = TypeVar("Total")
 
 
 class Shards(ABC):
-    """Parts of the data, each with its worker.
+    """Shards of the data, each with a worker.
 
-    A function that runs on a part is called as ``function(part, kept, *broadcast)``. It must be a
-    function of an installed module, since it travels by its name. It leaves the part and the
-    broadcast as they are; `kept` is a dict of the part's own, in which it may put something for
-    later functions, until the next checkpoint. The same arguments must give the same result.
+    A function that runs on a shard is called as ``function(shard, cache, *broadcast)``. It must be
+    a function of an installed module, since it is sent by name. It must not change the shard and
+    the broadcast arguments; `cache` is a dict of the shard in which it may store values for later
+    functions, until the next checkpoint. The same arguments must give the same result.
     """
 
     def map(self, function: Callable[..., Any], *broadcast: Any) -> list[Any]:
-        """Return what a function makes of each part, in the order of the parts."""
+        """Return the result of a function for each shard, in order."""
         return list(self.run(function, broadcast))
 
     def reduce(
@@ -34,23 +34,23 @@ class Shards(ABC):
         start: Total,
         *broadcast: Any,
     ) -> Total:
-        """Return ``combine(combine(start, result of part 0), result of part 1)`` and so on."""
+        """Return ``combine(combine(start, result of shard 0), result of shard 1)`` and so on."""
         return functools.reduce(combine, self.run(function, broadcast), start)
 
     @abstractmethod
     def run(self, function: Callable[..., Any], broadcast: tuple[Any, ...]) -> Iterator[Any]:
-        """Yield what a function makes of each part, in the order of the parts.
+        """Yield the result of a function for each shard, in order.
 
-        If a worker is lost, another gets its part, and repeats what ran since the checkpoint.
+        If a worker is lost, another one gets its shard and repeats all calls since the checkpoint.
         """
 
     @abstractmethod
     def checkpoint(self) -> None:
-        """Forget what functions have kept: nothing before this is needed to go on."""
+        """Clear the caches: nothing before this call is needed to continue."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let the parts and the workers go."""
+        """Release the shards and the workers."""
 
     def __enter__(self) -> Self:
         return self
@@ -61,32 +61,32 @@ class Shards(ABC):
 
 @dataclasses.dataclass
 class Engine(Part, ABC):
-    """Spreads a training over processes or machines; the result does not depend on it.
+    """Distributes training over processes or machines; the result does not depend on it.
 
     Attributes
     ----------
     here : bool
-        Whether all work is done in this process. Another engine needs a solver that uses it.
+        Whether all work is done in this process. Other engines require a solver that uses them.
     """
 
     here: ClassVar[bool] = False
 
     @abstractmethod
     def n_parts(self) -> int:
-        """Return into how many parts the data are best cut."""
+        """Return the preferred number of shards."""
 
     @abstractmethod
-    def scatter(self, parts: Sequence[Any], threads: int = 1) -> Shards:
-        """Give each part to a worker, whose functions may use so many threads."""
+    def scatter(self, shards: Sequence[Any], threads: int = 1) -> Shards:
+        """Give each shard to a worker, whose functions may use this many threads."""
 
 
 def address_of(function: Callable[..., Any]) -> str:
-    """Return ``"package.module:name"`` of a function, or refuse one that is not found by it."""
+    """Return ``"package.module:name"`` of a function; refuse one that cannot be imported by it."""
     module, name = function.__module__, function.__qualname__
-    found = None if module == "__main__" else getattr(import_module(module), name, None)
-    if found is not function:
+    imported = None if module == "__main__" else getattr(import_module(module), name, None)
+    if imported is not function:
         raise TypeError(
-            f"{module}.{name} cannot be found by that name; workers run functions of installed "
+            f"{module}.{name} cannot be imported by that name; workers run functions of installed "
             "modules, not of a script, a class or another function."
         )
     return f"{module}:{name}"

@@ -1,4 +1,4 @@
-"""The contract of a loss: one or more interfaces, of which a solver asks for the one it can use."""
+"""The contract of a loss: one or more interfaces, one of which a solver uses."""
 
 from __future__ import annotations
 
@@ -35,49 +35,49 @@ class PairwiseForm(enum.IntEnum):
 
 @dataclasses.dataclass
 class Loss(Part, ABC):
-    """What a ranker minimises.
+    """The loss that a ranker minimizes.
 
     Attributes
     ----------
     interfaces : frozenset of {"pairwise", "listwise", "coordinate", "linear"}
-        The interfaces that this loss shows. A class that names a interface fulfils its protocol.
-    lacks : mapping
-        Why it cannot show some other interface, for solvers that need it to say so.
+        The interfaces that the loss implements; each is a protocol of this module.
+    unsupported : mapping
+        The reason why it cannot implement some other interface, for messages of solvers.
     """
 
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset()
     unsupported: ClassVar[Mapping[LossInterface, str]] = {}
     orders_positives: ClassVar[bool] = False
-    """Whether a tuple has several positives, of which the score chooses one: `positives`."""
+    """Whether several positives are sampled and one is selected by its score: `positives`."""
 
     @classmethod
     def unsupported_reason(cls, interface: LossInterface) -> str:
-        """Return why the loss does not show a interface."""
+        """Return why the loss does not implement an interface."""
         return cls.unsupported.get(interface, f"the loss has no {interface} interface")
 
     @property
     def native(self) -> PairwiseFunctions | ListwiseFunctions | None:
-        """The C functions that kernels call, of a loss that has them."""
+        """The C functions that kernels call, if the loss has them."""
         return None
 
     @property
     def positives(self) -> tuple[int, int]:
-        """How many positives are drawn, and which place among them, best first, counts from 0."""
+        """The number of sampled positives, and the rank (from 0) of the one that is used."""
         return 1, 0
 
 
 class PairwiseLoss(Protocol):
-    """The *pair* interface: a function of the margin z = f(q, d+) - f(q, d-), and how d- is drawn.
+    """The *pairwise* interface: a function of the margin z = f(q, d+) - f(q, d-).
 
-    AUC is WARP with one trial and a constant weight, so these four calls hold them all.
+    It also says how negatives d- are sampled: AUC is WARP with one trial and a constant weight.
     """
 
     form: PairwiseForm | None
-    """The loss whose slope kernels inline; `NATIVE`, if they call that of `Loss.native`; or None,
-    if it is asked by batches, in Python."""
+    """The form whose slope kernels have in their loops; `NATIVE` if they call `Loss.native`; None
+    if the slope is computed by batches, in Python."""
 
     trials: int
-    """How many negatives are drawn at most in search of one that violates the margin."""
+    """The maximal number of negatives to sample until one violates the margin."""
 
     @abstractmethod
     def pairwise_value(self, margin: Array) -> Array:
@@ -85,7 +85,7 @@ class PairwiseLoss(Protocol):
 
     @abstractmethod
     def pairwise_slope(self, margin: Array) -> Array:
-        """Return its derivative."""
+        """Return the derivative of the loss at each margin."""
 
     @abstractmethod
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
@@ -93,18 +93,18 @@ class PairwiseLoss(Protocol):
 
 
 class LinearLoss(Protocol):
-    """The *linear* interface: the loss is -sum weight * score, so a half-step has a closed form."""
+    """The *linear* interface: -sum weight * score, so that half-steps have a closed form."""
 
     per_query: bool
-    """Whether a query counts as the mean of its pairs, and all queries alike; else pairs do."""
+    """Whether all queries have the same weight, each as the mean of its pairs; else all pairs."""
 
     @abstractmethod
     def pair_weights(self, relevance: Array) -> Array:
-        """Return the weight of each related pair from its relevance."""
+        """Return the weight of each positive pair from its relevance."""
 
 
 class ListwiseLoss(Protocol):
-    """The *list* interface: value and slopes for the scores of one query's list."""
+    """The *listwise* interface: value and slopes for the scores of one list."""
 
     @abstractmethod
     def listwise_value(self, scores: Array, grades: Array) -> float:
@@ -122,13 +122,13 @@ class CoordinateLoss(Protocol):
     def coordinate_problem(
         self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> CoordinateProblem:
-        """Lay the data out for coordinate descent, starting from `weights`."""
+        """Prepare the data for coordinate descent, starting from `weights`."""
 
 
 class CoordinateProblem(Protocol):
-    """A loss over one data set, seen along the features, with its current weights.
+    """A loss on one data set along its features, with the current weights.
 
-    The weights change in place, by `sweep` only.
+    Only `sweep` changes the weights, in place.
     """
 
     weights: Array
@@ -140,16 +140,16 @@ class CoordinateProblem(Protocol):
         """Return gradient and second derivative along each of these features."""
 
     def sweep(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> None:
-        """Take one guaranteed step along each of these features, in this order."""
+        """Take one step along each of these features, in this order; none increases the objective."""
 
     def decrease(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> Array:
-        """Return by how much one step along each feature decreases the objective at least.
+        """Return a lower bound of the decrease of the objective by one step along each feature.
 
-        For features whose weight is 0; feature induction asks for it.
+        For features whose weight is 0; feature induction uses it.
         """
 
     def state(self) -> dict[str, NDArray[np.float64]]:
-        """Return everything that a resumed run needs to go on with the same bits."""
+        """Return everything that a resumed run needs to continue with the same bits."""
 
     def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
-        """Go back to what `state` returned."""
+        """Restore what `state` returned."""

@@ -1,22 +1,25 @@
-"""The contract of a metric: a number per query, and a name that spells its definition out."""
+"""The contract of a metric: one number per query, and a name that states its definition."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.part import Part
-from ranking.data.judged_lists import JudgedLists
+
+if TYPE_CHECKING:
+    from ranking.data.judged_lists import JudgedLists
 
 
 @dataclasses.dataclass
 class Metric(Part, ABC):
-    """A measure of ranked lists.
+    """A measure of the quality of ranked lists.
 
-    `higher_is_better` orients early stopping and parameter search.
+    `higher_is_better` tells early stopping and parameter search the direction.
     """
 
     @property
@@ -30,10 +33,10 @@ class Metric(Part, ABC):
 
     @abstractmethod
     def spelled(self) -> str:
-        """Return the name with every choice spelled out, as it is printed beside numbers."""
+        """Return the full name with all options, as it is printed beside numbers."""
 
     def mean(self, data: JudgedLists, scores: NDArray[np.float64]) -> float:
         """Return the mean over the queries that are not skipped."""
         values = self.per_query(data, scores)
-        kept = values[~np.isnan(values)]
-        return float(kept.mean()) if kept.size else float("nan")
+        values = values[~np.isnan(values)]
+        return float(values.mean()) if values.size else float("nan")

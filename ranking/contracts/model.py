@@ -1,11 +1,11 @@
-"""The contract of a model: parameters, scores, and how it is kept in a file."""
+"""The contract of a model: parameters, scores, and the tensors of its file."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,52 +21,45 @@ Tensors = dict[str, NDArray[Any]]
 
 @dataclasses.dataclass
 class Model(Part, ABC):
-    """Parameters that score objects.
+    """Parameters that score documents.
 
     Attributes
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
     form : {"vector", "matrix", "factors"}
-        The form of its parameters: one weight a feature, one a pair of features, or two thin
-        matrices.
+        The form of its parameters: one weight per feature, one weight per pair of features, or two
+        thin matrices.
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
     form: ClassVar[Literal["vector", "matrix", "factors"]] = "vector"
 
     @abstractmethod
-    def initialize(self, data: Any, seed: int) -> None:
-        """Size the parameters for these data and give them their first values."""
+    def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:
+        """Size the parameters for these data and set their initial values."""
+
+    def synchronize(self) -> None:
+        """Copy the parameters that a solver still holds, if any, into the model."""
 
     @abstractmethod
     def scores(self, data: Any, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:
         """Return scores, higher is better.
 
-        For `JudgedLists`, one a row. For `MatchingData`, a row a query and a column a document.
+        One per row for `JudgedLists`; one row per query and one column per document for
+        `MatchingData`.
         """
 
     @abstractmethod
     def tensors(self) -> Tensors:
-        """Return the parameters, and whatever aligns them with data, as named arrays."""
+        """Return the parameters, and the ids that align them with data, as named arrays."""
 
     @abstractmethod
     def restore(self, tensors: Tensors) -> None:
-        """Take back what `tensors` returned, refusing what cannot be right."""
+        """Restore what `tensors` returned; refuse invalid tensors."""
 
-    def add_features(self, data: Any) -> None:
-        """Give parameters to features that are new in these data, for models that can grow."""
-
-    def next_stage(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
-        """Begin the next stage, for models that are trained in stages; False if there is none."""
-        return False
-
-    def cross_fit(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
-        """Yield models and data to train them with, before a stage begins that asks them.
-
-        Each is trained as the stage before was, for as many epochs, before the next is asked for.
-        """
-        return iter(())
+    def add_features(self, data: Any, kernel: Kernel) -> None:
+        """Add parameters for features that are new in these data, for models that can grow."""
 
     @property
     @abstractmethod
@@ -74,15 +67,29 @@ class Model(Part, ABC):
         """The share of parameters that are not zero."""
 
 
+@runtime_checkable
+class StagedModel(Protocol):
+    """A model that is trained in stages, such as a cascade."""
+
+    def next_stage(self, data: Any, kernel: Kernel, threads: int = 1) -> bool:
+        """Begin the next stage; return False if there is none."""
+
+    def cross_fit(self, data: Any, kernel: Kernel, threads: int = 1) -> Iterator[tuple[Model, Any]]:
+        """Yield models, and data to train each of them with, before a stage begins.
+
+        Each is trained as the stage before was, for as many epochs, before the next is requested.
+        """
+
+
 class Embedding(NamedTuple):
-    """Vectors, padded to a multiple of 8 numbers, whose dot products are the scores.
+    """Embeddings, padded to a multiple of 8 numbers, whose dot products are the scores.
 
     Attributes
     ----------
     queries, documents : float32 arrays
-        One row an object.
+        One row per query or document.
     biases : float32 array
-        What is added to the score of a document; or empty.
+        Added to the scores of the documents; may be empty.
     """
 
     queries: NDArray[np.float32]
@@ -100,13 +107,13 @@ class MatchingModel(Model):
     def scorer(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
-        """Return a function from positions of queries to their scores, a row a query.
+        """Return a function from positions of queries to their scores, one row per query.
 
-        What is the same for all queries is done once; nobody needs all scores at a time.
+        Work that is the same for all queries is done once; memory for all scores is not needed.
         """
 
     def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
-        """Return vectors whose dot products are the scores, for models that have such."""
+        """Return embeddings whose dot products are the scores, for models that have them."""
         return None
 
     def scores(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> NDArray[np.float64]:

@@ -1,30 +1,33 @@
-"""The contract of a reader: recognise a path, and read all of it or refuse it."""
+"""The contract of a reader: recognize a path, and read it completely or refuse it."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ranking.contracts.part import Part
-from ranking.data.kinds import Data
+
+if TYPE_CHECKING:
+    from ranking.data.kinds import Data
 
 
 @dataclasses.dataclass
 class Reader(Part, ABC):
-    """Turns a path, a file or a folder, into one kind of data.
+    """Reads a file or a folder into one kind of data.
 
-    What has a defect is refused; nothing half-read is used. A reader that leaves work to a kernel
-    has the fields `kernel` and `threads`, and is made with those of the call.
+    Data with a defect are refused as a whole. A reader that uses a kernel has the fields `kernel`
+    and `threads`, and is created with those of the call.
     """
 
     @classmethod
     @abstractmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether this looks like the reader's format, from its name and its first bytes.
+        """Return whether a path has the format of the reader, by its name and its first bytes.
 
-        A reader must be sure: a path that two of them recognise is refused. `head` is decompressed,
-        and empty for a folder.
+        A reader must be certain: a path that two readers recognize is refused. `head` is
+        decompressed, and empty for a folder.
         """
 
     @abstractmethod

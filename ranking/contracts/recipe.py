@@ -1,4 +1,4 @@
-"""The contract of a recipe: parts that belong together, and how their parameters are chosen."""
+"""The contract of a recipe: parts that belong together, and a search for their parameters."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A small, stated search on the validation data.
+    """A small parameter search on the validation data.
 
     Attributes
     ----------
     part, parameter : str
-        What is tried, such as ``"regularizer", "strength"``.
+        The searched parameter, such as ``"regularizer", "strength"``.
     values : sequence
-        Tried in this order, each training warm-started from the one before: a path.
+        Tried in this order, each training warm-started from the previous one: a path.
     metric : str
-        The metric on the validation data that decides; the first of equals wins.
+        The metric on the validation data that decides; of equal values, the first wins.
     outer : Axis or None
-        Another parameter, each value of which has a path of its own.
+        Another parameter; each of its values has its own path.
     """
 
     part: str
@@ -47,7 +47,7 @@ class Search:
     outer: Axis | None = None
 
     def trials(self) -> list[tuple[Choice, ...]]:
-        """Return what each training sets, path after path."""
+        """Return the parameters of each training, path after path."""
         outer = self.outer
         tops: list[tuple[Choice, ...]] = (
             [()]

@@ -1,11 +1,23 @@
-"""The contract of a regularizer: an operator with two sides and a granularity."""
+"""The contract of a regularizer: `penalty` and `prox`, and small optional protocols.
+
+Solvers ask ``isinstance(regularizer, SupportsMaximize)`` and so on; a class supports a protocol by
+having its methods, without declaring it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    runtime_checkable,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +27,24 @@ from ranking.contracts.part import Part
 if TYPE_CHECKING:
     from ranking.native import RowFunctions
 
-Granularity = Literal["entry", "row", "matrix"]
-Array = NDArray[np.float64]
-Ids = NDArray[np.int64] | NDArray[np.str_]
+Granularity: TypeAlias = Literal["entry", "row", "matrix"]
+ParameterForm: TypeAlias = Literal["vector", "matrix", "factors"]
+Array: TypeAlias = NDArray[np.float64]
+Ids: TypeAlias = NDArray[np.int64] | NDArray[np.str_]
 
 
 class EntryPenalty(NamedTuple):
-    """``l1 * |v| + l2/2 * v**2`` for each entry: the form that kernels inline."""
+    """``l1 * |v| + l2/2 * v**2`` for each entry."""
 
-    l1: float
-    l2: float
+    l1: float = 0.0
+    l2: float = 0.0
 
 
 class RowPenalty(NamedTuple):
-    """``l2/2 * ||row||**2`` for each row of the factors, and a largest norm; 0 is none."""
+    """``l2/2 * ||row||**2`` for each row of the factors, and a maximal norm; 0 means none."""
 
-    l2: float
-    max_norm: float
-
-
-class RowMaximum(NamedTuple):
-    """A maximum by rows: the soft threshold of the gain, scaled to a norm; see `half_step`."""
-
-    threshold: float
-    limit: float
+    l2: float = 0.0
+    max_norm: float = 0.0
 
 
 class GroupPenalty(NamedTuple):
@@ -48,11 +54,11 @@ class GroupPenalty(NamedTuple):
     ----------
     strength : float
     columns : bool
-        Whether the groups are of columns, the document features, and not of rows.
+        Whether the groups consist of columns (document features) instead of rows.
     groups : int64 array
-        The group of each row, or column, from 0.
+        The group of each row or column, from 0.
     weights : float64 array
-        One a group.
+        One per group.
     """
 
     strength: float
@@ -61,104 +67,159 @@ class GroupPenalty(NamedTuple):
     weights: Array
 
 
+class RowMaximum(NamedTuple):
+    """`maximize` by rows: the soft threshold of the gain, scaled to a norm."""
+
+    threshold: float
+    limit: float
+
+
+class FeatureIds(NamedTuple):
+    """Ids of the features to which the rows and columns of a matrix of weights belong."""
+
+    rows: Ids
+    columns: Ids
+
+
 @dataclasses.dataclass
 class Regularizer(Part, ABC):
-    """A penalty, or a constraint, on the parameters.
+    """A penalty or a constraint on the parameters.
 
     Attributes
     ----------
     granularity : {"entry", "row", "matrix"}
-        The smallest piece of the parameters on which the operator acts by itself. Coordinate
-        descent needs "entry".
-    inlined : frozenset of {"vector", "matrix", "factors"}
-        The forms of parameters for which kernels have this penalty in their loops.
-    proximal : frozenset of the same
-        The forms of which a solver may take `prox` between calls of a kernel, where it is not
-        inlined. Vectors of a factored model have a row a feature. Who says "matrix" acts on each
-        row by itself, leaves zeros zero, and does not care in which column an entry stands: it
-        is given rows without their zeros.
-    lacks : mapping
-        Why it has no operator for some other form.
-    bounded : bool
-        Whether `maximize` exists and keeps the parameters bounded, however large the gain: what
-        the alternating solver needs.
+        The smallest part of the parameters on which the operators act independently. Coordinate
+        descent requires "entry".
+    forms : frozenset of {"vector", "matrix", "factors"}
+        The forms of parameters that SGD may regularize with it: a vector of weights, a matrix of
+        weights, or embeddings with one row per feature. For a form without a `kernel_form`, the
+        solver applies `prox` between calls of the kernel. For "matrix" it is then given rows
+        without their zeros, so it must act on each row independently, keep zeros, and not depend on
+        the columns.
+    unsupported : mapping
+        The reason why it has no operator for some other form.
     """
 
     granularity: ClassVar[Granularity] = "entry"
-    inlined: ClassVar[frozenset[str]] = frozenset()
-    proximal: ClassVar[frozenset[str]] = frozenset({"factors"})
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"factors"})
     unsupported: ClassVar[Mapping[str, str]] = {}
-    bounded: ClassVar[bool] = False
-
-    @property
-    def native(self) -> RowFunctions | None:
-        """The C functions that kernels call for each row, of a regularizer that has them."""
-        return None
 
     @abstractmethod
     def penalty(self, parameters: Array) -> float:
-        """Return the penalty of these parameters; infinite outside a constraint."""
+        """Return the penalty of the parameters; infinite outside a constraint."""
 
     @abstractmethod
     def prox(self, parameters: Array, step: float) -> Array:
         """Return argmin over V of ``1/2 ||V - parameters||^2 + step * penalty(V)``."""
 
+
+@runtime_checkable
+class SupportsMaximize(Protocol):
+    """A closed maximum that stays bounded however large the gain: for the alternating solver."""
+
     def maximize(self, gain: Array) -> Array:
-        """Return argmax over P of ``<gain, P> - penalty(P)`` under the constraint.
+        """Return argmax over P of ``<gain, P> - penalty(P)`` under the constraint."""
 
-        The alternating solver uses it. A penalty that leaves the maximum unbounded has none, and
-        keeps this method, which refuses.
-        """
-        from ranking.errors import CombinationError
 
-        raise CombinationError(
-            f"regularizer {self.name!r} has no closed maximum, so the alternating solver cannot "
-            "use it in a closed half-step."
-        )
+@runtime_checkable
+class SupportsRowMaximum(Protocol):
+    """A `maximize` by rows that kernels compute in their loops."""
 
-    def maximize_rows(self, gain: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
-        """Return `maximize` of many rows, in their precision, for those that can do it faster."""
-        return self.maximize(gain.astype(np.float64)).astype(np.float32)
+    def row_maximum(self) -> RowMaximum:
+        """Return the threshold and the norm of `maximize`."""
 
-    def entry_penalty(self) -> EntryPenalty | None:
-        """Return the penalty in the form that kernels inline, or None if it has another form."""
-        return None
 
-    def group_penalty(self, rows: Ids, columns: Ids) -> GroupPenalty | None:
-        """Return the penalty of a matrix by groups in the form that kernels inline, or None.
+@runtime_checkable
+class SupportsKernelForm(Protocol):
+    """A penalty that kernels apply in their loops, to parameters of some forms."""
+
+    kernel_forms: ClassVar[frozenset[ParameterForm]]
+    """The forms of parameters for which there is a `kernel_form`."""
+
+    def kernel_form(
+        self, form: ParameterForm, ids: FeatureIds | None = None
+    ) -> EntryPenalty | RowPenalty | GroupPenalty:
+        """Return the penalty as kernels apply it.
+
+        An `EntryPenalty` for a vector, an `EntryPenalty` or a `GroupPenalty` for a matrix, a
+        `RowPenalty` for factors.
 
         Parameters
         ----------
-        rows, columns : int64 or str arrays
-            The ids of the features that its rows and columns are for.
+        form : {"vector", "matrix", "factors"}
+            One of `kernel_forms`.
+        ids : FeatureIds, optional
+            The features of the rows and columns of a matrix.
         """
-        return None
+
+
+@runtime_checkable
+class OrthogonalColumns(Protocol):
+    """A constraint to orthogonal columns of one length, and nothing else.
+
+    `maximize` is then that length times a polar factor, and the optimum of both sides are singular
+    vectors, for which the alternating solver has faster half-steps.
+    """
+
+    def column_length(self, shape: tuple[int, ...]) -> float:
+        """Return the length of the columns of a matrix of this shape."""
+
+
+@runtime_checkable
+class DensityTarget(Protocol):
+    """A penalty whose strength the solver determines such that a share of the weights remains."""
 
     @property
     def target_density(self) -> float | None:
-        """The density for which the solver is to find the strength, if that is what is asked."""
-        return None
+        """The share of weights to keep, or None if the strength is known."""
 
-    def settle(self, strength: float) -> None:
-        """Take the strength that was found for `target_density`."""
-        raise NotImplementedError
+    def set_strength(self, strength: float) -> None:
+        """Use the strength that was determined for `target_density`."""
 
-    def row_penalty(self) -> RowPenalty | None:
-        """Return the penalty of vectors in the form that kernels inline, or None."""
-        return None
 
-    def row_maximum(self) -> RowMaximum | None:
-        """Return what `maximize` does to a row in the form that kernels inline, or None."""
-        return None
-
-    def column_length(self, shape: tuple[int, ...]) -> float | None:
-        """Return how long columns are that must be orthogonal, if it asks for that alone, or None.
-
-        Then `maximize` is that length times a polar factor, and the best of both sides are singular
-        vectors, for which the alternating solver has faster half-steps.
-        """
-        return None
+@runtime_checkable
+class PerSide(Protocol):
+    """Different penalties for the embeddings of queries and of documents."""
 
     def of_side(self, side: int) -> Regularizer:
-        """Return what it is for the vectors of queries (0) or of documents (1) alone."""
-        return self
+        """Return the regularizer of queries (0) or of documents (1)."""
+
+
+@runtime_checkable
+class NativeRows(Protocol):
+    """C functions that kernels call for each row."""
+
+    @property
+    def native(self) -> RowFunctions:
+        """The functions."""
+
+
+def kernel_forms(regularizer: Regularizer) -> frozenset[ParameterForm]:
+    """Return the forms of parameters to which kernels apply a penalty in their loops."""
+    if isinstance(regularizer, SupportsKernelForm):
+        return regularizer.kernel_forms
+    return frozenset()
+
+
+def kernel_form(
+    regularizer: Regularizer, form: ParameterForm, ids: FeatureIds | None = None
+) -> EntryPenalty | RowPenalty | GroupPenalty | None:
+    """Return the penalty as kernels apply it, or None if `prox` is the only operator."""
+    if isinstance(regularizer, SupportsKernelForm) and form in regularizer.kernel_forms:
+        return regularizer.kernel_form(form, ids)
+    return None
+
+
+def target_density(regularizer: Regularizer) -> float | None:
+    """Return the density for which a solver has to determine the strength, or None."""
+    return regularizer.target_density if isinstance(regularizer, DensityTarget) else None
+
+
+def of_side(regularizer: Regularizer, side: int) -> Regularizer:
+    """Return the regularizer of queries (0) or of documents (1)."""
+    return regularizer.of_side(side) if isinstance(regularizer, PerSide) else regularizer
+
+
+def native_rows(regularizer: Regularizer) -> RowFunctions | None:
+    """Return the C functions of a regularizer that has them, or None."""
+    return regularizer.native if isinstance(regularizer, NativeRows) else None

@@ -1,4 +1,4 @@
-"""The contract of a solver: what it takes, why it refuses, and one turn per epoch."""
+"""The contract of a solver: which parts it accepts, and one `EpochResult` per epoch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.part import Part
 from ranking.contracts.regularizer import Regularizer
+from ranking.errors import CombinationError
 
 if TYPE_CHECKING:
     from ranking.data.judged_lists import JudgedLists
@@ -23,22 +24,14 @@ if TYPE_CHECKING:
 State = dict[str, NDArray[Any]]
 
 History = Sequence[Mapping[str, Any]]
-"""A row per epoch, as in `ranking.training.trainer`."""
-
-
-def default_engine() -> Engine:
-    """Return the engine that needs nothing but this process."""
-    from ranking.registry import get_registry
-
-    made: Engine = get_registry().create("engine", "local")
-    return made
+"""One row per epoch, as in `ranking.training.trainer`."""
 
 
 class Compatibility(NamedTuple):
-    """Whether parts work together; if not, the mathematics that are against it.
+    """Whether parts work together; if not, the mathematical reason.
 
-    The parts need no names in a reason: whoever prints it names them. What would work instead is
-    found by :mod:`ranking.registry.compatibility`.
+    The reason does not name the parts: the message around it does, and
+    :mod:`ranking.registry.compatibility` adds the nearest supported combination.
     """
 
     works: bool
@@ -50,16 +43,16 @@ YES = Compatibility(True)
 
 @dataclasses.dataclass(frozen=True)
 class TrainingProblem:
-    """Everything a solver needs: the parts, the data and who computes.
+    """Everything a solver needs: the parts, the data, and the kernel.
 
     Attributes
     ----------
     model : Model
-        Started and sized for the data; the solver changes its parameters in place.
+        Initialized for the data; the solver changes its parameters in place.
     state : dict of arrays or None
-        What `EpochResult.state` returned when an interrupted run stopped; the solver goes on from there.
-    engine : Engine
-        Who holds the data, for a solver that `spreads`.
+        What `EpochResult.state` returned before an interruption; the solver continues there.
+    engine : Engine or None
+        Holds the data, for a solver that `spreads`; None is this process.
     """
 
     model: Model
@@ -70,12 +63,12 @@ class TrainingProblem:
     threads: int = 1
     seed: int = 0
     state: State | None = None
-    engine: Engine = dataclasses.field(default_factory=default_engine)
+    engine: Engine | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class EpochResult:
-    """What one epoch of a solver came to; the model already holds its parameters.
+    """The result of one epoch; the model already has its parameters.
 
     Attributes
     ----------
@@ -84,11 +77,11 @@ class EpochResult:
     objective : float
         Loss plus penalty at the model's parameters.
     converged : bool
-        True in the last turn of a solver that met its own stopping rule.
+        True in the last epoch of a solver whose stopping rule is met.
     state : function that returns a dict of arrays
-        Enough to resume bit for bit after this turn; to be asked before the next.
+        Enough to resume bit for bit after this epoch; to be called before the next.
     measures : mapping
-        What else there is to tell about the epoch, by name, for the history.
+        Further values for the history, by name.
     """
 
     epoch: int
@@ -99,49 +92,47 @@ class EpochResult:
 
 
 class OnlineTrainer(Protocol):
-    """A training without an end, fed part by part."""
+    """Training without a fixed end, for `Ranker.partial_fit`."""
 
     def set_data(self, data: Any) -> None:
-        """Go on with other data, whose features may be new."""
+        """Continue with other data, which may have new features."""
 
     def step(self, triplets: NDArray[Any] | None, steps: int | None) -> EpochResult:
-        """Take these tuples' steps, or those of as many that are drawn."""
+        """Take a step for each of these triplets, or a number of steps on sampled triplets."""
 
 
 @dataclasses.dataclass
 class Solver(Part, ABC):
-    """Minimises loss + penalty over a model's parameters."""
+    """Minimizes loss + penalty over the parameters of a model."""
 
     @classmethod
     @abstractmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Say whether these kinds of parts work with this solver; for a no, why."""
+        """Return whether these classes of parts work with this solver, and if not, why."""
 
     @classmethod
     def spreads(cls, loss: type[Loss]) -> bool:
-        """Say whether the work for a loss goes through the problem's engine."""
+        """Return whether the work for a loss goes through the engine of the problem."""
         return False
 
     @abstractmethod
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Yield one turn per epoch; whoever iterates may stop at any turn."""
+        """Yield one result per epoch; the caller may stop after any of them."""
 
     def online_trainer(self, problem: TrainingProblem, history: History = ()) -> OnlineTrainer:
-        """Return a training that is fed part by part, for `Ranker.partial_fit`.
+        """Return a trainer that takes data part by part, for `Ranker.partial_fit`.
 
         Parameters
         ----------
         history : sequence of mappings
-            The epochs that led to the model as it is, if it was trained before.
+            The previous epochs of the model, if it has been trained before.
         """
-        from ranking.errors import CombinationError
-
         raise CombinationError(
-            f"solver {self.name!r} needs all data at once, so there is no partial_fit; sgd has one."
+            f"solver {self.name!r} needs all data at once, so it has no partial_fit; use sgd."
         )
 
     def notes(self) -> dict[str, Any]:
-        """Return what the model file should tell about the last run, as JSON values."""
+        """Return what the model file records about the last run, as JSON values."""
         return {}

@@ -137,7 +137,7 @@ def pyarrow_module(what: str) -> Any:
         import pyarrow
     except ImportError as error:
         raise DataError(
-            f"{what} needs the package pyarrow; install it with pip install 'ranking[frames]'."
+            f"{what} needs the package pyarrow; install it with pip install 'ranking-kit[frames]'."
         ) from error
     return pyarrow
 

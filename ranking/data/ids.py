@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ranking._utils.tensors import Tensors
 from ranking.data.validation import Ids
 from ranking.errors import ModelFileError, PartError
-from ranking.io.tensors import Tensors
 
 
 def no_ids() -> Ids:

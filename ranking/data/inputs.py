@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
@@ -14,7 +15,6 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.io.tensors import Tensors
 
 Trainable: TypeAlias = JudgedLists | MatchingData
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ranking._utils.files import write_bytes
 from ranking.data.frames import pyarrow_module
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
@@ -19,7 +20,6 @@ from ranking.data.matches import Matches
 from ranking.data.matching_data import MatchingData
 from ranking.data.trec import Judgements, Ranking
 from ranking.errors import DataError
-from ranking.io.tensors import write_bytes
 
 FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 

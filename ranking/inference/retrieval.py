@@ -13,7 +13,7 @@ from ranking.data.exclusions import Ints, Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.model_evaluation import query_blocks
+from ranking.metrics.evaluation import query_blocks
 
 BLOCK = 1024
 """Queries whose best are found in one call of a kernel."""

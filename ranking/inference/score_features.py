@@ -14,7 +14,7 @@ from ranking.contracts.model import MatchingModel
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
-from ranking.metrics.model_evaluation import query_blocks, refuse_unscorable
+from ranking.metrics.evaluation import query_blocks, refuse_unscorable
 from ranking.ranker import Ranker
 
 Ints = NDArray[np.int64]

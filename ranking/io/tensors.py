@@ -1,26 +1,22 @@
-"""Tensors and a description in one safetensors file, written whole or not at all."""
+"""Tensors and a description in one safetensors file, written atomically."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ranking._utils.files import write_bytes
+from ranking._utils.tensors import Tensors
 from ranking.errors import ModelFileError
 
 KEY = "ranking"
-"""Where the description stands in the header of a file."""
+"""Key of the description in the header of a file."""
 
 HEADER_LIMIT = 1 << 20
 """Longest header that is read: a longer one is an attack, or not ours."""
-
-Tensors = dict[str, NDArray[Any]]
 
 
 def write_tensors(path: Path, tensors: Tensors, description: dict[str, Any]) -> None:
@@ -34,29 +30,6 @@ def write_tensors(path: Path, tensors: Tensors, description: dict[str, Any]) -> 
         )
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     write_bytes(path, save(contiguous, metadata={KEY: header}))
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file so that whoever reads it sees the old content or the new, never a part."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first.")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
@@ -83,16 +56,10 @@ def read_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
     except (SafetensorError, ValueError, TypeError) as error:
         raise ModelFileError(f"{path} is damaged: {error}.") from error
     if not isinstance(description, dict):
-        raise ModelFileError(f"{path} is damaged: its description is no table.")
+        raise ModelFileError(f"{path} is damaged: its description is not a table.")
     return tensors, description
 
 
 def looks_like_tensors(head: bytes) -> bool:
-    """Say whether a file begins as safetensors do; no text does, as there is a NUL byte."""
+    """Return whether a file begins like safetensors: no text does, as there is a NUL byte."""
     return head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ranking.data.matches import Matches
 from ranking.data.validation import Ids
 from ranking.errors import DataError
-from ranking.metrics.evaluate import Values, mean
+from ranking.metrics.evaluation import Values, mean
 
 Floats = NDArray[np.float64]
 

@@ -84,7 +84,7 @@ class RankedMetric(Metric, ABC):
 
     def per_query(self, data: JudgedLists, scores: Floats) -> Floats:
         """Return the metric for each query."""
-        from ranking.metrics.evaluate import evaluate
+        from ranking.metrics.evaluation import evaluate
 
         return evaluate([self], data, scores)[self.spelled()]
 

@@ -1,4 +1,4 @@
-"""Models: parameters, scoring, saving."""
+"""Models: parameters, scores, tensors."""
 
 from ranking.registry import Lazy, hookimpl
 
@@ -7,22 +7,22 @@ from ranking.registry import Lazy, hookimpl
 def ranking_models() -> dict[str, Lazy]:
     """Return the models of this distribution."""
     return {
-        "linear": Lazy("ranking.models.linear:Linear", help="One weight a feature: w . x."),
+        "linear": Lazy("ranking.models.linear:Linear", help="One weight per feature: w . x."),
         "bilinear": Lazy(
             "ranking.models.bilinear:Bilinear",
-            help="One weight a pair of features: q' W d, W sparse.",
+            help="One weight per pair of features: q' W d, W sparse.",
         ),
         "diagonal": Lazy(
             "ranking.models.bilinear:Diagonal",
-            help="One weight a feature that queries and documents share: q' W d, W diagonal.",
+            help="One weight per feature that queries and documents share: q' W d, W diagonal.",
         ),
         "factored": Lazy(
             "ranking.models.factored:Factored",
-            help="Vectors for queries and documents, made of those of their features: (Uq).(Vd).",
+            help="Embeddings of queries and documents, sums of those of their features: (Uq).(Vd).",
         ),
         "sparse-factored": Lazy(
             "ranking.models.sparse_factored:SparseFactored",
-            help="The same with vectors that may be sparse, in memory and in the file.",
+            help="The factored model with embeddings that may be sparse.",
         ),
         "structured": Lazy(
             "ranking.models.structured:Structured",

@@ -1,4 +1,4 @@
-"""Bilinear models: q' W d, where W_ij says how much query feature i likes document feature j."""
+"""Bilinear models: q' W d, with W_ij the weight of query feature i and document feature j."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INITIAL = ("auto", "identity", "zero")
 
 @dataclasses.dataclass
 class Bilinear(MatchingModel):
-    """Scores a query and a document by q' W d.
+    """Score a query and a document by q' W d.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Bilinear(MatchingModel):
         the same id, which makes the score the cosine of texts of unit length. "auto" is that if
         they share any id, else zero.
     dtype : {"float32", "float64"}
-        How W is kept.
+        Type of W.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Bilinear(MatchingModel):
     name: ClassVar[str] = "bilinear"
     form: ClassVar[Any] = "matrix"
     grows: ClassVar[bool] = True
-    """Whether entries may come into being that W does not begin with."""
+    """Whether training may add entries to W that are zero at the start."""
 
     initial: str = "auto"
     dtype: str = "float32"
@@ -75,26 +75,33 @@ class Bilinear(MatchingModel):
 
     @property
     def weights(self) -> sp.csr_array:
-        """W, a row a query feature and a column a document feature."""
-        if self._live is not None:
-            weights = self._live.weights()
-            self._weights = weights.T.tocsr() if self._transposed else weights
-            self._live = None
-        return self._weights
+        """W: one row per query feature, one column per document feature.
+
+        During training it is built from what the solver holds, at each access; see `synchronize`.
+        """
+        if self._live is None:
+            return self._weights
+        weights = self._live.weights()
+        return weights.T.tocsr() if self._transposed else weights
 
     @weights.setter
     def weights(self, weights: sp.csr_array) -> None:
         self._weights, self._live = weights, None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel between processes with W as it is; a training stays behind."""
+        """Pickle W as it is now, without the solver that may hold it."""
         return {**self.__dict__, "_weights": self.weights, "_live": None}
 
     def follow(self, live: BilinearWeights, transposed: bool = False) -> None:
-        """Take W from a training when it is next asked for, as it will then be."""
+        """Read W from the weights of a solver, until `synchronize` copies it."""
         self._live, self._transposed = live, transposed
 
-    def initialize(self, data: MatchingData, seed: int) -> None:
+    def synchronize(self) -> None:
+        """Copy W from the solver that holds it."""
+        if self._live is not None:
+            self._weights, self._live = self.weights, None
+
+    def initialize(self, data: MatchingData, seed: int, kernel: Kernel) -> None:
         """Size W for the features of these data."""
         self.query_feature_ids = data.query_feature_ids.copy()
         self.document_feature_ids = data.document_feature_ids.copy()
@@ -107,22 +114,22 @@ class Bilinear(MatchingModel):
         elif not at_row.size and self.initial == "identity":
             raise PartError(
                 f"{self.name} has initial=identity, but queries and documents share no feature "
-                "id; name the features alike, or take initial=zero."
+                "id; use the same feature names, or initial=zero."
             )
         ones = np.ones(at_row.size, self.dtype)
         shape = (rows.size, columns.size)
         return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
 
     def knows(self, data: MatchingData) -> bool:
-        """Say whether W has a row or column for every feature of these data."""
+        """Return whether W has a row or column for every feature of these data."""
         sides = (
             (data.query_feature_ids, self.query_feature_ids),
             (data.document_feature_ids, self.document_feature_ids),
         )
-        return all(bool(np.isin(given, known).all()) for given, known in sides)
+        return all(bool(np.isin(new, known).all()) for new, known in sides)
 
-    def add_features(self, data: MatchingData) -> None:
-        """Give W rows and columns for the features that are new in these data, at the end."""
+    def add_features(self, data: MatchingData, kernel: Kernel) -> None:
+        """Append rows and columns to W for the features that are new in these data."""
         rows = joined_ids(self.query_feature_ids, data.query_feature_ids)
         columns = joined_ids(self.document_feature_ids, data.document_feature_ids)
         old = self.weights
@@ -130,19 +137,19 @@ class Bilinear(MatchingModel):
             return
         fresh = sp.csr_array(self._initial(rows, columns).tocoo()).tocoo()
         new = (fresh.coords[0] >= old.shape[0]) | (fresh.coords[1] >= old.shape[1])
-        kept = old.tocoo()
+        known = old.tocoo()
         parts = (
-            np.concatenate((kept.data, fresh.data[new])),
+            np.concatenate((known.data, fresh.data[new])),
             (
-                np.concatenate((kept.coords[0], fresh.coords[0][new])),
-                np.concatenate((kept.coords[1], fresh.coords[1][new])),
+                np.concatenate((known.coords[0], fresh.coords[0][new])),
+                np.concatenate((known.coords[1], fresh.coords[1][new])),
             ),
         )
         self.weights = sp.csr_array(sp.coo_array(parts, shape=(rows.size, columns.size)))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
     def objects(self, data: MatchingData) -> BilinearInputs:
-        """Return queries and documents with the columns of W."""
+        """Return the features of queries and documents, aligned with W."""
         return BilinearInputs(
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
             take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
@@ -151,15 +158,15 @@ class Bilinear(MatchingModel):
     def scorer(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[Ints], Floats]:
-        """Return a function from positions of queries to their scores, a row a query."""
+        """Return a function from positions of queries to their scores, one row per query."""
         queries = take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids)
         documents = take_columns(
             data.document_rows, data.document_feature_ids, self.document_feature_ids
         )
         weights = self.weights
 
-        def scores(chosen: Ints) -> Floats:
-            return kernel.bilinear.scores(queries[chosen], weights, documents, threads)
+        def scores(positions: Ints) -> Floats:
+            return kernel.bilinear.scores(queries[positions], weights, documents, threads)
 
         return scores
 
@@ -177,7 +184,7 @@ class Bilinear(MatchingModel):
         return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back W and its ids."""
+        """Restore W and its ids."""
         for name, kind in (("indptr", "int64"), ("indices", "int32"), ("weights", self.dtype)):
             array = tensors.get(name)
             if array is None or array.ndim != 1 or array.dtype.name != kind:
@@ -185,12 +192,12 @@ class Bilinear(MatchingModel):
         rows = unpack_ids("query_feature_ids", tensors)
         same = not any(name.startswith("document_feature_ids") for name in tensors)
         columns = rows if same else unpack_ids("document_feature_ids", tensors)
-        self.weights = _checked_csr(self.name, tensors, (rows.size, columns.size))
+        self.weights = _check_csr(self.name, tensors, (rows.size, columns.size))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
     @property
     def n_weights(self) -> int:
-        """The number of weights that there may be: all entries of W."""
+        """The number of weights that may be non-zero: all entries of W."""
         return self.query_feature_ids.size * self.document_feature_ids.size
 
     @property
@@ -202,7 +209,7 @@ class Bilinear(MatchingModel):
 
 @dataclasses.dataclass
 class Diagonal(Bilinear):
-    """Scores by q' W d with a diagonal W: one weight a feature that queries and documents share."""
+    """Score by q' W d with a diagonal W: one weight per feature that both sides share."""
 
     name: ClassVar[str] = "diagonal"
     grows: ClassVar[bool] = False
@@ -210,10 +217,12 @@ class Diagonal(Bilinear):
     initial: str = "identity"
 
     def __post_init__(self) -> None:
-        """Check the parameters: a diagonal that begins with zeros would have no entries."""
+        """Check the parameters: a diagonal that starts with zeros would have no entries."""
         super().__post_init__()
         if self.initial == "zero":
-            raise PartError("diagonal has initial=zero, but only what W begins with is trained.")
+            raise PartError(
+                "diagonal has initial=zero, but entries that are zero at the start stay zero."
+            )
         self._n_shared = 0
 
     def _initial(self, rows: Ids, columns: Ids) -> sp.csr_array:
@@ -221,19 +230,19 @@ class Diagonal(Bilinear):
         if not weights.nnz:
             raise PartError(
                 "diagonal has a weight for each feature that queries and documents share, and "
-                "they share no feature id; name the features alike, or take model bilinear."
+                "they share no feature id; use the same feature names, or model bilinear."
             )
         self._n_shared = weights.nnz
         return weights
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back W and its ids, if W is diagonal."""
+        """Restore W and its ids, if W is diagonal."""
         super().restore(tensors)
-        place = np.full(self.query_feature_ids.size, -1)
+        column_of = np.full(self.query_feature_ids.size, -1)
         at_row, at_column = _shared(self.query_feature_ids, self.document_feature_ids)
-        place[at_row] = at_column
+        column_of[at_row] = at_column
         rows, columns = self.weights.tocoo().coords
-        if not np.array_equal(place[rows], columns):
+        if not np.array_equal(column_of[rows], columns):
             raise ModelFileError("the matrix of a diagonal model is not diagonal; train it again.")
         self._n_shared = at_row.size
 
@@ -244,14 +253,14 @@ class Diagonal(Bilinear):
 
 
 def _shared(rows: Ids, columns: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return where both have the same ids; a number and a text are never the same."""
+    """Return the positions of ids that both have; a number and a text are never the same."""
     if rows.dtype.kind != columns.dtype.kind:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     _, at_row, at_column = np.intersect1d(rows, columns, return_indices=True)
     return at_row, at_column
 
 
-def _checked_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:
+def _check_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:
     indptr, indices = tensors["indptr"], tensors["indices"]
     weights: NDArray[Any] = tensors["weights"]
     fits = (

@@ -1,4 +1,4 @@
-"""The factored model: queries and documents have vectors, made of the vectors of their features."""
+"""The factored model: embeddings of queries and documents, sums of those of their features."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
 
-MOST_DIMENSIONS = 4096
+MAX_DIMENSIONS = 4096
 SIDES = ("query", "document")
-DRAWN_ROWS = 4096
-"""Vectors that are drawn at a time; how many does not change them."""
+SAMPLED_ROWS = 4096
+"""Embeddings that are sampled at a time; the values do not depend on it."""
 
 
 @dataclasses.dataclass
 class Factored(MatchingModel):
-    """Scores a query and a document by (U q) . (V d), and the biases of the document.
+    """Score a query and a document by (U q) . (V d), plus the biases of the document.
 
-    Without features (indicators), every query and every document has a vector of its own.
+    Without features (indicators), every query and every document has its own embedding.
 
     Parameters
     ----------
     dimensions : int
-        The length of a vector.
+        The length of an embedding (number of latent factors).
     biases : bool
-        Whether a document feature has a bias, so that a document may be popular by itself.
+        Whether a document feature has a bias, which models popularity.
     init_scale : float
-        The first values of the vectors are normal, with standard deviation init_scale /
-        sqrt(dimensions). 1 is the papers'; less lets training from clicks forget them sooner.
+        Initial embeddings are normal, with standard deviation init_scale / sqrt(dimensions). 1 is
+        the value of the papers; smaller values suit training from clicks.
 
     Attributes
     ----------
     U, V : float32 arrays
-        A row a feature, padded with zeros to a multiple of 8.
+        One row per feature, padded with zeros to a multiple of 8.
     document_biases : float32 array
-        One a document feature, or empty.
+        One per document feature, or empty.
     query_feature_ids, document_feature_ids : int64 or str arrays
     """
 
@@ -67,11 +67,11 @@ class Factored(MatchingModel):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        given: object = self.dimensions
-        if not isinstance(given, numbers.Integral) or not 1 <= int(given) <= MOST_DIMENSIONS:
+        size: object = self.dimensions
+        if not isinstance(size, numbers.Integral) or not 1 <= int(size) <= MAX_DIMENSIONS:
             raise PartError(
-                f"{self.name} has dimensions={given!r}; it must be a whole number from 1 to "
-                f"{MOST_DIMENSIONS}."
+                f"{self.name} has dimensions={size!r}; it must be a whole number from 1 to "
+                f"{MAX_DIMENSIONS}."
             )
         if not isinstance(self.biases, bool):
             raise PartError(f"{self.name} has biases={self.biases!r}; it must be true or false.")
@@ -88,7 +88,7 @@ class Factored(MatchingModel):
 
     @property
     def stage(self) -> int:
-        """The stage in training, from 0; a model that has no others is always at its first."""
+        """The stage in training, from 0; a model without stages is always at stage 0."""
         return 0
 
     @property
@@ -97,55 +97,56 @@ class Factored(MatchingModel):
         return Factors(self.U, self.V, self.S, self.document_biases)
 
     @factors.setter
-    def factors(self, given: Factors) -> None:
-        self.U, self.V, self.S, self.document_biases = given
+    def factors(self, factors: Factors) -> None:
+        self.U, self.V, self.S, self.document_biases = factors
+
+    def densify(self) -> None:
+        """Store U and V as dense arrays, for a solver that changes them in place."""
 
     @property
     def width(self) -> int:
-        """The length of a vector with its padding."""
+        """The length of an embedding with its padding."""
         return -(-self.dimensions // WIDE) * WIDE
 
-    def initialize(self, data: MatchingData, seed: int) -> None:
-        """Draw the vectors: normal, with standard deviation init_scale / sqrt(dimensions)."""
+    def initialize(self, data: MatchingData, seed: int, kernel: Kernel) -> None:
+        """Sample the embeddings: normal, with deviation init_scale / sqrt(dimensions)."""
         self._seed = seed
         self.query_feature_ids, self.document_feature_ids = no_ids(), no_ids()
         self.U, self.V = self.U[:0], self.V[:0]
         self.document_biases = self.document_biases[:0]
-        self._grow(data.query_feature_ids.copy(), data.document_feature_ids.copy())
+        self._grow(data.query_feature_ids.copy(), data.document_feature_ids.copy(), kernel)
 
-    def add_features(self, data: MatchingData) -> None:
-        """Give vectors to features that are new in these data, as if they had been there."""
+    def add_features(self, data: MatchingData, kernel: Kernel) -> None:
+        """Add embeddings of features that are new, as if they had been there from the start."""
         self._grow(
             joined_ids(self.query_feature_ids, data.query_feature_ids),
             joined_ids(self.document_feature_ids, data.document_feature_ids),
+            kernel,
         )
 
-    def _grow(self, rows: Ids, columns: Ids) -> None:
-        self.U = self._grown(self.U, rows.size, 0)
-        self.V = self._grown(self.V, columns.size, 1)
+    def _grow(self, rows: Ids, columns: Ids, kernel: Kernel) -> None:
+        self.U = self._add_rows(self.U, rows.size, 0, kernel)
+        self.V = self._add_rows(self.V, columns.size, 1, kernel)
         if self.biases:
             added = np.zeros(columns.size - self.document_biases.size, np.float32)
             self.document_biases = np.concatenate((self.document_biases, added))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
     def _stream_of(self, side: int) -> int:
-        """Return the number of the stream from which a side is drawn."""
+        """Return the number of the random stream of a side."""
         return side
 
-    def _grown(self, matrix: Singles, n_rows: int, side: int) -> Singles:
-        """Return the matrix with as many rows; row i is drawn the same, whenever it comes."""
-        from ranking.kernels.select import get_kernel
-
+    def _add_rows(self, matrix: Singles, n_rows: int, side: int, kernel: Kernel) -> Singles:
+        """Return the matrix with `n_rows` rows; row i does not depend on when it is added."""
         start = matrix.shape[0]
         if start == n_rows:
             return matrix
-        kernel = get_kernel()
-        # Two uniforms make a normal number; the sides have streams of their own.
+        # Two uniforms make a normal number; each side has its own stream.
         stream = int(kernel.random.bits(self._seed, self._stream_of(side), 1)[0])
         grown = np.zeros((n_rows, self.width), np.float32)
         grown[:start] = matrix
-        for at in range(start, n_rows, DRAWN_ROWS):
-            rows = grown[at : at + DRAWN_ROWS, : self.dimensions]
+        for at in range(start, n_rows, SAMPLED_ROWS):
+            rows = grown[at : at + SAMPLED_ROWS, : self.dimensions]
             first = 2 * at * self.dimensions
             uniform = kernel.random.uniform(stream, first, 2 * rows.size).reshape(-1, 2)
             radius = np.sqrt(-2.0 * np.log1p(-uniform[:, 0]))
@@ -155,25 +156,25 @@ class Factored(MatchingModel):
         return grown
 
     def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
-        """Return queries and documents with the features of this model."""
+        """Return the features of queries and documents, aligned with the model."""
         return FactoredInputs(self._rows(data, 0), self._rows(data, 1))
 
     def _rows(self, data: MatchingData, side: int) -> FeatureRows:
-        """Return the features of a side; their number, if every object is its own feature."""
-        given = (data.queries, data.documents)[side]
+        """Return the features of a side; their number, if every row is its own feature."""
+        features = (data.queries, data.documents)[side]
         have = (data.query_feature_ids, data.document_feature_ids)[side]
         want = (self.query_feature_ids, self.document_feature_ids)[side]
-        if given is None and np.array_equal(have, want):
+        if features is None and np.array_equal(have, want):
             return int(want.size)
         rows = (data.query_rows, data.document_rows)[side]
         return take_columns(rows, have, want)
 
     def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
-        """Return the vectors of all queries and documents."""
+        """Return the embeddings of all queries and documents."""
         return self._own(data, kernel, threads)
 
     def _own(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
-        """Return the vectors that U and V give."""
+        """Return the embeddings by U and V."""
         rows = self._rows(data, 1)
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
@@ -187,24 +188,24 @@ class Factored(MatchingModel):
     def scorer(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[Ints], Floats]:
-        """Return a function from positions of queries to their scores, a row a query."""
+        """Return a function from positions of queries to their scores, one row per query."""
         queries, documents, biases = self._own(data, kernel, threads)
 
-        def block(chosen: Ints) -> Floats:
-            found = kernel.factored.scores(queries[chosen], documents, biases, threads)
-            return found.astype(np.float64)
+        def block(positions: Ints) -> Floats:
+            singles = kernel.factored.scores(queries[positions], documents, biases, threads)
+            return singles.astype(np.float64)
 
         return block
 
     def tensors(self) -> Tensors:
-        """Return the vectors without their padding, the biases and the ids."""
+        """Return the embeddings without their padding, the biases and the ids."""
         return {
             "U": np.ascontiguousarray(self.U[:, : self.dimensions]),
             "V": np.ascontiguousarray(self.V[:, : self.dimensions]),
-            **self._beside_vectors(),
+            **self._other_tensors(),
         }
 
-    def _beside_vectors(self) -> Tensors:
+    def _other_tensors(self) -> Tensors:
         """Return all tensors but U and V."""
         return {
             "biases": self.document_biases,
@@ -214,17 +215,17 @@ class Factored(MatchingModel):
         }
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back what `tensors` returned."""
+        """Restore what `tensors` returned."""
         rows = unpack_ids("query_feature_ids", tensors)
         columns = unpack_ids("document_feature_ids", tensors)
-        U = self._checked("U", tensors, (rows.size, self.dimensions))
-        V = self._checked("V", tensors, (columns.size, self.dimensions))
-        self._restore_beside(tensors, rows, columns)
-        self.U, self.V = self._padded(U), self._padded(V)
+        U = self._check_tensor("U", tensors, (rows.size, self.dimensions))
+        V = self._check_tensor("V", tensors, (columns.size, self.dimensions))
+        self._restore_others(tensors, rows, columns)
+        self.U, self.V = self._pad(U), self._pad(V)
 
-    def _restore_beside(self, tensors: Tensors, rows: Ids, columns: Ids) -> None:
-        """Take back what `_beside_vectors` returned."""
-        biases = self._checked("biases", tensors, (columns.size if self.biases else 0,))
+    def _restore_others(self, tensors: Tensors, rows: Ids, columns: Ids) -> None:
+        """Restore what `_other_tensors` returned."""
+        biases = self._check_tensor("biases", tensors, (columns.size if self.biases else 0,))
         seed = tensors.get("seed")
         if seed is None or seed.dtype != np.uint64 or seed.shape != (1,):
             raise ModelFileError("a factored model needs `seed`, one uint64.")
@@ -232,7 +233,7 @@ class Factored(MatchingModel):
         self.document_biases = np.array(biases)
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
-    def _checked(self, name: str, tensors: Tensors, shape: tuple[int, ...]) -> Singles:
+    def _check_tensor(self, name: str, tensors: Tensors, shape: tuple[int, ...]) -> Singles:
         array = tensors.get(name)
         if array is None or array.dtype != np.float32 or array.shape != shape:
             raise ModelFileError(f"a {self.name} model needs `{name}`, float32 of shape {shape}.")
@@ -240,7 +241,7 @@ class Factored(MatchingModel):
             raise ModelFileError(f"`{name}` of a {self.name} model must be finite.")
         return array
 
-    def _padded(self, matrix: Singles) -> Singles:
+    def _pad(self, matrix: Singles) -> Singles:
         padded = np.zeros((matrix.shape[0], self.width), np.float32)
         padded[:, : self.dimensions] = matrix
         return padded

@@ -1,4 +1,4 @@
-"""The linear model: one weight a feature."""
+"""The linear model: one weight per feature."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Linear(Model):
-    """Scores a row by w . x.
+    """Score a row by w . x.
 
     Attributes
     ----------
     weights : float64 array
-        One a feature.
+        One per feature.
     feature_ids : int64 array
         The number of each feature in the data it was trained on.
     """
@@ -37,7 +37,7 @@ class Linear(Model):
         init=False, repr=False, compare=False, default_factory=lambda: np.zeros(0, dtype=np.int64)
     )
 
-    def initialize(self, data: JudgedLists, seed: int) -> None:
+    def initialize(self, data: JudgedLists, seed: int, kernel: Kernel) -> None:
         """Start from zero: the losses for this model are convex."""
         self.weights = np.zeros(data.n_features)
         self.feature_ids = np.array(data.feature_ids)
@@ -53,7 +53,7 @@ class Linear(Model):
         return {"weights": self.weights, "feature_ids": self.feature_ids}
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back weights and feature numbers."""
+        """Restore weights and feature numbers."""
         weights, ids = tensors.get("weights"), tensors.get("feature_ids")
         if weights is None or ids is None or weights.ndim != 1 or weights.shape != ids.shape:
             raise ModelFileError("a linear model needs `weights` and `feature_ids` of one length.")

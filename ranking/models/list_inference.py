@@ -1,4 +1,4 @@
-"""Choosing the best documents of a query jointly: greedily, or with several lists kept."""
+"""Choose the best documents of a query jointly: greedily, or by beam search."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ INFERENCES = ("iterative", "greedy", "beam")
 def choose_jointly(
     alone: Singles, fits: Singles, k: int, breadth: int, itself: Ints | None = None
 ) -> Ints:
-    """Return the k documents of each query that are best together, best place first.
+    """Return the k documents of each query that are best together, in order of rank.
 
-    With a_d the score of a document alone, s_d its vector and w_i = 1/i, place N of a list adds
-    ``w_N a(d_N) + sum_{i <= N} w_i w_N s(d_i) . s(d_N)`` to its worth (equation 6 of LaSR). After
-    each place the `breadth` most valuable lists are kept, 1 being greedy.
+    With a_d the score of a document alone, s_d its embedding by S and w_i = 1/i, rank N of a list
+    adds ``w_N a(d_N) + sum_{i <= N} w_i w_N s(d_i) . s(d_N)`` to its value (equation 6 of LaSR).
+    After each rank the `breadth` best lists go on; 1 is greedy.
 
     Parameters
     ----------
     alone : float32 array (queries, documents)
     fits : float32 array (documents, width)
-        The vectors s.
+        The embeddings s.
     itself : int64 array (queries), optional
-        The document that is the query, and not chosen for it; -1 if there is none.
+        The document that is the query itself, which is excluded; -1 if there is none.
     """
     own = np.einsum("dw,dw->d", fits, fits, dtype=np.float64)
     k = min(k, fits.shape[0] - (0 if itself is None else 1))
@@ -40,12 +40,12 @@ def _search(alone: Floats, fits: Floats, own: Floats, k: int, breadth: int) -> I
     """Return the best list for one query."""
     lists, values = np.empty((1, 0), np.int64), np.zeros(1)
     contexts = np.zeros((1, fits.shape[1]))
-    for place in range(1, k + 1):
-        weight = 1.0 / place
+    for rank in range(1, k + 1):
+        weight = 1.0 / rank
         gains = weight * alone + weight**2 * own + weight * (contexts @ fits.T)
-        worth = values[:, None] + gains
-        np.put_along_axis(worth, lists, -np.inf, axis=1)
-        flat = worth.ravel()
+        totals = values[:, None] + gains
+        np.put_along_axis(totals, lists, -np.inf, axis=1)
+        flat = totals.ravel()
         count = min(breadth, flat.size)
         best = np.argpartition(-flat, count - 1)[:count]
         best = best[np.lexsort((best, -flat[best]))]
@@ -56,8 +56,8 @@ def _search(alone: Floats, fits: Floats, own: Floats, k: int, breadth: int) -> I
     return best_list
 
 
-def place_first(scores: Floats, chosen: Ints) -> Floats:
-    """Return scores that rank the chosen documents before all others, in their order."""
-    above = scores.max(axis=1, keepdims=True) + np.arange(chosen.shape[1], 0, -1)
-    np.put_along_axis(scores, chosen, above, axis=1)
+def place_first(scores: Floats, documents: Ints) -> Floats:
+    """Return scores that rank some documents of each query before all others, in their order."""
+    above = scores.max(axis=1, keepdims=True) + np.arange(documents.shape[1], 0, -1)
+    np.put_along_axis(scores, documents, above, axis=1)
     return scores

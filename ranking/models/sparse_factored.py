@@ -1,4 +1,4 @@
-"""The factored model with vectors that may be sparse: in memory, in the file, and in its images."""
+"""The factored model with embeddings that may be sparse, in memory and in the file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 PARTS = {"indptr": np.int64, "indices": np.int32, "data": np.float32}
 
 
-def _filled(matrix: Any) -> int:
+def _n_nonzero(matrix: Any) -> int:
     return int(matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix))
 
 
 def nonzero_share(matrix: Any, width: int) -> float:
     """Return the share of non-zeros among the first `width` columns; the others are padding."""
-    share: float = _filled(matrix) / max(matrix.shape[0] * width, 1)
+    share: float = _n_nonzero(matrix) / max(matrix.shape[0] * width, 1)
     return share
 
 
@@ -39,32 +39,32 @@ def stored_bytes(matrix: Any) -> int:
 
 
 def as_sparse(matrix: Any) -> Any:
-    """Return a matrix as a csr_array whose positions have 4 bytes, if they fit."""
-    made = sparse.csr_array(matrix)
-    if made.nnz < 2**31:
-        made.indices = made.indices.astype(np.int32, copy=False)
-        made.indptr = made.indptr.astype(np.int32, copy=False)
-    return made
+    """Return a matrix as a csr_array, with 4-byte indices if they suffice."""
+    rows = sparse.csr_array(matrix)
+    if rows.nnz < 2**31:
+        rows.indices = rows.indices.astype(np.int32, copy=False)
+        rows.indptr = rows.indptr.astype(np.int32, copy=False)
+    return rows
 
 
 @dataclasses.dataclass
 class SparseFactored(Factored):
-    """Scores a query and a document by (U q) . (V d), U and V dense or sparse.
+    """Score a query and a document by (U q) . (V d), U and V dense or sparse.
 
-    Each of the two is kept as it was put in, so a sparse one takes the memory of its non-zeros,
-    and the image of a sparse object is sparse.
+    Each of the two is stored as it was set, so a sparse one takes the memory of its non-zeros, and
+    the embedding of a sparse row is sparse.
 
     Parameters
     ----------
     dimensions : int
-        The length of a vector.
+        The length of an embedding (number of latent factors).
     biases : bool
         Whether a document feature has a bias; for solver sgd.
 
     Attributes
     ----------
     U, V : float32 arrays
-        Dense, whatever is kept; made anew at each look if that is sparse.
+        Dense; if the stored matrix is sparse, converted at each access.
     """
 
     name: ClassVar[str] = "sparse-factored"
@@ -73,23 +73,23 @@ class SparseFactored(Factored):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        self._kept: tuple[Any, Any] = (None, None)
+        self._stored: tuple[Any, Any] = (None, None)
         super().__post_init__()
 
-    def put(self, queries: Any, documents: Any) -> None:
-        """Take the vectors of both sides: padded float32 arrays, or csr_arrays of that width."""
-        self._kept = (queries, documents)
+    def set_matrices(self, queries: Any, documents: Any) -> None:
+        """Set the embeddings of both sides: padded float32 arrays, or csr_arrays of that width."""
+        self._stored = (queries, documents)
 
-    def kept(self, side: int) -> Any:
-        """Return the vectors of the query (0) or document features (1) as they are kept."""
-        return self._kept[side]
+    def matrix(self, side: int) -> Any:
+        """Return the embeddings of the query (0) or document features (1) as they are stored."""
+        return self._stored[side]
 
-    def images(self, data: MatchingData, side: int) -> Any:
-        """Return the vectors of the queries (0) or documents (1), a row an object; sparse if so.
+    def embeddings(self, data: MatchingData, side: int) -> Any:
+        """Return the embeddings of the queries (0) or documents (1), sparse if U or V is.
 
-        Sums are in the order of an object's features.
+        Sums are in the order of the features of a row.
         """
-        rows, mapping = self._rows(data, side), self._kept[side]
+        rows, mapping = self._rows(data, side), self._stored[side]
         if isinstance(rows, int):
             return mapping
         return rows.astype(np.float32) @ mapping
@@ -99,40 +99,43 @@ class SparseFactored(Factored):
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
-        made = []
+        sides = []
         for side in (0, 1):
-            if sparse.issparse(self._kept[side]):
-                made.append(self.images(data, side).toarray())
+            if sparse.issparse(self._stored[side]):
+                sides.append(self.embeddings(data, side).toarray())
             else:
-                made.append(kernel.factored.embeddings(self._rows(data, side), self._kept[side], threads))
-        return Embedding(made[0], made[1], biases)
+                sides.append(
+                    kernel.factored.embeddings(self._rows(data, side), self._stored[side], threads)
+                )
+        return Embedding(sides[0], sides[1], biases)
 
     def tensors(self) -> Tensors:
-        """Return what `Factored` does, a sparse matrix by its three parts."""
-        found = self._beside_vectors()
-        for name, matrix in zip("UV", self._kept, strict=True):
+        """Return what `Factored` does; a sparse matrix by its three arrays."""
+        tensors = self._other_tensors()
+        for name, matrix in zip("UV", self._stored, strict=True):
             if sparse.issparse(matrix):
-                found |= {
+                tensors |= {
                     f"{name}.{part}": getattr(matrix, part).astype(dtype, copy=False)
                     for part, dtype in PARTS.items()
                 }
             else:
-                found[name] = np.ascontiguousarray(matrix[:, : self.dimensions])
-        return found
+                tensors[name] = np.ascontiguousarray(matrix[:, : self.dimensions])
+        return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back what `tensors` returned."""
+        """Restore what `tensors` returned."""
         rows = unpack_ids("query_feature_ids", tensors)
         columns = unpack_ids("document_feature_ids", tensors)
-        kept = [
-            self._restored(name, tensors, ids.size) for name, ids in (("U", rows), ("V", columns))
+        matrices = [
+            self._restore_matrix(name, tensors, ids.size)
+            for name, ids in (("U", rows), ("V", columns))
         ]
-        self._restore_beside(tensors, rows, columns)
-        self._kept = (kept[0], kept[1])
+        self._restore_others(tensors, rows, columns)
+        self._stored = (matrices[0], matrices[1])
 
-    def _restored(self, name: str, tensors: Tensors, n_rows: int) -> Any:
+    def _restore_matrix(self, name: str, tensors: Tensors, n_rows: int) -> Any:
         if f"{name}.data" not in tensors:
-            return self._padded(self._checked(name, tensors, (n_rows, self.dimensions)))
+            return self._pad(self._check_tensor(name, tensors, (n_rows, self.dimensions)))
         parts = {part: tensors.get(f"{name}.{part}") for part in PARTS}
         for part, dtype in PARTS.items():
             array = parts[part]
@@ -143,44 +146,48 @@ class SparseFactored(Factored):
                 )
         try:
             shape = (n_rows, self.dimensions)
-            given = (parts["data"], parts["indices"], parts["indptr"])
-            matrix = as_csr(sparse.csr_array(given, shape=shape), name)
+            arrays = (parts["data"], parts["indices"], parts["indptr"])
+            matrix = as_csr(sparse.csr_array(arrays, shape=shape), name)
         except ValueError as error:
             raise ModelFileError(f"`{name}` of a {self.name} model is damaged: {error}") from error
         if not np.isfinite(matrix.data).all():
             raise ModelFileError(f"`{name}` of a {self.name} model must be finite.")
-        return as_sparse(sparse.csr_array(given, shape=(n_rows, self.width)))
+        return as_sparse(sparse.csr_array(arrays, shape=(n_rows, self.width)))
 
     @property
     def density(self) -> float:
         """The share of the parameters that are not zero."""
-        filled = int(np.count_nonzero(self.document_biases))
+        n_nonzero = int(np.count_nonzero(self.document_biases))
         size = self.document_biases.size
-        for matrix in self._kept:
-            filled += _filled(matrix)
+        for matrix in self._stored:
+            n_nonzero += _n_nonzero(matrix)
             size += matrix.shape[0] * self.dimensions
-        return filled / max(size, 1)
+        return n_nonzero / max(size, 1)
 
     def _dense(self, side: int) -> Singles:
-        kept = self._kept[side]
-        dense: Singles = kept.toarray() if sparse.issparse(kept) else kept
+        stored = self._stored[side]
+        dense: Singles = stored.toarray() if sparse.issparse(stored) else stored
         return dense
 
-    # `Factored` sets U and V when it begins and grows; here they lead to what is kept.
+    def densify(self) -> None:
+        """Store U and V as dense arrays, for a solver that changes them in place."""
+        self._stored = (self._dense(0), self._dense(1))
+
+    # `Factored` sets U and V when it is initialized or grows; here they refer to what is stored.
     @property
     def U(self) -> Singles:  # noqa: N802
-        """The vectors of the query features, dense."""
+        """The embeddings of the query features, dense."""
         return self._dense(0)
 
     @U.setter
-    def U(self, given: Singles) -> None:  # noqa: N802
-        self._kept = (given, self._kept[1])
+    def U(self, matrix: Singles) -> None:  # noqa: N802
+        self._stored = (matrix, self._stored[1])
 
     @property
     def V(self) -> Singles:  # noqa: N802
-        """The vectors of the document features, dense."""
+        """The embeddings of the document features, dense."""
         return self._dense(1)
 
     @V.setter
-    def V(self, given: Singles) -> None:  # noqa: N802
-        self._kept = (self._kept[0], given)
+    def V(self, matrix: Singles) -> None:  # noqa: N802
+        self._stored = (self._stored[0], matrix)

@@ -1,35 +1,45 @@
-"""Latent structured ranking: each stage looks at the best documents that the one before found."""
+"""Latent structured ranking (LaSR): each stage uses the best documents of the one before."""
 
 from __future__ import annotations
 
 import dataclasses
 import numbers
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.inference.retrieval import best_lists
 from ranking.kernels.contract import Factors, Floats, Ints, Singles
 from ranking.kernels.factored import FactoredInputs
 from ranking.models.factored import Factored
 from ranking.models.list_inference import INFERENCES, choose_jointly, place_first
-from ranking.training.trainer import section, under
+from ranking.models.stage_lists import best_lists
 
 if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
-    from ranking.ranker import Ranker
 
 INITS = ("scratch", "previous-stage")
 
 SIDE_OF_S = 2
-"""The stream from which S is drawn; U and V have 0 and 1."""
+"""The random stream of S; U and V have 0 and 1."""
+
+
+class TrainedBase(Protocol):
+    """A trained model that can be trained again on other data."""
+
+    @property
+    def model_(self) -> Model:
+        """The trained model."""
+
+    def refit(self, data: Any) -> Model:
+        """Train the same parts on other data."""
 
 
 @dataclasses.dataclass
@@ -38,34 +48,34 @@ class Structured(Factored):
 
     Stage 0 scores a query q and a document d by (U q) . (V d). Stage t >= 1 has its own U, V and S,
     and adds ``sum_j w_j (S d) . (S d_j)``, where d_1, d_2, ... are the k best documents of stage
-    t - 1 for the query, and w_j = 1/j: what fits what is found already ranks higher, or lower.
+    t - 1 for the query, and w_j = 1/j: S learns which documents belong in a list together.
 
     Parameters
     ----------
     dimensions : int
-        The length of a vector.
+        The length of an embedding (number of latent factors).
     biases : bool
         Whether a document feature has a bias.
     init_scale : float
-        Of the first values.
+        Scale of the initial embeddings, as in `Factored`.
     stages : int
-        T: how many stages come after stage 0.
+        Number of stages after stage 0 (T).
     k : int
-        How many documents a stage looks at.
+        Number of documents that a stage passes on to the next.
     base : str, Ranker or MatchingModel, optional
-        A trained model that is stage 0, its ranker, or the file of one; by default stage 0 is
+        A trained model that becomes stage 0, its ranker, or a model file; by default stage 0 is
         trained too.
     inference : {"iterative", "greedy", "beam"}
-        How the last stage ranks: each document by itself, given the list of the stage before; or
-        the k best one after the other, each given those before it; or so with several lists kept.
+        How the last stage ranks: score each document given the list of the stage before; choose
+        the k best one after the other, each given those before it; or do so with beam search.
     beam : int
-        How many lists are kept.
+        Number of lists in beam search.
     init : {"scratch", "previous-stage"}
-        Where U, V and the biases of a later stage begin: drawn anew, as in the paper, or where
-        those of the stage before ended. S is always drawn.
+        Initial values of U, V and the biases of a later stage: sampled, as in the paper, or those
+        of the stage before. S is always sampled.
     folds : int
-        If not 0, the lists from which stage 1 learns are of models of stage 0 that have not seen
-        the query: as many, each trained without one part of the queries, and asked for its lists.
+        If not 0, stage 1 learns from cross-fitted lists: stage 0 is trained without each of so
+        many folds of the queries, and gives the lists of the queries that it has not seen.
 
     Attributes
     ----------
@@ -80,7 +90,7 @@ class Structured(Factored):
     init_scale: float = 1.0
     stages: int = 1
     k: int = 20
-    base: str | Ranker | MatchingModel | None = None
+    base: Any = None
     inference: str = "iterative"
     beam: int = 4
     init: str = "scratch"
@@ -112,30 +122,47 @@ class Structured(Factored):
         self._refuse_folds()
         self._earlier: list[MatchingModel] = []
         self._lists: Ints | None = None
+        self._saved_base: TrainedBase | None = None
 
     def _refuse_folds(self) -> None:
         if self.folds == 1:
-            raise PartError("structured has folds=1, which leaves nothing to train with; take 2.")
+            raise PartError(
+                "structured has folds=1, which leaves nothing to train on; use at least 2."
+            )
         if self.folds and self.stages > 1:
             raise PartError(
                 f"structured has folds={self.folds} and stages={self.stages}; the lists of a later "
-                "stage would need folds of folds. Take stages=1."
+                "stage would need nested folds. Use stages=1."
             )
         if self.folds and isinstance(self.base, MatchingModel):
             raise PartError(
-                f"structured has folds={self.folds} and a base of which is not known how it was "
-                "trained; give its ranker, or its file."
+                f"structured has folds={self.folds} and a base whose training is unknown; "
+                "give its ranker, or its file."
             )
 
     def spec(self) -> str:
-        """Spell the model; a base that was given as an object is among the tensors only."""
+        """Return the spec; a base that is an object is stored in the tensors only."""
         if isinstance(self.base, str | None):
             return super().spec()
         return dataclasses.replace(self, base=None).spec()
 
     def __sklearn_clone__(self) -> Structured:
-        """Return a model to train; its base is the trained one, not to be trained again."""
+        """Return a model to train; its base stays trained."""
         return type(self)(**self.get_params())
+
+    def attach_base(self, base: TrainedBase) -> None:
+        """Set the content of the file that `base` names; the trainer reads it."""
+        self._saved_base = base
+
+    def _trained_base(self) -> Any:
+        if not isinstance(self.base, str):
+            return self.base
+        if self._saved_base is None:
+            raise PartError(
+                f"structured has base={self.base!r}, a file that is not read yet; train by a "
+                "Ranker or a TrainingPlan, or give a model."
+            )
+        return self._saved_base
 
     @property
     def stage(self) -> int:
@@ -148,119 +175,119 @@ class Structured(Factored):
             raise PartError(f"stage is {stage}; this model has 0 to {self.stage}.")
         return self if stage == self.stage else self._earlier[stage]
 
-    def initialize(self, data: MatchingData, seed: int) -> None:
-        """Draw the vectors of the first stage that is to be trained."""
+    def initialize(self, data: MatchingData, seed: int, kernel: Kernel) -> None:
+        """Sample the embeddings of the first stage to train."""
         self._earlier = []
         self.S = self.S[:0]
-        super().initialize(data, seed)
+        super().initialize(data, seed, kernel)
         if self.base is not None:
-            self._earlier.append(_model_of(_read(self.base)))
-            self._draw_stage()
+            self._earlier.append(_model_of(self._trained_base()))
+            self._sample_stage(kernel)
 
     def next_stage(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> bool:
-        """Keep the stage that was trained, and begin the next."""
+        """Freeze the stage that was trained, and begin the next."""
         if self.stage == self.stages:
-            self._lists = None  # nobody learns from them any more
+            self._lists = None  # no other stage learns from them
             return False
         self._earlier.append(self._frozen())
-        self._draw_stage()
+        self._sample_stage(kernel)
         return True
 
     def cross_fit(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Iterator[tuple[Model, MatchingData]]:
-        """Find lists of stage 0 as new queries would have them, by models without each part."""
+        """Compute lists of stage 0 as for new queries, by models trained without each fold."""
         if not self.folds or not self._earlier:
             return
         if data.queries is None or data.n_queries < self.folds:
             raise DataError(
-                f"structured has folds={self.folds}, and a query that is left out is known by its "
-                "features; give each of at least as many queries some, or take folds=0."
+                f"structured has folds={self.folds}, and a query that is left out needs "
+                "features; give features to at least as many queries, or use folds=0."
             )
-        base = None if self.base is None else _read(self.base)
+        base = None if self.base is None else self._trained_base()
         lists = np.full((data.n_queries, min(self.k, data.n_documents)), -1)
-        for left_out in self._parts(data.n_queries, kernel):
+        for left_out in self._folds(data.n_queries, kernel):
             part = data.select(np.setdiff1d(np.arange(data.n_queries), left_out))
             if base is None:
                 model: MatchingModel = Factored(self.dimensions, self.biases, self.init_scale)
-                model.initialize(part, self._seed)
+                model.initialize(part, self._seed, kernel)
                 yield model, part
             else:
-                model = _model_of(clone(base).fit(part))
+                model = _refit(base, part)
             lists[left_out] = best_lists(model, data.select(left_out), self.k, kernel, threads)
         self._lists = lists
 
-    def _parts(self, n_queries: int, kernel: Kernel) -> list[Ints]:
-        """Return which queries are left out together, drawn from the stream of no S."""
+    def _folds(self, n_queries: int, kernel: Kernel) -> list[Ints]:
+        """Return the queries of each fold, from the random stream that S of stage 0 would use."""
         stream = int(kernel.random.bits(self._seed, SIDE_OF_S, 1)[0])
         order = np.argsort(kernel.random.uniform(stream, 0, n_queries), kind="stable")
         return [np.sort(order[start :: self.folds]) for start in range(self.folds)]
 
     def _frozen(self) -> MatchingModel:
-        """Return the stage in training as a model that does not change any more."""
+        """Return a copy of the stage in training."""
         if not self._earlier:
-            kept: Factored = Factored(self.dimensions, self.biases, self.init_scale)
+            copy: Factored = Factored(self.dimensions, self.biases, self.init_scale)
         else:
-            kept = Structured(self.dimensions, self.biases, self.init_scale, self.stages, self.k)
-            kept._earlier = list(self._earlier)
-        kept._seed = self._seed
-        kept.factors = Factors(*(part.copy() for part in self.factors))
-        kept.query_feature_ids = self.query_feature_ids
-        kept.document_feature_ids = self.document_feature_ids
-        return kept
+            copy = Structured(self.dimensions, self.biases, self.init_scale, self.stages, self.k)
+            copy._earlier = list(self._earlier)
+        copy._seed = self._seed
+        copy.factors = Factors(*(part.copy() for part in self.factors))
+        copy.query_feature_ids = self.query_feature_ids
+        copy.document_feature_ids = self.document_feature_ids
+        return copy
 
-    def _draw_stage(self) -> None:
-        """Draw U, V and S, other numbers in each stage, or S alone."""
+    def _sample_stage(self, kernel: Kernel) -> None:
+        """Sample U, V and S, with other random numbers in each stage, or S alone."""
         rows, columns = self.query_feature_ids, self.document_feature_ids
         empty: Singles = np.zeros((0, self.width), np.float32)
         self.factors = Factors(empty, empty, empty, np.zeros(0, np.float32))
         if self.init == "previous-stage":
-            self.U, self.V, self.document_biases = self._vectors_before()
-        self._grow(rows, columns)
+            self.U, self.V, self.document_biases = self._previous_embeddings()
+        self._grow(rows, columns, kernel)
 
-    def _vectors_before(self) -> tuple[Singles, Singles, Singles]:
-        """Return copies of the stage before's U, V and biases, or refuse a base without such."""
+    def _previous_embeddings(self) -> tuple[Singles, Singles, Singles]:
+        """Return copies of U, V and biases of the stage before, or refuse its model."""
         before = self._earlier[-1]
         if not isinstance(before, Factored) or not _same_rows(before, self):
             raise PartError(
-                f"structured has init=previous-stage and a base, {before.spec()}, whose vectors it cannot "
-                "go on with; give a factored one with the same dimensions, biases and features, or "
-                "take init=scratch."
+                f"structured has init=previous-stage and a base, {before.spec()}, whose embeddings "
+                "it cannot start from; give a factored one with the same dimensions, biases and "
+                "features, or use init=scratch."
             )
         U, V, _, biases = (part.copy() for part in before.factors)
         return U, V, biases
 
-    def _grow(self, rows: Ids, columns: Ids) -> None:
-        super()._grow(rows, columns)
+    def _grow(self, rows: Ids, columns: Ids, kernel: Kernel) -> None:
+        super()._grow(rows, columns, kernel)
         if self._earlier:
-            self.S = self._grown(self.S, columns.size, SIDE_OF_S)
+            self.S = self._add_rows(self.S, columns.size, SIDE_OF_S, kernel)
 
     def _stream_of(self, side: int) -> int:
         return 3 * self.stage + side
 
-    def add_features(self, data: MatchingData) -> None:
-        """Give vectors to features that are new in these data, in the stages before too."""
+    def add_features(self, data: MatchingData, kernel: Kernel) -> None:
+        """Add embeddings of features that are new, in the stages before too."""
         for model in self._earlier:
-            model.add_features(data)
-        super().add_features(data)
+            model.add_features(data, kernel)
+        super().add_features(data, kernel)
 
     def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
-        """Return queries, documents, and what the stage before found for each query."""
+        """Return the features of queries and documents, and the lists of the stage before."""
         contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
         return FactoredInputs(self._rows(data, 0), self._rows(data, 1), contexts)
 
     def _contexts(
         self, data: MatchingData, kernel: Kernel, threads: int, known: Ints | None = None
     ) -> sp.csr_array:
-        """Return sum_j w_j d_j for each query: the features of the list of the stage before."""
-        found = known
-        if found is None:
-            found = best_lists(self._earlier[-1], data, self.k, kernel, threads)
-        n_queries, k = found.shape
-        weights = np.broadcast_to(1.0 / np.arange(1, k + 1, dtype=np.float64), found.shape)
-        kept = found >= 0
+        """Return sum_j w_j d_j for each query: the weighted features of the list before."""
+        best = known
+        if best is None:
+            best = best_lists(self._earlier[-1], data, self.k, kernel, threads)
+        n_queries, k = best.shape
+        weights = np.broadcast_to(1.0 / np.arange(1, k + 1, dtype=np.float64), best.shape)
+        filled = best >= 0
         lists = sp.csr_array(
-            (weights[kept], found[kept], np.concatenate(([0], np.cumsum(kept.sum(axis=1))))),
+            (weights[filled], best[filled], np.concatenate(([0], np.cumsum(filled.sum(axis=1))))),
             shape=(n_queries, data.n_documents),
         )
         rows = self._rows(data, 1)
@@ -271,16 +298,18 @@ class Structured(Factored):
         return contexts
 
     def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:
-        """Return the vectors of the last stage, given the lists of the one before."""
+        """Return the embeddings of the last stage, given the lists of the one before."""
         if self._earlier and self.inference != "iterative":
             return None
-        return self._given_lists(data, kernel, threads)
+        return self._stage_embedding(data, kernel, threads)
 
-    def _given_lists(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
+    def _stage_embedding(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
         first = self._own(data, kernel, threads)
         if not self._earlier:
             return first
-        contexts = kernel.factored.embeddings(self._contexts(data, kernel, threads), self.S, threads)
+        contexts = kernel.factored.embeddings(
+            self._contexts(data, kernel, threads), self.S, threads
+        )
         fits = kernel.factored.embeddings(self._rows(data, 1), self.S, threads)
         return Embedding(
             np.hstack((first.queries, contexts)), np.hstack((first.documents, fits)), first.biases
@@ -289,43 +318,45 @@ class Structured(Factored):
     def scorer(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[Ints], Floats]:
-        """Return a function from positions of queries to their scores, a row a query.
+        """Return a function from positions of queries to their scores, one row per query.
 
-        Those that a search has chosen jointly score above all others, in the order of their places.
+        Documents that were chosen jointly score above all others, in the order of the list.
         """
-        queries, documents, biases = self._given_lists(data, kernel, threads)
+        queries, documents, biases = self._stage_embedding(data, kernel, threads)
         joint = self.inference != "iterative" and bool(self._earlier)
         breadth = self.beam if self.inference == "beam" else 1
 
-        def block(chosen: Ints) -> Floats:
-            found = kernel.factored.scores(queries[chosen], documents, biases, threads)
+        def block(positions: Ints) -> Floats:
+            singles = kernel.factored.scores(queries[positions], documents, biases, threads)
             if joint:
-                own, fits = queries[chosen, : self.width], documents[:, self.width :]
-                alone = kernel.factored.scores(own, documents[:, : self.width].copy(), biases, threads)
-                itself = None if data.itself is None else data.itself[chosen]
+                own, fits = queries[positions, : self.width], documents[:, self.width :]
+                alone = kernel.factored.scores(
+                    own, documents[:, : self.width].copy(), biases, threads
+                )
+                itself = None if data.itself is None else data.itself[positions]
                 best = choose_jointly(alone, fits, self.k, breadth, itself)
-                return place_first(found.astype(np.float64), best)
-            return found.astype(np.float64)
+                return place_first(singles.astype(np.float64), best)
+            return singles.astype(np.float64)
 
         return block
 
     def tensors(self) -> Tensors:
         """Return the stage in training, and all stages before it."""
-        kept = super().tensors()
+        tensors = super().tensors()
         if self._earlier:
-            kept["S"] = np.ascontiguousarray(self.S[:, : self.dimensions])
+            tensors["S"] = np.ascontiguousarray(self.S[:, : self.dimensions])
             before = self._earlier[-1]
-            kept["before"] = np.frombuffer(before.spec().encode(), np.uint8).copy()
-            kept |= under("stage", before.tensors())
+            tensors["before"] = np.frombuffer(before.spec().encode(), np.uint8).copy()
+            tensors |= under("stage", before.tensors())
         if self._lists is not None:
-            kept["lists"] = self._lists
-        return kept
+            tensors["lists"] = self._lists
+        return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back what `tensors` returned."""
+        """Restore what `tensors` returned."""
         self._earlier = []
         if "before" in tensors:
-            before = _made(tensors["before"])
+            before = _create(tensors["before"])
             before.restore(section(tensors, "stage"))
             earlier = before._earlier if isinstance(before, Structured) else []
             self._earlier = [*earlier, before]
@@ -333,21 +364,21 @@ class Structured(Factored):
         self.S = np.zeros((0, self.width), np.float32)
         if self._earlier:
             shape = (self.document_feature_ids.size, self.dimensions)
-            self.S = self._padded(self._checked("S", tensors, shape))
+            self.S = self._pad(self._check_tensor("S", tensors, shape))
         self._lists = tensors.get("lists")
         if self._lists is not None and (self._lists.dtype != np.int64 or self._lists.ndim != 2):
-            raise ModelFileError("`lists` of a structured model must be int64, a row a query.")
+            raise ModelFileError("`lists` of a structured model must be int64, one row per query.")
 
     @property
     def density(self) -> float:
         """The share of the parameters that are not zero, in the last stage."""
         parts = [part[..., : self.dimensions] for part in self.factors[:3]]
-        filled = sum(int(np.count_nonzero(part)) for part in parts)
-        return filled / max(sum(part.size for part in parts), 1)
+        n_nonzero = sum(int(np.count_nonzero(part)) for part in parts)
+        return n_nonzero / max(sum(part.size for part in parts), 1)
 
 
 def _same_rows(one: Factored, other: Factored) -> bool:
-    """Tell whether U, V and the biases of two models have the same shapes, for the same ids."""
+    """Return whether U, V and the biases of two models have the same shapes and ids."""
     return (
         (one.dimensions, one.biases) == (other.dimensions, other.biases)
         and np.array_equal(one.query_feature_ids, other.query_feature_ids)
@@ -355,31 +386,31 @@ def _same_rows(one: Factored, other: Factored) -> bool:
     )
 
 
-def _made(spelled: Any) -> MatchingModel:
-    """Return the model of an earlier stage from its spec, made by the plugin of its name."""
+def _create(spec_bytes: Any) -> MatchingModel:
+    """Return the model of an earlier stage, created from its spec."""
     from ranking.registry import get_registry
 
-    if spelled.dtype != np.uint8 or spelled.ndim != 1:
+    if spec_bytes.dtype != np.uint8 or spec_bytes.ndim != 1:
         raise ModelFileError("a structured model needs `before`, the bytes of a spec.")
     try:
-        spec = spelled.tobytes().decode()
-        made = get_registry().create("model", spec)
+        spec = spec_bytes.tobytes().decode()
+        model = get_registry().create("model", spec)
     except (UnicodeDecodeError, PartError) as error:
-        raise ModelFileError(f"the stage before is no model that is known here: {error}") from error
-    if not isinstance(made, MatchingModel):
-        raise ModelFileError(f"the stage before is {spec!r}, which matches no documents.")
-    return made
+        raise ModelFileError(f"the stage before is not a known model: {error}") from error
+    if not isinstance(model, MatchingModel):
+        raise ModelFileError(
+            f"the stage before is {spec!r}, which does not match queries with documents."
+        )
+    return model
 
 
-def _read(base: Any) -> Any:
-    """Return a base, or what is in its file: a ranker."""
-    from ranking.ranker import Ranker
-
-    return Ranker.load(base) if isinstance(base, str) else base
+def _refit(base: Any, data: MatchingData) -> MatchingModel:
+    """Train a base again on other data."""
+    return _model_of(base.refit(data) if hasattr(base, "refit") else clone(base).fit(data))
 
 
 def _model_of(base: Any) -> MatchingModel:
-    """Return the model of a trained ranker, or the model itself."""
+    """Return the model of a trained ranker or of a file, or the model itself."""
     model = getattr(base, "model_", base)
     if not isinstance(model, MatchingModel):
         raise PartError(

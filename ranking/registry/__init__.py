@@ -1,4 +1,4 @@
-"""The plugin registry: how built-ins and strangers' packages come in, by the same door.
+"""The plugin registry: built-in and third-party plugins register in the same way.
 
 A plugin is a module named in the entry-point group ``ranking``, with functions marked
 `hookimpl`::
@@ -12,7 +12,7 @@ A plugin is a module named in the entry-point group ``ranking``, with functions 
 
 from ranking.registry.hookspecs import KINDS, PROJECT, hookimpl
 from ranking.registry.lazy import Lazy
-from ranking.registry.manager import Entry, Problem, Registry, get_registry
+from ranking.registry.manager import Entry, Problem, Registry, default_engine, get_registry
 from ranking.registry.spec import Spec, parse_spec
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Problem",
     "Registry",
     "Spec",
+    "default_engine",
     "get_registry",
     "hookimpl",
     "parse_spec",

@@ -1,8 +1,8 @@
-"""Parts that others wrote, watched while they work: what they answer, raise, and how long it takes.
+"""Checks of third-party parts during training: what they return, raise, and how long they take.
 
-Compiled loops and solvers trust what a part answers. So the methods of a part that is not this
-project's are wrapped while a run lasts: an answer that its contract forbids is an error that names
-the part and where it comes from, and so is whatever it raises.
+Compiled loops and solvers rely on what a part returns. So the methods of a part that is not this
+project's are wrapped during a run: a return value that the contract forbids, or an exception, is
+reported as an error that names the part and its origin.
 """
 
 from __future__ import annotations
@@ -20,90 +20,93 @@ from ranking.contracts.part import Part
 from ranking.errors import PluginError, PluginWarning, RankingError
 from ranking.native import NativePart
 from ranking.registry.origin import described, package_of
-
-PACKAGES = ("ranking", "ranking_plugins", "ranking_rust")
-"""The packages of this project, whose parts are not watched."""
+from ranking.registry.security import PACKAGES
 
 SLOW_SECONDS = 1.0
 SLOW_SHARE = 0.5
-"""A part is called slow if it takes more than this of a training, and of its time."""
+"""A part is reported as slow above this time, and above this share of the time of training."""
 
 Check = Callable[[Any, Any], str]
-"""From an answer and the first argument to what is wrong with the answer, if anything is."""
+"""Return what is wrong with a return value, given the first argument; "" if nothing is."""
 
 
 def ours(part: object) -> bool:
-    """Say whether a part is this project's own."""
+    """Return whether a part is this project's."""
     return package_of(type(part)) in PACKAGES
 
 
 def refuse(whose: str, method: str, problem: str) -> NoReturn:
-    """Raise the error of a part that does not keep to its contract."""
-    raise PluginError(f"{whose}: {method} {problem}; tell its author, or take another.")
+    """Raise the error for a part that violates its contract."""
+    raise PluginError(f"{whose}: {method} {problem}; report it to its author, or use another part.")
 
 
-def numbers_like(answer: Any, given: Any) -> str:
-    """Want a number for each that was given. An overflow is the solver's to tell, with the step."""
-    wanted = np.shape(given)
-    if not isinstance(answer, np.ndarray) or answer.dtype.kind not in "fiu":
-        found = f"type {answer.dtype}" if isinstance(answer, np.ndarray) else type(answer).__name__
-        return f"answered {found}, not an array of numbers"
-    if answer.shape != wanted:
-        return f"answered shape {answer.shape} where {wanted} was wanted"
-    if np.isnan(answer).any() and np.isfinite(given).all():
-        return "answered nan for finite arguments"
+def check_array(result: Any, argument: Any) -> str:
+    """Expect one number per element. Solvers report an overflow themselves, with the step."""
+    shape = np.shape(argument)
+    if not isinstance(result, np.ndarray) or result.dtype.kind not in "fiu":
+        kind = f"type {result.dtype}" if isinstance(result, np.ndarray) else type(result).__name__
+        return f"returned {kind}, not an array of numbers"
+    if result.shape != shape:
+        return f"returned shape {result.shape}, expected {shape}"
+    if np.isnan(result).any() and np.isfinite(argument).all():
+        return "returned nan for finite arguments"
     return ""
 
 
-def one_number(answer: Any, given: Any) -> str:
-    """Want a number. One that is not finite is the run's to tell, with the epoch."""
+def check_number(result: Any, argument: Any) -> str:
+    """Expect a number. The trainer reports one that is not finite, with the epoch."""
     try:
-        float(answer)
+        float(result)
     except (TypeError, ValueError):
-        return f"answered {type(answer).__name__}, not a number"
+        return f"returned {type(result).__name__}, not a number"
+    return ""
+
+
+def check_nothing(result: Any, argument: Any) -> str:
+    """Expect nothing in particular."""
     return ""
 
 
 CHECKS: dict[str, dict[str, Check]] = {
     "loss": {
-        "pairwise_value": numbers_like,
-        "pairwise_slope": numbers_like,
-        "rank_weight": numbers_like,
-        "listwise_value": one_number,
-        "listwise_slopes": numbers_like,
-        "pair_weights": numbers_like,
+        "pairwise_value": check_array,
+        "pairwise_slope": check_array,
+        "rank_weight": check_array,
+        "listwise_value": check_number,
+        "listwise_slopes": check_array,
+        "pair_weights": check_array,
     },
-    "regularizer": {"penalty": one_number, "prox": numbers_like, "maximize": numbers_like},
+    "regularizer": {"penalty": check_number, "prox": check_array, "maximize": check_array},
     "callback": {
-        "start": lambda answer, given: "",
-        "turn": lambda answer, given: "",
-        "finish": lambda answer, given: "",
+        "on_fit_begin": check_nothing,
+        "on_epoch_end": check_nothing,
+        "on_fit_end": check_nothing,
     },
 }
-"""The methods that are watched, by kind of part, and what their answers must be."""
+"""The methods that are checked, by kind of part, and the check of their return values."""
 
 
 @contextmanager
 def watched(parts: Sequence[tuple[str, Part]]) -> Iterator[None]:
-    """Watch the parts that are not ours; say at the end which of them took most of the time.
+    """Check third-party parts while they run; warn at the end if one took most of the time.
 
     Parameters
     ----------
     parts : sequence of (kind, part)
     """
-    strangers = [
+    third_party = [
         (kind, part)
         for kind, part in parts
-        # What a native part computes, it computes in the kernel's loops, where solvers look at it.
+        # Native parts compute in the loops of the kernel; solvers check their results there.
         if kind in CHECKS and not ours(part) and not isinstance(part, NativePart)
     ]
-    clocks = [_wrap(kind, part) for kind, part in strangers]
-    started = time.perf_counter()
+    seconds = [_wrap(kind, part) for kind, part in third_party]
+    begin = time.perf_counter()
     try:
         yield
     finally:
-        total = time.perf_counter() - started
-        for (kind, part), spent in zip(strangers, clocks, strict=True):
+        total = time.perf_counter() - begin
+        for (kind, part), spent in zip(third_party, seconds, strict=True):
             for method in CHECKS[kind]:
                 vars(part).pop(method, None)
             if total > SLOW_SECONDS and sum(spent) > SLOW_SHARE * total:
@@ -116,33 +119,32 @@ def watched(parts: Sequence[tuple[str, Part]]) -> Iterator[None]:
 
 
 def _wrap(kind: str, part: Part) -> list[float]:
-    """Put watched methods before the part's own; return the list that their seconds go to."""
+    """Replace the methods of a part by checked ones; return the list of the seconds they take."""
     spent: list[float] = []
     for method, check in CHECKS[kind].items():
         if hasattr(part, method):
-            whose = described(kind, part)
-            watched_one = _watched(getattr(part, method), whose, method, check, spent)
-            object.__setattr__(part, method, watched_one)
+            checked = _checked(getattr(part, method), described(kind, part), method, check, spent)
+            object.__setattr__(part, method, checked)
     return spent
 
 
-def _watched(
+def _checked(
     function: Callable[..., Any], whose: str, method: str, check: Check, spent: list[float]
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        started = time.perf_counter()
+        begin = time.perf_counter()
         try:
-            answer = function(*args, **kwargs)
+            result = function(*args, **kwargs)
         except RankingError:
             raise
         except Exception as error:
             refuse(whose, method, f"raised {type(error).__name__}: {error}")
         finally:
-            spent.append(time.perf_counter() - started)
-        wrong = check(answer, args[0] if args else next(iter(kwargs.values()), None))
-        if wrong:
-            refuse(whose, method, wrong)
-        return answer
+            spent.append(time.perf_counter() - begin)
+        problem = check(result, args[0] if args else next(iter(kwargs.values()), None))
+        if problem:
+            refuse(whose, method, problem)
+        return result
 
     return call

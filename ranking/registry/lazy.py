@@ -1,4 +1,4 @@
-"""`Lazy`: a factory that is named now and imported when it is used."""
+"""`Lazy`: the address of a factory, which is imported when it is used."""
 
 from __future__ import annotations
 

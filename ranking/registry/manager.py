@@ -1,27 +1,33 @@
-"""The registry itself: loads plugins one by one, and keeps what went wrong to tell of it."""
+"""The registry: loads plugins through pluggy, one by one, and records which failed and why."""
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
+import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pluggy
 
+from ranking.contracts.engine import Engine
+from ranking.contracts.parameters import constraints
 from ranking.errors import PartError, PluginWarning, RankingError
-from ranking.registry import hookspecs
+from ranking.registry import hookspecs, names
 from ranking.registry.hookspecs import KINDS, PROJECT
 from ranking.registry.lazy import Lazy
-from ranking.registry.security import OURS, Trust, canonical
+from ranking.registry.security import PluginSecurity, is_ours
 from ranking.registry.spec import parse_spec
 
 SLOW_IMPORT = 1.0
-"""Seconds after which a plugin's import is called slow: everybody waits for it, every time."""
+"""Seconds after which the import of a plugin is reported as slow: every start waits for it."""
+
+TRACE: Final = "RANKING_TRACE_PLUGINS"
+"""The environment variable that makes pluggy print every hook call on standard error."""
 
 
 class Entry(NamedTuple):
@@ -35,7 +41,7 @@ class Entry(NamedTuple):
     help: str
 
     def load(self) -> Any:
-        """Return the class or function behind the factory, importing it if need be."""
+        """Return the class or function behind the factory, imported if necessary."""
         try:
             return self.factory.load() if isinstance(self.factory, Lazy) else self.factory
         except Exception as error:
@@ -46,22 +52,22 @@ class Entry(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A plugin that was left out, in part or whole, or is slow, and why.
+    """A plugin that was left out, completely or in part, or that is slow, and why.
 
-    `asked` tells that somebody wanted it so: it was switched off or is not allowed.
+    `intended` is True if the user blocked it.
     """
 
     distribution: str
     plugin: str
     message: str
-    asked: bool = False
+    intended: bool = False
 
     def __str__(self) -> str:
         return f"{self.distribution}, plugin {self.plugin}: {self.message}"
 
 
 class Source(NamedTuple):
-    """An entry point: a plugin's name, the distribution it comes from, and how to load it."""
+    """An entry point: the name of a plugin, its distribution, and how to load it."""
 
     name: str
     distribution: str
@@ -71,29 +77,35 @@ class Source(NamedTuple):
 
     @property
     def ours(self) -> bool:
-        """Whether it comes from a distribution of this project."""
-        return canonical(self.distribution) in OURS
+        """Whether it is a plugin of this project."""
+        return is_ours(self.distribution, self.module)
+
+    @property
+    def plugin(self) -> str:
+        """The name under which pluggy knows it."""
+        return f"{self.distribution}:{self.name}"
 
 
 def installed_sources() -> list[Source]:
-    """Return the entry points of the group ``ranking``, this distribution's first."""
-    found = []
+    """Return the entry points of the group ``ranking``, those of this project first."""
+    sources = []
     for point in metadata.entry_points(group=PROJECT):
         distribution = point.dist.name if point.dist else "unknown"
         version = point.dist.version if point.dist else "unknown"
-        found.append(Source(point.name, distribution, version, point.load, point.value))
-    # An editable install may be seen twice; the same entry point counts once.
-    unique = {(source.distribution, source.name): source for source in reversed(found)}
-    return sorted(
-        unique.values(), key=lambda s: (s.distribution != PROJECT, s.distribution, s.name)
-    )
+        sources.append(Source(point.name, distribution, version, point.load, point.value))
+    sources.sort(key=lambda each: (not each.ours, each.distribution, each.name))
+    # An editable install may be seen twice, or beside an older install under another name.
+    unique: dict[str, Source] = {}
+    for source in sources:
+        unique.setdefault(source.module, source)
+    return list(unique.values())
 
 
 class Registry:
-    """Everything that is installed, by kind and name.
+    """All installed plugins, by kind and name.
 
-    A plugin that cannot be imported, answers nonsense or takes a name that is taken is left out
-    and kept in `problems`; it never stops the program.
+    A plugin that cannot be imported, whose hook fails, or that claims a name in use is left out and
+    recorded in `problems`; it never stops the program.
 
     Parameters
     ----------
@@ -103,7 +115,8 @@ class Registry:
         Distributions, or ``distribution:plugin``, to leave out; by default the comma-separated
         environment variable RANKING_DISABLED_PLUGINS.
     allowed : iterable of str, optional
-        Those that may be loaded beside this project's own; see `ranking.registry.security.Trust`.
+        Plugins that may be loaded besides those of this project; see
+        `ranking.registry.security.PluginSecurity`.
     """
 
     def __init__(
@@ -113,72 +126,81 @@ class Registry:
         allowed: Iterable[str] | None = None,
     ) -> None:
         self.problems: list[Problem] = []
-        self._trust = Trust(allowed, disabled)
-        self._sources: dict[str, Source] = {}
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
-        for source in installed_sources() if sources is None else sources:
-            self._register(source)
+        if os.environ.get(TRACE):
+            self._manager.trace.root.setwriter(sys.stderr.write)
+            self._manager.enable_tracing()
+        self._called: list[str] = []
+        self._manager.add_hookcall_monitoring(self._before_call, self._after_call)
         for kind, hook in KINDS.items():
-            self._collect(kind, hook)
+            call = getattr(self._manager.hook, hook).call_historic
+            call(result_callback=functools.partial(self._collect, kind))
+        security = PluginSecurity(allowed, disabled)
+        for source in installed_sources() if sources is None else sources:
+            reason = security.blocked_reason(source.distribution, source.name, source.module)
+            if reason:
+                self._manager.set_blocked(source.plugin)
+                self._report(source, reason, intended=True)
+            else:
+                self._load(source)
 
-    def _complain(self, source: Source, message: str, asked: bool = False) -> None:
+    def _report(self, source: Source, message: str, intended: bool = False) -> None:
         self.problems.append(
-            Problem(f"{source.distribution} {source.version}", source.name, message, asked)
+            Problem(f"{source.distribution} {source.version}", source.name, message, intended)
         )
 
-    def _register(self, source: Source) -> None:
-        plugin_name = f"{source.distribution}:{source.name}"
-        refusal = self._trust.refusal(source.distribution, source.name)
-        if refusal:
-            self._manager.set_blocked(plugin_name)
-            self._complain(source, refusal, asked=True)
-            return
-        started = time.perf_counter()
+    def _load(self, source: Source) -> None:
+        """Import a plugin and register it, which calls its hooks; report what its code raises."""
+        self._source, self._called = source, []
+        begin = time.perf_counter()
         try:
             plugin = source.load()
-            self._manager.register(plugin, name=plugin_name)
-        except Exception as error:  # a stranger's code: whatever it raises is its own affair
-            self._complain(source, f"cannot be loaded: {type(error).__name__}: {error}")
+        except Exception as error:
+            self._report(source, f"cannot be loaded: {type(error).__name__}: {error}")
             return
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - begin
         if seconds > SLOW_IMPORT and not source.ours:
-            self._complain(
+            self._report(
                 source,
                 f"is slow: importing {source.module or 'it'} took {seconds:.1f} s; its hooks "
-                "should return Lazy addresses, and import nothing heavy",
+                "should return Lazy addresses and import nothing heavy",
             )
-        self._sources[plugin_name] = source
+        try:
+            self._manager.register(plugin, name=source.plugin)
+        except Exception as error:
+            what = f"{self._called[-1]}() failed" if self._called else "cannot be registered"
+            self._report(source, f"{what}: {type(error).__name__}: {error}")
         for name, _ in inspect.getmembers(plugin, inspect.isfunction):
             if name.startswith("ranking_") and name not in KINDS.values():
-                near = difflib.get_close_matches(name, KINDS.values(), n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
-                self._complain(source, f"has an unknown hook {name}{hint}")
+                near = names.nearest(name, KINDS.values())
+                hint = f"; did you mean {near}?" if near else ""
+                self._report(source, f"has an unknown hook {name}{hint}")
 
-    def _collect(self, kind: str, hook: str) -> None:
-        implementations = getattr(self._manager.hook, hook).get_hookimpls()
-        called = {implementation.plugin_name: implementation for implementation in implementations}
-        for plugin_name, source in self._sources.items():
-            if plugin_name not in called:
-                continue
-            try:
-                factories = dict(called[plugin_name].function())
-            except Exception as error:
-                self._complain(source, f"{hook}() failed: {type(error).__name__}: {error}")
-                continue
-            for name, factory in factories.items():
-                self._add(kind, name, factory, source)
+    def _before_call(self, hook: str, implementations: Any, arguments: Any) -> None:
+        """Record which hook pluggy calls, so that an error can name it."""
+        self._called.append(hook)
+
+    def _after_call(self, outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
+        """Report a hook that returned None, which pluggy drops."""
+        if implementations and outcome.exception is None and not outcome.get_result():
+            self._report(self._source, f"{hook}() failed: it returned None, not a dict")
+
+    def _collect(self, kind: str, factories: Any) -> None:
+        """Add what a hook of the plugin that is being loaded returned."""
+        for name, factory in dict(factories).items():
+            self._add(kind, name, factory, self._source)
 
     def _add(self, kind: str, name: str, factory: Any, source: Source) -> None:
         if not isinstance(name, str) or not callable(factory):
-            self._complain(source, f"{kind} {name!r} is not a name with a factory: {factory!r}")
+            self._report(source, f"{kind} {name!r} is not a name with a factory: {factory!r}")
             return
-        taken = self._entries[kind].get(name)
-        if taken is not None:
-            self._complain(
+        other = self._entries[kind].get(name)
+        if other is not None:
+            self._report(
                 source,
-                f"{kind} {name!r} is left out: {taken.distribution} {taken.version} has that name",
+                f"{kind} {name!r} is left out: {other.distribution} {other.version} has that name",
             )
             return
         self._entries[kind][name] = Entry(
@@ -186,7 +208,7 @@ class Registry:
         )
 
     def entries(self, kind: str | None = None) -> list[Entry]:
-        """Return what is registered, of one kind or of all."""
+        """Return the registered factories of one kind or of all."""
         kinds = KINDS if kind is None else [kind]
         return [entry for kind in kinds for entry in self._entries[kind].values()]
 
@@ -195,12 +217,12 @@ class Registry:
         return list(self._entries[kind])
 
     def find(self, kind: str, name: str) -> Entry:
-        """Return the entry of that name, or say what there is."""
+        """Return the entry of that name; the error for an unknown one suggests the nearest."""
         try:
             return self._entries[kind][name]
         except KeyError:
-            near = difflib.get_close_matches(name, self.names(kind), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            meant = names.suggest_part(kind, name, self.names(kind))
+            hint = f" Did you mean {meant!r}?" if meant else ""
             absent = [str(problem) for problem in self.problems]
             hint += f" Left out: {'; '.join(absent)}." if absent else ""
             raise PartError(
@@ -209,14 +231,14 @@ class Registry:
             ) from None
 
     def create(self, kind: str, part: Any, **defaults: Any) -> Any:
-        """Make a part from its name or spec; hand an object through.
+        """Create a part from its name or spec; return an object as it is.
 
         Parameters
         ----------
         kind : str
             Such as "loss".
         part : str or object
-            ``"name"``, ``"name:key=value"``, or an object, which is returned as it is.
+            ``"name"``, ``"name:key=value"``, or an object.
         **defaults
             Parameters that the spec may override.
         """
@@ -224,15 +246,31 @@ class Registry:
             return part
         name, params = parse_spec(part)
         factory = self.find(kind, name).load()
+        _check_parameters(kind, name, factory, params)
         try:
             return factory(**{**defaults, **params})
         except RankingError:
             raise
         except TypeError as error:
+            raise PartError(f"{kind} {name!r} cannot be created from {params}: {error}.") from error
+
+
+def _check_parameters(kind: str, name: str, factory: Any, params: dict[str, Any]) -> None:
+    """Refuse parameters that a factory does not take, and old words; name the right ones."""
+    accepted = inspect.signature(factory).parameters.values()
+    if not any(each.kind is each.VAR_KEYWORD for each in accepted):
+        valid = [each.name for each in accepted]
+        unknown = [key for key in params if key not in valid]
+        if unknown:
+            raise PartError(names.unknown_parameters(kind, name, unknown, valid))
+    rules = constraints(factory) if hasattr(factory, "__dataclass_fields__") else {}
+    for key, value in params.items():
+        word = names.suggest_value(key, value)
+        if word and key in rules and not rules[key].allows(value):
             raise PartError(
-                f"{kind} {name!r} cannot be made from {params}: {error}. "
-                f"Its parameters are {inspect.signature(factory)}."
-            ) from error
+                f"{kind} {name!r} has {key}={value}; use {key}={word}. It must be "
+                f"{rules[key].describe()}."
+            )
 
 
 def _one_line(factory: Any) -> str:
@@ -242,12 +280,18 @@ def _one_line(factory: Any) -> str:
 
 @functools.cache
 def get_registry() -> Registry:
-    """Return the registry of what is installed, built when it is first asked for.
+    """Return the registry of the installed plugins, built at the first call.
 
-    A plugin that does not work is told of once, by a `PluginWarning`, and the rest goes on.
+    A plugin that does not work is reported once by a `PluginWarning`.
     """
     registry = Registry()
     for problem in registry.problems:
-        if not problem.asked:
+        if not problem.intended:
             warnings.warn(str(problem), PluginWarning, stacklevel=2)
     return registry
+
+
+def default_engine() -> Engine:
+    """Return the engine that runs in this process."""
+    engine: Engine = get_registry().create("engine", "local")
+    return engine

@@ -1,4 +1,4 @@
-"""Where a part comes from: its distribution and version, or its module."""
+"""The origin of a part: its distribution and version, or its module."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ranking.registry.manager import get_registry, installed_sources
 
 
 def described(kind: str, part: Part) -> str:
-    """Name a part, and the distribution or module that it comes from."""
+    """Describe a part by its kind, its name and its distribution or module."""
     distribution, version = origin(kind, part)
     home = f"{distribution} {version}" if version else f"module {distribution}"
     return f"{kind} {part.name!r} of {home}"
 
 
 def origin(kind: str, part: Part) -> tuple[str, str]:
-    """Return the distribution and version of a part, or its module and nothing."""
+    """Return the distribution and version of a part, or its module and an empty string."""
     registry = get_registry()
     home = package_of(type(part))
     if part.name in registry.names(kind):
         entry = registry.find(kind, part.name)
         if home == package_of(entry.load()):
             return entry.distribution, entry.version
-    for source in installed_sources():  # it may be there, and not registered under its name
+    for source in installed_sources():  # installed, but registered under another name
         if source.module.partition(":")[0].partition(".")[0] == home:
             return source.distribution, source.version
     return type(part).__module__, ""

@@ -1,4 +1,10 @@
-"""Which plugins may be loaded: an off switch, an allow-list and a block-list, by distribution."""
+"""Plugin security: an off switch, an allow-list and a block-list, by distribution.
+
+Plugins run with the rights of the program as soon as they are imported. The off switch and the
+allow-list never apply to plugins of this project. A plugin counts as such only if both its
+distribution and the package that its entry point names are this project's: distributions of
+others (such as ``ranking``, which is not ours on PyPI) gain nothing from a similar name.
+"""
 
 from __future__ import annotations
 
@@ -7,59 +13,68 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-OURS: Final = ("ranking", "ranking-rust")
-"""The distributions of this project; the off switch and the allow-list are about all others."""
+OURS: Final = ("ranking-kit", "ranking-kit-rust")
+"""The distributions of this project."""
+
+PACKAGES: Final = ("ranking", "ranking_plugins", "ranking_rust")
+"""The packages of this project that contain plugins."""
 
 SWITCH: Final = "RANKING_PLUGINS"
 ALLOWED: Final = "RANKING_ALLOWED_PLUGINS"
 DISABLED: Final = "RANKING_DISABLED_PLUGINS"
 
 
-class Trust:
-    """Says of a plugin why it may not be loaded, if it may not.
+class PluginSecurity:
+    """Decides which plugins may be loaded.
 
     Parameters
     ----------
     allowed : iterable of str, optional
-        Distributions, or ``distribution:plugin``, that may be loaded beside `OURS`; by default
-        those of RANKING_ALLOWED_PLUGINS, none if RANKING_PLUGINS is ``off``, and all if neither
-        is set.
+        Distributions, or ``distribution:plugin``, that may be loaded besides those of this project;
+        by default those of RANKING_ALLOWED_PLUGINS, none if RANKING_PLUGINS is ``off``, and all if
+        neither is set.
     disabled : iterable of str, optional
-        Those that may not, whoever they are; by default those of RANKING_DISABLED_PLUGINS.
+        Those that may not be loaded in any case; by default those of RANKING_DISABLED_PLUGINS.
     """
 
     def __init__(
         self, allowed: Iterable[str] | None = None, disabled: Iterable[str] | None = None
     ) -> None:
-        self._refusal = "is not in the list of plugins that are allowed"
+        self._reason = "is not in the list of allowed plugins"
         self._allowed: frozenset[str] | None = None
         if allowed is not None:
-            self._allowed = _words(allowed)
+            self._allowed = _canonical_names(allowed)
         elif os.environ.get(SWITCH, "").strip().lower() == "off":
-            self._allowed, self._refusal = frozenset(), f"switched off by {SWITCH}=off"
+            self._allowed, self._reason = frozenset(), f"switched off by {SWITCH}=off"
         elif ALLOWED in os.environ:
-            self._allowed = _words(os.environ[ALLOWED].split(","))
-            self._refusal = f"not loaded: it is not in {ALLOWED}"
+            self._allowed = _canonical_names(os.environ[ALLOWED].split(","))
+            self._reason = f"not loaded: it is not in {ALLOWED}"
         if disabled is None:
             disabled = os.environ.get(DISABLED, "").split(",")
-        self._disabled = _words(disabled)
+        self._disabled = _canonical_names(disabled)
 
-    def refusal(self, distribution: str, plugin: str) -> str:
-        """Return why this plugin may not be loaded, or an empty string if it may."""
+    def blocked_reason(self, distribution: str, plugin: str, module: str = "") -> str:
+        """Return why a plugin may not be loaded, or an empty string if it may."""
         home = canonical(distribution)
         names = {home, f"{home}:{plugin}"}
         if names & self._disabled:
             return "switched off"
-        if self._allowed is None or home in OURS or names & self._allowed:
+        if self._allowed is None or is_ours(distribution, module) or names & self._allowed:
             return ""
-        return self._refusal
+        return self._reason
+
+
+def is_ours(distribution: str, module: str) -> bool:
+    """Return whether an entry point is this project's, by its distribution and its package."""
+    package = module.partition(":")[0].partition(".")[0]
+    return canonical(distribution) in OURS and package in PACKAGES
 
 
 def canonical(distribution: str) -> str:
-    """Spell the name of a distribution as installers compare it: ``My_Plugin`` is ``my-plugin``."""
+    """Return the name of a distribution as installers compare it: ``My_Plugin`` is ``my-plugin``."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-def _words(given: Iterable[str]) -> frozenset[str]:
-    words = [word.strip().partition(":") for word in given if word.strip()]
-    return frozenset(canonical(home) + colon + plugin for home, colon, plugin in words)
+def _canonical_names(plugins: Iterable[str]) -> frozenset[str]:
+    parts = [name.strip().partition(":") for name in plugins if name.strip()]
+    return frozenset(canonical(home) + colon + plugin for home, colon, plugin in parts)

@@ -1,4 +1,4 @@
-"""The spelling of a part: ``name`` or ``name:key=value,key=value``."""
+"""Specs of parts: ``name`` or ``name:key=value,key=value``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def parse_value(text: str) -> Any:
-    """Read a number, true, false, none, or leave a word as it is."""
+    """Convert a number, true, false or none; return any other word as it is."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ranking.kernels.builtin import reference_kernel
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.evaluate import evaluate
+from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
 from ranking.ranker import Ranker
 from ranking.testing.common import ensure, same_bits, small_judged, small_matching

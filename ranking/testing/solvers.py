@@ -15,7 +15,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.ranker import Ranker
 from ranking.registry import get_registry
 from ranking.testing.common import check_part, ensure, same_tensors, small_judged, small_matching
-from ranking.training.trainer import Run, Snapshot
+from ranking.training.trainer import Snapshot, Trainer
 
 Cell = tuple[Any, Any, Any]
 """A model, a loss and a regularizer: specs or objects."""
@@ -30,7 +30,7 @@ class _Keep(Callback):
     def __post_init__(self) -> None:
         self.snapshots: list[Snapshot] = []
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Keep this one."""
         self.snapshots.append(run.snapshot())
         return False
@@ -131,7 +131,7 @@ def _check_cell(
         ensure(not differs, whose, f"{how} gives the same bits ({told})", f"{differs} differs")
     for at in sorted({0, len(epochs) // 2, len(epochs) - 1}):
         run = ranker.prepare(data)
-        run.go(keep.snapshots[at])
+        run.train(keep.snapshots[at])
         differs = same_tensors(end, run.model.tensors())
         ensure(
             not differs and len(run.history) == len(epochs),
@@ -141,9 +141,9 @@ def _check_cell(
         )
 
 
-def _trained(ranker: Ranker, data: JudgedLists | MatchingData) -> tuple[Run, _Keep]:
+def _trained(ranker: Ranker, data: JudgedLists | MatchingData) -> tuple[Trainer, _Keep]:
     keep = _Keep()
     run = ranker.prepare(data)
     run.callbacks = [keep]
-    run.go()
+    run.train()
     return run, keep

@@ -1,4 +1,4 @@
-"""Ctrl-C between epochs: what is in the middle of one is no state to keep."""
+"""Defer Ctrl-C to the end of an epoch, because a state within an epoch cannot be kept."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ logger = logging.getLogger(__name__)
 
 
 class DeferredInterrupts:
-    """Holds Ctrl-C back until `release` is called; a second one is not held.
+    """Defer Ctrl-C until `release` is called; a second one is not deferred.
 
-    Only where signals arrive, in the main thread; elsewhere this does nothing.
+    This works in the main thread, where signals arrive; elsewhere it does nothing.
 
     Attributes
     ----------
-    asked : int
-        How many have come.
+    count : int
+        Interrupts so far.
     """
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.count = 0
         self._before: Any = None
 
     def __enter__(self) -> Self:
         here = threading.current_thread() is threading.main_thread()
         if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._hold)
+            self._before = signal.signal(signal.SIGINT, self._defer)
         return self
 
     def __exit__(
@@ -41,13 +41,13 @@ class DeferredInterrupts:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
-    def _hold(self, number: int, frame: FrameType | None) -> None:
-        self.asked += 1
-        if self.asked > 1:
+    def _defer(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+        if self.count > 1:
             raise KeyboardInterrupt
         logger.warning("stopping after this epoch; press Ctrl-C again to stop at once.")
 
     def release(self) -> None:
-        """Raise what was held back."""
-        if self.asked:
+        """Raise a deferred interrupt."""
+        if self.count:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""`Run`: one training, from the first epoch to the last, watched by callbacks."""
+"""`Trainer`: one training, from the first epoch to the last, with callbacks between epochs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from ranking._utils.tensors import History, Tensors, pack_history, section, under, unpack_history
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
@@ -23,75 +23,35 @@ from ranking.contracts.solver import (
     EpochResult,
     Solver,
     TrainingProblem,
-    default_engine,
 )
 from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.errors import (
-    CombinationError,
-    DataError,
-    DivergenceError,
-    ModelFileError,
-    PartError,
-)
-from ranking.io.tensors import Tensors
+from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.io.model_file import PARTS
+from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.evaluate import Values
-from ranking.metrics.model_evaluation import measure
-from ranking.registry import get_registry
+from ranking.metrics.evaluation import Values, evaluate_model
+from ranking.registry import default_engine, get_registry
 from ranking.registry.compatibility import refuse_misfit
 from ranking.registry.guard import ours, refuse, watched
 from ranking.registry.origin import described
+from ranking.training.description import describe
 from ranking.training.signals import DeferredInterrupts
 
-History = list[dict[str, Any]]
-"""A row per epoch: ``epoch``, ``objective``, and what callbacks measured."""
-
-
-def pack_history(history: History) -> Tensors:
-    """Return a history as one array per column; NaN where a row lacks it."""
-    names = dict.fromkeys(name for row in history for name in row)
-    return {name: np.array([row.get(name, np.nan) for row in history], float) for name in names}
-
-
-def unpack_history(columns: Tensors) -> History:
-    """Take back what `pack_history` returned, or raise `ModelFileError`."""
-    epochs = columns.get("epoch", np.zeros(0))
-    for name, column in columns.items():
-        if column.dtype != np.float64 or column.ndim != 1 or column.shape != epochs.shape:
-            raise ModelFileError(f"the history is damaged: {name} must be a number for each epoch.")
-    if not np.isfinite(epochs).all():
-        raise ModelFileError("the history is damaged: epochs must be finite.")
-    rows: History = [{} for _ in epochs]
-    for name in ["epoch", "objective", *sorted(set(columns) - {"epoch", "objective"})]:
-        for row, value in zip(rows, columns.get(name, ()), strict=False):
-            if not np.isnan(value):
-                row[name] = int(value) if name == "epoch" else float(value)
-    return rows
-
-
-def section(tensors: Tensors, prefix: str) -> Tensors:
-    """Return the tensors under a prefix, without it."""
-    start = prefix + "/"
-    return {k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)}
-
-
-def under(prefix: str, tensors: Tensors) -> Tensors:
-    """Return the tensors with a prefix."""
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+__all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
 
 
 @dataclasses.dataclass
 class Snapshot:
-    """A run between two epochs: what a checkpoint keeps.
+    """State of a training between two epochs, as a checkpoint stores it.
 
     Attributes
     ----------
     tensors : dict of arrays
         ``model/...``, ``solver/...``, ``history/...`` and ``callback/<name>/...``.
     facts : dict
-        JSON values: how the run stopped, and the callbacks' own.
+        JSON values: why the training stopped, and the state of callbacks.
     """
 
     tensors: Tensors
@@ -99,19 +59,19 @@ class Snapshot:
 
 
 @dataclasses.dataclass
-class Run:
-    """One training.
+class Trainer:
+    """Train a model on data, epoch by epoch.
 
     Attributes
     ----------
     valid : JudgedLists, MatchingData or None
         Validation data, for callbacks.
     exclude_known : bool
-        Whether matches of the training data are left out of the lists that are validated.
+        Whether positives of the training data are left out of the lists that are validated.
     history : list of dict
-        See `History`.
+        One row per epoch; see `ranking._utils.tensors.History`.
     stopped : str
-        Why the run ended: "converged", "max_epochs", "interrupted", or an callback's name.
+        Why training ended: "converged", "max_epochs", "interrupted", or a callback's name.
     """
 
     model: Model
@@ -128,28 +88,25 @@ class Run:
     engine: Engine = dataclasses.field(default_factory=default_engine)
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
-    _ending: str = ""
-    _turn: EpochResult | None = None
-    _resumed: Tensors | None = None
-    _before: int = 0
-    _last: int = 0
-    _barred: Pairs | None = None
+    _stopping: str = ""
+    _epoch_result: EpochResult | None = None
+    _resumed_state: Tensors | None = None
+    _epochs_before: int = 0
+    _exclusions: Pairs | None = None
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not work together, with the reason and what would."""
+        """Refuse parts that do not work together, with the reason and what would work."""
         kinds = type(self.model), type(self.loss), type(self.regularizer)
         compatibility: Any = self.solver.accepts(*kinds)
         if not isinstance(compatibility, Compatibility):
-            whose = described("solver", self.solver)
-            refuse(
-                whose, "accepts", f"answered {type(compatibility).__name__}, not a Compatibility"
-            )
+            part = described("solver", self.solver)
+            refuse(part, "accepts", f"answered {type(compatibility).__name__}, not a Compatibility")
         refuse_misfit(self.model, self.loss, self.regularizer, self.solver)
         if not (self.engine.here or self.solver.spreads(type(self.loss))):
             raise CombinationError(
                 f"engine {self.engine.name!r} has nothing to do: solver {self.solver.name!r} with "
                 f"loss {self.loss.name!r} trains in one process. Leave the engine out; those that "
-                f"use it are {_spreading()}."
+                f"use it are {_distributed_cells()}."
             )
         names = [callback.name for callback in self.callbacks]
         if len(set(names)) < len(names):
@@ -158,52 +115,52 @@ class Run:
             warnings.warn(
                 f"kernel {self.kernel.name!r} was built without threads and runs on one; "
                 "install the Rust kernel, or rebuild with OpenMP.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
-    def go(self, resume: Snapshot | None = None) -> None:
-        """Train until the solver has converged, an callback stops it, or Ctrl-C.
+    def train(self, resume: Snapshot | None = None) -> None:
+        """Train until the solver has converged, a callback stops it, or Ctrl-C.
 
-        Ctrl-C ends the run after the epoch that it comes in: `KeyboardInterrupt` is raised on, and
-        the model holds the last whole epoch. A second one does not wait, and nothing is kept.
+        Ctrl-C ends training after the current epoch: `KeyboardInterrupt` is raised, and the model
+        holds the last complete epoch. A second Ctrl-C stops at once, and nothing is kept.
         """
         with self.watched():
-            self._go(resume)
+            self._train(resume)
 
     def watched(self) -> AbstractContextManager[None]:
-        """Watch the parts that others wrote; see `ranking.registry.guard`."""
+        """Check what third-party parts return; see `ranking.registry.guard`."""
         callbacks = [("callback", callback) for callback in self.callbacks]
         return watched([("loss", self.loss), ("regularizer", self.regularizer), *callbacks])
 
-    def _go(self, resume: Snapshot | None) -> None:
+    def _train(self, resume: Snapshot | None) -> None:
         for callback in self.callbacks:
             callback.on_fit_begin(self)
         state = None if resume is None else self._restore(resume)
         if self.stopped:
-            state = None  # of a stage that has ended: the next one begins anew
-        with DeferredInterrupts() as held:
-            while not self.stopped or self._advance():
+            state = None  # it belongs to a stage that has ended: the next one starts from scratch
+        with DeferredInterrupts() as interrupts:
+            while not self.stopped or self._next_stage():
                 try:
                     if state is None:
-                        self._rehearse()
-                    self._turns(self._task(state), held)
+                        self._cross_fit()
+                    self._run_epochs(self.problem(state), interrupts)
                 except KeyboardInterrupt:
-                    # One that was not held came in the middle of an epoch: nothing of it is kept.
-                    self.stopped = "" if held.asked > 1 else "interrupted"
+                    # One that was not deferred came within an epoch: nothing of it is kept.
+                    self.stopped = "" if interrupts.count > 1 else "interrupted"
                     raise
                 finally:
+                    self.model.synchronize()
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
 
-    def _task(
-        self, state: Tensors | None, model: Model | None = None, data: MatchingData | None = None
-    ) -> TrainingProblem:
+    def problem(self, state: Tensors | None = None) -> TrainingProblem:
+        """Return what the solver is given."""
         return TrainingProblem(
-            model or self.model,
+            self.model,
             self.loss,
             self.regularizer,
-            data or self.data,
+            self.data,
             self.kernel,
             self.threads,
             self.seed,
@@ -211,94 +168,111 @@ class Run:
             self.engine,
         )
 
-    def _advance(self) -> bool:
-        """Begin the next stage of a model that has one; callbacks then begin anew."""
-        if not self.model.next_stage(self.data, self.kernel, self.threads):
-            return False
-        done = int(self.history[-1]["epoch"]) if self.history else 0
-        self._before, self._last = done, done - self._before
-        self.stopped = self._ending = ""
-        for callback in self.callbacks:
-            callback.on_fit_begin(self)
-        return True
+    def _next_stage(self) -> bool:
+        """Begin the next stage, if the model has one; see `ranking.training.stages`."""
+        return False
 
-    def _rehearse(self) -> None:
-        """Train what a stage asks before it begins, unseen by callbacks."""
-        for model, data in self.model.cross_fit(self.data, self.kernel, self.threads):
-            for _ in islice(self.solver.run_epochs(self._task(None, model, data)), self._last):
-                pass
+    def _cross_fit(self) -> None:
+        """Train the models that a stage needs before it begins."""
 
-    def _turns(self, problem: TrainingProblem, held: DeferredInterrupts) -> None:
-        if self._ending:  # the run was killed after its last epoch, before it could end
-            self.stopped = self._ending
+    def _run_epochs(self, problem: TrainingProblem, interrupts: DeferredInterrupts) -> None:
+        if self._stopping:  # the process was killed after the last epoch, before it could end
+            self.stopped = self._stopping
             return
-        number: Any
-        for number in self.solver.run_epochs(problem):
-            if not isinstance(number, EpochResult):
-                whose = described("solver", self.solver)
-                refuse(whose, "turns", f"yielded {type(number).__name__}, not a EpochResult")
+        result: Any
+        for result in self.solver.run_epochs(problem):
+            if not isinstance(result, EpochResult):
+                part = described("solver", self.solver)
+                refuse(part, "run_epochs", f"yielded {type(result).__name__}, not an EpochResult")
             # Epochs are counted through all stages.
-            turn = dataclasses.replace(number, epoch=number.epoch + self._before)
-            self.record(turn)
-            self._ending = "converged" if turn.converged else ""
+            epoch = dataclasses.replace(result, epoch=result.epoch + self._epochs_before)
+            self.record(epoch)
+            self._stopping = "converged" if epoch.converged else ""
             for callback in self.callbacks:
-                # What is asked first counts, and a checkpoint that comes later knows of it.
-                if callback.on_epoch_end(self, turn):
-                    self._ending = self._ending or callback.name
-            if self._ending:
-                self.stopped = self._ending
+                # The first reason counts, and a checkpoint that comes later knows it.
+                if callback.on_epoch_end(self, epoch):
+                    self._stopping = self._stopping or callback.name
+            if self._stopping:
+                self.stopped = self._stopping
                 return
-            held.release()
+            interrupts.release()
         self.stopped = "max_epochs"
 
     def validate(self, metrics: Sequence[Metric]) -> Values:
-        """Measure the model on the validation data."""
+        """Evaluate the model on the validation data."""
         assert self.valid is not None
-        if self._barred is None and self.exclude_known:
+        if self._exclusions is None and self.exclude_known:
             if isinstance(self.data, JudgedLists) or isinstance(self.valid, JudgedLists):
                 raise DataError(
                     "exclude_known is for queries and documents, and these are judged rows; leave "
                     "it out."
                 )
-            self._barred = known_pairs(self.valid, self.data, but_relevant=True)
-        return measure(self.model, metrics, self.valid, self.kernel, self.threads, self._barred)
+            self._exclusions = known_pairs(self.valid, self.data, but_relevant=True)
+        return evaluate_model(
+            self.model, metrics, self.valid, self.kernel, self.threads, self._exclusions
+        )
 
-    def record(self, turn: EpochResult) -> None:
-        """Take note of an epoch; one that left the finite numbers ends the run."""
-        self._turn = turn
-        self.history.append({"epoch": turn.epoch, "objective": turn.objective, **turn.measures})
-        if not math.isfinite(turn.objective):
+    def record(self, result: EpochResult) -> None:
+        """Append an epoch to the history; raise `DivergenceError` unless it is finite."""
+        self._epoch_result = result
+        self.history.append(
+            {"epoch": result.epoch, "objective": result.objective, **result.measures}
+        )
+        if not math.isfinite(result.objective):
             raise DivergenceError(
-                f"the objective is {turn.objective} after epoch {turn.epoch}; the largest "
-                f"absolute feature is {_largest(self.data):.3g}: scale the features, or raise "
-                f"the regularizer's strength.{self._others()}"
+                f"training diverged at epoch {result.epoch}: the objective is {result.objective}; "
+                f"the largest absolute feature is {_largest_feature(self.data):.3g}: scale the "
+                "features, try a smaller learning_rate, or a larger strength of the regularizer."
+                f"{self._third_party_parts()}"
             )
 
-    def _others(self) -> str:
-        """Name the parts of other people, who may have a share in what went wrong."""
+    def _third_party_parts(self) -> str:
+        """Name third-party parts, which may have caused what went wrong."""
         parts = (("loss", self.loss), ("regularizer", self.regularizer), ("solver", self.solver))
-        told = [described(kind, part) for kind, part in parts if not ours(part)]
-        return f" Or it is the doing of {' or '.join(told)}." if told else ""
+        names = [described(kind, part) for kind, part in parts if not ours(part)]
+        return f" The cause may also be {' or '.join(names)}." if names else ""
+
+    def resolved_specs(self) -> dict[str, str]:
+        """Return the spec of each part."""
+        return {kind: getattr(self, kind).spec() for kind in PARTS}
+
+    @property
+    def finished(self) -> bool:
+        """Whether at least one epoch is complete."""
+        return bool(self.history)
+
+    def result(self) -> TrainingResult:
+        """Return what training has produced so far."""
+        self.model.synchronize()
+        return TrainingResult(
+            self.model,
+            self.loss,
+            self.regularizer,
+            self.solver,
+            self.kernel,
+            list(self.history),
+            self.stopped,
+            describe(self),
+        )
 
     def snapshot(self) -> Snapshot:
-        """Return everything that `go(resume=...)` needs to go on bit for bit."""
-        state = self._resumed if self._turn is None else self._turn.state()
+        """Return everything that `train(resume=...)` needs to continue bit for bit."""
+        state = self._resumed_state if self._epoch_result is None else self._epoch_result.state()
         if state is None:
-            raise RuntimeError("a run has no snapshot before its first epoch.")
+            raise RuntimeError("there is no snapshot before the first epoch.")
         tensors = under("model", self.model.tensors()) | under("solver", state)
         tensors |= under("history", pack_history(self.history))
-        told: dict[str, Any] = {}
+        callbacks: dict[str, Any] = {}
         for callback in self.callbacks:
-            state = callback.state()
-            arrays = {k: v for k, v in state.items() if isinstance(v, np.ndarray)}
+            own = callback.state()
+            arrays = {k: v for k, v in own.items() if isinstance(v, np.ndarray)}
             tensors |= under(f"callback/{callback.name}", arrays)
-            told[callback.name] = {k: v for k, v in state.items() if k not in arrays}
-        ended = "" if self.stopped == "interrupted" else self.stopped
+            callbacks[callback.name] = {k: v for k, v in own.items() if k not in arrays}
         facts = {
-            "stopped": ended,
-            "ending": self._ending,
-            "callbacks": told,
-            "epochs before": self._before,
+            "stopped": "" if self.stopped == "interrupted" else self.stopped,
+            "ending": self._stopping,
+            "callbacks": callbacks,
+            "epochs before": self._epochs_before,
         }
         return Snapshot(tensors, facts)
 
@@ -306,18 +280,18 @@ class Run:
         self.model.restore(section(snapshot.tensors, "model"))
         self.history = unpack_history(section(snapshot.tensors, "history"))
         self.stopped = snapshot.facts["stopped"]
-        self._ending = snapshot.facts.get("ending", "")
-        self._before = int(snapshot.facts.get("epochs before", 0))
+        self._stopping = snapshot.facts.get("ending", "")
+        self._epochs_before = int(snapshot.facts.get("epochs before", 0))
         for callback in self.callbacks:
-            told = snapshot.facts["callbacks"].get(callback.name, {})
+            values = snapshot.facts["callbacks"].get(callback.name, {})
             arrays = section(snapshot.tensors, f"callback/{callback.name}")
-            callback.restore({**told, **arrays})
-        # A run that is resumed after its last epoch ends without another.
-        self._resumed = section(snapshot.tensors, "solver")
-        return self._resumed
+            callback.restore({**values, **arrays})
+        # A training that is resumed after its last epoch ends without another.
+        self._resumed_state = section(snapshot.tensors, "solver")
+        return self._resumed_state
 
 
-def _spreading() -> str:
+def _distributed_cells() -> str:
     """Return the solvers and losses that use an engine."""
     registry = get_registry()
     losses = [registry.find("loss", name).load() for name in registry.names("loss")]
@@ -330,9 +304,9 @@ def _spreading() -> str:
     )
 
 
-def _largest(data: JudgedLists | MatchingData) -> float:
-    sides = (
+def _largest_feature(data: JudgedLists | MatchingData) -> float:
+    matrices = (
         (data.features,) if isinstance(data, JudgedLists) else (data.query_rows, data.document_rows)
     )
-    values = (side if isinstance(side, np.ndarray) else side.data for side in sides)
-    return max(float(np.abs(side).max(initial=0.0)) for side in values)
+    values = (matrix if isinstance(matrix, np.ndarray) else matrix.data for matrix in matrices)
+    return max(float(np.abs(each).max(initial=0.0)) for each in values)

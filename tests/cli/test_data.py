@@ -154,16 +154,16 @@ def test_get_writes_over_nothing(tmp_path):
     assert "valid.txt exists; name another folder with -o, or remove it." in told
     assert [path.name for path in tmp_path.iterdir()] == ["valid.txt"]
     told = call("get", "demo", "-o", tmp_path / "valid.txt", code=1).stderr
-    assert "cannot be made" in told
+    assert "cannot be created" in told
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["get"], "say which data set: demo."),
-        (["get", "ohsumed"], "there is no data set 'ohsumed'; there are demo."),
+        (["get", "ohsumed"], "there is no data set 'ohsumed'; available are demo."),
         (["get", "demo", "--convert", "letor"], "--convert is for a PATH"),
-        (["some.txt", "demo"], "give one PATH, or `get NAME`; demo is too much."),
+        (["some.txt", "demo"], "give one PATH, or `get NAME`; demo is not expected."),
         (["none.txt"], "Path 'none.txt' does not exist."),
     ],
 )

@@ -16,11 +16,10 @@ from ranking import Ranker
 from ranking.data.exclusions import known_pairs
 from ranking.data.readers.read import read_any
 from ranking.io.tensors import read_tensors
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import cli
-from ranking_plugins.callbacks.checkpoint import Checkpoint
+from ranking_plugins.callbacks import Checkpoint
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, make_tastes, write_letor
@@ -105,7 +104,7 @@ def test_a_dry_run_shows_the_parts(folder):
 def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kernel):
     path = tmp_path / "model.safetensors"
     words = ["train", folder / "train.csv", "--recipe", "warp", "--kernel", kernel, "-o", path]
-    words += ["--valid", folder / "valid.csv", "--metrics", "p@5", "--exclude-known"]
+    words += ["--valid", folder / "valid.csv", "--metrics", "p@5", "--exclude-seen"]
     solver = ["--solver", "sgd:max_steps=40000,steps_per_epoch=400,learning_rate=0.3"]
     told = call(*words, *solver).stderr
     assert "stopped: early-stopping" in told
@@ -114,8 +113,8 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
     assert len(values) - 1 - int(np.argmax(values)) == 5
     train, valid = (read_any(folder / f"{name}.csv") for name in ("train", "valid"))
     valid = valid.with_documents(train.document_ids)
-    barred = known_pairs(valid, train, but_relevant=True)
-    found = measure(ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, barred)
+    exclusions = known_pairs(valid, train, but_relevant=True)
+    found = evaluate_model(ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, exclusions)
     assert mean(found[P5]) == max(values)
     # And eval measures the same, with the training data left out.
     words = ["eval", path, folder / "valid.csv", "--metrics", "p@5", "--format", "jsonl"]
@@ -153,7 +152,7 @@ def test_a_killed_training_is_resumed(folder, tmp_path, kernel, monkeypatch, rec
     def words(path, *more):
         return [
             *["train", folder / "train.csv", "--recipe", recipe, "--solver", SHORT, "--quiet"],
-            *["--valid", folder / "valid.csv", "--metrics", "map", "--exclude-known"],
+            *["--valid", folder / "valid.csv", "--metrics", "map", "--exclude-seen"],
             *["--kernel", kernel, "-o", path, *more],
         ]
 
@@ -183,8 +182,8 @@ def test_a_killed_training_is_resumed(folder, tmp_path, kernel, monkeypatch, rec
             f"another training ({name} differ)"
             in call(*words(path, "--resume", *change), code=1).stderr
         )
-    without = [word for word in words(path, "--resume") if word != "--exclude-known"]
-    assert "exclude-known differ" in call(*without, code=1).stderr
+    without = [word for word in words(path, "--resume") if word != "--exclude-seen"]
+    assert "exclude-seen differ" in call(*without, code=1).stderr
     call(*words(path, "--resume", "--threads", "2"))
     assert not checkpoint.exists()
     assert path.read_bytes() == (tmp_path / "whole").read_bytes()
@@ -205,7 +204,7 @@ def test_ctrl_c_keeps_the_stage_that_is_trained(folder, tmp_path, kernel, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoint, "on_epoch_end", on_epoch_end)
-        assert "--resume goes on" in call(*words, code=1).stderr
+        assert "--resume continues" in call(*words, code=1).stderr
     ranker = Ranker.load(path, kernel=kernel)
     assert (ranker.stopped_, ranker.n_iter_, ranker.model_.stage) == ("interrupted", 4, 1)
     call(*words, "--resume")
@@ -296,13 +295,13 @@ def test_what_is_not_for_judged_rows(folder, tmp_path):
         ["rank", linear, judged, "--candidates", judged],
     ):
         assert "not for judged rows" in call(*words, code=2).stderr
-    words = ["train", judged, "--recipe", "domination", "--valid", judged, "--exclude-known"]
+    words = ["train", judged, "--recipe", "domination", "--valid", judged, "--exclude-seen"]
     told = call(*words, "-o", tmp_path / "m", code=2).stderr
-    assert "--exclude-known" in told
+    assert "--exclude-seen" in told
 
 
 def test_what_needs_validation_data(folder, tmp_path):
-    words = ["train", folder / "train.csv", "--recipe", "warp", "--exclude-known"]
+    words = ["train", folder / "train.csv", "--recipe", "warp", "--exclude-seen"]
     assert "--valid" in call(*words, "-o", tmp_path / "m", code=2).stderr
 
 

@@ -61,14 +61,14 @@ def test_the_test_part_is_not_looked_at(folder):
     options = Options(folder, True, "auto", 1, 0, lambda text: None)
     parts = [letor._read(folder / letor.COLLECTIONS[0].folder, number) for number in range(5)]
     fitted: list[Ranker] = []
-    original = letor.fit_path
+    original = Ranker.fit_with
 
-    def spy(ranker: Ranker, *args: object) -> object:
+    def spy(ranker: Ranker, *args: object, **options: object) -> object:
         fitted.append(ranker)
-        return original(ranker, *args)
+        return original(ranker, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(letor, "fit_path", spy)
+        patch.setattr(Ranker, "fit_with", spy)
         letor.run("OHSUMED", "domination", parts, 0, options)
         turned = parts[4]
         parts[4] = JudgedLists(

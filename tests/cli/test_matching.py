@@ -34,7 +34,7 @@ TOPICS = {
         "rocket",
         "satellite",
         "mission",
-        "crew",
+        "astronaut",
     ],
     "autos": ["engine", "car", "brake", "wheel", "dealer", "mileage", "clutch", "tire", "motor"],
 }
@@ -212,7 +212,7 @@ def test_explain_shows_the_largest_weights(model):
     shown = lines("explain", model, "GOALIE", "-k", 3)
     sizes = [abs(one["weight"]) for one in shown]
     assert sizes == sorted(np.abs(row).tolist(), reverse=True)[:3]
-    assert all(row[words.index(one["likes"])] == one["weight"] for one in shown)
+    assert all(row[words.index(one["document term"])] == one["weight"] for one in shown)
     assert {one["term"] for one in shown} == {"GOALIE"}
     assert len(lines("explain", model, "goalie", "nasa")) <= 10
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from ranking import Ranker
 from ranking.data.split import query_kfold
-from ranking.training.path import cross_validated_path, regularization_path
+from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
 from ranking_cli.main import cli
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.solvers import Coordinate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, write_letor
@@ -40,7 +40,10 @@ def call(*words: str) -> list[dict]:
 def test_a_warm_start_does_not_change_the_end():
     train, valid = make_judged(0, n_queries=20), make_judged(1, n_queries=20)
     ranker = Ranker(loss="domination", regularizer="l1", solver=EXACT)
-    path = regularization_path(ranker, STRENGTHS, train, valid, ["map", "ndcg@5"])
+    ranker.fit_with(
+        RegularizationPath(ranker.plan(), STRENGTHS, ["map", "ndcg@5"]), train, valid=valid
+    )
+    path = ranker.report_
     for point in path:
         cold = Ranker(
             loss="domination", regularizer=f"l1:strength={point.strength}", solver=EXACT
@@ -59,15 +62,16 @@ def test_a_warm_start_does_not_change_the_end():
 def test_folds_are_means_over_paths():
     data = make_judged(3, n_queries=18)
     ranker = Ranker(loss="domination", regularizer="l2")
-    rows = cross_validated_path(ranker, STRENGTHS, data, 3, ["map"], seed=5)
+    path = RegularizationPath(ranker.plan(), STRENGTHS, ["map"])
+    rows = cross_validated_path(path, data, 3, seed=5)
     values = [
-        [p.metrics["map"] for p in regularization_path(ranker, STRENGTHS, train, test, ["map"])]
+        [p.metrics["map"] for p in path.fit(train, test).report]
         for train, test in query_kfold(data, 3, 5)
     ]
     np.testing.assert_allclose([row["map"] for row in rows], np.mean(values, axis=0))
     wanted = np.std(values, axis=0, ddof=1) / np.sqrt(3)
     np.testing.assert_allclose([row["map se"] for row in rows], wanted)
-    assert rows == cross_validated_path(ranker, STRENGTHS, data, 3, ["map"], seed=5, jobs=2)
+    assert rows == cross_validated_path(path, data, 3, seed=5, jobs=2)
 
 
 def test_the_command_prints_and_plots(files, tmp_path):
@@ -86,7 +90,7 @@ def test_the_command_prints_and_plots(files, tmp_path):
     text = out.read_text()
     for column in ("loss", "held-out loss", "density", "epochs", "ndcg@10", "map"):
         assert f"<code>{column}</code>" in text
-    assert "The course of the training" in text
+    assert "Learning curve of the best strength" in text
 
 
 def test_folds_on_the_command_line(files, tmp_path):
@@ -94,7 +98,7 @@ def test_folds_on_the_command_line(files, tmp_path):
     rows = call(files["train"], "--folds", "3", "--recipe", "domination", "-o", str(out))
     assert len(rows) == 13
     assert {"map", "map se", "density se"} <= set(rows[0])
-    assert "The course" not in out.read_text()
+    assert "Learning curve" not in out.read_text()
 
 
 @pytest.mark.parametrize(
@@ -118,4 +122,4 @@ def test_a_regularizer_without_a_strength_is_refused(judged):
         solver="passive-aggressive:max_steps=10,steps_per_epoch=10",
     )
     with pytest.raises(ValueError, match="no parameter 'strength'"):
-        regularization_path(ranker, STRENGTHS, judged, judged, ["map"])
+        RegularizationPath(ranker.plan(), STRENGTHS, ["map"]).fit(judged, judged)

@@ -63,7 +63,7 @@ def test_labels_are_trained_measured_ranked_and_explained(files, tmp_path):
         topic for topic in sorted(WORDS) for _ in range(6)
     ]
     explained = call("explain", files["model"], "space", "-k", "1", "--format", "jsonl")
-    assert json.loads(explained)["likes"] in WORDS["space"]
+    assert json.loads(explained)["document term"] in WORDS["space"]
 
     ranker = Ranker.load(files["model"])
     assert sorted(ranker.model_.query_feature_ids.tolist()) == sorted(WORDS)
@@ -101,8 +101,8 @@ def test_users_with_items_that_have_features(tmp_path):
     reader = ["--reader", f"interactions:item_features={tmp_path / 'films.item'}"]
     call("train", data, *reader, "--per-query", *PARTS, "-o", model)
     ranker = Ranker.load(model)
-    likes = ranker.model_.weights.toarray().argmax(axis=1)
-    names = ranker.model_.document_feature_ids[likes].tolist()
+    largest = ranker.model_.weights.toarray().argmax(axis=1)
+    names = ranker.model_.document_feature_ids[largest].tolist()
     assert dict(zip(ranker.model_.query_feature_ids.tolist(), names, strict=True)) == {
         "u0": "g0",
         "u1": "g1",
@@ -113,8 +113,8 @@ def test_users_with_items_that_have_features(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--resume"], "trained in one go"),
-        (["--metrics", "map"], "trained in one go"),
+        (["--resume"], "--per-query trains without checkpoints"),
+        (["--metrics", "map"], "--per-query trains without checkpoints"),
         (["--valid", "VALID"], "--valid is for the search of a recipe"),
     ],
 )

@@ -56,7 +56,7 @@ from conftest import make_judged, write_letor  # noqa: E402
 PAGES = sorted(DOCS.rglob("*.md"))
 ROOT_PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
 ALL_PAGES = ROOT_PAGES + PAGES
-OURS = ("ranking", "ranking-rust")
+OURS = ("ranking-kit", "ranking-kit-rust")
 
 FENCE = re.compile(
     r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", flags=re.MULTILINE | re.DOTALL

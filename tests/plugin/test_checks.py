@@ -30,7 +30,8 @@ from ranking.testing import (
     check_solver,
 )
 from ranking.testing.common import small_matching
-from ranking_plugins import L1, L2, Hinge, L1L2Row, Logistic, MaxNorm, NoPenalty
+from ranking_plugins.losses import Hinge, Logistic
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, NoPenalty
 
 pytest_plugins = ["ranking.testing.fixtures"]
 
@@ -222,16 +223,16 @@ def test_a_loss_of_lists():
         (L2, {"prox": lambda self, x, step: x.__imul__(0.5)}, "leaves its argument alone"),
         (L2, {"penalty": lambda self, x: -1.0}, "0 or more"),
         (L2, {"maximize": lambda self, gain: gain}, "maximize is where"),
-        (L1, {"entry_penalty": lambda self: EntryPenalty(0.1, 0.0)}, "entry_penalty is the pen"),
-        (L2, {"row_penalty": lambda self: RowPenalty(0.1, 0.0)}, "row_penalty is the penalty"),
-        (NoPenalty, {"entry_penalty": lambda self: None, "row_penalty": lambda self: None}, "inl"),
+        (L1, {"kernel_form": lambda *_: EntryPenalty(0.1)}, "kernel_form('matrix') is the penalty"),
+        (MaxNorm, {"kernel_form": lambda *_: RowPenalty(0.1)}, "kernel_form('factors') is the"),
+        (NoPenalty, {"kernel_form": lambda *_: None}, "is a penalty that kernels apply"),
+        (L2, {"kernel_form": lambda *_: EntryPenalty(0.0, 0.3)}, "is a penalty that kernels apply"),
         (MaxNorm, {"prox": lambda self, x, step: MaxNorm.prox(self, x, step) / 2}, "prox with"),
         (MaxNorm, {"prox": lambda self, x, step: x + 9.0}, "fulfils the constraint"),
         (MaxNorm, {"granularity": "entry"}, "acts on each entry by itself"),
         (MaxNorm, {"maximize": lambda self, gain: -MaxNorm.maximize(self, gain)}, "maximize is"),
-        (L1L2Row, {"row_maximum": lambda self: RowMaximum(9.0, 1.0)}, "row_maximum says"),
-        (L2, {"bounded": True}, "does not grow with the gain"),
-        (L1, {"bounded": True}, "there is none"),
+        (L1L2Row, {"row_maximum": lambda self: RowMaximum(9.0, 1.0)}, "row_maximum is what"),
+        (L2, {"maximize": lambda self, gain: gain / self.strength}, "stays bounded"),
     ],
 )
 def test_a_broken_regularizer(base: type, changes: dict[str, Any], said: str):

@@ -24,12 +24,12 @@ from ranking.kernels.kernel import Kernel
 from ranking.registry import Registry
 from ranking.registry.compatibility import Cell, Grid
 from ranking.registry.manager import installed_sources
-from ranking.training.trainer import Run
+from ranking.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
 KERNELS = ("reference", "cython", "rust")
 
-GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking"]))
+GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking-kit"]))
 CELLS = {str(cell): cell for cell in GRID.cells()}
 WORKS = {name: cell for name, cell in CELLS.items() if cell.compatibility().works}
 
@@ -107,7 +107,7 @@ def spec(table: dict[str, str], part: type[Any]) -> str:
     return table.get(part.name, part.name)
 
 
-def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Run:
+def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
     rate = ",rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
     if cell.model.name == "structured" and cell.solver.name == "sgd":
         rate = ",rate=0.1"  # a stage begins anew, and has to come as far in as few steps
@@ -121,15 +121,15 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Run:
     return ranker.prepare(data_for(cell.model.takes, cell.solver.name))
 
 
-def train(cell: Cell, kernel: Kernel, regularizer: str) -> Run:
+def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
     run = prepared(cell, kernel, regularizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # alignment with l1-row says that it degenerates
-        run.go()
+        run.train()
     return run
 
 
-def parameters(run: Run) -> list[np.ndarray]:
+def parameters(run: Trainer) -> list[np.ndarray]:
     """The matrices that a regularizer acts on."""
     model: Any = run.model
     if model.form == "vector":
@@ -140,7 +140,7 @@ def parameters(run: Run) -> list[np.ndarray]:
     return [np.asarray(each, float)[:, : model.dimensions] for each in matrices]
 
 
-def objective(run: Run) -> float:
+def objective(run: Trainer) -> float:
     """Loss plus penalty over all pairs, by NumPy, at parameters brought within the constraint."""
     data, loss, found = run.data, run.loss, parameters(run)
     found = [
@@ -193,57 +193,57 @@ def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
     return float(((grades - scores) ** 2).sum())
 
 
-def zeros(run: Run) -> int:
+def zeros(run: Trainer) -> int:
     return sum(int((each == 0.0).sum()) for each in parameters(run))
 
 
-def squares(run: Run) -> float:
+def squares(run: Trainer) -> float:
     return sum(float((each**2).sum()) for each in parameters(run))
 
 
-def unregularized(cell: Cell, kernel: Kernel) -> Run | None:
+def unregularized(cell: Cell, kernel: Kernel) -> Trainer | None:
     free = cell._replace(regularizer=NONE)
     return train(free, kernel, "none") if str(free) in WORKS else None
 
 
-def check_sparse(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_sparse(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     free = unregularized(cell, kernel)
     assert zeros(run) > (0 if free is None else zeros(free))
 
 
-def check_small(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_small(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     free = unregularized(cell, kernel)
     assert free is None or squares(run) < squares(free)
 
 
-def check_bounded(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_bounded(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     for each in parameters(run):
         assert np.linalg.norm(each, axis=1).max() <= LIMIT * (1 + 1e-5)
 
 
-def check_bounded_sums(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_bounded_sums(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     for each in parameters(run):
         assert np.abs(each).sum(axis=1).max() <= LIMIT * (1 + 1e-5)
 
 
-def check_sparse_and_bounded(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_sparse_and_bounded(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     check_bounded(cell, run, kernel)
     check_sparse(cell, run, kernel)
 
 
-def check_orthonormal(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_orthonormal(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     for each in parameters(run):
         gram = each.T @ each
         assert gram == pytest.approx(gram[0, 0] * np.eye(gram.shape[0]), abs=1e-4 * gram[0, 0])
 
 
-def check_groups(cell: Cell, run: Run, kernel: Kernel) -> None:
+def check_groups(cell: Cell, run: Trainer, kernel: Kernel) -> None:
     """A row has zeros only, or none; and some have zeros only."""
     dead = np.concatenate([(each == 0.0).all(axis=1) for each in parameters(run)])
     assert dead.any()
 
 
-PROPERTIES: dict[str, Callable[[Cell, Run, Kernel], None]] = {
+PROPERTIES: dict[str, Callable[[Cell, Trainer, Kernel], None]] = {
     "l1": check_sparse,
     "elastic": check_sparse,
     "l2": check_small,

@@ -22,13 +22,15 @@ import pytest
 
 from ranking import Ranker
 from ranking.contracts.loss import Loss
-from ranking.errors import CombinationError, DivergenceError
+from ranking.contracts.regularizer import SupportsMaximize
+from ranking.errors import DivergenceError
 from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.native import (
     NATIVE_ABI,
     ListwiseFunctions,
+    NativeBoundedRowRegularizer,
     NativeListwiseLoss,
     NativePairwiseLoss,
     NativeRowRegularizer,
@@ -36,9 +38,8 @@ from ranking.native import (
     RowFunctions,
     include_dir,
 )
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import WARP
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
+from ranking_plugins.losses import WARP, Domination
+from ranking_plugins.regularizers import L1L2Row
 from ranking_plugins.regularizers.soft import soft
 
 SOURCE = r"""
@@ -230,11 +231,10 @@ def test_it_is_the_hinge_in_every_mode(mine, make_tastes, load_kernel):
             assert same(found, weights(kernel, data, "bilinear", "hinge", solver=solver))
 
 
-class Rows(NativeRowRegularizer):
+class Rows(NativeBoundedRowRegularizer):
     """l1l2-row, in C."""
 
     name: ClassVar[str] = "mine-row"
-    bounded: ClassVar[bool] = True
     address: ClassVar[Any]
     strength, limit = 0.05, 0.7
 
@@ -582,22 +582,26 @@ def test_functions_of_another_kind_are_refused(library, monkeypatch):
         Capsuled().pairwise_value(np.zeros(1))
 
 
-def test_bounded_without_a_maximum_is_refused(library):
-    class Unbounded(NativeRowRegularizer):
-        name: ClassVar[str] = "unbounded"
+def test_a_bounded_regularizer_without_a_maximum_is_refused(library):
+    class WithoutMaximum:
+        name: ClassVar[str] = "without-maximum"
 
         def functions(self):
             return RowFunctions.from_addresses(
                 penalty=library("row_penalty"), prox=library("row_prox")
             )
 
-    class Boasting(Unbounded):
-        bounded: ClassVar[bool] = True
+    class Unbounded(WithoutMaximum, NativeRowRegularizer):
+        pass
 
-    with pytest.raises(TypeError, match=r"'unbounded' .* says bounded = True and has no function"):
-        Boasting().penalty(np.zeros((1, 1)))
-    with pytest.raises(CombinationError, match="'unbounded' has no closed maximum"):
-        Unbounded().maximize(np.zeros((1, 1)))
+    class Incomplete(WithoutMaximum, NativeBoundedRowRegularizer):
+        pass
+
+    assert Unbounded().penalty(np.zeros((1, 1))) == 0.0
+    assert not issubclass(Unbounded, SupportsMaximize)
+    assert issubclass(Incomplete, SupportsMaximize)
+    with pytest.raises(TypeError, match=r"'without-maximum' .* has no function maximize"):
+        Incomplete().penalty(np.zeros((1, 1)))
 
 
 def test_only_the_native_form_needs_functions():

@@ -1,6 +1,6 @@
 """`ranking new-plugin`: what it writes installs, passes its tests, trains and evaluates at once.
 
-The environment is fresh: `ranking` and `ranking-rust` are installed in it from wheels and nothing
+The environment is fresh: `ranking-kit` and `ranking-kit-rust` are installed in it from wheels and nothing
 is seen of this checkout. What they depend on, and the tools that build, are linked from the
 environment of the tests, so that nothing is downloaded.
 """
@@ -108,9 +108,9 @@ class Fresh:
             found = shutil.which(tool, path=str(Path(sys.executable).parent))
             if found:
                 (self.bin / tool).symlink_to(found)
-        wheels = [wheel("ranking", folder, ROOT)]
+        wheels = [wheel("ranking-kit", folder, ROOT)]
         if shutil.which("cargo"):
-            wheels.append(wheel("ranking-rust", folder, ROOT / "rust"))
+            wheels.append(wheel("ranking-kit-rust", folder, ROOT / "rust"))
         self.pip(*wheels)
         write(make_tastes(0, 30, 40), "tsv", folder / "clicks.tsv")
         write_letor(folder / "train.txt", make_judged(0))
@@ -204,7 +204,7 @@ def test_what_is_written_is_clean(tmp_path: Path, name: str, kind: str, native: 
         (["my_loss", "--kind", "loss"], "with hyphens between"),
         (["../loss", "--kind", "loss"], "does not work"),
         (["a" * 25, "--kind", "loss"], "at most 24"),
-        (["hinge", "--kind", "loss"], "there is a loss 'hinge' already, of ranking"),
+        (["hinge", "--kind", "loss"], "there is a loss 'hinge' already, of ranking-kit"),
         (["rust", "--kind", "loss"], "ranking-rust is a package of ranking itself"),
         (["fine", "--kind", "metric", "--native", "rust"], "a metric is written in Python"),
         (["fine", "--kind", "kernel"], "'kernel' is not one of"),

@@ -23,7 +23,7 @@ from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, enter
 from ranking_plugins.solvers.shards import Computing, best_rows, cut
 
 if importlib.util.find_spec("ray") is None:
-    pytest.skip("Ray is not installed: pip install ranking[ray]", allow_module_level=True)
+    pytest.skip("Ray is not installed: pip install ranking-kit[ray]", allow_module_level=True)
 
 DENSE = "factored:dimensions=8,biases=false"
 PARTS = [

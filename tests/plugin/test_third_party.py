@@ -84,7 +84,7 @@ def test_a_good_one_is_listed_and_the_others_are_reported(strangers):
         "version": "1.2",
         "help": "A loss that no solver can minimise yet.",
     }
-    assert found["loss", "domination"]["origin"] == "ranking"
+    assert found["loss", "domination"]["origin"] == "ranking-kit"
     assert "ranking-broken 1.2, plugin plugin: cannot be loaded: ModuleNotFoundError" in done.stderr
     assert "ranking-clashing 1.2" in done.stderr
     assert "ranking 0.1.0 has that name" in done.stderr

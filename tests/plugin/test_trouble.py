@@ -18,7 +18,7 @@ from conftest import make_judged, make_tastes, write_letor
 
 from ranking import Ranker
 from ranking.data.writers import write
-from ranking_plugins import Hinge
+from ranking_plugins.losses import Hinge
 
 PARTS = '''
 import dataclasses
@@ -296,7 +296,7 @@ def test_nothing_of_a_stranger_is_imported_to_list_it(here):
     (row,) = [row for row in rows if row["origin"] == "ranking-bad"]
     assert (row["kind"], row["name"], row["version"]) == ("plugin", "plugin", "1.2")
     assert "ranking_bad, not imported" in row["help"]
-    assert any(row["kind"] == "loss" and row["origin"] == "ranking" for row in rows)
+    assert any(row["kind"] == "loss" and row["origin"] == "ranking-kit" for row in rows)
     ranking(here, "plugins", "--load")
     assert (here / "touched").exists()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from ranking import Ranker, get_kernel
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model
 from ranking.metrics.parse import parse_metric
-from ranking.training.per_query import fit_per_query
+from ranking.training.wrappers.per_query import PerQuery, problems
 from ranking_plugins.recipes.domination import domination_induction
 from ranking_plugins.reproductions import categories
 
@@ -20,12 +20,12 @@ def test_feature_induction_needs_few_weights(real_data: Path):
     pamir = Ranker("bilinear:initial=zero", "hinge", solver=solver).fit(parts.train).model_
     # What the search on the validation part comes to.
     recipe = {**domination_induction().parts, "regularizer": "l1:strength=0.1"}
-    found = fit_per_query(Ranker(**recipe), parts.train)
-    assert not found.problems
+    found = PerQuery(Ranker(**recipe).plan()).fit(parts.train)
+    assert not problems(found.report)
     metrics = [parse_metric(name) for name in ("map", "p@10")]
     for metric in metrics:
         mine, theirs = (
-            np.nanmean(measure(model, [metric], parts.test, get_kernel())[metric.spelled()])
+            np.nanmean(evaluate_model(model, [metric], parts.test, get_kernel())[metric.spelled()])
             for model in (found.model, pamir)
         )
         assert mine >= 0.98 * theirs, metric.spelled()

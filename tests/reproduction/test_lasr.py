@@ -20,7 +20,7 @@ def test_recall_counts_pairs_as_often_as_they_are():
     counts = sparse.csr_array(rng.integers(0, 4, (9, 70)))
     data = MatchingData(None, None, counts)
     model = Factored(dimensions=8, biases=False)
-    model.initialize(data, 1)
+    model.initialize(data, 1, get_kernel())
     known = sparse.csr_array(rng.random((9, 70)) < 0.2)
     barred = known.indptr.astype(np.int64), known.indices.astype(np.int64)
     scores = model.scores(data, get_kernel("reference"))

@@ -13,9 +13,9 @@ import pytest
 
 from ranking import JudgedLists, Ranker, get_kernel, read
 from ranking.registry import get_registry
-from ranking.training.search import fit_path
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.regularizers.l2 import L2
+from ranking.training.wrappers.search import ParameterSearch
+from ranking_plugins.losses import Domination
+from ranking_plugins.regularizers import L2
 from ranking_plugins.reproductions import Options, letor
 
 
@@ -35,7 +35,7 @@ def test_the_recipe_reaches_its_floor(folds):
     reached = []
     for train, valid, test in folds:
         ranker = Ranker(**recipe.parts)
-        fit_path(ranker, recipe.search, train, valid)
+        ranker.fit_with(ParameterSearch(ranker.plan(), recipe.search), train, valid=valid)
         names = ("ndcg@5", "ndcg@10")
         # LETOR's own definition, and the one with log2(1 + rank) that many papers use.
         reached.append(
@@ -58,7 +58,7 @@ def epochs_to_gap(data: JudgedLists, curvature: str, optimum: float, gap: float 
     )
     columns = np.arange(data.n_features)
     for epoch in range(1, 2000):
-        problem.sweep(columns, regularizer.entry_penalty())
+        problem.sweep(columns, regularizer.kernel_form("vector"))
         if problem.value() + regularizer.penalty(problem.weights) <= optimum * (1 + gap):
             return epoch
     raise AssertionError(f"{curvature} has not converged")

@@ -11,10 +11,8 @@ from ranking import MatchingData, Ranker
 from ranking.errors import CombinationError, DataError
 from ranking.kernels.select import get_kernel
 from ranking_plugins.bound import bound
-from ranking_plugins.losses.alignment import Alignment
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.losses import Alignment
+from ranking_plugins.regularizers import L2, L1L2Row, Orthonormal
 
 # Two queries with documents, one and three of them: n_y = 2 / (1/1 + 1/3) = 1.5. Norms are 5 and
 # 2, the largest response 6, so R = 60. At most 2 features of a query are not zero, 1 of a document.

@@ -15,12 +15,10 @@ from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
 from ranking.registry import get_registry
-from ranking_plugins.losses.domination import Domination
+from ranking_plugins.losses import Domination
 from ranking_plugins.losses.emphasis import parse_boundaries
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.none import NoPenalty
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.regularizers import L1, L2, NoPenalty
+from ranking_plugins.solvers import Coordinate
 
 EXACT = Coordinate(max_epochs=5000, tolerance=0.0)
 
@@ -150,7 +148,7 @@ def test_every_step_decreases_the_objective(judged, curvature, regularizer):
     before = problem.value()
     for epoch in range(4):
         for column in range(judged.n_features):
-            problem.sweep(np.array([column]), regularizer.entry_penalty())
+            problem.sweep(np.array([column]), regularizer.kernel_form("vector"))
             after = problem.value() + regularizer.penalty(problem.weights)
             assert after <= before + 1e-12 * abs(before), (epoch, column)
             before = after
@@ -309,7 +307,7 @@ def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name
     start = {"weights": HUGE_WEIGHTS, "feature_ids": data.feature_ids}
     run = ranker.prepare(data, start=start)
     first = run.loss.coordinate_problem(data, run.model.weights, run.kernel, 1, "newton").value()
-    run.go()
+    run.train()
     history = [first, *(row["objective"] for row in run.history)]
     history[0] += L2(1e-6).penalty(start["weights"])
     assert np.all(np.isfinite(history))

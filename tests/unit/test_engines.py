@@ -12,13 +12,12 @@ import scipy.sparse as sp
 
 from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.engine import Engine, address_of
-from ranking.contracts.solver import default_engine
+from ranking.contracts.regularizer import Regularizer
 from ranking.errors import CombinationError, EngineError, PartError
-from ranking.registry import get_registry
+from ranking.registry import default_engine, get_registry
 from ranking_plugins.engines.local import Local
 from ranking_plugins.engines.ray import Ray, refuse_open
-from ranking_plugins.regularizers import polar
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.regularizers import Orthonormal, polar
 from ranking_plugins.solvers.shards import (
     RANGES,
     Computing,
@@ -103,22 +102,26 @@ def test_dependent_columns_leave_the_shards(seed):
 
 
 @dataclasses.dataclass
-class Unknown(Orthonormal):
-    """A penalty of the whole matrix of which the solver knows nothing but the maximum."""
+class MatrixPenalty(Regularizer):
+    """A penalty of the whole matrix that supports no protocol but `SupportsMaximize`."""
 
-    name = "unknown"
+    name = "matrix-penalty"
+    granularity = "matrix"
 
-    def column_length(self, shape):
-        return None
+    def penalty(self, parameters):
+        return Orthonormal().penalty(parameters)
 
-    def maximize_rows(self, gain, threads=1):
-        return Orthonormal(self.scale).maximize_rows(gain, threads)
+    def prox(self, parameters, step):
+        return Orthonormal().prox(parameters, step)
+
+    def maximize(self, gain):
+        return Orthonormal().maximize(gain)
 
 
-def test_a_matrix_penalty_that_is_unknown_works_too(seed):
+def test_a_matrix_penalty_needs_only_maximize(seed):
     data, solver = clicks(seed), "alternating:max_epochs=300,tolerance=1e-7"
-    one = fit(data, Unknown(), solver=solver)
-    same(one, fit(data, Unknown(), solver=solver, engine=Pieces(3)))
+    one = fit(data, MatrixPenalty(), solver=solver)
+    same(one, fit(data, MatrixPenalty(), solver=solver, engine=Pieces(3)))
     known = fit(data, "orthonormal", solver=solver)
     assert one.objective_ == pytest.approx(known.objective_, rel=1e-3)
 
@@ -230,7 +233,7 @@ def test_an_engine_with_nothing_to_do_is_refused(judged, seed):
 
 def test_ray_that_is_not_installed(seed, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(EngineError, match=r"pip install ranking\[ray\]"):
+    with pytest.raises(EngineError, match=r"pip install ranking-kit\[ray\]"):
         fit(clicks(seed), "orthonormal", engine="ray:address=127.0.0.1:6379")
 
 

@@ -9,8 +9,9 @@ import struct
 import numpy as np
 import pytest
 
+from ranking._utils.files import write_bytes
 from ranking.errors import ModelFileError
-from ranking.io.tensors import HEADER_LIMIT, read_tensors, write_bytes, write_tensors
+from ranking.io.tensors import HEADER_LIMIT, read_tensors, write_tensors
 
 TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], dtype=np.int64)}
 
@@ -77,5 +78,5 @@ def test_a_description_that_is_no_table(tmp_path):
     from safetensors.numpy import save
 
     (tmp_path / "x").write_bytes(save(TENSORS, metadata={"ranking": json.dumps([1])}))
-    with pytest.raises(ModelFileError, match="no table"):
+    with pytest.raises(ModelFileError, match="not a table"):
         read_tensors(tmp_path / "x")

@@ -25,7 +25,7 @@ def test_one_is_held_until_it_is_released():
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == ["the epoch"]
-    assert held.asked == 1
+    assert held.count == 1
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -42,7 +42,7 @@ def test_a_second_is_not_held():
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == ["half"]
-    assert held.asked == 2
+    assert held.count == 2
 
 
 def test_other_handlers_and_threads_are_left_alone():

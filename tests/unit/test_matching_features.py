@@ -10,7 +10,7 @@ from ranking import JudgedLists, MatchingData, Ranker
 from ranking.data.click_features import with_clicks
 from ranking.errors import DataError
 from ranking.inference.score_features import judged_pairs, pair_scores, with_scores
-from ranking.metrics import model_evaluation as measure
+from ranking.metrics import evaluation as measure
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, PartError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import WARP, Hinge
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.sgd import SGD
+from ranking_plugins.losses import WARP, Hinge
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import SGD
 
 
 def texts():
@@ -151,7 +151,7 @@ def test_texts_travel_too(matching_kernel):
 def test_a_model_in_training_travels_without_it(matching_kernel, make_matching):
     data = make_matching(1)
     model = Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, matching_kernel)
     model.follow(BilinearWeights(matching_kernel, model.weights * 2))
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.weights.toarray(), 2 * np.eye(9))
@@ -235,7 +235,10 @@ def test_what_is_known_is_left_out_of_a_score(matching_kernel, judged):
     known = MatchingData(None, None, [[1, 0, 0, 0], [0, 1, 0, 0]])
     data = MatchingData(None, None, [[0, 1, 0, 0], [0, 1, 0, 1]])
     ranker = Ranker(
-        loss="hinge", solver="sgd:max_steps=200,learning_rate=0.5", kernel=matching_kernel.name
+        "bilinear",
+        "hinge",
+        solver="sgd:max_steps=200,learning_rate=0.5",
+        kernel=matching_kernel.name,
     )
     ranker.fit(MatchingData(None, None, [[2, 1, 0, 0], [0, 2, 0, 0]]))
     ranker.model_.weights = sp.csr_array(

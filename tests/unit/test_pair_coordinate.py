@@ -14,10 +14,10 @@ from scipy.optimize import linprog, minimize
 from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.losses.pairwise import WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
 from ranking_plugins.losses.pairwise_problem import SMOOTHING, PairProblem
 from ranking_plugins.losses.sorted_pairs import Groups, Sorted
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.solvers import Coordinate
 
 EXACT = Coordinate(max_epochs=3000, tolerance=1e-13)
 LOSSES = {"hinge": Hinge, "squared-hinge": SquaredHinge, "logistic": Logistic}
@@ -202,11 +202,11 @@ def test_a_resumed_run_has_the_same_bits(name, judged):
         return Ranker("linear", name, "l1:strength=0.01", solver).prepare(judged)
 
     whole, first, second = run(8), run(3), run(8)
-    whole.go()
-    first.go()
+    whole.train()
+    first.train()
     snapshot = first.snapshot()
     snapshot.facts["stopped"] = ""
-    second.go(resume=snapshot)
+    second.train(resume=snapshot)
     np.testing.assert_array_equal(whole.model.weights, second.model.weights)
 
 

@@ -15,8 +15,9 @@ from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.reference.bilinear import pairwise_slope
+from ranking.kernels.select import get_kernel
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
+from ranking_plugins.losses import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
 from ranking_plugins.solvers.steps import rank_weights
 
 LOSSES = [Hinge(), AUC(), SquaredHinge(), Logistic(), BPR(), WARP(), KosWARP()]
@@ -114,7 +115,7 @@ def warp_by_hand(scores, tuples, n_documents):
 
 def started(data, scale):
     model = Bilinear(dtype="float64")
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     model.weights = model.weights * scale
     return model
 

@@ -11,11 +11,13 @@ from ranking import JudgedLists, MatchingData, Ranker, get_kernel
 from ranking.contracts.recipe import Search
 from ranking.data.own_queries import own_queries
 from ranking.errors import DataError
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model
 from ranking.metrics.parse import parse_metric
-from ranking.training.per_query import adopt, fit_per_query
+from ranking.training.plan import TrainingPlan
+from ranking.training.wrappers.per_query import PerQuery, problems
 
 RANKER = Ranker(loss="domination", regularizer="l1:strength=0.01")
+PLAN = RANKER.plan()
 
 
 def make(seed: int, n_documents: int = 40) -> MatchingData:
@@ -30,25 +32,25 @@ def make(seed: int, n_documents: int = 40) -> MatchingData:
 
 def test_each_is_the_model_of_its_query():
     data = make(0)
-    found = fit_per_query(RANKER, data)
+    found = PerQuery(PLAN).fit(data)
     weights = found.model.weights.toarray()
     for query in range(3):
         grades = data.relevance[[query]].toarray()[0]
         alone = JudgedLists(data.document_rows, grades, np.zeros(data.n_documents, int))
         np.testing.assert_array_equal(weights[query], RANKER.fit(alone).model_.weights)
-        assert found.reports[query].facts["nonzero"] == np.count_nonzero(weights[query])
-        assert found.reports[query].relevant == np.count_nonzero(grades)
+        assert found.report[query].facts["nonzero"] == np.count_nonzero(weights[query])
+        assert found.report[query].relevant == np.count_nonzero(grades)
     assert not weights[3:].any()
-    assert found.problems == {
+    assert problems(found.report) == {
         "d": "no document matches it",
-        "e": "every document matches it alike",
+        "e": "every document matches it equally",
     }
 
 
 def test_the_model_ranks_other_documents():
     data, other = make(0), make(1)
     metric = parse_metric("map")
-    values = measure(fit_per_query(RANKER, data).model, [metric], other, get_kernel())
+    values = evaluate_model(PerQuery(PLAN).fit(data).model, [metric], other, get_kernel())
     assert np.nanmean(values[metric.spelled()][:3]) > 0.8
 
 
@@ -56,10 +58,10 @@ def test_the_model_ranks_other_documents():
 def test_jobs_change_nothing(backend):
     data = make(2)
     with parallel_config(backend=backend):
-        shared = fit_per_query(RANKER, data, jobs=2)
-    alone = fit_per_query(RANKER, data)
+        shared = PerQuery(PLAN, jobs=2).fit(data)
+    alone = PerQuery(PLAN).fit(data)
     assert shared.model.weights.toarray().tobytes() == alone.model.weights.toarray().tobytes()
-    assert shared.problems == alone.problems
+    assert problems(shared.report) == problems(alone.report)
 
 
 def test_labels_are_queries_too():
@@ -67,7 +69,7 @@ def test_labels_are_queries_too():
     documents = sp.csr_array(rng.random((20, 4)))
     labels = np.arange(20) % 2
     data = MatchingData(None, documents, labels=([0, 1], labels))
-    found = fit_per_query(RANKER, data)
+    found = PerQuery(PLAN).fit(data)
     grades = (labels == 1).astype(float)
     alone = RANKER.fit(JudgedLists(documents, grades, np.zeros(20, int))).model_.weights
     np.testing.assert_array_equal(found.model.weights.toarray()[1], alone)
@@ -75,27 +77,25 @@ def test_labels_are_queries_too():
 
 def test_a_search_chooses_for_each_query():
     search = Search("regularizer", "strength", (0.3, 0.03, 0.003), "map")
-    found = fit_per_query(RANKER, make(0), valid=make(1), search=search, jobs=1)
-    assert all(report.facts["strength"] in search.values for report in found.reports[:3])
-    assert set(found.problems) == {"d", "e"}
+    found = PerQuery(PLAN, search).fit(make(0), make(1))
+    assert all(report.facts["strength"] in search.values for report in found.report[:3])
+    assert set(problems(found.report)) == {"d", "e"}
 
 
 def test_what_does_not_belong_together_is_refused():
     data, search = make(0), Search("regularizer", "strength", (0.1,), "map")
     with pytest.raises(DataError, match="give both"):
-        fit_per_query(RANKER, data, search=search)
+        PerQuery(PLAN, search).fit(data)
     with pytest.raises(DataError, match="other queries"):
-        fit_per_query(RANKER, data, valid=data.select([0, 1]), search=search)
+        PerQuery(PLAN, search).fit(data, data.select([0, 1]))
 
 
 def test_a_label_that_the_validation_data_lack_is_reported():
     search = Search("regularizer", "strength", (0.3, 0.03), "map")
     data, valid = make(0), make(1).select([0, 2])
-    found = fit_per_query(
-        RANKER, own_queries(data), valid=own_queries(valid, data.query_ids), search=search
-    )
-    assert found.problems["b"] == "no document of the validation data matches it"
-    assert set(found.problems) == {"b", "d", "e"}
+    found = PerQuery(PLAN, search).fit(own_queries(data), own_queries(valid, data.query_ids))
+    assert problems(found.report)["b"] == "no document of the validation data matches it"
+    assert set(problems(found.report)) == {"b", "d", "e"}
 
 
 def test_labelled_data_have_a_query_a_label():
@@ -116,8 +116,8 @@ def test_labelled_data_have_a_query_a_label():
 def test_a_ranker_adopts_them_saves_them_and_scores_queries_by_their_ids(tmp_path):
     data, path = make(0), tmp_path / "model.safetensors"
     ranker = Ranker(loss="domination", regularizer="l1:strength=0.01")
-    found = fit_per_query(ranker, data, jobs=2)
-    adopt(ranker, data, found)
+    found = PerQuery(ranker.plan(), jobs=2).fit(data)
+    ranker.adopt(found)
     ranker.save(path)
     again = Ranker.load(path)
     # Features of queries do not matter, and the order of the queries follows their ids.
@@ -127,23 +127,23 @@ def test_a_ranker_adopts_them_saves_them_and_scores_queries_by_their_ids(tmp_pat
         np.testing.assert_allclose(each.predict(other), expected, rtol=1e-12)
     told = again.description_["per query"]
     assert [row["problem"] for row in told][3] == "no document matches it"
-    assert told[0]["nonzero"] == found.reports[0].facts["nonzero"]
+    assert told[0]["nonzero"] == found.report[0].facts["nonzero"]
     assert "seconds" not in told[0]
 
 
 def test_nothing_to_adopt_is_refused():
     data = make(0).select([3, 4])
     with pytest.raises(DataError, match="none of the 2 queries could be trained"):
-        adopt(RANKER, data, fit_per_query(RANKER, data))
+        PerQuery(PLAN).fit(data)
 
 
 def test_threads_of_the_ranker_do_not_multiply_those_of_the_jobs(monkeypatch):
     seen = []
-    fit = Ranker.fit
+    fit = TrainingPlan.fit
     monkeypatch.setattr(
-        Ranker, "fit", lambda self, data: (seen.append(self.threads), fit(self, data))[1]
+        TrainingPlan, "fit", lambda self, data: (seen.append(self.threads), fit(self, data))[1]
     )
-    ranker = Ranker(loss="domination", threads=2)
-    fit_per_query(ranker, make(0), jobs=1)
-    fit_per_query(ranker, make(0), jobs=2)
+    plan = TrainingPlan(loss="domination", threads=2)
+    PerQuery(plan, jobs=1).fit(make(0))
+    PerQuery(plan, jobs=2).fit(make(0))
     assert seen == [2] * 3 + [1] * 3

@@ -15,11 +15,10 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from ranking import JudgedLists, Ranker
 from ranking.errors import CombinationError, DataError, ModelFileError, PartError
 from ranking.models.linear import Linear
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import Domination
+from ranking_plugins.regularizers import L1, L2
+from ranking_plugins.solvers import Coordinate
 
 
 def arrays(data: JudgedLists) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -129,7 +128,7 @@ def test_a_file_that_needs_another_package_names_it(judged, tmp_path):
         Ranker.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("what", ["format", "parts", "training"])
+@pytest.mark.parametrize("what", ["schema_version", "parts", "training"])
 def test_a_file_without_its_description_is_refused(judged, tmp_path, what):
     ranker = Ranker(loss="domination").fit(judged)
     del ranker.description_[what]
@@ -140,7 +139,7 @@ def test_a_file_without_its_description_is_refused(judged, tmp_path, what):
 
 def test_a_newer_format_is_refused(judged, tmp_path):
     ranker = Ranker(loss="domination").fit(judged)
-    ranker.description_["format"] = 99
+    ranker.description_["schema_version"] = 99
     ranker.save(tmp_path / "model")
     with pytest.raises(ModelFileError, match="update ranking"):
         Ranker.load(tmp_path / "model")
@@ -196,11 +195,11 @@ def test_a_missing_folder_is_named(judged, tmp_path):
 
 def test_errors_that_help(judged):
     X, y, qid = arrays(judged)
-    with pytest.raises(PartError, match="loss is not given; there are domination"):
+    with pytest.raises(PartError, match="loss is missing; available losses: domination"):
         Ranker().fit(judged)
     with pytest.raises(PartError, match="Did you mean 'l2'"):
         Ranker(loss="domination", regularizer="l22").fit(judged)
-    with pytest.raises(PartError, match="which is no Regularizer"):
+    with pytest.raises(PartError, match="which is not a Regularizer"):
         Ranker(loss="domination", regularizer=3.0).fit(judged)
     with pytest.raises(DataError, match="qid"):
         Ranker(loss="domination").fit(X, y)

@@ -1,4 +1,4 @@
-"""The registry: what comes in, what is left out, and that nothing stops the program."""
+"""The registry: loading of plugins, isolation of broken ones, and specs."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ranking.registry.manager import Source, installed_sources
 
 
 def plugin(**hooks: Any) -> SimpleNamespace:
-    """A plugin whose hooks return, or raise, what is given."""
-    return SimpleNamespace(**{name: hookimpl(_hook(answer)) for name, answer in hooks.items()})
+    """Make a plugin whose hooks return or raise these values."""
+    return SimpleNamespace(**{name: hookimpl(_hook(result)) for name, result in hooks.items()})
 
 
-def _hook(answer: Any) -> Any:
+def _hook(result: Any) -> Any:
     def hook() -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     return hook
 
 
-def source(name: str, distribution: str, made: Any) -> Source:
+def source(name: str, distribution: str, plugin: Any, module: str = "") -> Source:
     def load() -> Any:
-        if isinstance(made, Exception):
-            raise made
-        return made
+        if isinstance(plugin, Exception):
+            raise plugin
+        return plugin
 
-    return Source(name, distribution, "1.0", load)
+    return Source(name, distribution, "1.0", load, module or f"{name}_module")
 
 
 class Huber:
@@ -44,17 +44,17 @@ class Huber:
     """
 
 
-def test_everything_built_in_can_be_loaded():
+def test_all_built_in_parts_can_be_loaded():
     registry = get_registry()
     for entry in registry.entries():
-        if entry.distribution == "ranking":
+        if entry.distribution == "ranking-kit":
             assert entry.load() is not None
             assert entry.help
             assert "\n" not in entry.help
 
 
 def test_this_distribution_comes_first():
-    assert installed_sources()[0].distribution == "ranking"
+    assert installed_sources()[0].distribution == "ranking-kit"
 
 
 def test_listing_imports_nothing_heavy():
@@ -67,7 +67,7 @@ def test_listing_imports_nothing_heavy():
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_a_stranger_comes_in_by_the_same_door():
+def test_a_third_party_plugin_is_registered():
     registry = Registry([source("huber", "ranking-huber", plugin(ranking_losses={"huber": Huber}))])
     entry = registry.find("loss", "huber")
     assert entry.distribution == "ranking-huber"
@@ -77,7 +77,7 @@ def test_a_stranger_comes_in_by_the_same_door():
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("broken", "words"),
     [
         (ImportError("no module named torch"), "ImportError: no module named torch"),
         (plugin(ranking_losses=RuntimeError("boom")), "RuntimeError: boom"),
@@ -86,24 +86,23 @@ def test_a_stranger_comes_in_by_the_same_door():
         (plugin(ranking_losses={3: Huber}), "is not a name with a factory"),
     ],
 )
-def test_a_broken_plugin_is_reported_and_stops_nothing(made, words):
+def test_a_broken_plugin_is_reported_and_isolated(broken, words):
     good = source("good", "ranking-good", plugin(ranking_losses={"good": Huber}))
-    registry = Registry([source("bad", "ranking-bad", made), good])
+    registry = Registry([source("bad", "ranking-bad", broken), good])
     assert registry.names("loss") == ["good"]
     (problem,) = registry.problems
     assert problem.distribution == "ranking-bad 1.0"
     assert words in problem.message
 
 
-def test_a_misspelt_hook_is_told():
-    made = SimpleNamespace()
-    made.ranking_loses = lambda: {}
-    registry = Registry([source("huber", "ranking-huber", made)])
+def test_a_misspelt_hook_is_reported():
+    misspelt = SimpleNamespace(ranking_loses=lambda: {})
+    registry = Registry([source("huber", "ranking-huber", misspelt)])
     (problem,) = registry.problems
     assert "did you mean ranking_losses?" in problem.message
 
 
-def test_a_taken_name_is_left_out_and_both_are_named():
+def test_a_duplicate_name_is_left_out_and_both_distributions_are_named():
     registry = Registry(
         [
             source("one", "ranking-one", plugin(ranking_losses={"huber": Huber})),
@@ -117,6 +116,54 @@ def test_a_taken_name_is_left_out_and_both_are_named():
     assert "ranking-one 1.0 has that name" in problem.message
 
 
+def test_an_empty_hook_is_no_problem():
+    registry = Registry([source("none", "ranking-none", plugin(ranking_losses={}))])
+    assert registry.problems == []
+
+
+def test_a_failing_hook_is_named():
+    hooks = plugin(ranking_losses={"good": Huber}, ranking_solvers=RuntimeError("boom"))
+    registry = Registry([source("half", "ranking-half", hooks)])
+    (problem,) = registry.problems
+    assert problem.message == "ranking_solvers() failed: RuntimeError: boom"
+
+
+def test_the_same_module_is_loaded_once(monkeypatch):
+    from importlib import metadata
+
+    points = metadata.entry_points(group="ranking")
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [*points, *points])
+    modules = [each.module for each in installed_sources()]
+    assert len(modules) == len(set(modules)) == len({point.value for point in points})
+
+
+def test_hook_calls_can_be_traced(monkeypatch, capsys):
+    monkeypatch.setenv("RANKING_TRACE_PLUGINS", "1")
+    Registry([source("huber", "ranking-huber", plugin(ranking_losses={"huber": Huber}))])
+    assert "ranking_losses" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("distribution", "module", "loaded"),
+    [
+        ("ranking-kit", "ranking_plugins.losses", True),
+        ("ranking_kit.rust", "ranking_rust.plugin", True),
+        ("ranking-kit", "elsewhere.plugin", False),
+        ("ranking", "ranking_plugins.losses", False),
+        ("ranking-rust", "ranking_rust.plugin", False),
+        ("ranking-huber", "ranking_huber", False),
+    ],
+)
+def test_only_our_packages_of_our_distributions_are_trusted(
+    distribution, module, loaded, monkeypatch
+):
+    monkeypatch.setenv("RANKING_PLUGINS", "off")
+    hooks = plugin(ranking_losses={"huber": Huber})
+    registry = Registry([source("huber", distribution, hooks, module)])
+    assert registry.names("loss") == (["huber"] if loaded else [])
+    assert [problem.intended for problem in registry.problems] == ([] if loaded else [True])
+
+
 @pytest.mark.parametrize("switch", ["ranking-huber", "ranking-huber:huber"])
 def test_plugins_can_be_switched_off(switch, monkeypatch):
     sources = [source("huber", "ranking-huber", plugin(ranking_losses={"huber": Huber}))]
@@ -126,12 +173,12 @@ def test_plugins_can_be_switched_off(switch, monkeypatch):
     assert registry.problems[0].message == "switched off"
 
 
-def test_an_unknown_name_says_what_there_is():
+def test_an_unknown_name_lists_the_valid_ones():
     with pytest.raises(PartError, match=r"no loss 'dominaton'.*domination.*Did you mean"):
         get_registry().find("loss", "dominaton")
 
 
-def test_a_wrong_parameter_says_which_there_are():
+def test_an_unknown_parameter_suggests_the_nearest():
     with pytest.raises(PartError, match=r"strengh.*strength"):
         get_registry().create("regularizer", "l2:strengh=1")
 
@@ -143,7 +190,7 @@ def test_a_part_that_cannot_be_imported_names_its_distribution():
         registry.create("loss", "bad")
 
 
-def test_an_object_is_handed_through():
+def test_create_returns_an_object_unchanged():
     part = Huber()
     assert get_registry().create("loss", part) is part
 

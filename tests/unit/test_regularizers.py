@@ -1,4 +1,4 @@
-"""Regularizers against brute force: a grid finds what prox and maximize claim."""
+"""Regularizers against brute force: prox is compared with the minimum on a grid."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from ranking import Ranker
+from ranking.contracts.regularizer import EntryPenalty, FeatureIds, SupportsMaximize
 from ranking.errors import CombinationError, PartError
-from ranking_plugins.regularizers.elastic import Elastic
-from ranking_plugins.regularizers.group_l1 import GroupL1
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.none import NoPenalty
+from ranking_plugins.regularizers import L1, L2, Elastic, GroupL1, NoPenalty
 
 REGULARIZERS = [NoPenalty(), L1(0.3), L2(0.7), L1(0.0), L2(0.0), Elastic(0.5, 0.4)]
 numbers = st.floats(-5, 5)
@@ -32,26 +29,18 @@ def test_prox_is_the_minimiser(regularizer, value, step):
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: r.spec())
 @given(value=numbers)
-def test_the_inlined_form_is_the_penalty(regularizer, value):
-    l1, l2 = regularizer.entry_penalty()
+@pytest.mark.parametrize("form", ["vector", "matrix"])
+def test_kernel_form_is_the_penalty(regularizer, form, value):
+    l1, l2 = regularizer.kernel_form(form)
     assert regularizer.penalty(np.array([value])) == pytest.approx(
         l1 * abs(value) + l2 / 2 * value**2
     )
 
 
-@given(gain=numbers)
-def test_l2_maximize_is_the_maximiser(gain):
-    regularizer = L2(0.7)
-    grid = np.linspace(-10, 10, 4001)
-    value = [gain * p - regularizer.penalty(np.array([p])) for p in grid]
-    found = regularizer.maximize(np.array([gain]))
-    assert gain * found[0] - regularizer.penalty(found) >= max(value) - 1e-9
-
-
-@pytest.mark.parametrize("regularizer", [NoPenalty(), L1(0.1), L2(0.0)])
-def test_no_maximum_is_refused(regularizer):
-    with pytest.raises(CombinationError):
-        regularizer.maximize(np.ones(2))
+@pytest.mark.parametrize("regularizer", [NoPenalty(), L1(0.1), L2(0.7), Elastic(), GroupL1()])
+def test_an_unbounded_maximum_is_not_supported(regularizer):
+    assert not isinstance(regularizer, SupportsMaximize)
+    assert not issubclass(type(regularizer), SupportsMaximize)
 
 
 @pytest.mark.parametrize("kind", [L1, L2, Elastic])
@@ -64,8 +53,8 @@ def test_a_bad_strength_is_refused(kind, strength):
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_that_is_none_is_refused(share):
-    with pytest.raises(PartError, match=r"share .* must lie in \[0, 1\]"):
+def test_a_share_outside_its_range_is_refused(share):
+    with pytest.raises(PartError, match=r"elastic has share=.* finite number in \[0, 1\]"):
         Elastic(share=share)
 
 
@@ -76,25 +65,25 @@ def test_params():
         L2().set_params(weight=1)
 
 
-# --- a wanted density ---------------------------------------------------------------------------
+# --- target density ---------------------------------------------------------------------------
 
 
-def test_a_wanted_density_is_to_be_settled():
+def test_strength_for_a_target_density():
     regularizer = L1(density=0.05)
     assert regularizer.target_density == 0.05
-    with pytest.raises(PartError, match=r"density=0.05 is found by solver sgd only.*strength"):
-        regularizer.entry_penalty()
-    regularizer.settle(0.25)
+    with pytest.raises(PartError, match=r"only solver sgd .* l1:density=0.05.*strength"):
+        regularizer.kernel_form("vector")
+    regularizer.set_strength(0.25)
     assert regularizer.target_density is None
-    assert regularizer.entry_penalty() == (0.25, 0.0)
+    assert regularizer.kernel_form("vector") == EntryPenalty(l1=0.25)
     assert regularizer.spec() == "l1:strength=0.25,density=0.05"
-    # Whoever sets parameters asks anew.
+    # Setting parameters asks for the density again.
     assert regularizer.set_params(strength=1.0).target_density == 0.05
     assert L1(0.1).target_density is None
 
 
-def test_a_wanted_density_is_refused_by_coordinate_descent(judged):
-    with pytest.raises(PartError, match="found by solver sgd only"):
+def test_coordinate_descent_refuses_a_target_density(judged):
+    with pytest.raises(PartError, match="only solver sgd can determine"):
         Ranker(loss="domination", regularizer="l1:density=0.1").fit(judged)
 
 
@@ -115,7 +104,7 @@ GROUPS = {
 
 def group_l1(by, given, strength=0.3):
     regularizer = GroupL1(strength, by, GROUPS[by] if given else None)
-    regularizer.group_penalty(ROWS, COLUMNS)
+    regularizer.kernel_form("matrix", FeatureIds(ROWS, COLUMNS))
     return regularizer
 
 
@@ -178,9 +167,11 @@ def test_the_prox_of_zero_is_zero():
 
 
 @pytest.mark.parametrize(("by", "given_groups"), CASES)
-def test_the_groups_that_kernels_take(by, given_groups):
+def test_kernel_form_of_groups(by, given_groups):
     regularizer = GroupL1(0.3, by, GROUPS[by] if given_groups else None)
-    strength, columns, groups, weights = regularizer.group_penalty(ROWS, COLUMNS)
+    strength, columns, groups, weights = regularizer.kernel_form(
+        "matrix", FeatureIds(ROWS, COLUMNS)
+    )
     assert (strength, columns) == (0.3, by == "columns")
     assert groups.dtype == np.int64
     for mask in members(by, given_groups):
@@ -194,11 +185,16 @@ def test_the_groups_that_kernels_take(by, given_groups):
 def test_groups_from_a_file(tmp_path):
     path = tmp_path / "groups.tsv"
     path.write_text("1\tlow\n2\tlow\n3\thigh\n", encoding="utf-8")
-    by_file = GroupL1(0.3, "columns", str(path)).group_penalty(ROWS, COLUMNS)
-    by_mapping = GroupL1(0.3, "columns", GROUPS["columns"]).group_penalty(ROWS, COLUMNS)
+    by_file = GroupL1(0.3, "columns", str(path)).kernel_form("matrix", FeatureIds(ROWS, COLUMNS))
+    by_mapping = GroupL1(0.3, "columns", GROUPS["columns"]).kernel_form(
+        "matrix", FeatureIds(ROWS, COLUMNS)
+    )
     assert by_file.groups.tolist() == by_mapping.groups.tolist()
     assert by_file.weights.tolist() == by_mapping.weights.tolist()
-    assert GroupL1(0.3, "columns", path).group_penalty(ROWS, COLUMNS).groups.size == 4
+    assert (
+        GroupL1(0.3, "columns", path).kernel_form("matrix", FeatureIds(ROWS, COLUMNS)).groups.size
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,27 +206,27 @@ def test_groups_from_a_file(tmp_path):
         (b"1\tlow\n\xff\xfe\t2\n", "cannot read"),
         (b"1\tlow\n2\tlow\n1\thigh\n", "line 3.*1.*twice"),
         (b"", "none of the 0 features"),
-        (b"one\tlow\n", "none of the 1 features.*called like 1"),
+        (b"one\tlow\n", "none of the 1 features.*ids look like 1"),
     ],
 )
 def test_a_malformed_file_of_groups_is_refused(tmp_path, content, problem):
     path = tmp_path / "groups.tsv"
     path.write_bytes(content)
     with pytest.raises(PartError, match=problem):
-        GroupL1(0.3, "columns", path).group_penalty(ROWS, COLUMNS)
+        GroupL1(0.3, "columns", path).kernel_form("matrix", FeatureIds(ROWS, COLUMNS))
 
 
 def test_a_missing_file_of_groups_is_refused(tmp_path):
     with pytest.raises(PartError, match=r"cannot read groups=.*nowhere"):
-        GroupL1(groups=tmp_path / "nowhere").group_penalty(ROWS, COLUMNS)
+        GroupL1(groups=tmp_path / "nowhere").kernel_form("matrix", FeatureIds(ROWS, COLUMNS))
 
 
 def test_bad_groups_are_refused():
-    with pytest.raises(PartError, match="rows or columns"):
+    with pytest.raises(PartError, match="by='cells'; it must be one of rows, columns"):
         GroupL1(by="cells")
     with pytest.raises(PartError, match="strength"):
         GroupL1(-1.0)
-    with pytest.raises(PartError, match="only after group_penalty"):
+    with pytest.raises(PartError, match="only after kernel_form"):
         GroupL1(groups={"a": 1}).penalty(np.ones((3, 4)))
     with pytest.raises(PartError, match=r"groups=3.*mapping"):
         GroupL1(groups=3)

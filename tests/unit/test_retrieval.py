@@ -11,13 +11,14 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning, PartError
 from ranking.inference.retrieval import top
-from ranking.metrics import model_evaluation as measure_module
+from ranking.kernels.select import get_kernel
+from ranking.metrics import evaluation as measure_module
 from ranking.models.bilinear import Bilinear
 
 
 def started(data, seed=0):
     model = Bilinear(dtype="float64")
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     rng = np.random.default_rng(seed)
     model.weights = sp.csr_array(rng.integers(-1, 2, model.weights.shape).astype(np.float64))
     return model
@@ -52,7 +53,7 @@ def test_ties_are_broken_by_id(matching_kernel, ids, k):
     documents = np.array([[1.0], [2.0], [1.0], [1.0], [2.0], [0.0]])
     data = MatchingData(np.ones((1, 1)), documents, np.zeros((1, 6)), document_ids=ids)
     model = Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, matching_kernel)
     (found,) = top(model, data, k, matching_kernel)
     (expected,) = by_sorting(model.scores(data, matching_kernel), data, k)
     assert found.documents.tolist() == expected

@@ -7,14 +7,10 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
+from ranking.contracts.regularizer import RowPenalty, kernel_form, kernel_forms
 from ranking.errors import PartError
 from ranking.registry import get_registry
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.none import NoPenalty
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, NoPenalty, Orthonormal
 
 ROWS = np.random.default_rng(1).normal(size=(4, 3)) * [[0.2], [1.0], [2.0], [0.0]]
 
@@ -146,14 +142,14 @@ def test_what_is_not_orthonormal_is_outside():
         Orthonormal().prox(np.ones((2, 3)), 1.0)
 
 
-def test_what_kernels_inline_for_vectors():
-    assert NoPenalty().row_penalty() == (0.0, 0.0)
-    assert L2(0.3).row_penalty() == (0.3, 0.0)
-    assert MaxNorm(0.3).row_penalty() == (0.0, 0.3)
+def test_kernel_form_of_factors():
+    assert kernel_form(NoPenalty(), "factors") == RowPenalty(0.0, 0.0)
+    assert kernel_form(L2(0.3), "factors") == RowPenalty(0.3, 0.0)
+    assert kernel_form(MaxNorm(0.3), "factors") == RowPenalty(0.0, 0.3)
     for regularizer in (L1(0.1), L1L2Row(), Orthonormal()):
-        assert regularizer.row_penalty() is None
-        assert "factors" in regularizer.proximal
-        assert "factors" not in regularizer.inlined
+        assert kernel_form(regularizer, "factors") is None
+        assert "factors" in regularizer.forms
+        assert "factors" not in kernel_forms(regularizer)
 
 
 @pytest.mark.parametrize("kind", [MaxNorm, L1L2Row])
@@ -165,7 +161,7 @@ def test_a_bad_limit_is_refused(kind, limit):
 
 @pytest.mark.parametrize("strength", [-1.0, float("nan"), "much"])
 def test_a_bad_strength_is_refused(strength):
-    with pytest.raises(PartError, match="'l1l2-row' has strength"):
+    with pytest.raises(PartError, match="l1l2-row has strength="):
         L1L2Row(strength)
 
 

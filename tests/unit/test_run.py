@@ -11,11 +11,10 @@ from ranking import Ranker
 from ranking.contracts.callback import Callback
 from ranking.contracts.recipe import Axis, Search
 from ranking.errors import DivergenceError, ModelFileError
-from ranking.training.search import Progress, fit_path
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking.training.wrappers.search import ParameterSearch, SearchProgress
+from ranking_plugins.callbacks import Checkpoint, EarlyStopping
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import Coordinate
 
 SEARCH = Search("regularizer", "strength", (0.3, 0.03, 0.003), "ndcg@5")
 
@@ -40,19 +39,24 @@ def ranker(*callbacks) -> Ranker:
     return Ranker(loss="domination", regularizer=L1(0.003), solver=solver, callbacks=callbacks)
 
 
+def search_with(ranker: Ranker, search: Search, data, valid) -> SearchProgress:
+    ranker.fit_with(ParameterSearch(ranker.plan(), search), data, valid=valid)
+    return ranker.report_
+
+
 @pytest.mark.parametrize("after", [1, 3, 5])
 def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
     whole = ranker(EarlyStopping(patience=6)).prepare(judged, valid)
-    whole.go()
+    whole.train()
 
     path = tmp_path / "checkpoint"
     first = ranker(EarlyStopping(patience=6), Checkpoint(path, every=0.0), StopAfter(after))
     with pytest.raises(KeyboardInterrupt):
-        first.prepare(judged, valid).go()
+        first.prepare(judged, valid).train()
 
     checkpoint = Checkpoint(path, every=0.0)
     second = ranker(EarlyStopping(patience=6), checkpoint).prepare(judged, valid)
-    second.go(checkpoint.read())
+    second.train(checkpoint.read())
     assert second.model.weights.tobytes() == whole.model.weights.tobytes()
     assert second.history == whole.history
     assert second.stopped == whole.stopped
@@ -61,9 +65,9 @@ def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
 def test_a_finished_run_is_not_run_again(judged, tmp_path):
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     run = ranker(checkpoint).prepare(judged)
-    run.go()
+    run.train()
     again = ranker(checkpoint).prepare(judged)
-    again.go(checkpoint.read())
+    again.train(checkpoint.read())
     assert again.history == run.history
     assert again.stopped == "max_epochs"
 
@@ -79,7 +83,7 @@ def test_an_interrupted_fit_keeps_the_last_epoch(judged):
 
 def test_the_search_takes_the_best(judged, valid):
     searched = ranker()
-    progress = fit_path(searched, SEARCH, judged, valid)
+    progress = search_with(searched, SEARCH, judged, valid)
     measured = [trial["ndcg@5" + spelled(trial)] for trial in progress.trials]
     assert progress.best == int(np.argmax(measured))
     assert searched.regularizer_.strength == SEARCH.values[progress.best]
@@ -92,10 +96,10 @@ def test_each_value_of_the_outer_axis_has_a_path_of_its_own(judged, valid):
     search = dataclasses.replace(SEARCH, outer=outer)
     loss = "domination:margin=grade"
     searched = ranker().set_params(loss=loss)
-    progress = fit_path(searched, search, judged, valid)
+    progress = search_with(searched, search, judged, valid)
     for number, slope in enumerate(outer.values):
         alone = ranker().set_params(loss=f"{loss},slope={slope}")
-        path = fit_path(alone, SEARCH, judged, valid).trials
+        path = search_with(alone, SEARCH, judged, valid).trials
         mine = progress.trials[3 * number : 3 * number + 3]
         assert [{**trial, "slope": slope} for trial in path] == mine
     best = progress.trials[progress.best]
@@ -111,27 +115,28 @@ def spelled(trial: dict) -> str:
 @pytest.mark.parametrize("after", [2, 7, 13])
 def test_a_resumed_search_has_the_same_bits(judged, valid, tmp_path, after):
     whole = ranker()
-    expected = fit_path(whole, SEARCH, judged, valid)
+    expected = search_with(whole, SEARCH, judged, valid)
 
     path = tmp_path / "checkpoint"
     checkpoint = Checkpoint(path, every=0.0)
 
-    def started(run, progress) -> None:
+    def on_trial(run, progress) -> None:
         checkpoint.outer_facts["search"] = progress.facts()
         checkpoint.outer_tensors = progress.tensors()
 
     with pytest.raises(KeyboardInterrupt):
-        fit_path(ranker(checkpoint, StopAfter(after)), SEARCH, judged, valid, started=started)
+        plan = ranker(checkpoint, StopAfter(after)).plan()
+        ParameterSearch(plan, SEARCH, on_trial).fit(judged, valid)
 
     snapshot = checkpoint.read()
-    before = Progress.restore(checkpoint.outer_facts["search"], checkpoint.outer_tensors)
+    before = SearchProgress.restore(checkpoint.outer_facts["search"], checkpoint.outer_tensors)
     assert len(before.trials) == (after - 1) // 6
-    resumed = ranker(checkpoint)
-    found = fit_path(
-        resumed, SEARCH, judged, valid, progress=before, resume=snapshot, started=started
-    )
-    assert found.trials == expected.trials
-    assert resumed.model_.weights.tobytes() == whole.model_.weights.tobytes()
+    training = ParameterSearch(ranker(checkpoint).plan(), SEARCH, on_trial).trainer(judged, valid)
+    training.progress = before
+    training.train(snapshot)
+    resumed = training.result()
+    assert resumed.report.trials == expected.trials
+    assert resumed.model.weights.tobytes() == whole.model_.weights.tobytes()
 
 
 def test_divergence_names_the_epoch_and_the_cause(judged):
@@ -139,7 +144,7 @@ def test_divergence_names_the_epoch_and_the_cause(judged):
         def penalty(self, parameters) -> float:
             return float("nan")
 
-    with pytest.raises(DivergenceError, match=r"after epoch 1.*scale the features"):
+    with pytest.raises(DivergenceError, match=r"diverged at epoch 1.*scale the features"):
         Ranker(loss="domination", regularizer=Broken(0.1)).fit(judged)
 
 

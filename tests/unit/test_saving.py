@@ -14,7 +14,7 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import ModelFileError
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.builtin import reference_kernel
-from ranking_plugins.regularizers.group_l1 import GroupL1
+from ranking_plugins.regularizers import GroupL1
 
 DOCUMENTS = ["the flow over a wing", "heat transfer", "wing wing", "boundary layer of heat"]
 QUERIES = ["wing flow", "heat", "layer of heat"]
@@ -254,7 +254,7 @@ def test_a_damaged_spec_of_features_is_refused(content, tmp_path, text):
         (["training", "seed"], "inf"),
         (["training"], []),
         (["parts"], 3),
-        (["format"], "1"),
+        (["schema_version"], "2"),
     ],
 )
 def test_a_damaged_description_is_refused(content, tmp_path, path, value):

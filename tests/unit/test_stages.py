@@ -9,15 +9,12 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.data.exclusions import known_pairs
 from ranking.errors import DataError
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.structured import Structured
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.callbacks.curve import Curve
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.callbacks import Checkpoint, Curve, EarlyStopping
+from ranking_plugins.regularizers import L1
+from ranking_plugins.solvers import Coordinate
 
 MAP = "map(ties=docid,empty=zero,scores=float32)"
 
@@ -131,7 +128,7 @@ def test_the_best_of_each_stage_is_kept(factored_kernel, make_tastes):
     assert border == min(int(first.argmax()) + 3, 10)
     # Stage 1 stands upon the best of stage 0, and the model is the best of stage 1.
     kernel, asked = fitted.kernel_, [parse_metric("map")]
-    at_first = measure(fitted.model_.at_stage(0), asked, valid, kernel)
+    at_first = evaluate_model(fitted.model_.at_stage(0), asked, valid, kernel)
     assert mean(at_first[MAP]) == first.max()
     assert fitted.score(valid, metric="map") == second.max()
     assert stopping.best_epoch == border + 1 + int(second.argmax())
@@ -153,7 +150,7 @@ def test_an_interrupt_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch
     checkpoint = Checkpoint(path, every=0.0)
     log = Log()
     again = cascade(factored_kernel, checkpoint, log).prepare(data)
-    again.go(checkpoint.read())
+    again.train(checkpoint.read())
     assert bits(again.model) == bits(whole.model_)
     assert again.history == whole.history_
     assert again.stopped == "max_epochs"
@@ -171,7 +168,7 @@ def test_a_kill_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
 
     options = {"learning_rate": 1.0, "schedule": "constant"}
     whole = cascade(factored_kernel, *callbacks(), **options).prepare(data, valid)
-    whole.go()
+    whole.train()
     if epoch > len(whole.history):
         pytest.skip(f"stopped after {len(whole.history)} epochs")
     path = tmp_path / "checkpoint"
@@ -179,10 +176,10 @@ def test_a_kill_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
         factored_kernel, *callbacks(Checkpoint(path, every=0.0), Broken(epoch, Killed)), **options
     ).prepare(data, valid)
     with pytest.raises(Killed):
-        struck.go()
+        struck.train()
     checkpoint = Checkpoint(path, every=0.0)
     again = cascade(factored_kernel, *callbacks(checkpoint), **options).prepare(data, valid)
-    again.go(checkpoint.read())
+    again.train(checkpoint.read())
     assert bits(again.model) == bits(whole.model)
     assert again.history == whole.history
     assert again.stopped == whole.stopped
@@ -207,7 +204,7 @@ def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, 
     snapshot = checkpoint.read()
     assert snapshot.facts["stopped"] == "max_epochs"
     again = cascade(factored_kernel, checkpoint).prepare(data)
-    again.go(snapshot)
+    again.train(snapshot)
     assert bits(again.model) == bits(whole.model_)
     assert again.history == whole.history_
 
@@ -219,10 +216,10 @@ def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path)
         return EarlyStopping(metric="map"), Checkpoint(tmp_path / "checkpoint")
 
     run = cascade(factored_kernel, *callbacks()).prepare(data, valid)
-    run.go()
+    run.train()
     log = Log()
     again = cascade(factored_kernel, *callbacks(), log).prepare(data, valid)
-    again.go(Checkpoint(tmp_path / "checkpoint").read())
+    again.train(Checkpoint(tmp_path / "checkpoint").read())
     assert log.told == [("start", 0)]
     assert bits(again.model) == bits(run.model)
     assert (again.history, again.stopped) == (run.history, "max_epochs")
@@ -249,7 +246,7 @@ def test_an_end_that_was_asked_for_survives_a_kill(judged, tmp_path, why):
         ranker(Checkpoint(path, every=0.0), Broken(whole.n_iter_, Killed)).fit(judged)
     checkpoint = Checkpoint(path, every=0.0)
     again = ranker(checkpoint).prepare(judged)
-    again.go(checkpoint.read())
+    again.train(checkpoint.read())
     assert again.history == whole.history_
     assert again.stopped == whole.stopped_
     assert again.model.weights.tobytes() == whole.model_.weights.tobytes()
@@ -280,7 +277,7 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
     last = fitted[True]
     model, asked = last.model_, [parse_metric("map"), parse_metric("p@3")]
     for exclude, pairs in ((True, barred), (False, None)):
-        values = measure(model, asked, valid, factored_kernel, barred=pairs)
+        values = evaluate_model(model, asked, valid, factored_kernel, exclusions=pairs)
         row = fitted[exclude].history_[-1]
         assert {name: mean(column) for name, column in values.items()}.items() <= row.items()
     assert last.history_[-1][MAP] > fitted[False].history_[-1][MAP]

@@ -13,15 +13,16 @@ from ranking.data.exclusions import known_pairs
 from ranking.errors import CombinationError, DataError
 from ranking.inference import retrieval
 from ranking.inference.retrieval import best_lists, by_vectors, similar, top
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.structured import Structured
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, KosWARP
+from ranking_plugins.losses import AUC, BPR, WARP, KosWARP
 
 
 def started(data, seed=0, whole=False):
     """A model; with whole numbers there are many equal scores, and none is rounded."""
     model = Factored(5)
-    model.initialize(data, seed)
+    model.initialize(data, seed, get_kernel())
     if whole:
         rng = np.random.default_rng(seed)
         for matrix in (model.U, model.V):

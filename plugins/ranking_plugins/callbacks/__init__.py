@@ -1,6 +1,39 @@
-"""Callbacks."""
+"""Callbacks. Classes are imported when they are first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ranking.registry import Lazy, hookimpl
+
+if TYPE_CHECKING:
+    from ranking_plugins.callbacks.checkpoint import Checkpoint
+    from ranking_plugins.callbacks.curve import Curve
+    from ranking_plugins.callbacks.early_stopping import EarlyStopping
+    from ranking_plugins.callbacks.mlflow import MLflow
+    from ranking_plugins.callbacks.progress import Progress
+
+__all__ = [
+    "Checkpoint",
+    "Curve",
+    "EarlyStopping",
+    "MLflow",
+    "Progress",
+]
+
+_MODULES = {
+    "Checkpoint": "checkpoint",
+    "Curve": "curve",
+    "EarlyStopping": "early_stopping",
+    "MLflow": "mlflow",
+    "Progress": "progress",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class when it is first used."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl
@@ -21,7 +54,7 @@ def ranking_callbacks() -> dict[str, Lazy]:
         ),
         "mlflow": Lazy(
             "ranking_plugins.callbacks.mlflow:MLflow",
-            help="Logs parts, epochs and the model to MLflow; needs ranking[mlflow].",
+            help="Logs parts, epochs and the model to MLflow; needs ranking-kit[mlflow].",
         ),
         "progress": Lazy(
             "ranking_plugins.callbacks.progress:Progress",

@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ranking._utils.tensors import Tensors, section, under
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import number
 from ranking.contracts.solver import EpochResult
 from ranking.errors import ModelFileError, PartError
-from ranking.io.tensors import Tensors, read_tensors, write_tensors
-from ranking.training.trainer import Run, Snapshot, section, under
+from ranking.io.tensors import read_tensors, write_tensors
+from ranking.training.trainer import Snapshot, Trainer
 
 
 @dataclasses.dataclass
@@ -31,28 +33,27 @@ class Checkpoint(Callback):
     name: ClassVar[str] = "checkpoint"
 
     path: str | Path = ""
-    every: float = 1.0
+    every: float = number(1.0, minimum=0.0)
 
-    def __post_init__(self) -> None:
-        """Check the path; start without an outer loop."""
+    def _setup(self) -> None:
         if not str(self.path):
             raise PartError("checkpoint needs a file: checkpoint:path=run.checkpoint.")
         self.outer_facts: dict[str, Any] = {}
         self.outer_tensors: Tensors = {}
         self._written = float("-inf")
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Write, unless the last write was a moment ago."""
         if time.monotonic() - self._written >= self.every:
             self.write(run)
         return False
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Write how the run ended; one that broke off with an error keeps its last good epoch."""
         if run.stopped and run.history:
             self.write(run)
 
-    def write(self, run: Run) -> None:
+    def write(self, run: Trainer) -> None:
         """Write the run, and what an outer loop (a search) has left in `outer_...`."""
         snapshot = run.snapshot()
         tensors = snapshot.tensors | under("outer", self.outer_tensors)

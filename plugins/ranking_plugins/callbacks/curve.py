@@ -8,9 +8,9 @@ from typing import ClassVar
 from ranking.contracts.callback import Callback
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
-from ranking.metrics.evaluate import mean
+from ranking.metrics.evaluation import mean
 from ranking.metrics.parse import parse_metric
-from ranking.training.trainer import Run
+from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -29,16 +29,15 @@ class Curve(Callback):
 
     metrics: str = "map+pair-error"
 
-    def __post_init__(self) -> None:
-        """Read the names of the metrics."""
+    def _setup(self) -> None:
         self._metrics = [parse_metric(word) for word in self.metrics.split("+")]
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Refuse to watch nothing."""
         if run.valid is None:
             raise PartError("curve needs validation data: give fit(valid=...) or --valid.")
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Measure, and take note."""
         values = run.validate(self._metrics)
         run.history[-1] |= {name: mean(column) for name, column in values.items()}

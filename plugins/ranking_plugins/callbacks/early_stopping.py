@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import integer
 from ranking.contracts.solver import EpochResult
 from ranking.errors import DataError, PartError
-from ranking.metrics.evaluate import mean
+from ranking.metrics.evaluation import mean
 from ranking.metrics.parse import parse_metric
-from ranking.training.trainer import Run
+from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -32,12 +33,9 @@ class EarlyStopping(Callback):
     name: ClassVar[str] = "early-stopping"
 
     metric: str = "ndcg@10"
-    patience: int = 5
+    patience: int = integer(5, minimum=1)
 
-    def __post_init__(self) -> None:
-        """Check the parameters and start with nothing seen."""
-        if self.patience < 1:
-            raise PartError(f"early-stopping has patience={self.patience}; it must be at least 1.")
+    def _setup(self) -> None:
         self._metric = parse_metric(self.metric)
         self._forget()
 
@@ -46,13 +44,13 @@ class EarlyStopping(Callback):
         self.best_epoch = 0
         self._best: dict[str, np.ndarray[Any, Any]] = {}
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Forget an earlier run; refuse to watch nothing."""
         self._forget()
         if run.valid is None:
             raise PartError("early-stopping needs validation data: give fit(valid=...) or --valid.")
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Measure, keep the best, and say whether to stop."""
         values = run.validate([self._metric])
         value = mean(values[self._metric.spelled()])
@@ -74,7 +72,7 @@ class EarlyStopping(Callback):
             return value > self.best_value
         return value < self.best_value
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Give the model its best parameters back."""
         if self._best:
             run.model.restore(self._best)

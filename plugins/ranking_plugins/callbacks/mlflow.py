@@ -10,18 +10,18 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.parameters import boolean
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
-from ranking.io.model_file import PARTS, describe
-from ranking.ranker import Ranker
-from ranking.training.trainer import Run
+from ranking.io.model_file import PARTS, write_model
+from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
 class MLflow(Callback):
     """Logs a training to MLflow, as a run of its own or into the one that is active.
 
-    Needs ``pip install "ranking[mlflow]"``. Where it goes is MLflow's to say, as by the environment
+    Needs ``pip install "ranking-kit[mlflow]"``. Where it goes is MLflow's to say, as by the environment
     variable MLFLOW_TRACKING_URI.
 
     Parameters
@@ -39,14 +39,13 @@ class MLflow(Callback):
 
     experiment: str = ""
     run_name: str = ""
-    model: bool = False
+    model: bool = boolean(False)
 
-    def __post_init__(self) -> None:
-        """Start without a run."""
+    def _setup(self) -> None:
         self.run_id = ""
         self._ours = False
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Begin a run, unless one is active, and log what is trained."""
         mlflow = _module()
         active = mlflow.active_run()
@@ -59,7 +58,7 @@ class MLflow(Callback):
             )
             self._ours = True
         self.run_id = active.info.run_id
-        told = describe(run)
+        told = run.result().description
         params = {kind: getattr(run, kind).spec() for kind in PARTS}
         sizes = {name.replace(" ", "_"): value for name, value in told["training"].items()}
         sizes.pop("stopped")
@@ -74,23 +73,21 @@ class MLflow(Callback):
         made: str = found.experiment_id if found else mlflow.create_experiment(self.experiment)
         return made
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Log the row of the epoch: the objective, and what other callbacks measured before."""
         row = {key: float(value) for key, value in run.history[-1].items() if key != "epoch"}
         finite = {_key(key): value for key, value in row.items() if math.isfinite(value)}
         _module().log_metrics(finite, step=result.epoch, run_id=self.run_id)
         return False
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Keep the model, if that was asked, and end the run, if it is ours."""
         mlflow = _module()
         mlflow.set_tag("stopped", run.stopped or "failed")
         if self.model and run.history:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model.safetensors"
-                ranker = Ranker(loss=run.loss)
-                ranker.adopt(run)
-                ranker.save(path)
+                write_model(path, run.result())
                 mlflow.log_artifact(str(path))
         if self._ours:
             mlflow.end_run("FINISHED" if run.stopped else "FAILED")
@@ -116,7 +113,7 @@ def _module() -> ModuleType:
         import mlflow
     except ImportError as error:
         raise PartError(
-            f'callback mlflow needs MLflow ({error}); pip install "ranking[mlflow]".'
+            f'callback mlflow needs MLflow ({error}); pip install "ranking-kit[mlflow]".'
         ) from error
     made: ModuleType = mlflow
     return made

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ranking.contracts.callback import Callback
 from ranking.contracts.solver import EpochResult
-from ranking.training.trainer import Run
+from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -27,11 +27,10 @@ class Progress(Callback):
 
     label: str = "training"
 
-    def __post_init__(self) -> None:
-        """Start without a line."""
+    def _setup(self) -> None:
         self._status: Any = None
 
-    def on_fit_begin(self, run: Run) -> None:
+    def on_fit_begin(self, run: Trainer) -> None:
         """Open the line."""
         if sys.stderr.isatty():
             from rich.console import Console
@@ -39,14 +38,14 @@ class Progress(Callback):
             self._status = Console(stderr=True).status(self.label)
             self._status.start()
 
-    def on_epoch_end(self, run: Run, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
         """Show the last row of the history."""
         if self._status is not None:
             row = [f"{key} {value:.6g}" for key, value in run.history[-1].items()]
             self._status.update(f"{self.label}: {', '.join(row)}")
         return False
 
-    def on_fit_end(self, run: Run) -> None:
+    def on_fit_end(self, run: Trainer) -> None:
         """Close the line."""
         if self._status is not None:
             self._status.stop()

@@ -13,6 +13,6 @@ def ranking_engines() -> dict[str, Lazy]:
         ),
         "ray": Lazy(
             "ranking_plugins.engines.ray:Ray",
-            help="Processes of this machine or of several, by Ray; needs ranking[ray].",
+            help="Processes of this machine or of several, by Ray; needs ranking-kit[ray].",
         ),
     }

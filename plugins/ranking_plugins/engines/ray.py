@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import ipaddress
 import logging
-import numbers
 import os
 import secrets
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ranking.contracts.engine import Engine, Shards, address_of
+from ranking.contracts.parameters import integer
 from ranking.errors import EngineError, PartError
 from ranking.registry import Lazy
 
@@ -44,14 +44,10 @@ class Ray(Engine):
 
     name: ClassVar[str] = "ray"
 
-    workers: int = 2
+    workers: int = integer(2, minimum=1)
     address: str | None = None
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        workers: object = self.workers
-        if not isinstance(workers, numbers.Integral) or workers < 1:
-            raise PartError(f"ray has workers={workers!r}; it must be a whole number from 1.")
+    def _setup(self) -> None:
         if self.address is not None and "://" in str(self.address):
             raise PartError(
                 f"ray has address={self.address}; write host:port of the cluster's head, or auto."
@@ -171,7 +167,7 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
         import ray
     except ImportError as error:
         raise EngineError(
-            f"engine 'ray' needs Ray ({error}); install it with `pip install ranking[ray]`."
+            f"engine 'ray' needs Ray ({error}); install it with `pip install ranking-kit[ray]`."
         ) from error
     if ray.is_initialized():  # by whoever called: it is theirs, but must be as safe
         if address is not None:

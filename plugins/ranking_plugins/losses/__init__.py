@@ -1,6 +1,56 @@
-"""Losses."""
+"""Losses. Classes are imported when they are first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ranking.registry import Lazy, hookimpl
+
+if TYPE_CHECKING:
+    from ranking_plugins.losses.alignment import Alignment
+    from ranking_plugins.losses.domination import Domination
+    from ranking_plugins.losses.pairwise import (
+        AUC,
+        BPR,
+        WARP,
+        Hinge,
+        KosWARP,
+        Logistic,
+        SquaredHinge,
+    )
+    from ranking_plugins.losses.squared import Squared
+
+__all__ = [
+    "AUC",
+    "BPR",
+    "WARP",
+    "Alignment",
+    "Domination",
+    "Hinge",
+    "KosWARP",
+    "Logistic",
+    "Squared",
+    "SquaredHinge",
+]
+
+_MODULES = {
+    "AUC": "pairwise",
+    "BPR": "pairwise",
+    "WARP": "pairwise",
+    "Alignment": "alignment",
+    "Domination": "domination",
+    "Hinge": "pairwise",
+    "KosWARP": "pairwise",
+    "Logistic": "pairwise",
+    "Squared": "squared",
+    "SquaredHinge": "pairwise",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class when it is first used."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl

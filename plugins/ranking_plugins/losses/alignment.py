@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.loss import Array, Loss, LossInterface
-from ranking.errors import PartError
+from ranking.contracts.parameters import boolean
 
 
 @dataclasses.dataclass
@@ -36,16 +36,8 @@ class Alignment(Loss):
         "coordinate": "the loss is a straight line along every weight, without a minimum",
     }
 
-    per_query: bool = True
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        for name in ("per_query", "log"):
-            if not isinstance(getattr(self, name), bool):
-                raise PartError(
-                    f"alignment has {name}={getattr(self, name)!r}; it must be true or false."
-                )
+    per_query: bool = boolean(True)
+    log: bool = boolean(False)
 
     def pair_weights(self, relevance: Array) -> Array:
         """Return the responses."""

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import Loss, LossInterface
+from ranking.contracts.parameters import choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
 from ranking.kernels.contract import LANES, CoordinateState
@@ -92,19 +93,16 @@ class Domination(Loss):
     name: ClassVar[str] = "domination"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise", "coordinate"})
 
-    queries: Literal["separate", "pooled"] = "separate"
+    queries: Literal["separate", "pooled"] = choice("separate", "separate", "pooled")
     weights: str | Array = "one"
     margin: str | Array | None = "none"
-    slope: float = 1.0
-    offset: float = 0.0
+    slope: float = number(1.0)
+    offset: float = number(0.0)
     boundaries: str | Sequence[float] = ""
-    negatives: float = 1.0
-    seed: int = 0
+    negatives: float = number(1.0, above=0.0, maximum=1.0)
+    seed: int = integer(0, minimum=0)
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        if self.queries not in ("separate", "pooled"):
-            raise PartError(f"domination has queries={self.queries!r}; say separate or pooled.")
+    def _setup(self) -> None:
         if self.margin is None:  # as a spec reads the word none
             self.margin = "none"
         for name, words in (("weights", WEIGHTS), ("margin", MARGINS)):
@@ -117,12 +115,6 @@ class Domination(Loss):
                 )
         if not isinstance(self.weights, str) and np.any(self.weights < 0.0):
             raise PartError("domination has weights below 0; a weight is 0 or more.")
-        if not np.isfinite([self.slope, self.offset]).all():
-            raise PartError(
-                f"domination has slope={self.slope!r}, offset={self.offset!r}; give numbers."
-            )
-        if not 0.0 < self.negatives <= 1.0:
-            raise PartError(f"domination has negatives={self.negatives!r}; it must lie in (0, 1].")
         self._boundaries = parse_boundaries(self.boundaries) if self.margin_is("layers") else ()
 
     def margin_is(self, kind: str) -> bool:

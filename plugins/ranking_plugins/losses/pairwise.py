@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import Array, CoordinateProblem, Loss, LossInterface, PairwiseLoss
+from ranking.contracts.parameters import integer
 from ranking.errors import CombinationError, PartError
 from ranking.kernels.contract import PairwiseForm
 
@@ -125,15 +125,7 @@ class WARP(Hinge):
         "fast it would be bounded from below only"
     }
 
-    max_trials: int = 10
-
-    def __post_init__(self) -> None:
-        """Check the parameter."""
-        given: object = self.max_trials
-        if not isinstance(given, numbers.Integral) or not 2 <= int(given) <= 10_000:
-            raise PartError(
-                f"{self.name} has max_trials={given!r}; it must be a whole number from 2 to 10000."
-            )
+    max_trials: int = integer(10, minimum=2, maximum=10_000)
 
     @property
     def trials(self) -> int:
@@ -164,18 +156,12 @@ class KosWARP(WARP):
     name: ClassVar[str] = "kos-warp"
     orders_positives: ClassVar[bool] = True
 
-    k: int = 5
-    n: int = 10
+    k: int = integer(5, minimum=1, maximum=1000)
+    n: int = integer(10, minimum=1, maximum=1000)
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        super().__post_init__()
-        whole = all(isinstance(value, numbers.Integral) for value in (self.k, self.n))
-        if not whole or not 1 <= self.k <= self.n <= 1000:
-            raise PartError(
-                f"kos-warp has k={self.k!r} and n={self.n!r}; they must be whole numbers, "
-                "1 <= k <= n <= 1000."
-            )
+    def _setup(self) -> None:
+        if self.k > self.n:
+            raise PartError(f"{self.name} has k={self.k} and n={self.n}; k must not exceed n.")
 
     @property
     def positives(self) -> tuple[int, int]:

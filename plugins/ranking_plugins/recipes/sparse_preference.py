@@ -49,4 +49,6 @@ def sparse_sgd() -> Recipe:
 
 def sparse_sgd_refit() -> Recipe:
     """Learn a sparse matrix, then refit it without L1 where weights are left."""
-    return _recipe("bilinear", "l1:density=0.09", f"sgd:{LEARNING_RATE},refit=true,refit_learning_rate=200")
+    return _recipe(
+        "bilinear", "l1:density=0.09", f"sgd:{LEARNING_RATE},refit=true,refit_learning_rate=200"
+    )

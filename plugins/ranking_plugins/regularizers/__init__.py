@@ -1,6 +1,51 @@
-"""Regularizers."""
+"""Regularizers. Classes are imported when they are first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ranking.registry import Lazy, hookimpl
+
+if TYPE_CHECKING:
+    from ranking_plugins.regularizers.elastic import Elastic
+    from ranking_plugins.regularizers.group_l1 import GroupL1
+    from ranking_plugins.regularizers.l1 import L1
+    from ranking_plugins.regularizers.l1_row import L1Row
+    from ranking_plugins.regularizers.l1l2_row import L1L2Row
+    from ranking_plugins.regularizers.l2 import L2
+    from ranking_plugins.regularizers.max_norm import MaxNorm
+    from ranking_plugins.regularizers.none import NoPenalty
+    from ranking_plugins.regularizers.orthonormal import Orthonormal
+
+__all__ = [
+    "L1",
+    "L2",
+    "Elastic",
+    "GroupL1",
+    "L1L2Row",
+    "L1Row",
+    "MaxNorm",
+    "NoPenalty",
+    "Orthonormal",
+]
+
+_MODULES = {
+    "L1": "l1",
+    "L2": "l2",
+    "Elastic": "elastic",
+    "GroupL1": "group_l1",
+    "L1L2Row": "l1l2_row",
+    "L1Row": "l1_row",
+    "MaxNorm": "max_norm",
+    "NoPenalty": "none",
+    "Orthonormal": "orthonormal",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class when it is first used."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""Absolute values and squares together."""
+"""Elastic net: absolute values and squares."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer
-from ranking.errors import PartError
+from ranking.contracts.parameters import number
+from ranking.contracts.regularizer import (
+    Array,
+    EntryPenalty,
+    FeatureIds,
+    ParameterForm,
+    Regularizer,
+)
 from ranking_plugins.regularizers.soft import soft
-from ranking_plugins.regularizers.strength import check_strength
 
 
 @dataclasses.dataclass
@@ -20,37 +25,29 @@ class Elastic(Regularizer):
     Parameters
     ----------
     strength : float
-        Larger values keep weights smaller, and fewer of them.
+        Larger values keep fewer and smaller weights.
     share : float
-        From 0, which is L2, to 1, which is L1.
+        The share of L1, from 0 (L2) to 1 (L1).
     """
 
     name: ClassVar[str] = "elastic"
-    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix"})
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
+    kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix"})
 
-    strength: float = 0.001
-    share: float = 0.5
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        check_strength(self.name, self.strength)
-        if not 0.0 <= self.share <= 1.0:
-            raise PartError(
-                f"regularizer 'elastic' has share {self.share!r}; it must lie in [0, 1], 0 being "
-                "l2 and 1 being l1."
-            )
+    strength: float = number(0.001, minimum=0.0)
+    share: float = number(0.5, minimum=0.0, maximum=1.0)
 
     def penalty(self, parameters: Array) -> float:
         """Return l1 * sum |w| + l2/2 * sum w**2."""
-        l1, l2 = self.entry_penalty()
+        l1, l2 = self.kernel_form("vector")
         squares = float((parameters * parameters).sum())
         return l1 * float(np.abs(parameters).sum()) + 0.5 * l2 * squares
 
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the soft threshold, shrunk by 1 / (1 + step * l2)."""
-        l1, l2 = self.entry_penalty()
+        l1, l2 = self.kernel_form("vector")
         return soft(parameters, step * l1) / (1.0 + step * l2)
 
-    def entry_penalty(self) -> EntryPenalty:
-        """Return l1 = strength * share, l2 = strength * (1 - share)."""
+    def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> EntryPenalty:
+        """Return l1 = strength * share and l2 = strength * (1 - share)."""
         return EntryPenalty(self.strength * self.share, self.strength * (1.0 - self.share))

@@ -1,4 +1,4 @@
-"""Group lasso: whole rows, columns or given groups of features live or die together."""
+"""Group lasso: whole rows, columns or groups of features become zero together."""
 
 from __future__ import annotations
 
@@ -10,39 +10,44 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.regularizer import Array, Granularity, GroupPenalty, Ids, Regularizer
+from ranking.contracts.parameters import choice, number
+from ranking.contracts.regularizer import (
+    Array,
+    FeatureIds,
+    Granularity,
+    GroupPenalty,
+    Ids,
+    ParameterForm,
+    Regularizer,
+)
 from ranking.errors import PartError
-from ranking_plugins.regularizers.strength import check_strength
 
 
 @dataclasses.dataclass
 class GroupL1(Regularizer):
-    """Penalty ``strength * sum_g sqrt(n_g) ||W_g||``, n_g being the entries of group g.
+    """Penalty ``strength * sum_g sqrt(n_g) ||W_g||``, where n_g is the size of group g.
 
     Parameters
     ----------
     strength : float
-        Larger values leave fewer groups.
+        Larger values keep fewer groups.
     by : {"rows", "columns"}
-        Whether a group is of query features (rows of W) or of document features (columns).
+        Whether groups consist of query features (rows of W) or of document features (columns).
     groups : mapping or path, optional
-        The group of each feature, by its id; a file has ``feature<TAB>group`` in each line.
-        Features that are not named are groups of their own. By default all are.
+        The group of each feature, by its id; a file has one ``feature<TAB>group`` per line. Every
+        other feature is a group by itself; by default all are.
     """
 
     name: ClassVar[str] = "group-l1"
     granularity: ClassVar[Granularity] = "row"
-    inlined: ClassVar[frozenset[str]] = frozenset({"matrix"})
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"matrix", "factors"})
+    kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"matrix"})
 
-    strength: float = 0.001
-    by: str = "rows"
+    strength: float = number(0.001, minimum=0.0)
+    by: str = choice("rows", "rows", "columns")
     groups: Mapping[Any, Any] | str | Path | None = None
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        check_strength(self.name, self.strength)
-        if self.by not in ("rows", "columns"):
-            raise PartError(f"group-l1 has by={self.by!r}; it must be rows or columns.")
+    def _setup(self) -> None:
         groups: object = self.groups
         if groups is not None and not isinstance(groups, Mapping | str | Path):
             raise PartError(
@@ -51,26 +56,29 @@ class GroupL1(Regularizer):
             )
         self._codes: NDArray[np.int64] | None = None
 
-    def group_penalty(self, rows: Ids, columns: Ids) -> GroupPenalty:
-        """Return the groups of the features that have one in common, and of the others."""
+    def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> GroupPenalty:
+        """Return the groups of the features of a matrix."""
+        if ids is None:
+            raise PartError("group-l1 needs the ids of the features to assign them to groups.")
+        rows, columns = ids
         by_column = self.by == "columns"
-        ids, across = (columns, rows.size) if by_column else (rows, columns.size)
-        self._codes = self._coded(ids)
+        features, across = (columns, rows.size) if by_column else (rows, columns.size)
+        self._codes = self._coded(features)
         sizes = np.bincount(self._codes) * float(across)
         return GroupPenalty(self.strength, by_column, self._codes, np.sqrt(sizes))
 
     def _coded(self, ids: Ids) -> NDArray[np.int64]:
         if self.groups is None:
             return np.arange(ids.size)
-        named = self.groups
-        if not isinstance(named, Mapping):
-            named = _read(Path(named))
-        by_text = {str(feature): f"group {group}" for feature, group in named.items()}
+        groups = self.groups
+        if not isinstance(groups, Mapping):
+            groups = _read(Path(groups))
+        by_text = {str(feature): f"group {group}" for feature, group in groups.items()}
         labels = [by_text.get(str(one), f"feature {one}") for one in ids.tolist()]
         if not any(label.startswith("group ") for label in labels):
             raise PartError(
                 f"group-l1: none of the {len(by_text)} features in groups is in the data, where "
-                f"they are called like {ids[0]!s}; name them alike."
+                f"ids look like {ids[0]!s}; use the same ids."
             )
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
@@ -80,11 +88,11 @@ class GroupL1(Regularizer):
         return self.strength * float((np.sqrt(sizes) * norms).sum())
 
     def prox(self, parameters: Array, step: float) -> Array:
-        """Return every group scaled so that its norm is smaller by step * strength * sqrt(n_g)."""
+        """Return the groups with their norms reduced by step * strength * sqrt(n_g)."""
         norms, sizes = self._norms(parameters)
         due = step * self.strength * np.sqrt(sizes)
-        left = np.where(norms > due, (norms - due) / np.where(norms > 0.0, norms, 1.0), 0.0)
-        scale = left[self._codes_for(parameters)]
+        remaining = np.where(norms > due, (norms - due) / np.where(norms > 0.0, norms, 1.0), 0.0)
+        scale = remaining[self._codes_for(parameters)]
         return parameters * (scale if self.by == "columns" else scale[:, None])
 
     def _norms(self, parameters: Array) -> tuple[Array, Array]:
@@ -102,8 +110,8 @@ class GroupL1(Regularizer):
             return self._codes
         if self.groups is not None:
             raise PartError(
-                "group-l1 knows its groups only after group_penalty has told it them, as for a "
-                "matrix of weights; for vectors, each a group by itself, leave groups out."
+                "group-l1 knows its groups only after kernel_form, for a matrix of weights; for "
+                "embeddings, where each feature is a group by itself, leave groups out."
             )
         return np.arange(features)
 
@@ -119,6 +127,6 @@ def _read(path: Path) -> dict[str, str]:
         if len(words) != 2:
             raise PartError(f"{path}, line {number}: write feature<TAB>group, not {line[:40]!r}.")
         if words[0] in groups:
-            raise PartError(f"{path}, line {number}: {words[0]!r} is there twice; keep one group.")
+            raise PartError(f"{path}, line {number}: {words[0]!r} occurs twice; keep one group.")
         groups[words[0]] = words[1]
     return groups

@@ -1,4 +1,4 @@
-"""L1 on the entries of a row, within a largest norm: rows that are sparse and bounded."""
+"""L1 on the entries of a row under a maximal norm: sparse and bounded rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from ranking.contracts.regularizer import Array, Granularity, Regularizer, RowMaximum
+from ranking.contracts.parameters import number
+from ranking.contracts.regularizer import (
+    Array,
+    Granularity,
+    ParameterForm,
+    Regularizer,
+    RowMaximum,
+)
 from ranking_plugins.regularizers.soft import soft
-from ranking_plugins.regularizers.strength import check_limit, check_strength
 
 
 @dataclasses.dataclass
@@ -19,31 +25,21 @@ class L1L2Row(Regularizer):
     Parameters
     ----------
     strength : float
-        beta: what is not stronger is cut to 0.
+        beta: entries that are not larger are set to 0.
     limit : float
-        theta: the largest norm of a row.
+        theta: the maximal norm of a row.
     document_strength, document_limit : float or "same"
-        beta and theta of the document side, if they differ from those of the query side.
+        beta and theta of documents, if they differ from those of queries.
     """
 
     name: ClassVar[str] = "l1l2-row"
     granularity: ClassVar[Granularity] = "row"
-    proximal: ClassVar[frozenset[str]] = frozenset({"matrix", "factors"})
-    bounded: ClassVar[bool] = True
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"matrix", "factors"})
 
-    strength: float = 0.001
-    limit: float = 1.0
-    document_strength: float | str = "same"
-    document_limit: float | str = "same"
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        check_strength(self.name, self.strength)
-        check_limit(self.name, self.limit)
-        if self.document_strength != "same":
-            check_strength(self.name, self.document_strength)
-        if self.document_limit != "same":
-            check_limit(self.name, self.document_limit)
+    strength: float = number(0.001, minimum=0.0)
+    limit: float = number(1.0, above=0.0)
+    document_strength: float | str = number("same", minimum=0.0, words=("same",))
+    document_limit: float | str = number("same", above=0.0, words=("same",))
 
     def of_side(self, side: int) -> L1L2Row:
         """Return the strength and the limit of one side."""
@@ -64,8 +60,8 @@ class L1L2Row(Regularizer):
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the rows, thresholded by step * strength, then scaled back to the limit.
 
-        The threshold first: projecting a row scales its entries alike, so what is cut to 0 stays
-        0, and the two operators compose to the prox of their sum.
+        The threshold comes first: the projection scales all entries of a row by one factor, so
+        zeros stay zero, and the two operators compose to the prox of their sum.
         """
         shrunk = soft(parameters, step * self.strength)
         norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
@@ -73,12 +69,12 @@ class L1L2Row(Regularizer):
         return bounded
 
     def maximize(self, gain: Array) -> Array:
-        """Return equation (5): rows thresholded, and those that are left scaled to the limit."""
+        """Return equation (5): thresholded rows, those that are not zero scaled to the limit."""
         shrunk = soft(gain, self.strength)
         norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
         scaled: Array = shrunk * (self.limit / np.where(norms > 0.0, norms, 1.0))
         return scaled
 
     def row_maximum(self) -> RowMaximum:
-        """Return the threshold and the largest norm."""
+        """Return the threshold and the maximal norm."""
         return RowMaximum(self.strength, self.limit)

@@ -1,13 +1,19 @@
-"""The sum of squares."""
+"""L2: the sum of squares."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer, RowPenalty
-from ranking.errors import CombinationError
-from ranking_plugins.regularizers.strength import check_strength
+from ranking.contracts.parameters import number
+from ranking.contracts.regularizer import (
+    Array,
+    EntryPenalty,
+    FeatureIds,
+    ParameterForm,
+    Regularizer,
+    RowPenalty,
+)
 
 
 @dataclasses.dataclass
@@ -21,13 +27,10 @@ class L2(Regularizer):
     """
 
     name: ClassVar[str] = "l2"
-    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix", "factors"})
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
+    kernel_forms: ClassVar[frozenset[ParameterForm]] = forms
 
-    strength: float = 0.001
-
-    def __post_init__(self) -> None:
-        """Check the strength."""
-        check_strength(self.name, self.strength)
+    strength: float = number(0.001, minimum=0.0)
 
     def penalty(self, parameters: Array) -> float:
         """Return strength/2 * sum w**2."""
@@ -37,16 +40,8 @@ class L2(Regularizer):
         """Return the parameters, shrunk by 1 / (1 + step * strength)."""
         return parameters / (1.0 + step * self.strength)
 
-    def maximize(self, gain: Array) -> Array:
-        """Return gain / strength, where the gain's pull and the penalty's balance."""
-        if self.strength == 0.0:
-            raise CombinationError("l2 with strength 0 leaves a maximum unbounded; give it one.")
-        return gain / self.strength
-
-    def entry_penalty(self) -> EntryPenalty:
+    def kernel_form(
+        self, form: ParameterForm, ids: FeatureIds | None = None
+    ) -> EntryPenalty | RowPenalty:
         """Return l2 = strength."""
-        return EntryPenalty(0.0, self.strength)
-
-    def row_penalty(self) -> RowPenalty:
-        """Return l2 = strength."""
-        return RowPenalty(self.strength, 0.0)
+        return RowPenalty(l2=self.strength) if form == "factors" else EntryPenalty(l2=self.strength)

@@ -1,4 +1,4 @@
-"""A largest norm for every row."""
+"""A maximal norm for every row."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from ranking.contracts.parameters import number
 from ranking.contracts.regularizer import (
     Array,
+    FeatureIds,
     Granularity,
+    ParameterForm,
     Regularizer,
     RowMaximum,
     RowPenalty,
 )
-from ranking_plugins.regularizers.strength import check_limit
 
 
 @dataclasses.dataclass
 class MaxNorm(Regularizer):
-    """The constraint ``||row|| <= limit``: vectors that grow beyond it are scaled back.
+    """The constraint ``||row|| <= limit``: longer rows are scaled back.
 
     Parameters
     ----------
@@ -29,15 +31,10 @@ class MaxNorm(Regularizer):
 
     name: ClassVar[str] = "max-norm"
     granularity: ClassVar[Granularity] = "row"
-    proximal: ClassVar[frozenset[str]] = frozenset({"matrix", "factors"})
-    bounded: ClassVar[bool] = True
-    inlined: ClassVar[frozenset[str]] = frozenset({"factors"})
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"matrix", "factors"})
+    kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"factors"})
 
-    limit: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Check the limit."""
-        check_limit(self.name, self.limit)
+    limit: float = number(1.0, above=0.0)
 
     def penalty(self, parameters: Array) -> float:
         """Return 0 within the limit, up to rounding, else infinity."""
@@ -57,10 +54,10 @@ class MaxNorm(Regularizer):
         scaled: Array = gain * (self.limit / np.where(norms > 0.0, norms, 1.0))
         return scaled
 
-    def row_penalty(self) -> RowPenalty:
-        """Return the largest norm."""
-        return RowPenalty(0.0, self.limit)
+    def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> RowPenalty:
+        """Return the maximal norm."""
+        return RowPenalty(max_norm=self.limit)
 
     def row_maximum(self) -> RowMaximum:
-        """Return the largest norm."""
+        """Return the maximal norm."""
         return RowMaximum(0.0, self.limit)

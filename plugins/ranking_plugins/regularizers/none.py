@@ -5,7 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.regularizer import Array, EntryPenalty, Regularizer, RowPenalty
+from ranking.contracts.regularizer import (
+    Array,
+    EntryPenalty,
+    FeatureIds,
+    ParameterForm,
+    Regularizer,
+    RowPenalty,
+)
 
 
 @dataclasses.dataclass
@@ -13,7 +20,8 @@ class NoPenalty(Regularizer):
     """Penalty 0."""
 
     name: ClassVar[str] = "none"
-    inlined: ClassVar[frozenset[str]] = frozenset({"vector", "matrix", "factors"})
+    forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
+    kernel_forms: ClassVar[frozenset[ParameterForm]] = forms
 
     def penalty(self, parameters: Array) -> float:
         """Return 0."""
@@ -23,10 +31,8 @@ class NoPenalty(Regularizer):
         """Return the parameters as they are."""
         return parameters.copy()
 
-    def entry_penalty(self) -> EntryPenalty:
-        """Return l1 = l2 = 0."""
-        return EntryPenalty(0.0, 0.0)
-
-    def row_penalty(self) -> RowPenalty:
-        """Return no decay and no largest norm."""
-        return RowPenalty(0.0, 0.0)
+    def kernel_form(
+        self, form: ParameterForm, ids: FeatureIds | None = None
+    ) -> EntryPenalty | RowPenalty:
+        """Return a penalty of strength 0."""
+        return RowPenalty() if form == "factors" else EntryPenalty()

@@ -16,8 +16,7 @@ from ranking.contracts.model import Model
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking.models.factored import Factored
@@ -194,7 +193,7 @@ def _draws(parts: Parts, train: MatchingData, options: Options) -> int:
 def measured(ranker: Ranker, test: MatchingData, threads: int) -> Values:
     """Return what the table has."""
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
-    values = measure(ranker.model_, list(metrics.values()), test, ranker.kernel_, threads)
+    values = evaluate_model(ranker.model_, list(metrics.values()), test, ranker.kernel_, threads)
     return {name: mean(values[metric.spelled()]) for name, metric in metrics.items()}
 
 

@@ -22,11 +22,10 @@ from ranking import MatchingData, Ranker
 from ranking.data.text.features import TextFeatures
 from ranking.errors import DataError
 from ranking.kernels.select import get_kernel
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking.training.per_query import fit_per_query
+from ranking.training.wrappers.per_query import PerQuery
 from ranking_plugins.recipes.domination import INDUCTION_STRENGTHS, domination_induction
 from ranking_plugins.reproductions import Options, Row
 
@@ -80,16 +79,16 @@ def rows(options: Options) -> Iterator[Row]:
     def induced(strength: float, data: MatchingData) -> Bilinear:
         parts_of = dict(domination_induction().parts)
         parts_of["regularizer"] = f"l1:strength={strength}"
-        return fit_per_query(_ranker(options, **parts_of), data).model
+        return _per_query(_ranker(options, **parts_of), data)
 
     def everything(strength: float, data: MatchingData) -> Bilinear:
         ranker = _ranker(options, "linear", "domination", f"l2:strength={strength}", "coordinate")
-        return fit_per_query(ranker, data).model
+        return _per_query(ranker, data)
 
     def induced_l2(strength: float, data: MatchingData) -> Bilinear:
         solver = domination_induction().parts["solver"]
         ranker = _ranker(options, "linear", "domination", f"l2:strength={strength}", solver)
-        return fit_per_query(ranker, data).model
+        return _per_query(ranker, data)
 
     published = {
         "pamir": (0.705, 0.915, 0.9738, 0.0137, 0.2189),
@@ -105,6 +104,12 @@ def rows(options: Options) -> Iterator[Row]:
         values = tried[:1] if options.quick else tried
         paper = dict(zip((*MEASURES, "density"), published.get(name, ()), strict=False))
         yield _best(name, fit, values, parts, paper, options)
+
+
+def _per_query(ranker: Ranker, data: MatchingData) -> Bilinear:
+    model = PerQuery(ranker.plan()).fit(data).model
+    assert isinstance(model, Bilinear)
+    return model
 
 
 def _ranker(options: Options, model: str, loss: str, regularizer: str, solver: str) -> Ranker:
@@ -151,7 +156,7 @@ def _best(
 def _measured(model: Bilinear, data: MatchingData, options: Options) -> dict[str, float]:
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
     kernel = get_kernel(options.kernel)
-    values = measure(model, list(metrics.values()), data, kernel, options.threads)
+    values = evaluate_model(model, list(metrics.values()), data, kernel, options.threads)
     return {name: mean(values[metric.spelled()]) for name, metric in metrics.items()}
 
 

@@ -17,11 +17,10 @@ import numpy as np
 from ranking import JudgedLists, Ranker, read
 from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.errors import DataError
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.linear import Linear
-from ranking.training.search import fit_path
+from ranking.training.wrappers.search import ParameterSearch
 from ranking_plugins.recipes.domination import METRIC, STRENGTHS, domination
 from ranking_plugins.reproductions import Options, Row
 
@@ -120,10 +119,10 @@ def run(dataset: str, name: str, parts: list[JudgedLists], fold: int, options: O
         **recipe.parts, kernel=options.kernel, threads=options.threads, random_state=options.seed
     )
     started = time.perf_counter()
-    fit_path(ranker, search, train, turned[3])
+    ranker.fit_with(ParameterSearch(ranker.plan(), search), train, valid=turned[3])
     seconds = time.perf_counter() - started
     metrics = {key: parse_metric(spelled) for key, spelled in MEASURES.items()}
-    values = measure(ranker.model_, list(metrics.values()), turned[4], ranker.kernel_)
+    values = evaluate_model(ranker.model_, list(metrics.values()), turned[4], ranker.kernel_)
     assert isinstance(ranker.model_, Linear)
     return Row(
         dataset,

@@ -31,7 +31,7 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError
 from ranking.kernels.select import get_kernel
-from ranking.metrics.evaluate import evaluate, mean
+from ranking.metrics.evaluation import evaluate, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.factored import Factored
 from ranking_plugins.reproductions import Options, Row, mart

@@ -19,8 +19,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError
-from ranking.metrics.evaluate import mean
-from ranking.metrics.model_evaluation import measure
+from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.callbacks.curve import Curve
@@ -201,11 +200,11 @@ def run(
     clock = _Stopwatch(metrics="+".join(MEASURES.values()))
     training = ranker.set_params(callbacks=[clock] if curve else []).prepare(data, watched)
     started = time.perf_counter()
-    training.go()
+    training.train()
     seconds = time.perf_counter() - started - clock.away
-    ranker.adopt(training)
+    ranker.adopt(training.result())
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
-    values = measure(
+    values = evaluate_model(
         ranker.model_, list(metrics.values()), held_out, ranker.kernel_, options.threads
     )
     assert isinstance(ranker.model_, Bilinear)

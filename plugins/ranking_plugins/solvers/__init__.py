@@ -1,6 +1,45 @@
-"""Solvers."""
+"""Solvers. Classes are imported when they are first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ranking.registry import Lazy, hookimpl
+
+if TYPE_CHECKING:
+    from ranking_plugins.solvers.alternating import Alternating
+    from ranking_plugins.solvers.coordinate import Coordinate
+    from ranking_plugins.solvers.nmf import NMF
+    from ranking_plugins.solvers.one_vs_rest import OneVsRest
+    from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
+    from ranking_plugins.solvers.sgd import SGD
+    from ranking_plugins.solvers.svd import SVD
+
+__all__ = [
+    "NMF",
+    "SGD",
+    "SVD",
+    "Alternating",
+    "Coordinate",
+    "OneVsRest",
+    "PassiveAggressive",
+]
+
+_MODULES = {
+    "NMF": "nmf",
+    "SGD": "sgd",
+    "SVD": "svd",
+    "Alternating": "alternating",
+    "Coordinate": "coordinate",
+    "OneVsRest": "one_vs_rest",
+    "PassiveAggressive": "passive_aggressive",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class when it is first used."""
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -13,12 +12,20 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.loss import LinearLoss, Loss
-from ranking.contracts.model import Model
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.model import Model, StagedModel
+from ranking.contracts.parameters import boolean, integer, number
+from ranking.contracts.regularizer import (
+    OrthogonalColumns,
+    Regularizer,
+    SupportsMaximize,
+    SupportsRowMaximum,
+    native_rows,
+    of_side,
+)
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
-from ranking.errors import DataError, PartError
+from ranking.errors import DataError
 from ranking.kernels.contract import Singles
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
@@ -27,6 +34,7 @@ from ranking.models.sparse_factored import (
     nonzero_share,
     stored_bytes,
 )
+from ranking_plugins.engines.local import Local
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
 from ranking_plugins.solvers.directions import direction_turns
 from ranking_plugins.solvers.margin_half_steps import margin_turns
@@ -80,38 +88,18 @@ class Alternating(Solver):
 
     name: ClassVar[str] = "alternating"
 
-    max_epochs: int = 10
-    tolerance: float = 1e-4
-    scale: float | str = "auto"
-    center: bool = False
-    sparse_below: float = 0.1
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        epochs: object = self.max_epochs
-        if not isinstance(epochs, numbers.Integral) or epochs < 1:
-            raise PartError(
-                f"alternating has max_epochs={self.max_epochs!r}; it must be at least 1."
-            )
-        for name in ("tolerance", "sparse_below"):
-            value: object = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not 0.0 <= float(value) <= 1.0:
-                raise PartError(f"alternating has {name}={value!r}; it must lie in [0, 1].")
-        if not isinstance(self.center, bool):
-            raise PartError(f"alternating has center={self.center!r}; it must be true or false.")
-        scale: object = self.scale
-        fits = isinstance(scale, numbers.Real) and 0.0 < float(scale) < np.inf
-        if scale != "auto" and not fits:
-            raise PartError(
-                f"alternating has scale={scale!r}; it must be a number above 0, or auto."
-            )
+    max_epochs: int = integer(10, minimum=1)
+    tolerance: float = number(1e-4, minimum=0.0, maximum=1.0)
+    scale: float | str = number("auto", above=0.0, words=("auto",))
+    center: bool = boolean(False)
+    sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
 
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
         """Take factors of one stage, a linear interface and a penalty that bounds them."""
-        if not issubclass(model, Factored) or model.next_stage is not Model.next_stage:
+        if not issubclass(model, Factored) or issubclass(model, StagedModel):
             return Compatibility(
                 False,
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
@@ -121,7 +109,7 @@ class Alternating(Solver):
             if not {"pairwise", "listwise"} & loss.interfaces:
                 return Compatibility(False, loss.unsupported_reason("linear"))
             return SGD.accepts(model, loss, regularizer)
-        if not regularizer.bounded:
+        if not issubclass(regularizer, SupportsMaximize):
             return Compatibility(
                 False,
                 "the loss falls without end as vectors grow, and the regularizer does not bound "
@@ -140,7 +128,7 @@ class Alternating(Solver):
             yield from margin_turns(self, problem)
             return
         sides = Sides(self, problem)
-        directions = problem.regularizer.column_length((1, 1)) is not None
+        directions = isinstance(problem.regularizer, OrthogonalColumns)
         with sides.shards:
             yield from direction_turns(self, sides) if directions else self._rounds(problem, sides)
 
@@ -195,32 +183,35 @@ class Sides:
             _scaled(part, factor, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
         ]
-        self.regularizers = tuple(problem.regularizer.of_side(side) for side in (0, 1))
+        self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
         self.by = Computing(problem.kernel, problem.threads)
-        parts = cut(self.matrices, problem.engine.n_parts())
-        self.shards = problem.engine.scatter(parts, problem.threads)
+        self.engine = problem.engine or Local()
+        parts = cut(self.matrices, self.engine.n_parts())
+        self.shards = self.engine.scatter(parts, problem.threads)
         self.rooms: list[Singles | None] = [None, None]
 
     def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
         """Return the best vectors of a side, and what they gain, less their penalty."""
-        inlined = self.regularizers[side].row_maximum()
-        if inlined is not None:
+        regularizer = self.regularizers[side]
+        if isinstance(regularizer, SupportsRowMaximum):
             self.shards.checkpoint()
             given = self._beside(others, 1 - side)
             room = None if sparse.issparse(given) else self._here(self._room(side))
-            found = self.shards.map(best_rows, side, given, self.by, inlined, room)
+            found = self.shards.map(
+                best_rows, side, given, self.by, regularizer.row_maximum(), room
+            )
             gain = float(np.concatenate([gains for _, gains in found]).sum())
             return self.form(side, joined([made for made, _ in found], room)), gain
         pull = self.pull(side, _dense(others), self._room(side))
-        width = self.model.dimensions
-        regularizer = self.regularizers[side]
-        if regularizer.native is not None:
+        width, functions = self.model.dimensions, native_rows(regularizer)
+        if functions is not None:
             best = pull[:, :width].copy()
             self.problem.kernel.native.maximize_rows(
-                regularizer.native, best, threads=self.problem.threads
+                functions, best, threads=self.problem.threads
             )
         else:
-            best = regularizer.maximize_rows(pull[:, :width], self.problem.threads)
+            gains = pull[:, :width].astype(np.float64)
+            best = cast(SupportsMaximize, regularizer).maximize(gains).astype(np.float32)
         gain = sum(
             float((pull[rows, :width] * best[rows]).sum(dtype=np.float64)) for rows in _slices(pull)
         )
@@ -250,7 +241,7 @@ class Sides:
 
     def _here(self, room: Singles) -> Singles | None:
         """Return memory that workers may write to, if they are in this process."""
-        return room if self.problem.engine.here else None
+        return room if self.engine.here else None
 
     def _beside(self, vectors: Vectors, side: int) -> Vectors:
         """Return the vectors of a side, with one more row if there is a center."""
@@ -301,13 +292,13 @@ class Sides:
     def held(self, side: int) -> Vectors:
         """Return the vectors that the model has."""
         if isinstance(self.model, SparseFactored):
-            return self.model.kept(side)
+            return self.model.matrix(side)
         return (self.model.U, self.model.V)[side]
 
     def put(self, queries: Vectors, documents: Vectors) -> None:
         """Let the model have the vectors."""
         if isinstance(self.model, SparseFactored):
-            self.model.put(queries, documents)
+            self.model.set_matrices(queries, documents)
         else:
             self.model.U, self.model.V = _dense(queries), _dense(documents)
 

@@ -73,8 +73,9 @@ class BilinearSteps(Steps):
                 "no feature can be new; use l1 or l2."
             )
         self.follow()
+        self.model.synchronize()
         shape = self.model.weights.shape
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         if self.model.weights.shape != shape:
             self.weights = self.weights.expand(self.model.weights)
         self.data = data
@@ -84,6 +85,7 @@ class BilinearSteps(Steps):
     def begin_refit(self) -> None:
         """Begin again from the result, without a penalty, where nothing new comes into being."""
         self.follow()
+        self.model.synchronize()
         weights = self.model.weights
         self.refitting = True
         self.penalty, self.apart = Penalty(None, self.model), False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar, cast
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 
 from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
 from ranking.contracts.model import Model
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.parameters import boolean, choice, integer, number
+from ranking.contracts.regularizer import EntryPenalty, Regularizer, kernel_form
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.judged_lists import JudgedLists
-from ranking.errors import CombinationError, PartError
+from ranking.errors import CombinationError
 from ranking.models.linear import Linear
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
@@ -52,25 +52,12 @@ class Coordinate(Solver):
 
     name: ClassVar[str] = "coordinate"
 
-    max_epochs: int = 200
-    tolerance: float = 1e-6
-    curvature: str = "newton"
-    sweeps: str = "all"
-    top: int = 50
-    shuffled: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        for name in ("max_epochs", "top"):
-            count: object = getattr(self, name)
-            if not isinstance(count, numbers.Integral) or count < 1:
-                raise PartError(f"coordinate has {name}={count!r}; it must be at least 1.")
-        if not 0.0 <= self.tolerance < 1.0:
-            raise PartError(f"coordinate has tolerance={self.tolerance!r}; it must lie in [0, 1).")
-        if self.sweeps not in ("all", "active", "induced"):
-            raise PartError(f"coordinate has sweeps={self.sweeps!r}; say all, active or induced.")
-        if not isinstance(self.shuffled, bool):
-            raise PartError(f"coordinate has shuffled={self.shuffled!r}; say true or false.")
+    max_epochs: int = integer(200, minimum=1)
+    tolerance: float = number(1e-6, minimum=0.0, below=1.0)
+    curvature: str = choice("newton", "newton", "popoviciu", "paper")
+    sweeps: str = choice("all", "all", "active", "induced")
+    top: int = integer(50, minimum=1)
+    shuffled: bool = boolean(False)
 
     def idle(self) -> set[str]:
         """Return what only feature induction asks for, elsewhere."""
@@ -100,8 +87,8 @@ class Coordinate(Solver):
 
     def run_epochs(self, task: TrainingProblem) -> Iterator[EpochResult]:
         """Sweep over the features of the working set, once a turn."""
-        penalty = task.regularizer.entry_penalty()
-        if penalty is None:
+        penalty = kernel_form(task.regularizer, "vector")
+        if not isinstance(penalty, EntryPenalty):
             raise CombinationError(
                 f"regularizer {task.regularizer.name!r} is not of the form l1 |w| + l2/2 w^2, "
                 "which coordinate descent needs; l1 and l2 are."

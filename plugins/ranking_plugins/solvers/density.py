@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from ranking.contracts.regularizer import DensityTarget
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import positive_lists
@@ -49,7 +50,8 @@ def find_strength(problem: TrainingProblem, pilot: Callable[[float], float]) -> 
     pilot : function
         Trains with a strength and returns the density; called twice at most.
     """
-    wanted = problem.regularizer.target_density
+    regularizer = cast(DensityTarget, problem.regularizer)
+    wanted = regularizer.target_density
     assert wanted is not None
     trials: list[Trial] = []
     strength = first_guess(problem, wanted)
@@ -60,7 +62,7 @@ def find_strength(problem: TrainingProblem, pilot: Callable[[float], float]) -> 
             break
         strength = next_guess(trials, wanted)
     problem.regularizer.set_params(density=wanted)
-    problem.regularizer.settle(strength)
+    regularizer.set_strength(strength)
     return trials
 
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ranking.contracts.regularizer import OrthogonalColumns
 from ranking.contracts.solver import EpochResult, State
 from ranking.kernels.contract import WIDE, Floats, Singles
 from ranking_plugins.regularizers.polar import (
@@ -80,11 +81,10 @@ class Directions:
         self.sides, self.threads = sides, sides.problem.threads
         self.d = sides.model.dimensions
         rows, columns = (matrix.shape[0] for matrix in sides.matrices)
-        lengths = [
-            regularizer.column_length((n, self.d))
+        self.lengths = [
+            cast(OrthogonalColumns, regularizer).column_length((n, self.d))
             for regularizer, n in zip(sides.regularizers, (rows, columns), strict=True)
         ]
-        self.lengths = [length for length in lengths if length is not None]
         more = max(LEAST_MORE, int(MORE * self.d))
         self.width = min(-(-(self.d + more) // WIDE) * WIDE, rows, columns)
         self.padded = -(-self.width // WIDE) * WIDE

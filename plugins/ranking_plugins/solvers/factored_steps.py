@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.regularizer import (
+    Regularizer,
+    RowPenalty,
+    kernel_form,
+    native_rows,
+    of_side,
+    target_density,
+)
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
@@ -41,7 +48,7 @@ class FactoredSteps(Steps):
         super().__init__(solver, problem)
         if solver.refit:
             raise CombinationError("refit=true is not for factors; take model bilinear.")
-        if problem.regularizer.target_density is not None:
+        if target_density(problem.regularizer) is not None:
             raise CombinationError(
                 "a wanted density is found for a sparse matrix, not for factors; give a strength, "
                 f"such as {problem.regularizer.name}:strength=0.001."
@@ -57,13 +64,13 @@ class FactoredSteps(Steps):
                 "of lists; take sampling=weighted."
             )
         self.model = cast(Factored, problem.model)
-        self.inlined = problem.regularizer.row_penalty()
+        self.inlined = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
         self.apart = self.inlined is None
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
         """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
-        self.model.factors = self.model.factors
+        self.model.densify()
         self.objects = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
@@ -89,7 +96,7 @@ class FactoredSteps(Steps):
     def feed(self, data: MatchingData) -> None:
         """Go on with other data; features that are new get their vectors."""
         before = self.weights.squares
-        self.model.add_features(data)
+        self.model.add_features(data, self.problem.kernel)
         self.data = data
         squares = None
         if self.plan.adagrad:
@@ -207,12 +214,11 @@ class FactoredSteps(Steps):
             matrix, squares = self.weights.factors[place], self.weights.squares[place]
             step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
             regularizer = self._regularizer(place)
-            if regularizer.native is not None:
+            functions = native_rows(regularizer)
+            if functions is not None:
                 shrunk = matrix.copy()
                 width, threads = self.model.dimensions, self.problem.threads
-                self.problem.kernel.native.prox_rows(
-                    regularizer.native, shrunk, step, width, threads
-                )
+                self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
             else:
                 shrunk = np.zeros_like(matrix)
                 shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
@@ -224,7 +230,7 @@ class FactoredSteps(Steps):
 
     def _regularizer(self, place: int) -> Regularizer:
         """Return that of U, which is for queries, or of V and S, which are for documents."""
-        return self.problem.regularizer.of_side(min(place, 1))
+        return of_side(self.problem.regularizer, min(place, 1))
 
     def _matrices(self) -> list[Singles]:
         return [self.weights.factors[place] for place in self._places()]

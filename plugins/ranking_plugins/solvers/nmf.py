@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from ranking.contracts.parameters import integer, number
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
-from ranking.errors import DataError, PartError
+from ranking.errors import DataError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import expanded
 from ranking_plugins.solvers.factorization import Factorization, Floats, give, vectors
@@ -34,16 +34,8 @@ class NMF(Factorization):
 
     name: ClassVar[str] = "nmf"
 
-    max_epochs: int = 200
-    tolerance: float = 1e-5
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        epochs: object = self.max_epochs
-        if not isinstance(epochs, numbers.Integral) or epochs < 1:
-            raise PartError(f"nmf has max_epochs={epochs!r}; it must be a whole number from 1.")
-        if not 0.0 <= self.tolerance < 1.0:
-            raise PartError(f"nmf has tolerance={self.tolerance!r}; it must lie in [0, 1).")
+    max_epochs: int = integer(200, minimum=1)
+    tolerance: float = number(1e-5, minimum=0.0, below=1.0)
 
     def factorise(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Improve the queries' vectors, then the documents', once a turn."""

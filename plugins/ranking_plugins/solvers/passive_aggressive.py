@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Iterator
 from typing import ClassVar, Final, Protocol, cast
 
@@ -17,20 +16,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import Loss, PairwiseLoss
 from ranking.contracts.model import Model
+from ranking.contracts.parameters import integer, number
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import positive_lists
-from ranking.errors import DivergenceError, PartError
+from ranking.errors import DivergenceError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
-from ranking.training.trainer import section, under
 from ranking_plugins.preference_pairs import SEVERAL_GRADES, LowerRows
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, one_positive
 
@@ -58,24 +58,9 @@ class PassiveAggressive(Solver):
 
     name: ClassVar[str] = "passive-aggressive"
 
-    max_steps: int = 100_000
-    aggressiveness: float = 0.1
-    steps_per_epoch: int = 10_000
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        for name in ("max_steps", "steps_per_epoch"):
-            value: object = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise PartError(
-                    f"passive-aggressive has {name}={value!r}; it must be a whole number from 1."
-                )
-        most: object = self.aggressiveness
-        if not isinstance(most, numbers.Real) or not 0.0 < float(most) < np.inf:
-            raise PartError(
-                f"passive-aggressive has aggressiveness={most!r}; it must be a finite number "
-                "above 0."
-            )
+    max_steps: int = integer(100_000, minimum=1)
+    aggressiveness: float = number(0.1, above=0.0)
+    steps_per_epoch: int = integer(10_000, minimum=1)
 
     @classmethod
     def accepts(

@@ -8,7 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.contracts.regularizer import GroupPenalty, Regularizer
+from ranking.contracts.regularizer import (
+    EntryPenalty,
+    FeatureIds,
+    GroupPenalty,
+    Regularizer,
+    kernel_form,
+    kernel_forms,
+    target_density,
+)
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.kernels.contract import Floats, Ints
@@ -33,12 +41,12 @@ class Penalty:
     def __init__(self, regularizer: Regularizer | None, model: Bilinear) -> None:
         self.regularizer = regularizer
         self.group: GroupPenalty | None = None
-        if regularizer is not None:
-            self.group = regularizer.group_penalty(
-                model.query_feature_ids, model.document_feature_ids
-            )
+        self.apart = regularizer is not None and "matrix" not in kernel_forms(regularizer)
+        self.ids = FeatureIds(model.query_feature_ids, model.document_feature_ids)
+        if regularizer is not None and target_density(regularizer) is None:
+            form = kernel_form(regularizer, "matrix", self.ids)
+            self.group = form if isinstance(form, GroupPenalty) else None
         self.transposed = self.group is not None and self.group.columns
-        self.apart = regularizer is not None and "matrix" not in regularizer.inlined
 
     def begin(self, kernel: Kernel, model: Bilinear) -> BilinearWeights:
         """Return the model's weights, ready for training."""
@@ -53,8 +61,8 @@ class Penalty:
             return {"l1": 0.0, "l2": 0.0}
         if self.group is not None:
             return {"l1": self.group.strength, "l2": 0.0}
-        entry = self.regularizer.entry_penalty()
-        if entry is None:
+        entry = kernel_form(self.regularizer, "matrix", self.ids)
+        if not isinstance(entry, EntryPenalty):
             raise CombinationError(
                 f"regularizer {self.regularizer.name!r} is not of the form l1 |w| + l2/2 w^2, "
                 "which sgd needs; l1 and l2 are."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ranking.contracts.regularizer import kernel_forms
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import member_values, positive_lists
@@ -56,7 +57,7 @@ def settle(solver: SGD, problem: TrainingProblem) -> Plan:
         elif steps == "auto":
             steps = EPOCHS * a_pass
     if every == "auto":
-        in_loop = not factors and "matrix" in problem.regularizer.inlined
+        in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         every = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = (
         (0.05 if factors else 200.0)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
-from ranking.contracts.regularizer import Regularizer
+from ranking.contracts.parameters import boolean, choice, integer, number
+from ranking.contracts.regularizer import Regularizer, target_density
 from ranking.contracts.solver import (
     YES,
     Compatibility,
@@ -32,10 +33,7 @@ from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.schedules import SCHEDULES
 from ranking_plugins.solvers.steps import Ints, Source, Steps
 
-MODES = ("deterministic", "hogwild")
-SAMPLING = ("auto", "queries", "positives", "weighted")
-NEGATIVES = ("unobserved", "any")
-WEIGHTING = ("uniform", "relevance")
+AUTO = ("auto",)
 
 
 @dataclasses.dataclass
@@ -92,63 +90,26 @@ class SGD(Solver):
 
     name: ClassVar[str] = "sgd"
 
-    epochs: int | str = "auto"
-    max_steps: int | str = "auto"
-    learning_rate: float | str = "auto"
-    schedule: str = "auto"
-    sampling: str = "auto"
-    negatives: str = "unobserved"
-    weighting: str = "uniform"
-    n_negatives: int = 10
-    prox_interval: int | str = "auto"
-    refit: bool = False
-    refit_learning_rate: float = 0.0
-    batch_size: int | str = "auto"
-    mode: str = "deterministic"
-    steps_per_epoch: int | str = "auto"
+    epochs: int | str = integer("auto", minimum=0, words=AUTO)
+    max_steps: int | str = integer("auto", minimum=0, words=AUTO)
+    learning_rate: float | str = number("auto", above=0.0, words=AUTO)
+    schedule: str = choice("auto", "auto", *SCHEDULES, "adagrad")
+    sampling: str = choice("auto", "auto", "queries", "positives", "weighted")
+    negatives: str = choice("unobserved", "unobserved", "any")
+    weighting: str = choice("uniform", "uniform", "relevance")
+    n_negatives: int = integer(10, minimum=1)
+    prox_interval: int | str = integer("auto", minimum=1, words=AUTO)
+    refit: bool = boolean(False)
+    refit_learning_rate: float = number(0.0, minimum=0.0)
+    batch_size: int | str = integer("auto", minimum=1, words=AUTO)
+    mode: str = choice("deterministic", "deterministic", "hogwild")
+    steps_per_epoch: int | str = integer("auto", minimum=1, words=AUTO)
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        for name, least in (
-            ("epochs", 0),
-            ("max_steps", 0),
-            ("n_negatives", 1),
-            ("prox_interval", 1),
-            ("steps_per_epoch", 1),
-            ("batch_size", 1),
-        ):
-            value: object = getattr(self, name)
-            if (value != "auto" or name == "n_negatives") and (
-                not isinstance(value, numbers.Integral) or value < least
-            ):
-                raise PartError(
-                    f"sgd has {name}={value!r}; it must be a whole number from {least}, or auto."
-                )
-        for name, fits in (
-            ("learning_rate", self.learning_rate),
-            ("refit_learning_rate", self.refit_learning_rate or self.learning_rate),
-        ):
-            rate: object = 1.0 if fits == "auto" else fits
-            if not isinstance(rate, numbers.Real) or not 0.0 < float(rate) < np.inf:
-                raise PartError(f"sgd has {name}={rate!r}; it must be a finite number above 0.")
+    def _setup(self) -> None:
         if "auto" not in (self.epochs, self.max_steps):
             raise PartError(
-                f"sgd has epochs={self.epochs} and max_steps={self.max_steps}; give one of them."
+                f"sgd has epochs={self.epochs} and max_steps={self.max_steps}; set only one of them."
             )
-        schedules = ("auto", *SCHEDULES, "adagrad")
-        for name, words in (
-            ("schedule", schedules),
-            ("sampling", SAMPLING),
-            ("negatives", NEGATIVES),
-            ("weighting", WEIGHTING),
-            ("mode", MODES),
-        ):
-            if getattr(self, name) not in words:
-                raise PartError(
-                    f"sgd has {name}={getattr(self, name)!r}; it must be one of {', '.join(words)}."
-                )
-        if not isinstance(self.refit, bool):
-            raise PartError(f"sgd has refit={self.refit!r}; it must be true or false.")
         self.trials: list[Trial] = []
 
     @classmethod
@@ -164,7 +125,7 @@ class SGD(Solver):
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
-        if form not in regularizer.inlined | regularizer.proximal:
+        if form not in regularizer.forms:
             missing = f"the regularizer has no operator for {form} parameters"
             return Compatibility(False, regularizer.unsupported.get(model.form, missing))
         return YES
@@ -176,7 +137,7 @@ class SGD(Solver):
         if problem.state is not None:
             steps.restore(problem.state)
             self.trials = [Trial(*row) for row in problem.state["trials"].tolist()]
-        elif problem.regularizer.target_density is not None:
+        elif target_density(problem.regularizer) is not None:
             self.trials = find_strength(problem, partial(_pilot, self, problem))
         plan, total = steps.plan, steps.total
         epoch = -(-steps.done // plan.steps_per_epoch)
@@ -195,7 +156,7 @@ class SGD(Solver):
 
     def online_trainer(self, problem: TrainingProblem, history: History = ()) -> SgdOnlineTrainer:
         """Return a training that is fed part by part; draws and rates go on after the history."""
-        if self.refit or problem.regularizer.target_density is not None:
+        if self.refit or target_density(problem.regularizer) is not None:
             what = "refit=true" if self.refit else "a wanted density"
             raise CombinationError(
                 f"{what} needs the end of a training, and partial_fit has none; leave it out."

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking._utils.tensors import section, under
 from ranking.contracts.loss import ListwiseLoss, PairwiseLoss
+from ranking.contracts.regularizer import DensityTarget
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import BUILTIN_FORMS
 from ranking.kernels.sampling import PositiveLists, TripletSampler
-from ranking.training.trainer import section, under
 from ranking_plugins.solvers.list_steps import list_losses
 from ranking_plugins.solvers.plan import lists_of, settle
 from ranking_plugins.solvers.schedules import rates
@@ -228,8 +229,9 @@ class Steps(ABC):
         """Go back to where `state` was asked."""
         self.done = int(state["done"][0])
         self.refitting = bool(state["refitting"][0])
-        if self.problem.regularizer.target_density is not None:
-            self.problem.regularizer.settle(float(state["strength"][0]))
+        regularizer = self.problem.regularizer
+        if isinstance(regularizer, DensityTarget) and regularizer.target_density is not None:
+            regularizer.set_strength(float(state["strength"][0]))
         self.restore_arrays(section(state, "weights"))
 
 

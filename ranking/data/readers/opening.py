@@ -70,7 +70,7 @@ def _zstd(path: Path) -> Any:
             continue
     raise DataError(
         f"{path} is compressed with zstd, which Python reads from 3.14 on; install the package "
-        "zstandard (pip install 'ranking[zst]'), or decompress the file."
+        "zstandard (pip install 'ranking-kit[zst]'), or decompress the file."
     )
 
 

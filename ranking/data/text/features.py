@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ranking._utils.tensors import Tensors
 from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
 from ranking.data.text.counts import count, take_columns
 from ranking.data.text.tokenise import checked, ngram_range, stop_list
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
-from ranking.io.tensors import Tensors
 from ranking.registry.spec import parse_spec
 
 MOST_COLUMNS = 2**31 - 1

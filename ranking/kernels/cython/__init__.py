@@ -1,4 +1,4 @@
-"""The Cython kernel: one text of loops, built once per instruction set, chosen at run time."""
+"""The Cython kernel: loops that are compiled once per instruction set and selected at run time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from ranking.kernels.contract import Loops
 from ranking.kernels.cython import _cpu
 
 WAIT_POLICY = "OMP_WAIT_POLICY"
 
-SHARED = ("_metrics", "_letor", "_native")
-"""Modules that are built once, as they would gain nothing from wider instructions."""
+SHARED = ("sampling", "metrics", "letor", "native")
+"""Families that are built once, as they would gain nothing from wider instructions."""
 
-
-BUILT = ("_loops", "_bilinear", "_factored", "_alternating")
-"""Modules that are built once per instruction set."""
+BUILT = ("random", "linear", "domination", "bilinear", "factored", "alternating")
+"""Families that are built once per instruction set."""
 
 
 def instruction_sets() -> list[str]:
@@ -27,13 +24,22 @@ def instruction_sets() -> list[str]:
     return ["avx2", "baseline"] if _cpu.runs_avx2() else ["baseline"]
 
 
-def load_loops(instructions: str) -> Loops:
-    """Return the loops built for one of `instruction_sets`."""
-    merged: dict[str, Any] = {}
+def implementations(instructions: str | None = None) -> dict[str, Any]:
+    """Return the module of each family, built for one of `instruction_sets` (or the best one)."""
+    selected = instructions or instruction_sets()[0]
+    modules = {family: f"_{family}" for family in SHARED}
+    modules |= {family: f"_{family}_{selected}" for family in BUILT}
     with _sleeping_threads():
-        for module in (*SHARED, *(f"{name}_{instructions}" for name in BUILT)):
-            merged |= vars(importlib.import_module(f"{__name__}.{module}"))
-    return cast(Loops, SimpleNamespace(**merged))
+        return {
+            family: importlib.import_module(f"{__name__}.{module}")
+            for family, module in modules.items()
+        }
+
+
+def describe(instructions: str | None = None) -> dict[str, Any]:
+    """Return the self-description of the kernel; see :mod:`ranking.kernels.contract`."""
+    description: dict[str, Any] = implementations(instructions)["random"].describe()
+    return description
 
 
 @contextlib.contextmanager
@@ -52,8 +58,3 @@ def _sleeping_threads() -> Iterator[None]:
         yield
     finally:
         del os.environ[WAIT_POLICY]
-
-
-def best_loops() -> Loops:
-    """Return the fastest loops that this machine can run."""
-    return load_loops(instruction_sets()[0])

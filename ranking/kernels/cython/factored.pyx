@@ -1,361 +1,275 @@
-"""Composing vectors, searching, stepping and scoring of the factored model, in C by Cython.
+"""Training and scores of the factored model; see :mod:`ranking.kernels.contract.factored`.
 
-The order of every floating-point operation is that of :mod:`ranking.kernels.reference_factored`,
-so the results have the same bits. The door (:mod:`ranking.kernels.factored`) has checked every
-array. The loops are in the headers, an idea in each: wide.h has arithmetic on vectors, objects.h
-composes them, crew.h has threads meet, pace.h finds out whether that pays, draw.h draws tuples,
-factored_model.h keeps composed vectors, factored_search.h looks for violations, factored_update.h
-takes the steps of a block, factored_steps.h does both by blocks, and factored_top.h finds the best
-documents.
-
-This file is built once per instruction set; see meson.build.
+The loops are in src/factored_*.c and src/top_k.c. This file is compiled once per instruction set;
+see meson.build.
 """
 
-from cython.parallel cimport prange
-from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
 
-import numpy as np
+from ranking.kernels.cython.library cimport (
+    address, csr_of, csr_t, loss_of, pairwise_loss_t, positives_of, positives_t, threads_for,
+)
 
-include "draw.pxi"
-
-ctypedef double (*native_slope_t)(double margin, const void *context) noexcept nogil
-
-cdef extern from "factored_steps.h" nogil:
-    ctypedef struct objects_t:
-        const void *indptr
-        const void *indices
-        const void *data
-        int64_t n
-        bint none
-        bint wide_indices
-        bint wide_data
-    ctypedef struct part_t:
+cdef extern from "factored.h" nogil:
+    ctypedef struct factor_t:
         float *rows
         float *squares
-        int64_t n
-    ctypedef struct model_t:
-        objects_t queries
-        objects_t documents
-        objects_t contexts
-        part_t U
-        part_t V
-        part_t S
-        part_t biases
+        int64_t n_rows
+    ctypedef struct factored_model_t:
+        csr_t queries
+        csr_t documents
+        csr_t contexts
+        factor_t U
+        factor_t V
+        factor_t S
+        factor_t biases
         Py_ssize_t width
-        Py_ssize_t whole
-        bint with_contexts
-        bint with_biases
+        Py_ssize_t full_width
+        bint has_contexts
+        bint has_biases
         bint adagrad
         bint plain_queries
         bint plain_documents
-    ctypedef struct rooms_t:
-        pass
-    ctypedef struct search_t:
-        const model_t *model
-        const int64_t *tuples
+    ctypedef struct triplet_source_t:
+        const int64_t *triplets
         int64_t columns
-        draw_lists_t *lists
+        positives_t *positives
         uint64_t seed
         uint64_t first
-        int64_t positives
-        int64_t place
-        const float *rank_weights
-        int64_t n_ranks
+        int64_t n_positives
+        int64_t positive_rank
+    ctypedef struct rank_weights_t:
+        const float *weights
+        int64_t n
         int64_t n_documents
-    ctypedef struct steps_t:
+    ctypedef struct row_penalty_t:
+        float l2
+        float max_norm
+    ctypedef struct factored_task_t:
+        factored_model_t model
+        triplet_source_t source
+        rank_weights_t ranks
+        pairwise_loss_t loss
+        row_penalty_t penalty
+        int64_t n
+        int64_t batch_size
+        const float *learning_rates
+        bint hogwild
+        int n_threads
+        int64_t *triplets
+        float *margins
+        float *weights
+    ctypedef struct factored_steps_t:
         int64_t n
         const int64_t *queries
         const int64_t *ptr
         const int64_t *documents
         const float *slopes
-    ctypedef struct job_t:
-        model_t model
-        search_t search
-        int64_t n
-        int64_t block
-        const float *rates
-        int form
-        native_slope_t native
-        const void *context
-        bint hogwild
-        int crew
-        float max_norm
-        float l2
-        int64_t *chosen
-        float *margins
-        float *weights
-        rooms_t rooms
-    ctypedef struct update_t:
-        model_t model
-        steps_t steps
-        float rate
-        rooms_t rooms
-    void objects_compose(
-        const objects_t *of, int64_t row, const float *matrix, Py_ssize_t n, float *out
-    ) noexcept
-    void wide_score_tile(
-        const float *queries, int64_t first, int64_t last, const float *documents, int64_t count,
-        Py_ssize_t n, const float *biases, float *out, int64_t stride,
-    ) noexcept
-    ctypedef void crew_work_t(void *job, int turn, int crew)
-    crew_work_t job_work
-    crew_work_t job_work_hogwild
-    crew_work_t job_search_work
-    void crew_run(crew_work_t *work, void *job, int crew) noexcept
-    bint job_run(job_t *job, crew_work_t *work) noexcept
-    bint update_run(update_t *update, float max_norm, float l2, int crew) noexcept
-    void rooms_free(rooms_t *rooms) noexcept
+    ctypedef struct embeddings_t:
+        const csr_t *features
+        const float *rows
+        Py_ssize_t width
+        float *out
+    bint c_sample "factored_sample"(const factored_task_t *task) noexcept
+    bint c_train "factored_train"(const factored_task_t *task) noexcept
+    bint c_update "factored_update"(
+        const factored_model_t *model, const factored_steps_t *steps, float learning_rate,
+        row_penalty_t penalty, int n_threads) noexcept
+    void c_embeddings "factored_embeddings"(const embeddings_t *task, int n_threads) noexcept
 
-cdef extern from "factored_top.h" nogil:
-    ctypedef struct top_t:
+cdef extern from "top_k.h" nogil:
+    ctypedef struct embedding_pair_t:
         const float *queries
         const float *documents
         const float *biases
-        const int64_t *barred_ptr
-        const int64_t *barred
-        int64_t *found
-        float *scores
         int64_t n_queries
         int64_t n_documents
-        int64_t k
         Py_ssize_t width
-        float *tiles
-    const int TOP_TILE
-    const int TOP_STRIP
-    crew_work_t top_work
-
-cdef extern from "string.h" nogil:
-    void clear "memset" (void *at, int value, size_t bytes) noexcept
-
-cdef enum:
-    TILE = 128  # documents that are scored at a time: their scores should fill some lines
-    STRIP = 32768  # numbers of queries' vectors that are scored against a tile: 128 KiB
+    ctypedef struct top_k_t:
+        embedding_pair_t pair
+        const int64_t *excluded_ptr
+        const int64_t *excluded
+        int64_t k
+        int64_t *documents
+        float *scores
+    void score_all(const embedding_pair_t *pair, float *out, int n_threads) noexcept
+    bint select_top_k(const top_k_t *task, int n_threads) noexcept
 
 
 # --- the model --------------------------------------------------------------------------------
 
 
-cdef objects_t objects_of(csr, int64_t n) except *:
-    # The caller keeps the arrays alive.
-    cdef objects_t made
-    clear(&made, 0, sizeof(made))
-    made.none, made.n = csr is None, n
-    if csr is not None:
-        indptr, indices, data = csr
-        made.n = indptr.shape[0] - 1
-        made.indptr = <const void *><size_t>indptr.ctypes.data
-        made.indices = <const void *><size_t>indices.ctypes.data
-        made.data = <const void *><size_t>data.ctypes.data
-        made.wide_indices = indices.dtype == np.int64
-        made.wide_data = data.dtype == np.float64
-    return made
-
-
-cdef float *singles_of(array) except? NULL:
-    return <float *><size_t>array.ctypes.data if array.size else NULL
-
-
-cdef part_t part_of(rows, squares) except *:
-    cdef part_t made
-    made.rows, made.squares = singles_of(rows), NULL
+cdef factor_t factor_of(str name, factors, squares) except *:
+    cdef factor_t factor
+    rows = getattr(factors, name)
+    factor.rows, factor.n_rows, factor.squares = <float *>address(rows), len(rows), NULL
     if squares is not None:
-        made.squares = singles_of(squares)
-    made.n = rows.shape[0]
-    return made
+        factor.squares = <float *>address(getattr(squares, name))
+    return factor
 
 
-cdef model_t model_of(sides, factors, squares) except *:
-    cdef model_t made
-    U, V, S, biases = factors
-    of_squares = (None,) * 4 if squares is None else squares
-    made.U, made.V = part_of(U, of_squares[0]), part_of(V, of_squares[1])
-    made.S, made.biases = part_of(S, of_squares[2]), part_of(biases, of_squares[3])
-    made.queries = objects_of(sides[0], made.U.n)
-    made.documents = objects_of(sides[1], made.V.n)
-    made.contexts = objects_of(sides[2], 0)
-    made.with_contexts, made.with_biases = sides[2] is not None, made.biases.rows != NULL
-    made.adagrad = made.U.squares != NULL
-    made.plain_queries = made.queries.none and not made.with_contexts
-    made.plain_documents = made.documents.none and not made.with_contexts
-    made.width = U.shape[1]
-    made.whole = 2 * made.width if made.with_contexts else made.width
-    return made
+cdef csr_t features_of(features, int64_t n_rows) except *:
+    # Without features, each of n_rows is its own feature.
+    cdef csr_t csr
+    if features is not None:
+        return csr_of(features)
+    memset(&csr, 0, sizeof(csr))
+    csr.identity, csr.n_rows = True, n_rows
+    return csr
 
 
-# --- search and steps -------------------------------------------------------------------------
+cdef factored_model_t model_of(features, factors, squares) except *:
+    cdef factored_model_t model
+    model.U = factor_of("queries", factors, squares)
+    model.V = factor_of("documents", factors, squares)
+    model.S = factor_of("contexts", factors, squares)
+    model.biases = factor_of("biases", factors, squares)
+    model.queries = features_of(features.queries, model.U.n_rows)
+    model.documents = features_of(features.documents, model.V.n_rows)
+    model.contexts = features_of(features.contexts, 0)
+    model.has_contexts, model.has_biases = features.contexts is not None, len(factors.biases) > 0
+    model.adagrad = model.U.squares != NULL
+    model.plain_queries = model.queries.identity and not model.has_contexts
+    model.plain_documents = model.documents.identity and not model.has_contexts
+    model.width = factors.queries.shape[1]
+    model.full_width = 2 * model.width if model.has_contexts else model.width
+    return model
 
 
-cdef void set_search(
-    job_t *job, draw_lists_t *lists, const int64_t[:, ::1] tuples, draws, int64_t positives,
-    int64_t place, const float[::1] rank_weights, int64_t n_documents,
-) except *:
-    cdef search_t *search = &job.search
-    search.model, search.columns = &job.model, tuples.shape[1]
-    if draws is None:
-        search.tuples = &tuples[0, 0]
+# --- training ---------------------------------------------------------------------------------
+
+
+cdef int set_source(factored_task_t *task, source, loss, positives_t *positives) except -1:
+    # `positives` is filled if triplets are sampled.
+    cdef triplet_source_t *to = &task.source
+    to.columns = source.triplets.shape[1]
+    if source.sampling is None:
+        to.triplets = <const int64_t *>address(source.triplets)
     else:
-        lists[0] = lists_of(draws[2])
-        search.lists, search.seed, search.first = lists, draws[0], draws[1]
-    search.positives, search.place = positives, place
-    search.rank_weights, search.n_ranks = &rank_weights[0], rank_weights.shape[0]
-    search.n_documents = n_documents
+        positives[0] = positives_of(source.sampling.positives)
+        to.positives, to.seed = positives, source.sampling.seed
+        to.first = source.sampling.first
+    to.n_positives, to.positive_rank = source.n_positives, source.positive_rank
+    task.ranks.weights = <const float *>address(loss.rank_weights)
+    task.ranks.n, task.ranks.n_documents = len(loss.rank_weights), loss.n_documents
+    task.loss = loss_of(loss)
+    return 0
 
 
-cdef void run(job_t *job, crew_work_t *work) except *:
+def factored_sample(features, factors, source, loss, out, int threads):
+    """Sample negatives until one violates the margin (WARP), at the current parameters."""
+    cdef factored_task_t task
+    cdef positives_t positives
     cdef bint ready
+    memset(&task, 0, sizeof(task))
+    task.n = task.batch_size = len(out.triplets)
+    if task.n == 0:
+        return
+    task.model = model_of(features, factors, None)
+    set_source(&task, source, loss, &positives)
+    task.n_threads = threads_for(threads, task.n)
+    task.triplets = <int64_t *>address(out.triplets)
+    task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
     with nogil:
-        ready = job_run(job, work)
-        rooms_free(&job.rooms)
+        ready = c_sample(&task)
     if not ready:
-        raise MemoryError(f"there is no memory for blocks of {job.block} tuples.")
+        raise MemoryError(f"out of memory for a block of {task.n} triplets.")
 
 
-def factored_search(
-    sides, factors, const int64_t[:, ::1] tuples, draws, int64_t positives, int64_t place,
-    const float[::1] rank_weights, int64_t n_documents, int64_t[:, ::1] chosen,
-    float[::1] margins, float[::1] weights, int threads,
+def factored_train(
+    features, state, source, const float[::1] learning_rates, loss, penalty, out, execution
 ):
-    """Look for a violation of each tuple, at the parameters as they are."""
-    cdef job_t job
-    cdef draw_lists_t lists
-    if chosen.shape[0] == 0:
+    """Sample a block at the parameters of its start, then take its steps."""
+    cdef factored_task_t task
+    cdef positives_t positives
+    cdef bint ready
+    memset(&task, 0, sizeof(task))
+    task.n = learning_rates.shape[0]
+    if task.n == 0:
         return
-    clear(&job, 0, sizeof(job))
-    job.model = model_of(sides, factors, None)
-    set_search(&job, &lists, tuples, draws, positives, place, rank_weights, n_documents)
-    job.n = job.block = chosen.shape[0]
-    job.crew = <int>min(<int64_t>threads, job.n)
-    job.chosen, job.margins, job.weights = &chosen[0, 0], &margins[0], &weights[0]
-    run(&job, job_search_work)
+    task.model = model_of(features, state.factors, state.squares)
+    set_source(&task, source, loss, &positives)
+    task.batch_size = min(<int64_t>execution.batch_size, task.n)
+    task.learning_rates, task.hogwild = &learning_rates[0], execution.hogwild
+    task.penalty = row_penalty_t(penalty.l2, penalty.max_norm)
+    task.n_threads = threads_for(
+        execution.threads, task.n if task.hogwild else task.batch_size
+    )
+    task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
+    with nogil:
+        ready = c_train(&task)
+    if not ready:
+        raise MemoryError(f"out of memory for blocks of {task.batch_size} triplets.")
 
 
-def factored_steps(
-    sides, factors, squares, const int64_t[:, ::1] tuples, draws, int64_t positives,
-    int64_t place, const float[::1] rates, int form, slope, const float[::1] rank_weights,
-    int64_t n_documents, float max_norm, float l2, int64_t block, bint hogwild,
-    float[::1] margins, float[::1] weights, int threads,
-):
-    """Search a block at its start, then take its steps."""
-    cdef job_t job
-    cdef draw_lists_t lists
-    if rates.shape[0] == 0:
-        return
-    clear(&job, 0, sizeof(job))
-    job.model = model_of(sides, factors, squares)
-    set_search(&job, &lists, tuples, draws, positives, place, rank_weights, n_documents)
-    job.n, job.block = rates.shape[0], min(block, <int64_t>rates.shape[0])
-    job.rates, job.form, job.hogwild = &rates[0], form, hogwild
-    job.native, job.context = <native_slope_t><size_t>slope[0], <const void *><size_t>slope[1]
-    job.max_norm, job.l2 = max_norm, l2
-    job.crew = <int>min(<int64_t>threads, job.n if hogwild else job.block)
-    job.margins, job.weights = &margins[0], &weights[0]
-    run(&job, job_work_hogwild if hogwild else job_work)
-
-
-def factored_update(
-    sides, factors, squares, const int64_t[::1] queries, const int64_t[::1] step_ptr,
-    const int64_t[::1] documents, const float[::1] slopes, float rate, float max_norm, float l2,
-    int threads,
-):
+def factored_update(features, state, steps, float learning_rate, penalty, int threads):
     """Take the steps of one block."""
-    cdef update_t update
+    cdef factored_model_t model
+    cdef factored_steps_t known
+    cdef row_penalty_t shrinkage = row_penalty_t(penalty.l2, penalty.max_norm)
     cdef bint ready
-    if documents.shape[0] == 0:
+    if len(steps.documents) == 0:
         return
-    clear(&update, 0, sizeof(update))
-    update.model, update.rate = model_of(sides, factors, squares), rate
-    update.steps.n, update.steps.queries = queries.shape[0], &queries[0]
-    update.steps.ptr, update.steps.documents = &step_ptr[0], &documents[0]
-    update.steps.slopes = &slopes[0]
+    model = model_of(features, state.factors, state.squares)
+    known.n, known.queries = len(steps.queries), <const int64_t *>address(steps.queries)
+    known.ptr = <const int64_t *>address(steps.step_ptr)
+    known.documents = <const int64_t *>address(steps.documents)
+    known.slopes = <const float *>address(steps.slopes)
     with nogil:
-        ready = update_run(&update, max_norm, l2, <int>min(<int64_t>threads, update.steps.n))
-        rooms_free(&update.rooms)
+        ready = c_update(
+            &model, &known, learning_rate, shrinkage, threads_for(threads, known.n)
+        )
     if not ready:
-        raise MemoryError(f"there is no memory for a block of {update.steps.n} steps.")
+        raise MemoryError(f"out of memory for a block of {known.n} steps.")
 
 
-def factored_top(
-    const float[:, ::1] queries, const float[:, ::1] documents, const float[::1] biases,
-    const int64_t[::1] barred_ptr, const int64_t[::1] barred, int64_t[:, ::1] found,
-    float[:, ::1] scores, int threads,
-):
-    """Find the best documents of each query."""
-    cdef top_t top
-    cdef int crew = <int>max(1, min(<int64_t>threads, <int64_t>found.shape[0]))
-    if found.shape[0] == 0 or found.shape[1] == 0:
+# --- embeddings and scores --------------------------------------------------------------------
+
+
+def factored_embeddings(features, const float[:, ::1] matrix, float[:, ::1] out, int threads):
+    """Compose the embedding of each row."""
+    cdef csr_t csr = csr_of(features)
+    cdef embeddings_t task
+    if out.shape[0] == 0 or out.shape[1] == 0:
         return
-    clear(&top, 0, sizeof(top))
-    top.queries, top.documents = &queries[0, 0], &documents[0, 0]
-    top.biases = &biases[0] if biases.shape[0] else NULL
-    top.barred_ptr, top.barred = &barred_ptr[0], ints_of(barred)
-    top.found, top.scores = &found[0, 0], &scores[0, 0]
-    top.n_queries, top.k = found.shape[0], found.shape[1]
-    top.n_documents, top.width = documents.shape[0], documents.shape[1]
-    top.tiles = <float *>malloc(<size_t>crew * TOP_TILE * TOP_STRIP * sizeof(float))
-    if top.tiles == NULL:
-        raise MemoryError("there is no memory for a tile of scores a thread.")
+    task.features, task.rows = &csr, <const float *>address(matrix)
+    task.width, task.out = matrix.shape[1], &out[0, 0]
     with nogil:
-        crew_run(top_work, &top, crew)
-        free(top.tiles)
+        c_embeddings(&task, threads)
 
 
-# --- vectors and scores -----------------------------------------------------------------------
+cdef embedding_pair_t pair_of(embeddings) except *:
+    cdef embedding_pair_t pair
+    pair.queries = <const float *>address(embeddings.queries)
+    pair.documents = <const float *>address(embeddings.documents)
+    pair.biases = <const float *>address(embeddings.biases)
+    pair.n_queries, pair.n_documents = len(embeddings.queries), len(embeddings.documents)
+    pair.width = embeddings.queries.shape[1]
+    return pair
 
 
-def factored_vectors(features, const float[:, ::1] matrix, float[:, ::1] out, int threads):
-    """Compose the vector of each object."""
-    cdef objects_t objects = objects_of(features, 0)
-    cdef Py_ssize_t row, width = matrix.shape[1], n = out.shape[0]
-    cdef const float *rows
-    cdef float *to
-    if n == 0 or width == 0:
+def factored_scores(embeddings, float[:, ::1] out, int threads):
+    """Score all queries against all documents."""
+    cdef embedding_pair_t pair = pair_of(embeddings)
+    if out.shape[0] == 0 or out.shape[1] == 0:
         return
-    rows, to = &matrix[0, 0], &out[0, 0]
     with nogil:
-        for row in prange(n, schedule="static", num_threads=threads):
-            objects_compose(&objects, row, rows, width, to + row * width)
+        score_all(&pair, &out[0, 0], threads_for(threads, pair.n_queries))
 
 
-cdef void score_share(
-    const float *queries, const float *documents, const float *biases, float *out,
-    int64_t first, int64_t last, int64_t n_documents, Py_ssize_t width,
-) noexcept nogil:
-    # Some queries against all documents: a strip against a tile at a time.
-    cdef int64_t strip = max(2, STRIP // max(width, 1) // 2 * 2)
-    cdef int64_t at, count, stop
-    while first < last:
-        stop, at = min(first + strip, last), 0
-        while at < n_documents:
-            count = min(<int64_t>TILE, n_documents - at)
-            wide_score_tile(
-                queries, first, stop, documents + at * width, count, width,
-                biases + at if biases != NULL else NULL, out + at, n_documents,
-            )
-            at += count
-        first = stop
-
-
-def factored_scores(
-    const float[:, ::1] queries, const float[:, ::1] documents, const float[::1] biases,
-    float[:, ::1] out, int threads,
-):
-    """Score composed queries against composed documents."""
-    cdef int64_t n = out.shape[0], n_documents = out.shape[1]
-    cdef Py_ssize_t width = queries.shape[1]
-    cdef const float *left
-    cdef const float *right
-    cdef const float *added = NULL
-    cdef float *to
-    cdef int turn, crew = <int>max(1, min(<int64_t>threads, n))
-    if n == 0 or n_documents == 0:
+def factored_top_k(embeddings, exclusions, out, int threads):
+    """Select the best documents of each query."""
+    cdef top_k_t task
+    cdef bint ready
+    task.pair, task.k = pair_of(embeddings), out.documents.shape[1]
+    if task.pair.n_queries == 0 or task.k == 0:
         return
-    left, right, to = <const float *>&queries[0, 0], &documents[0, 0], &out[0, 0]
-    if biases.shape[0]:
-        added = &biases[0]
+    task.excluded_ptr = <const int64_t *>address(exclusions.indptr)
+    task.excluded = <const int64_t *>address(exclusions.documents)
+    task.documents = <int64_t *>address(out.documents)
+    task.scores = <float *>address(out.scores)
     with nogil:
-        for turn in prange(crew, schedule="static", chunksize=1, num_threads=crew):
-            score_share(
-                left, right, added, to, n * turn // crew, n * (turn + 1) // crew, n_documents,
-                width,
-            )
+        ready = select_top_k(&task, threads_for(threads, task.pair.n_queries))
+    if not ready:
+        raise MemoryError("out of memory for a tile of scores per thread.")

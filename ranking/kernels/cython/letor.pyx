@@ -1,8 +1,8 @@
-"""The LETOR parser of the contract, in C by Cython.
+"""Parsing of LETOR text; see :mod:`ranking.kernels.contract.letor`.
 
-Each byte is looked at once. What is out of the ordinary (a defect, a number that needs more than
-one rounding, features out of order) is left to slower functions below the fast ones. The text
-ends with a newline, at which every scan stops.
+Each byte is read once. Rare cases (a defect, a number that needs more than one rounding, features
+out of order) are left to slower functions below the fast ones. The text ends with a newline, at
+which every scan stops.
 """
 
 from cython.parallel cimport prange
@@ -40,7 +40,7 @@ ctypedef fused feature_t:
 ctypedef const uint8_t *text_t
 
 cdef enum:
-    # ranking.kernels.contract.Defect
+    # Defect of the contract
     NONE = 0
     NUL_BYTE = 1
     NO_QID = 2
@@ -60,8 +60,7 @@ cdef enum:
 
 cdef enum:
     PAIR_BYTES = 4
-    PLACES = 6
-    COUNTS = 9
+    ROW_INFO = 6
     LARGEST_INDEX = 0x7FFFFFFF
 
 cdef double[23] POWERS
@@ -91,40 +90,53 @@ cdef struct Row:
     Fault fault
 
 
-def parse_letor(
-    const uint8_t[::1] text, const int64_t[::1] chunk_ptr, const int64_t[::1] row_ptr,
-    double[::1] grades, int64_t[:, ::1] places, int32_t[::1] indices, feature_t[::1] values,
-    int64_t[:, ::1] counts, int threads,
-):
+cdef struct Chunk:
+    # What the rows of a chunk have in common.
+    int64_t rows
+    int64_t pairs
+    int64_t lines
+    int64_t first  # index of the first row
+    int64_t width
+    int64_t low
+    int64_t high
+    text_t qid
+    Py_ssize_t qid_length
+
+
+def parse_letor(source, out, int threads):
     """Parse chunks of whole lines; each writes to its own part of the arrays."""
-    cdef Py_ssize_t c, chunks = counts.shape[0]
-    cdef int64_t start, row, pair
-    if not chunks:
-        return
+    parse_chunks(source, out, out.values, threads)
+
+
+def parse_chunks(source, out, feature_t[::1] values, int threads):
+    """Parse chunks on several threads."""
+    cdef const uint8_t[::1] text = source.text
+    cdef const int64_t[::1] chunk_ptr = source.chunk_ptr, row_ptr = source.row_ptr
+    cdef double[::1] grades = out.grades
+    cdef int64_t[:, ::1] row_info = out.row_info, chunk_info = out.chunk_info
+    cdef int32_t[::1] indices = out.indices
+    cdef Py_ssize_t c, chunks = chunk_info.shape[0]
+    cdef int64_t row, pair
     for c in prange(chunks, nogil=True, schedule="dynamic", num_threads=threads):
-        start = chunk_ptr[c]
         row = row_ptr[c]
-        pair = start // PAIR_BYTES
+        pair = chunk_ptr[c] // PAIR_BYTES
         parse_chunk(
-            &text[0], start, chunk_ptr[c + 1], &grades[row], &places[row, 0], &indices[pair],
-            &values[pair], &counts[c, 0],
+            &text[0], &chunk_ptr[c], &grades[row], &row_info[row, 0], &indices[pair],
+            &values[pair], &chunk_info[c, 0],
         )
 
 
 cdef void parse_chunk(
-    text_t text, int64_t start, int64_t stop, double *grades, int64_t *places, int32_t *indices,
-    feature_t *values, int64_t *counts,
+    text_t text, const int64_t *chunk_ptr, double *grades, int64_t *row_info, int32_t *indices,
+    feature_t *values, int64_t *chunk_info,
 ) noexcept nogil:
-    cdef text_t at = text + start
-    cdef text_t end = text + stop
-    cdef text_t qid = NULL
-    cdef Py_ssize_t qid_length = 0
-    cdef int64_t rows = 0, pairs = 0, lines = 0, low = <int64_t>LARGEST_INDEX + 1, high = -1
-    cdef int64_t first = 0, width = 0
+    cdef text_t at = text + chunk_ptr[0]
+    cdef text_t end = text + chunk_ptr[1]
+    cdef Chunk chunk = Chunk(0, 0, 0, 0, 0, <int64_t>LARGEST_INDEX + 1, -1, NULL, 0)
     cdef Row row
     row.fault.code = NONE
     while at < end:
-        lines += 1
+        chunk.lines += 1
         while is_blank(at[0]):
             at += 1
         if at[0] == b"\n":
@@ -137,64 +149,66 @@ cdef void parse_chunk(
                 break
             at = row.end + 1
             continue
-        row = parse_row(at, end, indices + pairs, values + pairs)
+        row = parse_row(at, end, indices + chunk.pairs, values + chunk.pairs)
         if row.fault.code:
             row.fault = first_fault(row.fault, text, at, end)
             break
-        if row.qid_length == qid_length and memcmp(row.qid, qid, qid_length) == 0:
-            row.qid = qid
-        qid = row.qid
-        qid_length = row.qid_length
-        if not rows:
-            first = row.low
-            width = row.size
-        if not (row.consecutive and row.low == first and row.size == width):
-            width = -1
-        low = min(low, row.low)
-        high = max(high, row.high)
-        grades[rows] = row.grade
-        places[0] = lines
-        places[1] = row.size
-        places[2] = qid - text
-        places[3] = qid_length
-        places[4] = row.doc - text if row.doc_length else 0
-        places[5] = row.doc_length
-        places += PLACES
-        rows += 1
-        pairs += row.size
+        grades[chunk.rows] = row.grade
+        add_row(&chunk, &row, text, row_info + chunk.rows * ROW_INFO)
         at = row.end + 1
-    counts[0] = rows
-    counts[1] = pairs
-    counts[2] = lines
-    counts[3] = width
-    counts[4] = low
-    counts[5] = high
-    counts[6] = row.fault.code
-    counts[7] = row.fault.word - text if row.fault.code else 0
-    counts[8] = row.fault.end - row.fault.word if row.fault.code else 0
+    chunk_info[0], chunk_info[1], chunk_info[2] = chunk.rows, chunk.pairs, chunk.lines
+    chunk_info[3], chunk_info[4], chunk_info[5] = chunk.width, chunk.low, chunk.high
+    chunk_info[6] = row.fault.code
+    chunk_info[7] = row.fault.word - text if row.fault.code else 0
+    chunk_info[8] = row.fault.end - row.fault.word if row.fault.code else 0
+
+
+cdef inline void add_row(Chunk *chunk, Row *row, text_t text, int64_t *row_info) noexcept nogil:
+    if row.qid_length == chunk.qid_length and memcmp(row.qid, chunk.qid, row.qid_length) == 0:
+        row.qid = chunk.qid
+    chunk.qid, chunk.qid_length = row.qid, row.qid_length
+    if not chunk.rows:
+        chunk.first, chunk.width = row.low, row.size
+    if not (row.consecutive and row.low == chunk.first and row.size == chunk.width):
+        chunk.width = -1
+    chunk.low, chunk.high = min(chunk.low, row.low), max(chunk.high, row.high)
+    chunk.rows += 1
+    chunk.pairs += row.size
+    row_info[0], row_info[1] = chunk.lines, row.size
+    row_info[2], row_info[3] = row.qid - text, row.qid_length
+    row_info[4] = row.doc - text if row.doc_length else 0
+    row_info[5] = row.doc_length
 
 
 cdef inline Row parse_row(
     text_t at, text_t end, int32_t *indices, feature_t *values
 ) noexcept nogil:
     """Parse the line whose first word is at `at`."""
-    cdef double largest = FLT_MAX if feature_t is float else DBL_MAX
-    cdef double value = 0.0
-    cdef text_t word, tail, pairs
-    cdef uint8_t every = 0
-    cdef uint64_t index
-    cdef int64_t last = -1
-    cdef bint good_grade, rising = True
-    cdef Py_ssize_t n = 0
     cdef Row row
     row.fault = Fault(NONE, at, at)
     row.consecutive = True
     row.low = <int64_t>LARGEST_INDEX + 1
     row.high = -1
-    row.doc_length = 0
-    row.doc = at
+    row.qid_length = row.doc_length = row.size = 0
+    row.qid = row.doc = row.end = at
+    at = parse_head(&row, at)
+    if row.fault.code:
+        return row
+    at = parse_pairs(&row, at, indices, values)
+    if row.fault.code:
+        return row
+    row.end = at
+    if at[0] == b"#":
+        row.end = line_end(at, end)
+        read_comment(&row, at + 1)
+    return row
 
-    word = at
+
+cdef inline text_t parse_head(Row *row, text_t at) noexcept nogil:
+    """Parse grade and qid; return where the features begin."""
+    cdef text_t word = at
+    cdef uint8_t all_bits = 0
+    cdef bint good_grade
     at = read_number(at, &row.grade)
     good_grade = at != NULL and is_end(at[0]) and fabs(row.grade) <= DBL_MAX
     at = word_end(word)
@@ -204,26 +218,34 @@ cdef inline Row parse_row(
         at += 1
     if not (at[0] == b"q" and at[1] == b"i" and at[2] == b"d" and at[3] == b":"):
         row.fault.code = NO_QID
-        return row
+        return at
     at += 4
     row.qid = at
     while not is_end(at[0]):
-        every |= at[0]
+        all_bits |= at[0]
         if at[0] == 0:
             row.fault.code = NUL_BYTE
-            return row
+            return at
         at += 1
     row.qid_length = at - row.qid
-    if every > 127 and not is_utf8(row.qid, at):
+    if all_bits > 127 and not is_utf8(row.qid, at):
         row.fault.code = NOT_UTF8
-        return row
-    if not row.qid_length:
+    elif not row.qid_length:
         row.fault.code = EMPTY_QID
-        return row
-    if not good_grade:
-        return row
+    return at
 
-    pairs = at
+
+cdef inline text_t parse_pairs(
+    Row *row, text_t at, int32_t *indices, feature_t *values
+) noexcept nogil:
+    """Parse the features; return where they end."""
+    cdef double largest = FLT_MAX if feature_t is float else DBL_MAX
+    cdef double value = 0.0
+    cdef text_t word, tail, pairs = at
+    cdef uint64_t index
+    cdef int64_t last = -1
+    cdef bint rising = True
+    cdef Py_ssize_t n = 0
     while True:
         while is_blank(at[0]):
             at += 1
@@ -247,8 +269,7 @@ cdef inline Row parse_row(
             row.fault = Fault(word_fault(word, largest), word, word)
             break
         at = tail
-        indices[n] = <int32_t>index
-        values[n] = <feature_t>value
+        indices[n], values[n] = <int32_t>index, <feature_t>value
         n += 1
         if <int64_t>index != last + 1:
             if n > 1:
@@ -263,15 +284,8 @@ cdef inline Row parse_row(
     if row.fault.code:
         row.fault.end = word_end(row.fault.word)
     if not rising:
-        look_for_repeat(&row.fault, pairs, indices, n)
-    if row.fault.code:
-        return row
-
-    row.end = at
-    if at[0] == b"#":
-        row.end = line_end(at, end)
-        read_comment(&row, at + 1)
-    return row
+        find_repeat(&row.fault, pairs, indices, n)
+    return at
 
 
 # --- characters ---------------------------------------------------------------------------------
@@ -340,14 +354,14 @@ cdef bint is_utf8(text_t at, text_t end) noexcept nogil:
 cdef void read_comment(Row *row, text_t at) noexcept nogil:
     """Check a row's comment, which ends with the line, and look for a document's id in it."""
     cdef text_t p, start = at
-    cdef uint8_t every = 0
+    cdef uint8_t all_bits = 0
     cdef Py_ssize_t i
     for i in range(row.end - at):
-        every |= at[i]
+        all_bits |= at[i]
     if memchr(at, 0, row.end - at):
         row.fault.code = NUL_BYTE
         return
-    if every > 127 and not is_utf8(at, row.end):
+    if all_bits > 127 and not is_utf8(at, row.end):
         row.fault.code = NOT_UTF8
         return
     while row.end - at >= 7:
@@ -444,7 +458,7 @@ cdef double wide_number(uint64_t m, int exponent) noexcept nogil:
     if exponent >= 0:
         wide *= five
     else:
-        # As many bits as there is room for, so that 64 or more are left after the division.
+        # As many bits as fit, so that 64 or more are left after the division.
         k = 64 + letor_zeros(m)
         wide <<= k
         shift -= k
@@ -485,7 +499,7 @@ cdef uint64_t long_index(text_t at, text_t end) noexcept nogil:
 
 
 cdef Fault first_fault(Fault fault, text_t text, text_t at, text_t end) noexcept nogil:
-    """Return what a line is refused for, given what was met first while reading it."""
+    """Return the defect of a line, given the first one that was met while reading it."""
     cdef text_t stop = line_end(at, end)
     cdef text_t comment
     if memchr(at, 0, stop - at):
@@ -544,7 +558,7 @@ cdef bint is_missing(text_t at, Py_ssize_t length) noexcept nogil:
     return memcmp(low, b"null", 4) == 0 or memcmp(low, b"none", 4) == 0
 
 
-cdef void look_for_repeat(
+cdef void find_repeat(
     Fault *fault, text_t pairs, const int32_t *indices, Py_ssize_t n
 ) noexcept nogil:
     """Find the first word that repeats an index, among the words before any other fault."""

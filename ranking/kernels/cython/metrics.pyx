@@ -1,6 +1,6 @@
-"""Measures of ranked lists, in C by Cython; see :mod:`ranking.kernels.reference_metrics`.
+"""Ranks and measures of ranked lists; see :mod:`ranking.kernels.contract.metrics`.
 
-The door has checked every array. One thread measures one list at a time, in scratch of its own.
+One thread measures one list at a time, in buffers of its own.
 """
 
 from cython.parallel cimport prange, threadid
@@ -8,10 +8,12 @@ from libc.math cimport INFINITY, NAN
 from libc.stdint cimport INT32_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from ranking.kernels.cython.library cimport address, threads_for
+
 import numpy as np
 
 cdef enum:
-    # ranking.kernels.measures.Kind
+    # MeasureKind of the contract
     NDCG = 0
     MEAN_NDCG = 1
     AVERAGE_PRECISION = 2
@@ -26,11 +28,11 @@ cdef enum:
     ALL_PAIRS_ERROR = 11
 
 cdef enum:
-    FEW = 48  # so many are sorted faster by insertion than by counting digits
-    MANY = 4096  # and from so many on it pays to count the longer digits
+    FEW = 48  # up to here insertion sort is faster than radix sort
+    MANY = 4096  # from here on longer digits of the radix sort pay off
     DIGIT = 11
     SHORT_DIGIT = 8
-    LEVELS = 8  # grades that are the lowest plus 0, 1, ..., 7 need no sorting
+    LEVELS = 8  # grades that are the lowest plus 0, 1, ..., 7 need no sort
 
 cdef double RELEVANT = 1.0
 cdef uint64_t SIGN = <uint64_t>1 << 63
@@ -66,7 +68,7 @@ cdef extern from *:
 
 
 cdef struct Keyed:
-    # What is sorted: by key, and where it was.
+    # A row and the key by which it is sorted.
     uint64_t key
     int64_t row
 
@@ -77,23 +79,23 @@ ctypedef fused item_t:
 
 
 cdef struct List:
-    # One list, best first, and the scratch of the thread that measures it.
+    # One list, best first, and the buffers of the thread that measures it.
     Py_ssize_t n
-    Py_ssize_t blocks  # of places that have equal scores
-    int64_t found  # relevant documents of the list
-    int64_t relevant  # and with those that it lacks
-    Py_ssize_t unfound  # where the documents begin that it lacks
-    Py_ssize_t lacking
+    Py_ssize_t blocks  # of ranks that have equal scores
+    int64_t hits  # relevant documents of the list
+    int64_t relevant  # and with the unretrieved ones
+    Py_ssize_t unretrieved  # where its unretrieved documents begin
+    Py_ssize_t n_unretrieved
     double bottom  # the lowest grade
-    const int64_t *rows  # by place
-    const uint8_t *tied  # by place
+    const int64_t *rows  # by rank
+    const uint8_t *tied  # by rank
     Keyed *items
     Keyed *spare
     double *grades
     double *gains
     double *best
     int64_t *heads  # where each block begins, and then n
-    int64_t *good  # the place of each relevant document
+    int64_t *good  # the rank of each relevant document, from 0
     int64_t *good_blocks  # and its block
     int64_t *levels
     int64_t *tree
@@ -176,10 +178,10 @@ cdef void sort(item_t *items, item_t *spare, Py_ssize_t n, int shift) noexcept n
         memcpy(items, source, n * sizeof(item_t))
 
 
-cdef Py_ssize_t place_gains(
-    List *one, const double *gains, const double *unfound, bint shared
+cdef Py_ssize_t rank_gains(
+    List *one, const double *gains, const double *unretrieved, bint shared
 ) noexcept nogil:
-    # Fill `gains` by place, from a table or the grades if there is none, and `best` with the
+    # Fill `gains` by rank, from a table or from the grades if there is none, and `best` with the
     # positive ones, largest first; return how many these are.
     cdef Py_ssize_t i, count = 0
     cdef uint64_t *keys = <uint64_t *>one.items
@@ -187,9 +189,9 @@ cdef Py_ssize_t place_gains(
         one.gains[i] = max(one.grades[i], 0.0) if gains == NULL else gains[one.rows[i]]
         keys[count] = descending(one.gains[i])
         count += one.gains[i] > 0.0
-    for i in range(one.lacking):
-        keys[count] = descending(unfound[i])
-        count += unfound[i] > 0.0
+    for i in range(one.n_unretrieved):
+        keys[count] = descending(unretrieved[i])
+        count += unretrieved[i] > 0.0
     sort(keys, <uint64_t *>one.spare, count, 0)
     for i in range(count):
         one.best[i] = value_of(keys[i])
@@ -199,7 +201,7 @@ cdef Py_ssize_t place_gains(
 
 
 cdef void share_gains(List *one) noexcept nogil:
-    # Give each of the tied places the mean of their gains.
+    # Give each of the tied ranks the mean of their gains.
     cdef Py_ssize_t i, block, start, stop
     cdef double total
     for block in range(one.blocks):
@@ -215,46 +217,46 @@ cdef void share_gains(List *one) noexcept nogil:
 cdef double ndcg(
     const List *one, Py_ssize_t gainful, const double *discounts, int64_t cutoff, bint short_
 ) noexcept nogil:
-    cdef double found = 0.0, ideal = 0.0
+    cdef double total_gain = 0.0, ideal = 0.0
     cdef Py_ssize_t i
-    cdef Py_ssize_t places = one.n if cutoff == 0 else min(<Py_ssize_t>cutoff, one.n)
+    cdef Py_ssize_t ranks = one.n if cutoff == 0 else min(<Py_ssize_t>cutoff, one.n)
     cdef Py_ssize_t ideals = gainful if cutoff == 0 else min(<Py_ssize_t>cutoff, gainful)
     if gainful == 0:
         return NAN
     if short_ and one.n < cutoff:
         return 0.0
-    for i in range(places):
-        found += one.gains[i] * discounts[i]
+    for i in range(ranks):
+        total_gain += one.gains[i] * discounts[i]
     for i in range(ideals):
         ideal += one.best[i] * discounts[i]
-    return found / ideal
+    return total_gain / ideal
 
 
 cdef double mean_ndcg(
     const List *one, Py_ssize_t gainful, const double *discounts
 ) noexcept nogil:
-    cdef double found = 0.0, ideal = 0.0, total = 0.0
+    cdef double total_gain = 0.0, ideal = 0.0, total = 0.0
     cdef Py_ssize_t i
     if gainful == 0:
         return NAN
     for i in range(one.n):
-        found += one.gains[i] * discounts[i]
+        total_gain += one.gains[i] * discounts[i]
         if i < gainful:
             ideal += one.best[i] * discounts[i]
-        total += found / ideal
+        total += total_gain / ideal
     return total / <double>one.n if one.n else 0.0
 
 
 cdef double average_precision(const List *one) noexcept nogil:
     cdef double total = 0.0
     cdef Py_ssize_t j
-    for j in range(one.found):
+    for j in range(one.hits):
         total += <double>(j + 1) / <double>(one.good[j] + 1)
     return total / <double>one.relevant
 
 
 cdef double reciprocal_rank(const List *one, int64_t cutoff) noexcept nogil:
-    if one.found == 0 or (cutoff != 0 and one.good[0] >= cutoff):
+    if one.hits == 0 or (cutoff != 0 and one.good[0] >= cutoff):
         return 0.0
     return 1.0 / <double>(one.good[0] + 1)
 
@@ -267,12 +269,12 @@ cdef int64_t relevant_of(const double *grades, Py_ssize_t n) noexcept nogil:
     return count
 
 
-cdef double hits(const List *one, int64_t cutoff, bint shared) noexcept nogil:
+cdef double count_hits(const List *one, int64_t cutoff, bint shared) noexcept nogil:
     cdef Py_ssize_t block = 0, start, stop
     cdef int64_t good = 0, within
     cdef double total = 0.0
     if not shared:
-        while good < one.found and one.good[good] < cutoff:
+        while good < one.hits and one.good[good] < cutoff:
             good += 1
         return <double>good
     while block < one.blocks and one.heads[block] < cutoff:
@@ -288,19 +290,19 @@ cdef void count_pairs(const List *one, int64_t *above, int64_t *beside) noexcept
     # Count the pairs of a relevant document and another that is above it, or beside it.
     #
     # The ranks of the relevant documents, each the mean of its block's, add up to those that they
-    # have among themselves, found * (found + 1) / 2, and 1 for each other one above and 1/2 for
+    # have among themselves, hits * (hits + 1) / 2, and 1 for each other one above and 1/2 for
     # each beside. So no block needs to be counted.
     cdef int64_t twice = 0, first = 0, head
     cdef Py_ssize_t j, block, before = -1
     above[0] = 0
-    for j in range(one.found):
+    for j in range(one.hits):
         block = one.good_blocks[j]
         head = one.heads[block]
         first = j if block != before else first
         above[0] += head - first
         twice += head + one.heads[block + 1] + 1
         before = block
-    beside[0] = twice - one.found * (one.found + 1) - 2 * above[0]
+    beside[0] = twice - one.hits * (one.hits + 1) - 2 * above[0]
 
 
 cdef double mean_rank(const List *one, bint shared) noexcept nogil:
@@ -308,16 +310,16 @@ cdef double mean_rank(const List *one, bint shared) noexcept nogil:
     cdef Py_ssize_t j
     if shared:
         count_pairs(one, &above, &beside)
-        twice = 2 * above + beside + one.found * (one.found + 1)
+        twice = 2 * above + beside + one.hits * (one.hits + 1)
     else:
-        for j in range(one.found):
+        for j in range(one.hits):
             twice += 2 * (one.good[j] + 1)
-    return <double>twice / <double>(2 * one.found) if one.found else NAN
+    return <double>twice / <double>(2 * one.hits) if one.hits else NAN
 
 
 cdef double area(const List *one, int64_t kind) noexcept nogil:
     cdef int64_t above, beside
-    cdef int64_t pairs = one.found * (<int64_t>one.n - one.found)
+    cdef int64_t pairs = one.hits * (<int64_t>one.n - one.hits)
     if pairs == 0:
         return NAN
     count_pairs(one, &above, &beside)
@@ -438,8 +440,8 @@ cdef double measure(List *one, int64_t kind, int64_t cutoff, bint shared) noexce
     if kind == RECIPROCAL_RANK:
         return reciprocal_rank(one, cutoff)
     if kind == R_PRECISION:
-        return hits(one, one.relevant, shared) / <double>one.relevant
-    return hits(one, cutoff, shared) / <double>(one.relevant if kind == RECALL else cutoff)
+        return count_hits(one, one.relevant, shared) / <double>one.relevant
+    return count_hits(one, cutoff, shared) / <double>(one.relevant if kind == RECALL else cutoff)
 
 
 def rank_lists(
@@ -448,11 +450,11 @@ def rank_lists(
 ):
     """Sort the rows of each list by score, highest first; equal scores keep their order."""
     cdef Py_ssize_t q, lists = group_ptr.shape[0] - 1
-    cdef int crew = crew_of(threads, lists)
+    cdef int n_threads = threads_for(threads, lists)
     cdef Py_ssize_t most = longest(np.diff(group_ptr))
-    cdef uint64_t[:, ::1] keyed = np.empty((crew, 4 * most), dtype=np.uint64)
+    cdef uint64_t[:, ::1] keyed = np.empty((n_threads, 4 * most), dtype=np.uint64)
     with nogil:
-        for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=crew):
+        for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=n_threads):
             rank_list(
                 group_ptr[q], group_ptr[q + 1], &scores[0], &order[0], &tied[0],
                 <Keyed *>&keyed[threadid(), 0], <Keyed *>&keyed[threadid(), 2 * most],
@@ -463,7 +465,7 @@ cdef void rank_list(
     Py_ssize_t start, Py_ssize_t stop, const score_t *scores, int64_t *order, uint8_t *tied,
     Keyed *items, Keyed *spare,
 ) noexcept nogil:
-    # A key of 32 bits leaves room for the place in the same word: half as much to move.
+    # A key of 32 bits and the position fit into one word: half as much to move.
     cdef Py_ssize_t i, n = stop - start
     cdef uint64_t *words = <uint64_t *>items
     if score_t is float and n <= UINT32_MAX:
@@ -483,38 +485,62 @@ cdef void rank_list(
             tied[start + i] = i > 0 and items[i].key == items[i - 1].key
 
 
-def ranked_metrics(
-    const int64_t[::1] group_ptr, const double[::1] grades, const int64_t[::1] order,
-    const uint8_t[::1] tied, const int64_t[::1] unfound_ptr,
-    const double[::1] unfound_grades, const double[:, ::1] gains,
-    const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
-    const int64_t[:, ::1] measures, double[:, ::1] out, int threads,
-):
+cdef struct Tables:
+    # The arrays of `RankedListArrays`, and the measures.
+    const int64_t *group_ptr
+    const double *grades
+    const int64_t *order
+    const uint8_t *tied
+    const int64_t *unretrieved_ptr
+    const double *unretrieved_grades
+    const double *gains
+    const double *unretrieved_gains
+    const double *discounts
+    Py_ssize_t n_rows
+    Py_ssize_t n_unretrieved
+    Py_ssize_t n_discounts
+    const int64_t *measures
+    Py_ssize_t n_measures
+
+
+cdef Tables tables_of(lists, const int64_t[:, ::1] measures) except *:
+    cdef Tables to
+    to.group_ptr = <const int64_t *>address(lists.group_ptr)
+    to.grades = <const double *>address(lists.grades)
+    to.order = <const int64_t *>address(lists.order)
+    to.tied = <const uint8_t *>address(lists.tied)
+    to.unretrieved_ptr = <const int64_t *>address(lists.unretrieved_ptr)
+    to.unretrieved_grades = <const double *>address(lists.unretrieved_grades)
+    to.gains = <const double *>address(lists.gains)
+    to.unretrieved_gains = <const double *>address(lists.unretrieved_gains)
+    to.discounts = <const double *>address(lists.discounts)
+    to.n_rows, to.n_unretrieved = lists.gains.shape[1], lists.unretrieved_gains.shape[1]
+    to.n_discounts, to.n_measures = lists.discounts.shape[1], measures.shape[0]
+    to.measures = <const int64_t *>address(measures)
+    return to
+
+
+def ranked_metrics(lists, const int64_t[:, ::1] measures, double[:, ::1] out, int threads):
     """Fill out[q, m] with measure m of list q, NaN where there is nothing to measure."""
-    cdef Py_ssize_t q, lists = group_ptr.shape[0] - 1
-    cdef int crew = crew_of(threads, lists)
-    cdef Py_ssize_t most = longest(np.diff(group_ptr))
-    cdef Py_ssize_t all_ = longest(np.diff(group_ptr) + np.diff(unfound_ptr))
-    cdef uint64_t[:, ::1] keyed = np.empty((crew, 4 * all_), dtype=np.uint64)
-    cdef double[:, ::1] reals = np.empty((crew, 2 * most + all_))
-    cdef int64_t[:, ::1] integers = np.empty((crew, 5 * most + 3), dtype=np.int64)
+    cdef Tables tables = tables_of(lists, measures)
+    cdef Py_ssize_t q, n = out.shape[0]
+    cdef int n_threads = threads_for(threads, n)
+    lengths = np.diff(lists.group_ptr)
+    cdef Py_ssize_t most = longest(lengths)
+    cdef Py_ssize_t all_ = longest(lengths + np.diff(lists.unretrieved_ptr))
+    cdef uint64_t[:, ::1] keyed = np.empty((n_threads, 4 * all_), dtype=np.uint64)
+    cdef double[:, ::1] reals = np.empty((n_threads, 2 * most + all_))
+    cdef int64_t[:, ::1] integers = np.empty((n_threads, 5 * most + 3), dtype=np.int64)
     cdef List one
+    if measures.shape[0] == 0:
+        return
     with nogil:
-        for q in prange(lists, schedule="dynamic", chunksize=8, num_threads=crew):
+        for q in prange(n, schedule="dynamic", chunksize=8, num_threads=n_threads):
             one = list_of(
                 &keyed[threadid(), 0], &reals[threadid(), 0], &integers[threadid(), 0], most, all_
             )
-            gather(&one, group_ptr[q], group_ptr[q + 1], &grades[0], &order[0], &tied[0])
-            one.unfound, one.lacking = unfound_ptr[q], unfound_ptr[q + 1] - unfound_ptr[q]
-            one.relevant = one.found + relevant_of(&unfound_grades[one.unfound], one.lacking)
-            measure_all(
-                &one, unfound_grades, gains, unfound_gains, discounts, measures, &out[q, 0]
-            )
-
-
-cdef int crew_of(int threads, Py_ssize_t lists) noexcept:
-    # Each thread has scratch, so there are no more of them than lists.
-    return <int>max(1, min(<Py_ssize_t>threads, lists))
+            load_list(&one, &tables, q)
+            measure_all(&one, &tables, &out[q, 0])
 
 
 cdef Py_ssize_t longest(sizes):
@@ -532,57 +558,61 @@ cdef inline List list_of(
     return one
 
 
-cdef inline bint begins_block(const uint8_t *tied, Py_ssize_t place) noexcept nogil:
-    return (place == 0) | (tied[place] == 0)
+cdef inline bint begins_block(const uint8_t *tied, Py_ssize_t rank) noexcept nogil:
+    return (rank == 0) | (tied[rank] == 0)
 
 
-cdef void gather(
-    List *one, Py_ssize_t start, Py_ssize_t stop, const double *grades, const int64_t *order,
-    const uint8_t *tied,
-) noexcept nogil:
-    # Take the grades by place; find the blocks and the relevant documents. Each is written to
-    # the next free entry, which is counted only if it is one: a branch would be guessed wrong.
-    cdef Py_ssize_t i
+cdef void load_list(List *one, const Tables *tables, Py_ssize_t q) noexcept nogil:
+    # Read the grades by rank; find the blocks and the relevant documents. Each is written to the
+    # next free entry, which is counted only if it is one: a branch could not be predicted.
+    cdef Py_ssize_t i, start = tables.group_ptr[q]
     cdef double grade
-    one.n, one.rows, one.tied = stop - start, order + start, tied + start
-    one.blocks, one.found, one.bottom = 0, 0, INFINITY
+    one.n = tables.group_ptr[q + 1] - start
+    one.rows, one.tied = tables.order + start, tables.tied + start
+    one.blocks, one.hits, one.bottom = 0, 0, INFINITY
     for i in range(one.n):
-        grade = grades[one.rows[i]]
+        grade = tables.grades[one.rows[i]]
         one.grades[i] = grade
         one.bottom = min(one.bottom, grade)
         one.heads[one.blocks] = i
         one.blocks += begins_block(one.tied, i)
-        one.good[one.found] = i
-        one.good_blocks[one.found] = one.blocks - 1
-        one.found += grade >= RELEVANT
+        one.good[one.hits] = i
+        one.good_blocks[one.hits] = one.blocks - 1
+        one.hits += grade >= RELEVANT
     one.heads[one.blocks] = one.n
+    one.unretrieved = tables.unretrieved_ptr[q]
+    one.n_unretrieved = tables.unretrieved_ptr[q + 1] - one.unretrieved
+    one.relevant = one.hits + relevant_of(
+        tables.unretrieved_grades + one.unretrieved, one.n_unretrieved
+    )
 
 
-cdef void measure_all(
-    List *one, const double[::1] unfound_grades, const double[:, ::1] gains,
-    const double[:, ::1] unfound_gains, const double[:, ::1] discounts,
-    const int64_t[:, ::1] measures, double *out,
-) noexcept nogil:
-    # Gains are placed and sorted anew only where a measure needs others than the one before.
+cdef void measure_all(List *one, const Tables *tables, double *out) noexcept nogil:
+    # Gains are computed and sorted again only where a measure needs other ones than the last.
     cdef Py_ssize_t m, gainful = 0
-    cdef int64_t kind, gain, table = -1
+    cdef int64_t gain, table = -1
     cdef bint shared, were_shared = False
-    cdef const double *discount
-    for m in range(measures.shape[0]):
-        kind, gain, shared = measures[m, 0], measures[m, 2], measures[m, 4] != 0
-        if kind != NDCG and kind != MEAN_NDCG:
-            out[m] = measure(one, kind, measures[m, 1], shared)
+    cdef const int64_t *row  # kind, cutoff, gain, discount, shared, short
+    cdef const double *discounts
+    for m in range(tables.n_measures):
+        row = tables.measures + 6 * m
+        gain, shared = row[2], row[4] != 0
+        if row[0] != NDCG and row[0] != MEAN_NDCG:
+            out[m] = measure(one, row[0], row[1], shared)
             continue
         if gain != table or shared != were_shared:
-            gainful = place_gains(
+            gainful = rank_gains(
                 one,
-                &gains[gain - 1, 0] if gain else NULL,
-                &unfound_gains[gain - 1, one.unfound] if gain else &unfound_grades[one.unfound],
+                tables.gains + (gain - 1) * tables.n_rows if gain else NULL,
+                (
+                    tables.unretrieved_gains + (gain - 1) * tables.n_unretrieved if gain
+                    else tables.unretrieved_grades
+                ) + one.unretrieved,
                 shared,
             )
         table, were_shared = gain, shared
-        discount = &discounts[measures[m, 3], 0]
-        if kind == NDCG:
-            out[m] = ndcg(one, gainful, discount, measures[m, 1], measures[m, 5] != 0)
+        discounts = tables.discounts + row[3] * tables.n_discounts
+        if row[0] == NDCG:
+            out[m] = ndcg(one, gainful, discounts, row[1], row[5] != 0)
         else:
-            out[m] = mean_ndcg(one, gainful, discount)
+            out[m] = mean_ndcg(one, gainful, discounts)

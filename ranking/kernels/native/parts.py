@@ -124,23 +124,11 @@ class NativeListwiseLoss(NativePart[ListwiseFunctions], Loss):
 
 @dataclasses.dataclass
 class NativeRowRegularizer(NativePart[RowFunctions], Regularizer):
-    """A penalty of rows by `ranking_row_regularizer`.
-
-    A class whose functions have a `maximize` that keeps rows bounded says ``bounded = True``; then
-    the alternating solver takes it.
-    """
+    """A penalty of rows by `ranking_row_regularizer`."""
 
     kind: ClassVar[str] = "regularizer"
     takes_functions: ClassVar[type[NativeFunctions]] = RowFunctions
     granularity: ClassVar[Granularity] = "row"
-
-    def check_functions(self, functions: RowFunctions) -> None:
-        """Refuse a class that says it is bounded and has no maximum."""
-        if self.bounded and not functions.maximize:
-            raise TypeError(
-                f"{functions.plugin} says bounded = True and has no function maximize; give one, "
-                "or leave bounded out."
-            )
 
     def penalty(self, parameters: Array) -> float:
         """Return the sum of the rows' penalties."""
@@ -152,10 +140,21 @@ class NativeRowRegularizer(NativePart[RowFunctions], Regularizer):
         _calls().prox_rows(self.native, rows, step)
         return rows.reshape(parameters.shape)
 
+
+@dataclasses.dataclass
+class NativeBoundedRowRegularizer(NativeRowRegularizer):
+    """A `NativeRowRegularizer` with a `maximize` that keeps rows bounded, for `alternating`."""
+
+    def check_functions(self, functions: RowFunctions) -> None:
+        """Refuse functions without a maximum."""
+        if not functions.maximize:
+            raise TypeError(
+                f"{functions.plugin} has no function maximize; add it, or derive the class from "
+                "NativeRowRegularizer."
+            )
+
     def maximize(self, gain: Array) -> Array:
         """Return the maximum for each row."""
-        if not self.native.maximize:
-            return super().maximize(gain)
         rows = _rows(gain).copy()
         _calls().maximize_rows(self.native, rows)
         return rows.reshape(gain.shape)

@@ -20,5 +20,5 @@ def rust_kernel() -> Kernel:
         alternating=_core.alternating,
         native=_core.native,
     )
-    version = metadata.version("ranking-rust")
+    version = metadata.version("ranking-kit-rust")
     return Kernel("rust", families, version, _core.describe(), fallback=cython_kernel())

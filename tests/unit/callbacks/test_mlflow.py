@@ -11,8 +11,7 @@ import pytest
 
 from ranking import Ranker
 from ranking.errors import PartError
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.callbacks.mlflow import MLflow
+from ranking_plugins.callbacks import EarlyStopping, MLflow
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what it imports
         monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-        module = pytest.importorskip("mlflow", reason='pip install "ranking[mlflow]"')
+        module = pytest.importorskip("mlflow", reason='pip install "ranking-kit[mlflow]"')
         monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
         module.set_tracking_uri((tmp_path / "runs").as_uri())
         yield module
@@ -70,16 +69,16 @@ def test_each_fit_is_a_run_and_a_resumed_one_goes_on(mlflow, judged):
     ranker.fit(judged)
     first = log.run_id
     run = ranker.prepare(judged)
-    run.go()
+    run.train()
     assert log.run_id != first
     snapshot, second = run.snapshot(), log.run_id
     snapshot.facts["stopped"] = ""
-    ranker.prepare(judged).go(snapshot)
+    ranker.prepare(judged).train(snapshot)
     assert log.run_id == second
     assert len(mlflow.search_runs(output_format="list")) == 2
 
 
 def test_without_mlflow_the_remedy_is_named(monkeypatch, judged):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(PartError, match=r'needs MLflow .*pip install "ranking\[mlflow\]"'):
+    with pytest.raises(PartError, match=r'needs MLflow .*pip install "ranking-kit\[mlflow\]"'):
         Ranker(**parts(), callbacks=["mlflow"]).fit(judged)

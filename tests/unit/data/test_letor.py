@@ -3,6 +3,7 @@
 What the kernels parse is compared bit by bit in tests/parity/test_letor.py.
 """
 
+import dataclasses
 import gzip
 import os
 import tracemalloc

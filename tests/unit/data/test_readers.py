@@ -64,7 +64,7 @@ def test_zst_without_a_module_says_what_to_install(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     path = write(zstandard.compress(b"x"))
-    with pytest.raises(DataError, match=r"pip install 'ranking\[zst\]'"), open_bytes(path):
+    with pytest.raises(DataError, match=r"pip install 'ranking-kit\[zst\]'"), open_bytes(path):
         pass
 
 
@@ -414,7 +414,7 @@ def test_parquet_and_arrow(tmp_path, registry):
 def test_parquet_without_pyarrow(tmp_path, registry, monkeypatch):
     pyarrow.parquet.write_table(pyarrow.table(COLUMNS), tmp_path / "a")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DataError, match=r"pip install 'ranking\[frames\]'"):
+    with pytest.raises(DataError, match=r"pip install 'ranking-kit\[frames\]'"):
         read_any(tmp_path / "a", registry=registry)
 
 

@@ -8,4 +8,4 @@ from ranking.registry.manager import Source
 @pytest.fixture(scope="session")
 def registry():
     """The built-in metrics only, whatever else is installed."""
-    return Registry([Source("metrics", "ranking", "0", lambda: ranking.metrics)], disabled=[])
+    return Registry([Source("metrics", "ranking-kit", "0", lambda: ranking.metrics)], disabled=[])

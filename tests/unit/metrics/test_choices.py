@@ -103,7 +103,7 @@ def test_a_gain_that_overflows_is_refused(grades):
 
 
 def test_scores_are_checked():
-    with pytest.raises(DataError, match=r"scores have shape \(3,\) and the data 4 rows"):
+    with pytest.raises(DataError, match=r"scores: expected shape \(4,\), got \(3,\)"):
         NDCG().per_query(ONE, np.zeros(3))
     with pytest.raises(DataError, match=r"row 2 \(query q\) is NaN"):
         NDCG().per_query(ONE, np.array([0.0, 1.0, np.nan, 2.0]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from ranking.data.judged_lists import JudgedLists
-from ranking.metrics.evaluate import evaluate
+from ranking.metrics.evaluation import evaluate
 from ranking.metrics.pairwise import AUC, AllPairsError, DominationError, PairError
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.precision import Recall, RPrecision

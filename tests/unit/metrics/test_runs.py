@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ranking.contracts.metric import Metric
 from ranking.data.trec import Judgements, Ranking, judged_from
 from ranking.errors import PartError
-from ranking.metrics.evaluate import evaluate_run
+from ranking.metrics.evaluation import evaluate_run
 from ranking.metrics.parse import parse_metric, parse_metrics
 
 SHARED = {

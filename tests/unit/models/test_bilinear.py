@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from ranking import MatchingData
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.bilinear import BilinearWeights
+from ranking.kernels.select import get_kernel
 from ranking.models.bilinear import Bilinear, Diagonal
 
 
@@ -29,7 +30,7 @@ def data_of(rows, columns, seed=0, n_queries=4, n_documents=5, dtype=np.float32)
 
 def started(data, model=None, seed=None):
     model = model or Bilinear()
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     if seed is not None:
         rng = np.random.default_rng(seed)
         dense = rng.normal(size=model.weights.shape) * (rng.random(model.weights.shape) < 0.6)
@@ -87,7 +88,7 @@ def test_bad_parameters_are_refused(kind):
         kind(dtype="float16")
     with pytest.raises(PartError, match="float32 or float64"):
         kind().set_params(dtype="int8")
-    with pytest.raises(PartError, match="only what W begins with"):
+    with pytest.raises(PartError, match="stay zero"):
         Diagonal("zero")
     assert kind().get_params() == {"initial": kind().initial, "dtype": "float32"}
 
@@ -270,7 +271,7 @@ DAMAGES = [
 @pytest.mark.parametrize(("name", "change"), DAMAGES)
 def test_damaged_files_are_refused(name, change):
     model = Bilinear("zero")
-    model.initialize(data_of([3, 4, 5], ["a", "b", "c", "d"]), 0)
+    model.initialize(data_of([3, 4, 5], ["a", "b", "c", "d"]), 0, get_kernel())
     dense = np.random.default_rng(0).random((3, 4)).astype(np.float32)
     dense[1, 2] = 0.0
     model.weights = sp.csr_array(dense)
@@ -323,7 +324,7 @@ def test_what_is_restored_can_be_changed_without_the_file():
 def test_widening_keeps_what_there_is():
     model = started(data_of([1, 2, 3], [2, 3]), seed=5)
     before = model.weights.toarray()
-    model.add_features(data_of([4, 3, 9], [9, 1, 3, 7]))
+    model.add_features(data_of([4, 3, 9], [9, 1, 3, 7]), get_kernel())
     assert model.query_feature_ids.tolist() == [1, 2, 3, 4, 9]
     assert model.document_feature_ids.tolist() == [2, 3, 9, 1, 7]
     after = model.weights.toarray()
@@ -337,20 +338,20 @@ def test_widening_keeps_what_there_is():
 
 def test_widening_from_zero_and_by_nothing():
     model = started(data_of([1, 2], [1, 2]), Bilinear("zero"))
-    model.add_features(data_of([1, 3], [3]))
+    model.add_features(data_of([1, 3], [3]), get_kernel())
     assert model.weights.shape == (3, 3)
     assert model.weights.nnz == 0
     weights = model.weights
-    model.add_features(data_of([3, 2], [2]))
+    model.add_features(data_of([3, 2], [2]), get_kernel())
     assert model.weights is weights
     with pytest.raises(PartError, match="called like 1 in the model"):
-        model.add_features(data_of(["a"], [1]))
+        model.add_features(data_of(["a"], [1]), get_kernel())
     assert model.weights is weights
 
 
 def test_a_diagonal_stays_diagonal_as_it_widens():
     model = started(data_of([1, 2, 3], [1, 2, 3]), Diagonal())
-    model.add_features(data_of([1, 4, 5], [4, 6]))
+    model.add_features(data_of([1, 4, 5], [4, 6]), get_kernel())
     rows, columns = model.weights.tocoo().coords
     assert np.array_equal(model.query_feature_ids[rows], model.document_feature_ids[columns])
     assert rows.size == 4
@@ -380,3 +381,16 @@ def test_a_model_follows_a_training(matching_kernel, transposed):
         w = w + 0.5 * np.outer(q, d[positive] - d[negative])
         assert model.density == pytest.approx(np.count_nonzero(w) / w.size)
         np.testing.assert_allclose(model.weights.toarray(), w, rtol=1e-12, atol=1e-15)
+
+
+def test_reading_the_weights_changes_nothing(matching_kernel, make_matching):
+    """A property has no side effect: until `synchronize`, W follows the solver."""
+    data = make_matching(0)
+    model = started(data, seed=1)
+    live = BilinearWeights(matching_kernel, model.weights)
+    model.follow(live)
+    before = dict(vars(model))
+    assert model.weights.nnz == live.n_nonzero
+    assert vars(model) == before
+    model.synchronize()
+    assert vars(model)["_live"] is None

@@ -9,15 +9,16 @@ import scipy.sparse as sp
 from ranking import MatchingData, Ranker
 from ranking.errors import DataError, ModelFileError, PartError
 from ranking.kernels.select import get_kernel
-from ranking.models.factored import MOST_DIMENSIONS, Factored
+from ranking.models.factored import MAX_DIMENSIONS, Factored
 from ranking.registry import get_registry
+from ranking.training.plan import TrainingPlan
 
 SIDES = ["none", "queries", "documents", "both"]
 
 
 def started(data, seed=0, dimensions=5, biases=True):
     model = Factored(dimensions, biases)
-    model.initialize(data, seed)
+    model.initialize(data, seed, get_kernel())
     if biases:  # they begin at 0, which would hide them
         rng = np.random.default_rng(7)
         model.document_biases = rng.normal(size=data.n_document_features).astype(np.float32)
@@ -62,10 +63,10 @@ def test_a_spread_scales_the_first_vectors():
     data = MatchingData(None, None, np.eye(9))
     plain, small = Factored(5), Factored(5, init_scale=0.125)
     for model in (plain, small):
-        model.initialize(data, 3)
+        model.initialize(data, 3, get_kernel())
     assert np.array_equal(small.U, 0.125 * plain.U)
-    small.add_features(MatchingData(None, None, np.eye(12)))
-    plain.add_features(MatchingData(None, None, np.eye(12)))
+    small.add_features(MatchingData(None, None, np.eye(12)), get_kernel())
+    plain.add_features(MatchingData(None, None, np.eye(12)), get_kernel())
     assert np.array_equal(small.V, 0.125 * plain.V)
     for spread in (0.0, -1.0, float("nan"), float("inf"), "wide", None):
         with pytest.raises(PartError, match="factored has init_scale="):
@@ -74,11 +75,11 @@ def test_a_spread_scales_the_first_vectors():
 
 def test_biases_begin_at_zero(make_tastes):
     model = Factored(4)
-    model.initialize(make_tastes(), 0)
+    model.initialize(make_tastes(), 0, get_kernel())
     assert model.document_biases.tolist() == [0.0] * 15
     assert model.document_biases.dtype == np.float32
     without = Factored(4, biases=False)
-    without.initialize(make_tastes(), 0)
+    without.initialize(make_tastes(), 0, get_kernel())
     assert without.document_biases.size == 0
 
 
@@ -95,20 +96,20 @@ def test_a_row_is_drawn_the_same_whenever_it_comes():
     small, large = (MatchingData(None, None, np.eye(size)) for size in (3, 10))
     grown, whole = started(small, 5), started(large, 5)
     for size in (4, 10):
-        grown.add_features(MatchingData(None, None, np.eye(size)))
+        grown.add_features(MatchingData(None, None, np.eye(size)), get_kernel())
     assert grown.U.tobytes() == whole.U.tobytes()
     assert grown.V.tobytes() == whole.V.tobytes()
     assert grown.query_feature_ids.tolist() == list(range(10))
     # Also after it was kept in a file in between.
     kept = Factored(5)
     kept.restore(started(small, 5).tensors())
-    kept.add_features(large)
+    kept.add_features(large, get_kernel())
     assert kept.U.tobytes() == whole.U.tobytes()
 
 
 def test_starting_again_forgets():
     model = started(MatchingData(None, None, np.eye(9)), 1)
-    model.initialize(MatchingData(None, None, np.eye(4)), 2)
+    model.initialize(MatchingData(None, None, np.eye(4)), 2, get_kernel())
     assert model.U.tobytes() == started(MatchingData(None, None, np.eye(4)), 2).U.tobytes()
     assert model.document_biases.tolist() == [0.0] * 4
 
@@ -223,7 +224,7 @@ def test_widening_keeps_what_is_there(make_tastes):
     new = MatchingData(
         None, None, np.eye(2), query_ids=["u1", "anna"], document_ids=["apple", "i0"]
     )
-    model.add_features(new)
+    model.add_features(new, get_kernel())
     assert model.query_feature_ids.tolist() == [*data.query_ids.tolist(), "anna"]
     assert model.document_feature_ids.tolist() == [*data.document_ids.tolist(), "apple"]
     assert model.U[:12].tobytes() == U.tobytes()
@@ -231,10 +232,10 @@ def test_widening_keeps_what_is_there(make_tastes):
     assert model.document_biases.tolist() == [*biases.tolist(), 0.0]
     assert model.U[12, :5].all()
     assert model.scores(data, get_kernel("reference")).tobytes() == scores.tobytes()
-    model.add_features(new)  # nothing is new now
+    model.add_features(new, get_kernel())  # nothing is new now
     assert (model.U.shape, model.V.shape) == ((13, 8), (16, 8))
     with pytest.raises(PartError, match="called like"):
-        model.add_features(MatchingData(None, None, np.eye(2)))
+        model.add_features(MatchingData(None, None, np.eye(2)), get_kernel())
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_density_counts_what_is_not_zero():
     assert Factored().density == 0.0
 
 
-@pytest.mark.parametrize("dimensions", [0, -1, 2.5, MOST_DIMENSIONS + 1, "many", None])
+@pytest.mark.parametrize("dimensions", [0, -1, 2.5, MAX_DIMENSIONS + 1, "many", None])
 def test_bad_dimensions_are_refused(dimensions):
     with pytest.raises(PartError, match=r"factored has dimensions=.*from 1 to"):
         Factored(dimensions)
@@ -339,3 +340,18 @@ def test_it_is_registered():
     model = get_registry().create("model", "factored:dimensions=64,biases=false")
     assert model == Factored(64, biases=False)
     assert (model.takes, model.form, model.stage) == ("matching", "factors", 0)
+
+
+def test_embeddings_are_sampled_by_the_kernel_of_the_plan(make_tastes, monkeypatch):
+    """No other kernel is looked up when a model is initialized or grows."""
+    data, kernel = make_tastes(), get_kernel("reference")
+    plan = TrainingPlan("factored", "warp", solver="sgd:max_steps=0", kernel=kernel)
+
+    def fail(*names):
+        raise AssertionError("another kernel was requested")
+
+    monkeypatch.setattr("ranking.kernels.select.get_kernel", fail)
+    model = plan.trainer(data).model
+    more = make_tastes(1)
+    model.add_features(more, kernel)
+    assert model.U.any()

@@ -19,12 +19,11 @@ from ranking.models.factored import Factored
 from ranking.models.list_inference import choose_jointly, place_first
 from ranking.models.structured import Structured
 from ranking.registry import get_registry
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.pairwise import WARP, Logistic
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.none import NoPenalty
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import WARP, Logistic
+from ranking_plugins.regularizers import MaxNorm, NoPenalty
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.plan import lists_of
-from ranking_plugins.solvers.sgd import SGD
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -60,7 +59,7 @@ def bits(model):
 def staged(data, stages, kernel=None, **params):
     """A model with random vectors in all stages, untrained."""
     model = Structured(5, stages=stages, k=params.pop("k", 3), **params)
-    model.initialize(data, SEED)
+    model.initialize(data, SEED, kernel or get_kernel())
     while model.stage < stages:
         assert model.next_stage(data, kernel or get_kernel("reference"))
     return model
@@ -172,7 +171,7 @@ def test_stages_have_vectors_of_their_own(make_tastes):
     assert not model.S[:, 5:].any()
     # Stage 0 begins as the factored model does.
     plain = Factored(5)
-    plain.initialize(make_tastes(2), SEED)
+    plain.initialize(make_tastes(2), SEED, get_kernel())
     assert model.at_stage(0).U.tobytes() == plain.U.tobytes()
 
 
@@ -180,7 +179,7 @@ def test_all_stages_have_the_spread(make_tastes):
     data, wider = make_tastes(2, 6, 8), make_tastes(2, 12, 15)
     plain, small = staged(data, 2), staged(data, 2, init_scale=0.25)
     for model in (plain, small):
-        model.add_features(wider)
+        model.add_features(wider, get_kernel())
     for stage in range(3):
         one, other = plain.at_stage(stage), small.at_stage(stage)
         assert np.array_equal(other.U, 0.25 * one.U)
@@ -199,7 +198,7 @@ def test_there_are_no_more_stages_than_asked(make_tastes):
     for stage in (-1, 3):
         with pytest.raises(PartError, match=f"stage is {stage}; this model has 0 to 2"):
             model.at_stage(stage)
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     assert model.stage == 0
     assert model.S.shape == (0, 8)
 
@@ -230,7 +229,7 @@ def test_a_stage_draws_other_tuples(factored_kernel, make_tastes):
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Structured(5, stages=1, k=3)).fit(data)
     begun = Structured(5, stages=1, k=3)
-    begun.initialize(data, SEED)
+    begun.initialize(data, SEED, factored_kernel)
     begun.factors = (*(m.copy() for m in fitted.model_.at_stage(0).factors[:2]), *begun.factors[2:])
     begun.next_stage(data, factored_kernel)
     problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
@@ -311,7 +310,7 @@ def by_svd(data, dimensions=3):
     """A factored model by singular values, without this library's training."""
     left, values, right = np.linalg.svd(data.relevance.toarray(), full_matrices=False)
     model = Factored(dimensions, biases=False)
-    model.initialize(data, 0)
+    model.initialize(data, 0, get_kernel())
     tensors = model.tensors()
     tensors["U"] = (left[:, :dimensions] * values[:dimensions]).astype(np.float32)
     tensors["V"] = right[:dimensions].T.astype(np.float32)
@@ -556,10 +555,10 @@ def text(words):
     [
         ("before", np.zeros(3), "the bytes of a spec"),
         ("before", np.zeros((3, 1), np.uint8), "the bytes of a spec"),
-        ("before", np.array([0xFF, 0xFE], np.uint8), "no model that is known"),
-        ("before", text("stranger:x=1"), "no model that is known"),
-        ("before", text("factored:dimensions=0"), "no model that is known"),
-        ("before", text("linear"), "matches no documents"),
+        ("before", np.array([0xFF, 0xFE], np.uint8), "not a known model"),
+        ("before", text("nobody:x=1"), "not a known model"),
+        ("before", text("factored:dimensions=0"), "not a known model"),
+        ("before", text("linear"), "does not match queries"),
         ("before", text("factored:dimensions=7,biases=False"), "of shape"),
         ("before", text("structured:dimensions=5,stages=2,k=3"), "`S`"),
         ("stage/U", np.zeros((1, 5), np.float32), "`U`"),
@@ -620,12 +619,12 @@ def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularize
 
     kept = Snapshots()
     whole = cascade(kept)
-    whole.go()
+    whole.train()
     assert len(kept.kept) >= (4 if base else 6)
     stages = set()
     for snapshot in kept.kept:
         again = cascade()
-        again.go(snapshot)
+        again.train(snapshot)
         stages.add("model/S" in snapshot.tensors)
         assert again.history == whole.history
         assert bits(again.model) == bits(whole.model)
@@ -708,9 +707,9 @@ def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tast
         before, after = model.at_stage(stage - 1), model.at_stage(stage)
         # One stage by hand: the vectors of the one before, and an S that any stage would draw.
         begun = Structured(5, biases, stages=2, k=3)
-        begun.initialize(data, SEED)
+        begun.initialize(data, SEED, factored_kernel)
         begun._earlier = [model.at_stage(at) for at in range(stage)]
-        begun._draw_stage()
+        begun._sample_stage(factored_kernel)
         begun.U, begun.V = before.U.copy(), before.V.copy()
         begun.document_biases = before.document_biases.copy()
         problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
@@ -734,10 +733,10 @@ def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
 
     kept = Snapshots()
     whole = run(kept)
-    whole.go()
+    whole.train()
     for snapshot in kept.kept:
         again = run()
-        again.go(snapshot)
+        again.train(snapshot)
         assert bits(again.model) == bits(whole.model)
 
 
@@ -748,7 +747,7 @@ def test_a_base_that_cannot_be_gone_on_with_is_refused(make_tastes):
         ranker("reference", Factored(5, biases=True)).fit(data),
         ranker("reference", Factored(5, biases=False)).fit(make_tastes(1, 9, 8)),
     ):
-        with pytest.raises(PartError, match=r"cannot go on with; give a factored one .* or take"):
+        with pytest.raises(PartError, match=r"cannot start from; give a factored one .* or use"):
             ranker("reference", Structured(5, k=3, base=base, init="previous-stage")).fit(data)
     with pytest.raises(PartError, match=r"init='soon'; it must be one of scratch, previous-stage"):
         Structured(init="soon")
@@ -765,13 +764,13 @@ def folded(kernel, data, base=None, **options):
 def by_hand(kernel, data, train, model):
     """Stage 1 from its start, with the lists of models that `train` makes without the query."""
     begun = Structured(5, stages=1, k=3)
-    begun.initialize(data, SEED)
+    begun.initialize(data, SEED, kernel)
     begun._earlier, begun._lists = [model.at_stage(0)], None
-    begun._draw_stage()
+    begun._sample_stage(kernel)
     found = np.zeros((data.n_queries, 3), np.int64)
     left_out = Structured(5, folds=3)
-    left_out.initialize(data, SEED)
-    parts = left_out._parts(data.n_queries, kernel)
+    left_out.initialize(data, SEED, kernel)
+    parts = left_out._folds(data.n_queries, kernel)
     assert sorted(np.concatenate(parts)) == list(range(data.n_queries))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     for part in parts:
@@ -829,11 +828,11 @@ def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
 
     kept = Snapshots()
     whole = run(kept)
-    whole.go()
+    whole.train()
     assert any("model/lists" in snapshot.tensors for snapshot in kept.kept)
     for snapshot in kept.kept:
         again = run()
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again.model) == bits(whole.model)
 
@@ -864,16 +863,16 @@ def test_a_fold_is_trained_as_long_as_the_stage(factored_kernel, make_tastes):
 def test_folds_that_cannot_be_are_refused(make_tastes):
     data = make_tastes(1)
     for params, reason in (
-        ({"folds": 1}, "leaves nothing to train with"),
+        ({"folds": 1}, "leaves nothing to train on"),
         ({"folds": -1}, "whole number from 0"),
-        ({"folds": 2, "stages": 2}, r"folds of folds. Take stages=1"),
+        ({"folds": 2, "stages": 2}, r"nested folds. Use stages=1"),
         ({"folds": 2, "base": by_svd(data)}, "give its ranker, or its file"),
     ):
         with pytest.raises(PartError, match=reason):
             Structured(**params)
-    with pytest.raises(DataError, match="known by its features"):
+    with pytest.raises(DataError, match="left out needs features"):
         folded("reference", data).fit(data)
     model = Structured(5, folds=2)
-    model.initialize(make_tastes(1, features="queries"), 0)
-    with pytest.raises(ModelFileError, match="int64, a row a query"):
+    model.initialize(make_tastes(1, features="queries"), 0, get_kernel())
+    with pytest.raises(ModelFileError, match="int64, one row per query"):
         model.restore({**model.tensors(), "lists": np.zeros(3)})

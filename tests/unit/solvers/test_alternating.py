@@ -12,9 +12,8 @@ from scipy.sparse.linalg import svds
 from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.regularizers.l1_row import L1Row
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.solvers.alternating import Alternating
+from ranking_plugins.regularizers import L1L2Row, L1Row
+from ranking_plugins.solvers import Alternating
 
 MODELS = ("factored:dimensions=5,biases=false", "sparse-factored:dimensions=5")
 
@@ -112,13 +111,13 @@ def test_a_resumed_run_has_the_same_bits(seed, regularizer):
     solver = "alternating:max_epochs=6,tolerance=0"
     for model in MODELS:
         whole = ranker(regularizer, model, solver).prepare(data)
-        whole.go()
+        whole.train()
         begun = ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").prepare(data)
-        begun.go()
+        begun.train()
         snapshot = begun.snapshot()
         snapshot.facts["stopped"] = ""
         rest = ranker(regularizer, model, solver).prepare(data)
-        rest.go(snapshot)
+        rest.train(snapshot)
         assert rest.history == whole.history
         for name, tensor in whole.model.tensors().items():
             assert rest.model.tensors()[name].tobytes() == tensor.tobytes()
@@ -146,7 +145,7 @@ def test_sparse_vectors_are_the_same_and_smaller(seed, tmp_path):
     assert dense.model_.density == light.model_.density < 0.3
     assert light.history_[-1]["megabytes"] < dense.history_[-1]["megabytes"]
     np.testing.assert_array_equal(dense.predict(data), light.predict(data))
-    images = light.model_.images(data, 0)
+    images = light.model_.embeddings(data, 0)
     assert sp.issparse(images)
     np.testing.assert_allclose(
         images.toarray(), data.query_rows @ light.model_.U, rtol=1e-5, atol=1e-6
@@ -155,7 +154,7 @@ def test_sparse_vectors_are_the_same_and_smaller(seed, tmp_path):
         fitted.save(tmp_path / "model.safetensors")
         again = Ranker.load(tmp_path / "model.safetensors", kernel="reference")
         np.testing.assert_array_equal(again.predict(data), fitted.predict(data))
-        assert sp.issparse(again.model_.kept(0)) == sp.issparse(fitted.model_.kept(0))
+        assert sp.issparse(again.model_.matrix(0)) == sp.issparse(fitted.model_.matrix(0))
 
 
 def test_it_trains_on_the_matrix_alone(seed):

@@ -13,9 +13,9 @@ from scipy.optimize import minimize_scalar
 from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import PartError
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.solvers.coordinate import Coordinate
+from ranking_plugins.callbacks import Checkpoint
+from ranking_plugins.losses import Domination
+from ranking_plugins.solvers import Coordinate
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from conftest import make_judged
@@ -139,7 +139,7 @@ def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
     run = ranker(40).prepare(wide)
-    run.go(snapshot)
+    run.train(snapshot)
     assert run.history == whole.history_
     assert run.model.weights.tobytes() == whole.model_.weights.tobytes()
 

@@ -10,8 +10,8 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.triplets import positive_lists
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.losses.pairwise import Hinge
-from ranking_plugins.regularizers.l1 import L1
+from ranking_plugins.losses import Hinge
+from ranking_plugins.regularizers import L1
 from ranking_plugins.solvers import sgd as sgd_module
 from ranking_plugins.solvers.density import POWER, Trial, first_guess, next_guess
 
@@ -110,7 +110,7 @@ def test_the_density_of_a_diagonal_is_of_its_own_weights(matching_kernel, data):
 
 def test_the_first_guess_is_a_share_of_the_mean_gradient(matching_kernel, data):
     model = Bilinear(dtype="float64")
-    model.initialize(data, 0)
+    model.initialize(data, 0, matching_kernel)
     problem = TrainingProblem(model, Hinge(), L1(density=0.1), data, matching_kernel, 1, 2)
     rows = data.query_rows.toarray().astype(np.float64)
     gradient = np.zeros((40, 40))

@@ -15,15 +15,21 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.regularizers.max_norm import MaxNorm
-from ranking_plugins.regularizers.orthonormal import Orthonormal
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import (
+    AUC,
+    BPR,
+    WARP,
+    Domination,
+    Hinge,
+    KosWARP,
+    Logistic,
+    SquaredHinge,
+)
+from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, Orthonormal
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.factored_steps import (
     BLOCK,
     BLOCKS,
@@ -31,7 +37,6 @@ from ranking_plugins.solvers.factored_steps import (
     FEATURE_BLOCKS,
 )
 from ranking_plugins.solvers.plan import lists_of
-from ranking_plugins.solvers.sgd import SGD
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -156,7 +161,7 @@ class ByHand:
 
 def start_of(data, biases=True):
     model = Factored(5, biases)
-    model.initialize(data, SEED)
+    model.initialize(data, SEED, get_kernel())
     return model
 
 
@@ -296,11 +301,11 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
     whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
-    whole.go()
+    whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
         again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
-        again.go(snapshot)
+        again.train(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
     parts = ranker(
@@ -441,7 +446,9 @@ def test_more_pairs_than_can_be_told_apart():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
     data = MatchingData(None, None, labels=(labels, labels))
-    with pytest.raises(DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"):
+    with pytest.raises(
+        DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"
+    ):
         lists_of(data, SGD(), "positives")
     assert lists_of(data, SGD(), "queries").queries.size == 70_000
     counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])
@@ -635,13 +642,13 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
     whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
-    whole.go()
+    whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
         again = ranker(
             factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)
         assert again.stopped == whole.stopped

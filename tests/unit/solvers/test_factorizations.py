@@ -13,9 +13,10 @@ from sklearn.decomposition import non_negative_factorization
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
-from ranking_plugins.losses.squared import Squared
-from ranking_plugins.solvers.nmf import NMF
+from ranking_plugins.losses import Squared
+from ranking_plugins.solvers import NMF
 
 DIMENSIONS = 4
 
@@ -89,7 +90,7 @@ def test_nmf_never_gets_worse_and_ends_where_it_should():
 def test_nmf_takes_the_steps_of_scikit_learns_coordinate_descent():
     counts = make_counts(4)
     model = Factored(dimensions=DIMENSIONS, biases=False)
-    model.initialize(MatchingData(None, None, counts), 0)
+    model.initialize(MatchingData(None, None, counts), 0, get_kernel())
     queries, documents = (np.abs(s[:, :DIMENSIONS]).astype(float) for s in (model.U, model.V))
     product = queries @ documents.T
     scale = np.sqrt((product * counts.toarray()).sum() / (product**2).sum())
@@ -130,7 +131,7 @@ def test_a_resumed_nmf_has_the_same_bits():
     Ranker(*parts, callbacks=[stop]).fit(data)
     stop.snapshot.facts["stopped"] = ""
     run = Ranker(*parts).prepare(data)
-    run.go(resume=stop.snapshot)
+    run.train(resume=stop.snapshot)
     assert len(run.history) == len(whole.history_)
     np.testing.assert_array_equal(run.model.U, whole.model_.U)
     np.testing.assert_array_equal(run.model.V, whole.model_.V)

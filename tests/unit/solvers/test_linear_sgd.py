@@ -8,10 +8,9 @@ import scipy.sparse as sp
 
 from ranking import JudgedLists, Ranker, get_kernel
 from ranking.errors import CombinationError, DataError
-from ranking_plugins.losses.pairwise import WARP
+from ranking_plugins.losses import WARP
 from ranking_plugins.preference_pairs import LowerRows
-from ranking_plugins.regularizers.l1l2_row import L1L2Row
-from ranking_plugins.regularizers.max_norm import MaxNorm
+from ranking_plugins.regularizers import L1L2Row, MaxNorm
 from ranking_plugins.solvers.penalty import Penalty
 
 SEED, DRAWS = 3, 300
@@ -97,11 +96,11 @@ def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
         return Ranker(model, "hinge", "l1l2-row:strength=0.02,limit=1.2", solver).prepare(data)
 
     whole, first, second = run(200), run(100), run(200)
-    whole.go()
-    first.go()
+    whole.train()
+    first.train()
     snapshot = first.snapshot()
     snapshot.facts["stopped"] = ""
-    second.go(resume=snapshot)
+    second.train(resume=snapshot)
     for key, wanted in whole.model.tensors().items():
         np.testing.assert_array_equal(second.model.tensors()[key], wanted)
 

@@ -10,9 +10,10 @@ import pytest
 from ranking import Ranker
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import CombinationError
+from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
-from ranking_plugins import L1L2Row, NoPenalty, Orthonormal
-from ranking_plugins.losses.pairwise import Hinge
+from ranking_plugins.losses import Hinge
+from ranking_plugins.regularizers import L1L2Row, NoPenalty, Orthonormal
 from ranking_plugins.solvers.margin_half_steps import HalfSteps
 
 LOSSES = ("hinge", "warp", "domination")
@@ -22,7 +23,7 @@ REGULARIZERS = ("l1:strength=0.01", "l2:strength=0.001", "l1l2-row:strength=0.01
 def test_only_one_side_moves(factored_kernel, make_tastes):
     data = make_tastes(1, 20, 25)
     model = Factored(4)
-    model.initialize(data, 3)
+    model.initialize(data, 3, factored_kernel)
     steps = HalfSteps(TrainingProblem(model, Hinge(), NoPenalty(), data, factored_kernel))
     for side in (0, 1, 0):
         before = [part.copy() for part in model.factors]
@@ -43,8 +44,8 @@ def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, 
     """With blocks of one, what is frozen can as well be put back after each step."""
     data = make_tastes(2, 12, 15)
     model, plain = Factored(4, False), Factored(4, False)
-    model.initialize(data, 3)
-    plain.initialize(data, 3)
+    model.initialize(data, 3, get_kernel())
+    plain.initialize(data, 3, get_kernel())
     problem = TrainingProblem(model, Hinge(), NoPenalty(), data, fast_kernel)
     steps = HalfSteps(problem)
     steps.solver.batch_size = 1
@@ -102,13 +103,13 @@ def test_a_resumed_run_goes_on_bit_for_bit(fast_kernel, make_tastes):
         return ranker.prepare(data)
 
     whole = run(5)
-    whole.go()
+    whole.train()
     part = run(2)
-    part.go()
+    part.train()
     snapshot = part.snapshot()
     snapshot.facts["stopped"] = snapshot.facts["ending"] = ""
     rest = run(5)
-    rest.go(snapshot)
+    rest.train(snapshot)
     assert rest.history == whole.history
     for one, other in zip(whole.model.factors, rest.model.factors, strict=True):
         assert np.array_equal(one, other)

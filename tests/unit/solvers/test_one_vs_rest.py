@@ -15,8 +15,8 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.errors import CombinationError, DataError, DataWarning, PartError
 from ranking.training.trainer import Snapshot
-from ranking_plugins.regularizers.l2 import L2
-from ranking_plugins.solvers.one_vs_rest import OneVsRest
+from ranking_plugins.regularizers import L2
+from ranking_plugins.solvers import OneVsRest
 
 STRENGTH = 0.01
 
@@ -109,11 +109,11 @@ def test_the_hinge_is_resumed_after_each_pass():
 
     data = make_labelled()
     whole = ranker(loss="hinge", solver=OneVsRest(6), callbacks=[Snapshots()]).prepare(data)
-    whole.go()
+    whole.train()
     assert len(Snapshots.kept) == 6
     for snapshot in Snapshots.kept:
         again = ranker(loss="hinge", solver=OneVsRest(6)).prepare(data)
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         np.testing.assert_array_equal(again.model.weights.data, whole.model.weights.data)
 

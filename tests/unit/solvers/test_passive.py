@@ -13,14 +13,20 @@ from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking.registry.compatibility import Grid
-from ranking_plugins.callbacks.checkpoint import Checkpoint
-from ranking_plugins.losses.alignment import Alignment
-from ranking_plugins.losses.domination import Domination
-from ranking_plugins.losses.pairwise import BPR, WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.losses.squared import Squared
+from ranking_plugins.callbacks import Checkpoint
+from ranking_plugins.losses import (
+    BPR,
+    WARP,
+    Alignment,
+    Domination,
+    Hinge,
+    Logistic,
+    Squared,
+    SquaredHinge,
+)
 from ranking_plugins.preference_pairs import LowerRows
-from ranking_plugins.regularizers.none import NoPenalty
-from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
+from ranking_plugins.regularizers import NoPenalty
+from ranking_plugins.solvers import PassiveAggressive
 
 
 def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
@@ -191,7 +197,7 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
     run = ranker(100).prepare(data)
-    run.go(snapshot)
+    run.train(snapshot)
     assert run.history == whole.history_
     for name, tensor in whole.model_.tensors().items():
         assert run.model.tensors()[name].tobytes() == tensor.tobytes()

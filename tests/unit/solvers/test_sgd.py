@@ -7,17 +7,16 @@ import pytest
 
 from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
+from ranking.contracts.regularizer import RowPenalty
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.callbacks.early_stopping import EarlyStopping
-from ranking_plugins.losses.pairwise import WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.regularizers.group_l1 import GroupL1
-from ranking_plugins.regularizers.l1 import L1
-from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.callbacks import EarlyStopping
+from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
+from ranking_plugins.regularizers import L1, L2, GroupL1
+from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.schedules import rates
-from ranking_plugins.solvers.sgd import SGD
 
 
 class PythonHinge(Hinge):
@@ -109,7 +108,7 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
     fitted = ranker(matching_kernel, loss, regularizer).fit(data)
     tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     start = Bilinear(dtype="float64")
-    start.initialize(data, 0)
+    start.initialize(data, 0, matching_kernel)
 
     def shrink(w, due):
         return w if regularizer == "none" else regularizer.prox(w, due)
@@ -343,13 +342,13 @@ def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
     whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
-    whole.go()
+    whole.train()
     assert len(kept.kept) == len(whole.history) >= 1
     for snapshot in kept.kept:
         again = ranker(
             matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
         ).prepare(data, valid)
-        again.go(snapshot)
+        again.train(snapshot)
         assert again.history == whole.history
         assert again.model.weights.data.tobytes() == whole.model.weights.data.tobytes()
         assert np.array_equal(again.model.weights.toarray(), whole.model.weights.toarray())
@@ -450,14 +449,16 @@ def test_parts_that_do_not_fit(judged, make_matching):
     class Odd(L2):
         name = "odd"
         granularity = "matrix"
-        entry_penalty = GroupL1.entry_penalty
+
+        def kernel_form(self, form, ids=None):
+            return RowPenalty()
 
     with pytest.raises(CombinationError, match=r"'odd' is not of the form.*l1 and l2 are"):
         Ranker("bilinear", "hinge", Odd(), "sgd").fit(data)
 
     class Unknown(Odd):
         name = "unknown"
-        inlined = frozenset({"vector"})
+        forms = frozenset({"vector"})
 
     with pytest.raises(CombinationError, match=r"no operator for matrix param.* Try reg.*l2"):
         Ranker("bilinear", "hinge", Unknown(), "sgd").fit(data)

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.native import NativePairwiseLoss, NativeRowRegularizer
 from ranking.errors import PartError
+from ranking.native import NativeBoundedRowRegularizer, NativePairwiseLoss
 from ranking_example_cython import _native
 
 
@@ -27,11 +27,10 @@ class SmoothHinge(NativePairwiseLoss):
 
 
 @dataclasses.dataclass
-class Box(NativeRowRegularizer):
+class Box(NativeBoundedRowRegularizer):
     """The constraint ``|entry| <= limit``."""
 
     name: ClassVar[str] = "cython-box"
-    bounded: ClassVar[bool] = True
 
     limit: float = 1.0
 
