@@ -123,13 +123,13 @@ def _without_itself(data: MatchingData, barred: Pairs | None) -> Pairs:
         if barred is None
         else barred
     )
-    if data.itself is None:
+    if data.own_document is None:
         return pointers, documents
     rows = np.repeat(np.arange(data.n_queries), np.diff(pointers))
-    own = np.flatnonzero(data.itself >= 0)
+    own = np.flatnonzero(data.own_document >= 0)
     return pattern(
         np.concatenate((rows, own)),
-        np.concatenate((documents, data.itself[own])),
+        np.concatenate((documents, data.own_document[own])),
         data.n_queries,
     )
 

@@ -72,7 +72,7 @@ def dense(matrix, dimensions):
 def lists_by_sorting(scores, data, k):
     found = []
     for query, row in enumerate(scores):
-        itself = None if data.itself is None else data.itself[query]
+        itself = None if data.own_document is None else data.own_document[query]
         others = [d for d in range(data.n_documents) if d != itself]
         found.append(sorted(others, key=lambda d: (-row[d], data.document_ids[d]))[:k])
     return found
@@ -119,7 +119,7 @@ def test_a_stage_is_the_formula(factored_kernel, make_tastes, features, biases, 
 
 
 def test_a_query_is_not_in_its_own_list(factored_kernel, make_matching):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     model = staged(data, 2, k=4)
     np.testing.assert_allclose(
         model.scores(data, factored_kernel), by_formula(model, data), rtol=1e-4, atol=1e-5
@@ -505,7 +505,7 @@ def test_inference_ranks_the_joint_list_first(factored_kernel, make_tastes, infe
 @pytest.mark.parametrize("inference", ["greedy", "beam"])
 @pytest.mark.parametrize("k", [3, 14])
 def test_a_query_is_not_chosen_for_itself(factored_kernel, make_matching, inference, k):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     model = staged(data, 1, k=k, inference=inference)
     rows = data.query_rows.toarray().astype(float)
     alone = (rows @ dense(model.U, 5)) @ (rows @ dense(model.V, 5)).T

@@ -353,11 +353,11 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
     data = (
         make_tastes(4, 6, 9, counts=True)
         if kind == "tastes"
-        else make_matching(3, same_objects=True, kind="grades")
+        else make_matching(3, queries_are_documents=True, kind="grades")
     )
     lists = sampling_lists(data, SGD(), draw)
     wanted = np.maximum(data.relevance.toarray(), 0)
-    if data.itself is not None:
+    if data.own_document is not None:
         np.fill_diagonal(wanted, 0)
     wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
     wanted = wanted if draw == "weighted" else (wanted > 0).astype(float)
@@ -392,7 +392,7 @@ def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
 
 
 def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     for negatives in ("unobserved", "any"):
         for draw in ("queries", "positives"):
             lists = sampling_lists(data, SGD(negatives=negatives), draw)
@@ -431,7 +431,7 @@ def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
 
 def test_classes_have_no_grades(factored_kernel, make_matching):
     for options in ({"sampling": "weighted"}, {"weighting": "relevance"}):
-        with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
+        with pytest.raises(DataError, match=r"class.*leave out sampling=weighted and"):
             ranker(factored_kernel, **options).fit(make_matching(1))
 
 
@@ -525,7 +525,7 @@ def test_no_draws_leave_the_model_as_it_begins(factored_kernel, make_tastes):
 
 @pytest.mark.parametrize("loss", [WARP(), AUC(), BPR(), KosWARP(5, k=1, n=2)], ids=str)
 def test_it_learns_tastes(fast_kernel, make_tastes, loss):
-    data = make_tastes(1, 20, 24, kept=0.7)
+    data = make_tastes(1, 20, 24, share=0.7)
     tastes = np.arange(20)[:, None] % 3 == np.arange(24)[None, :] % 3
     fitted = ranker(fast_kernel, loss, max_steps=1500, steps_per_epoch=500, model=Factored(8)).fit(
         data
