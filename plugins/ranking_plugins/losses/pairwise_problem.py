@@ -16,7 +16,8 @@ has the same slope in this direction as the model, which is lower at v.
 **The curvature.** kappa is the second derivative of phi at each pair, plus a damping for all
 pairs (Levenberg): it is halved after a full step and multiplied by four after a halved one. It
 never exceeds `bend`, the largest second derivative: H then bounds the loss from above, and a full
-step decreases it. This is the method of newGLMNET (Yuan, Ho and Lin, 2012) for pairs instead of rows.
+step decreases it. This is the method of newGLMNET (Yuan, Ho and Lin, 2012) for pairs instead of
+rows.
 
 **The hinge** has a kink, and where many pairs are at their kinks, no single weight can improve
 although several together could. So it is smoothed: with the gap u = 1 - z and delta = `SMOOTHING`,
