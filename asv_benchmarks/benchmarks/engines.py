@@ -13,7 +13,7 @@ from ranking_plugins.solvers.shards import (
     Computing,
     add_all,
     best_rows,
-    cut,
+    split,
     concatenated,
     product_grams,
     rotated,
