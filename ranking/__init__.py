@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ranking.data.readers.read import read_trainable as read_data
     from ranking.data.readers.read import recognise
     from ranking.data.readers.trec import read_qrels, read_run
-    from ranking.data.split import by_time as split_by_time
+    from ranking.data.split import split_by_time as split_by_time
     from ranking.data.split import leave_one_out, query_kfold
     from ranking.data.synthetic import demo as make_demo
     from ranking.data.text.features import TextFeatures
@@ -134,7 +134,7 @@ _MODULES = {
     "read_run": "ranking.data.readers.trec:read_run",
     "recognise": "ranking.data.readers.read:recognise",
     "scores_as_features": "ranking.inference.score_features:scores_as_features",
-    "split_by_time": "ranking.data.split:by_time",
+    "split_by_time": "ranking.data.split:split_by_time",
     "split_metrics": "ranking.metrics.parse:split_metrics",
     "write_data": "ranking.data.writers:write",
 }

@@ -63,7 +63,7 @@ def train(
 ) -> tuple[list[float], Ranker]:
     """Return the seconds of each epoch on one thread, and what came of them."""
     clock = Clock()
-    solver = f"sgd:max_steps={epochs * draws},epoch={draws}"
+    solver = f"sgd:max_steps={epochs * draws},steps_per_epoch={draws}"
     ranker = Ranker(
         model=model, loss=make_loss(way), solver=solver, kernel=kernel, callbacks=[clock]
     ).fit(data)

@@ -45,8 +45,8 @@ impl<'o> Samples<'o> {
     }
 }
 
-/// Buffers of a thread, kept from batch to batch.
-#[derive(Debug)]
+/// Buffers of a thread, reused from batch to batch.
+#[derive(Debug, Default)]
 pub(super) struct SampleBuffers {
     queries: [SampledQuery; RUN],
     /// The first of a triplet's positives.
@@ -63,22 +63,6 @@ pub(super) struct SampleBuffers {
     weights: [f32; RUN],
 }
 
-impl Default for SampleBuffers {
-    fn default() -> Self {
-        Self {
-            queries: [SampledQuery::default(); RUN],
-            firsts: [0; RUN],
-            positive: [(0.0, 0.0); RUN],
-            positives: Vec::new(),
-            open: [0; RUN],
-            lookups: [Lookup::default(); RUN],
-            negatives: [0; RUN],
-            margins: [0.0; RUN],
-            weights: [0.0; RUN],
-        }
-    }
-}
-
 /// How margins become slopes.
 #[derive(Clone, Copy)]
 pub(super) struct Slopes<'a> {
@@ -89,6 +73,7 @@ pub(super) struct Slopes<'a> {
 
 impl Slopes<'_> {
     /// The slopes of a run.
+    #[inline(always)]
     fn fill(&self, run: Range<usize>, margins: &[f32], weights: &[f32]) -> [f32; RUN] {
         let mut slopes = [0.0; RUN];
         let numbers = margins[run.clone()].iter().zip(&weights[run.clone()]);
@@ -309,13 +294,13 @@ impl Sample<'_, '_> {
     #[inline(always)]
     fn write(&mut self, run: Range<usize>) {
         let buffers = &*self.buffers;
-        let found = buffers.negatives.iter().zip(&buffers.margins);
-        let found = found.zip(buffers.weights.iter().zip(&buffers.positive));
+        let results = buffers.negatives.iter().zip(&buffers.margins);
+        let results = results.zip(buffers.weights.iter().zip(&buffers.positive));
         let outputs = self.out.margins[run.clone()].iter_mut();
         let outputs = outputs.zip(&mut self.out.weights[run.clone()]);
         let outputs = self.out.triplets[run].iter_mut().zip(outputs);
-        for ((triplet, (to_margin, to_weight)), found) in outputs.zip(found) {
-            let ((&negative, &margin), (&weight, &(_, positive_weight))) = found;
+        for ((triplet, (to_margin, to_weight)), results) in outputs.zip(results) {
+            let ((&negative, &margin), (&weight, &(_, positive_weight))) = results;
             triplet[2] = negative;
             (*to_margin, *to_weight) = (margin, weight * positive_weight);
         }
@@ -330,7 +315,7 @@ impl Sample<'_, '_> {
         let queries = self.query_embeddings.view(&self.queries);
         let documents = self.document_embeddings.view(&self.documents);
         let slopes = slopes.fill(run.clone(), self.out.margins, self.out.weights);
-        for (&[query, positive, negative], slope) in self.out.triplets[run].iter().zip(slopes) {
+        for (&[query, positive, negative], &slope) in self.out.triplets[run].iter().zip(&slopes) {
             if slope != 0.0 {
                 let terms = [(positive, slope), (negative, -slope)];
                 records.push(machine, [queries, documents], query, terms.into_iter());

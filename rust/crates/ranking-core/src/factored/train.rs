@@ -2,7 +2,7 @@
 
 use crate::adaptive::{AdaptiveParallelism, TRIAL_STEPS};
 use crate::error::{Error, check_length, check_pointer, filled};
-use crate::factored::block::{Blocks, Request};
+use crate::factored::batches::{Batches, Request};
 use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors};
 use crate::factored::rows::RowUpdate;
 use crate::factored::sample::{Samples, Slopes, Triplet};
@@ -22,25 +22,23 @@ pub struct RowPenalty {
     pub max_norm: f32,
 }
 
-/// A pairwise loss and the weights of its violations.
+/// L(rank), and the number of documents that are ranked.
 #[derive(Clone, Copy, Debug)]
-pub struct PairwiseLoss<'a> {
-    /// The loss.
-    pub form: PairwiseForm,
-    /// L(rank); ranks beyond the end have the last value.
-    pub rank_weights: &'a [f32],
+pub struct RankWeights<'a> {
+    /// At least one; ranks beyond the end have the last value.
+    pub weights: &'a [f32],
     /// Number of documents that are ranked.
     pub n_documents: usize,
 }
 
-impl PairwiseLoss<'_> {
+impl RankWeights<'_> {
     /// The weight of a violation by trial, from 0.
     fn by_trial(&self, trials: usize) -> Result<Vec<f32>, Error> {
-        let Some(last) = self.rank_weights.len().checked_sub(1) else {
+        let Some(last) = self.weights.len().checked_sub(1) else {
             return Err(Error::argument("rank_weights is empty"));
         };
         let rank = |trial: usize| self.n_documents.saturating_sub(1) / trial;
-        let weight = |trial: usize| self.rank_weights[rank(trial).min(last)];
+        let weight = |trial: usize| self.weights[rank(trial).min(last)];
         Ok((1..=trials).map(weight).collect())
     }
 }
@@ -51,7 +49,9 @@ pub struct Plan<'a> {
     /// One per triplet.
     pub learning_rates: &'a [f32],
     /// The loss.
-    pub loss: PairwiseLoss<'a>,
+    pub form: PairwiseForm,
+    /// The weights of violations.
+    pub rank_weights: RankWeights<'a>,
     /// What is done to rows besides their steps.
     pub penalty: RowPenalty,
     /// Triplets that are sampled at the same parameters.
@@ -181,7 +181,7 @@ pub fn factored_sample(
     features: &FactoredFeatures<'_>,
     factors: Factors<'_>,
     source: &TripletSource<'_>,
-    loss: &PairwiseLoss<'_>,
+    rank_weights: &RankWeights<'_>,
     out: SampledTriplets<'_>,
     team: &ThreadTeam,
 ) -> Result<(), Error> {
@@ -194,10 +194,10 @@ pub fn factored_sample(
     let team = &sized(team, count);
     team.enter(|| {
         let mut triplets = filled(count, Triplet::default())?;
-        let mut blocks = Blocks::new(features, factors, count, team)?;
+        let mut batches = Batches::new(features, factors, count, team)?;
         let request = Request {
             source,
-            by_trial: &loss.by_trial(source.max_trials())?,
+            by_trial: &rank_weights.by_trial(source.max_trials())?,
             first: 0,
         };
         let samples = Samples {
@@ -205,7 +205,7 @@ pub fn factored_sample(
             margins: out.margins,
             weights: out.weights,
         };
-        blocks.sample(factors, &request, samples, None)?;
+        batches.sample(factors, &request, samples, None)?;
         for (out, number) in out.triplets.iter_mut().zip(triplets.as_flattened()) {
             *out = i64::from(*number);
         }
@@ -231,9 +231,9 @@ pub fn factored_update(
     let team = &sized(team, steps.queries.len());
     team.enter(|| {
         let factors = state.factors.view();
-        let mut blocks = Blocks::new(features, factors, steps.queries.len(), team)?;
-        blocks.record(factors, steps)?;
-        blocks.update(state, RowUpdate::new(learning_rate, penalty))
+        let mut batches = Batches::new(features, factors, steps.queries.len(), team)?;
+        batches.record(factors, steps)?;
+        batches.update(state, RowUpdate::new(learning_rate, penalty))
     })
 }
 
@@ -280,22 +280,22 @@ fn train(
 ) -> Result<(), Error> {
     let size = plan.batch_size.min(plan.learning_rates.len());
     let single = &ThreadTeam::single();
-    let mut parallel = Blocks::new(features, state.factors.view(), size, team)?;
+    let mut parallel = Batches::new(features, state.factors.view(), size, team)?;
     let mut serial = if team.threads() > 1 && size < TRIAL_STEPS {
         let factors = state.factors.view();
-        Some(Blocks::new(features, factors, size, single)?)
+        Some(Batches::new(features, factors, size, single)?)
     } else {
         None
     };
     let mut adaptive = AdaptiveParallelism::new();
     let mut triplets = filled(size, Triplet::default())?;
-    let by_trial = &plan.loss.by_trial(source.max_trials())?;
+    let by_trial = &plan.rank_weights.by_trial(source.max_trials())?;
     let adagrad = !state.squares.queries.is_empty();
     let outputs = out.margins.chunks_mut(plan.batch_size);
     let outputs = outputs.zip(out.weights.chunks_mut(plan.batch_size));
-    let batches = plan.learning_rates.chunks(plan.batch_size).zip(outputs);
-    for (number, (learning_rates, (margins, weights))) in batches.enumerate() {
-        let blocks = match &mut serial {
+    let parts = plan.learning_rates.chunks(plan.batch_size).zip(outputs);
+    for (number, (learning_rates, (margins, weights))) in parts.enumerate() {
+        let batches = match &mut serial {
             Some(serial) if adaptive.is_serial() => serial,
             _ => &mut parallel,
         };
@@ -310,11 +310,11 @@ fn train(
             weights,
         };
         let slopes = Slopes {
-            form: plan.loss.form,
+            form: plan.form,
             learning_rates: if adagrad { &[] } else { learning_rates },
         };
-        blocks.sample(state.factors.view(), &request, samples, Some(slopes))?;
-        blocks.update(state, RowUpdate::new(learning_rates[0], plan.penalty))?;
+        batches.sample(state.factors.view(), &request, samples, Some(slopes))?;
+        batches.update(state, RowUpdate::new(learning_rates[0], plan.penalty))?;
         adaptive.count(learning_rates.len());
     }
     Ok(())

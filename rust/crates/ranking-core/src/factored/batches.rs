@@ -1,4 +1,4 @@
-//! The phases of a batch, and what is kept from one batch to the next.
+//! The phases of a batch, and the state between batches.
 
 use crate::dispatch::{Job, dispatch};
 use crate::error::{Error, lengthen};
@@ -7,7 +7,7 @@ use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors, Side
 use crate::factored::records::{ShareRecords, StepRecords};
 use crate::factored::rows::{Addends, Piece, RowUpdate, UpdateOwn, UpdateShared};
 use crate::factored::sample::{Sample, SampleBuffers, Samples, Slopes};
-use crate::factored::share_embeddings::{BlockEmbeddings, ShareEmbeddings};
+use crate::factored::share_embeddings::{BatchEmbeddings, ShareEmbeddings};
 use crate::factored::sums::{Gradients, OfDocuments, OfQueries, Sum, Terms};
 use crate::factored::tables::Table;
 use crate::factored::train::FactoredSteps;
@@ -29,13 +29,8 @@ const SMALLEST: usize = 64;
 type Task<'t> = Box<dyn FnOnce() -> Result<(), Error> + Send + 't>;
 
 fn run(team: &ThreadTeam, tasks: Vec<Task<'_>>) -> Result<(), Error> {
-    let mut tasks: Vec<_> = tasks.into_iter().map(|task| (Some(task), Ok(()))).collect();
-    team.for_each(&mut tasks, |(task, result)| {
-        if let Some(task) = task.take() {
-            *result = task();
-        }
-    });
-    tasks.into_iter().try_for_each(|(_, result)| result)
+    let tasks = tasks.into_iter().map(Some);
+    team.try_for_each(tasks, |task| task.take().map_or(Ok(()), |task| task()))
 }
 
 /// A task that cannot fail.
@@ -133,14 +128,14 @@ pub(super) struct Request<'a> {
     pub(super) first: usize,
 }
 
-/// What is kept from batch to batch.
-pub(super) struct Blocks<'a> {
+/// Buffers that are reused from batch to batch, and the choice of phases.
+pub(super) struct Batches<'a> {
     features: &'a FactoredFeatures<'a>,
     team: &'a ThreadTeam,
     shares: usize,
     buffers: Vec<SampleBuffers>,
-    queries: BlockEmbeddings,
-    documents: BlockEmbeddings,
+    queries: BatchEmbeddings,
+    documents: BatchEmbeddings,
     records: StepRecords,
     /// Of queries and of documents.
     indexes: [Indexes; 2],
@@ -152,7 +147,7 @@ pub(super) struct Blocks<'a> {
     updates: usize,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> Batches<'a> {
     /// Prepare for batches of `size` triplets.
     pub(super) fn new(
         features: &'a FactoredFeatures<'a>,
@@ -177,8 +172,8 @@ impl<'a> Blocks<'a> {
             team,
             shares,
             buffers: (0..shares).map(|_| SampleBuffers::default()).collect(),
-            queries: BlockEmbeddings::new(&queries, size, shares)?,
-            documents: BlockEmbeddings::new(
+            queries: BatchEmbeddings::new(&queries, size, shares)?,
+            documents: BatchEmbeddings::new(
                 &documents,
                 size.saturating_mul(DOCUMENTS_READ),
                 shares,
