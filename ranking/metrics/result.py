@@ -79,7 +79,7 @@ class Evaluation:
 
 
 def evaluate_run(
-    run: Ranking,
+    run: Run,
     judgements: Judgements,
     metrics: Sequence[str] = ("ndcg@10",),
     *,
@@ -92,7 +92,7 @@ def evaluate_run(
 
     Parameters
     ----------
-    run : Ranking
+    run : Run
         As `read_run` returns it.
     judgements : Judgements
         As `read_qrels` returns them.
