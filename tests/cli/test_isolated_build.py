@@ -31,10 +31,12 @@ check_loss(RoundedHingeLoss(width=0.5))
 
 
 def pip(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run pip with the package index of this machine, and nothing else of its settings."""
+    """Run pip with the package index of this machine, and with build isolation."""
+    unwanted = ("PIP_NO_INDEX", "PIP_NO_DEPS", "PIP_NO_BUILD_ISOLATION", "PYTHONPATH")
+    inherited = {key: value for key, value in os.environ.items() if key not in unwanted}
     return subprocess.run(
         [sys.executable, "-m", "pip", *map(str, words), "--disable-pip-version-check"],
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
     )
@@ -60,12 +62,7 @@ def test_cython_plugin_builds_with_isolation(wheels: Path, tmp_path: Path):
     words = ["new-plugin", "rounded-hinge", "--kind", "loss", "--native", "cython"]
     assert CliRunner().invoke(cli, [*words, "-o", str(source)]).exit_code == 0
     links = f"{os.environ.get('PIP_FIND_LINKS', '')} {wheels}".strip()
-    built = pip(
-        *("wheel", "-q", "--no-deps", "-w", tmp_path, source),
-        PIP_FIND_LINKS=links,
-        PIP_NO_BUILD_ISOLATION="1",  # as pip spells it: isolation is on
-        PIP_NO_INDEX="0",
-    )
+    built = pip("wheel", "-q", "--no-deps", "-w", tmp_path, source, PIP_FIND_LINKS=links)
     assert built.returncode == 0, built.stderr
     (made,) = tmp_path.glob("ranking_rounded_hinge-*.whl")
     folder = tmp_path / "installed"
