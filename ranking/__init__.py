@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ranking.data.describe import describe as describe_data
-    from ranking.data.describe import doubts as check_data
+    from ranking.data.describe import find_problems as check_data
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
     from ranking.data.readers.read import read_trainable as read_data
     from ranking.data.readers.read import recognise
     from ranking.data.readers.trec import read_qrels, read_run
-    from ranking.data.split import by_time as split_by_time
-    from ranking.data.split import leave_one_out, query_kfold
+    from ranking.data.split import leave_one_out, query_kfold, split_by_time
     from ranking.data.synthetic import demo as make_demo
     from ranking.data.text.features import TextFeatures
     from ranking.data.text_collection import TextCollection
@@ -110,7 +109,7 @@ _MODULES = {
     "RegularizationPath": "ranking.training.wrappers.path:RegularizationPath",
     "TextCollection": "ranking.data.text_collection:TextCollection",
     "TextFeatures": "ranking.data.text.features:TextFeatures",
-    "check_data": "ranking.data.describe:doubts",
+    "check_data": "ranking.data.describe:find_problems",
     "compare": "ranking.metrics.result:compare",
     "cross_validated_path": "ranking.training.wrappers.path:cross_validated_path",
     "describe_data": "ranking.data.describe:describe",
@@ -128,7 +127,7 @@ _MODULES = {
     "read_run": "ranking.data.readers.trec:read_run",
     "recognise": "ranking.data.readers.read:recognise",
     "scores_as_features": "ranking.inference.score_features:scores_as_features",
-    "split_by_time": "ranking.data.split:by_time",
+    "split_by_time": "ranking.data.split:split_by_time",
     "split_metrics": "ranking.metrics.parse:split_metrics",
     "write_data": "ranking.data.writers:write",
 }

@@ -23,8 +23,8 @@ from ranking.kernels.native.parts import (
 __all__ = [
     "NATIVE_ABI",
     "ListwiseFunctions",
-    "NativeFunctions",
     "NativeBoundedRowRegularizer",
+    "NativeFunctions",
     "NativeListwiseLoss",
     "NativePairwiseLoss",
     "NativePart",

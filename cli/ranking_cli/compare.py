@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ranking._utils.files import write_bytes
 from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.read import HEAD
-from ranking.data.readers.trec import Run
+from ranking.data.readers.trec import RunReader
 from ranking.io.tensors import looks_like_tensors
 from ranking.metrics.comparison import Comparison
 from ranking.metrics.comparison import compare as compare_systems
@@ -91,7 +91,7 @@ def _is_system(path: Path) -> bool:
 
 def _is_run(path: Path) -> bool:
     with open_bytes(path) as stream:
-        return Run.recognises(path, stream.read(HEAD))
+        return RunReader.recognises(path, stream.read(HEAD))
 
 
 def _align(

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ranking import MatchingData
-from ranking.data.describe import describe, doubts
+from ranking.data.describe import describe, find_problems
 from ranking.data.readers.read import recognise
-from ranking.data.synthetic import MADE
+from ranking.data.synthetic import SYNTHETIC_DATA
 from ranking.data.writers import FORMATS, write
 from ranking.errors import DataWarning
 from ranking_cli.get_data import get_data
@@ -69,7 +69,7 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         return
     rows: list[dict[str, Any]] = [{"what": "format", "value": recognised.name}]
     rows += [{"what": what, "value": value} for what, value in describe(content).items()]
-    rows += [{"what": "warning", "value": text} for text in [*messages, *doubts(content)]]
+    rows += [{"what": "warning", "value": text} for text in [*messages, *find_problems(content)]]
     click.echo(render(rows, form), nl=False)
 
 
@@ -89,7 +89,7 @@ def _get(path: Path, name: str | None, convert: str | None, output: Path | None)
     if path != GET:
         raise click.UsageError(f"give one PATH, or `get NAME`; {name} is not expected.")
     if name is None:
-        raise click.UsageError(f"say which data set: {', '.join(MADE)}.")
+        raise click.UsageError(f"say which data set: {', '.join(SYNTHETIC_DATA)}.")
     if convert is not None:
         raise click.UsageError("--convert is for a PATH; get the data first.")
     for file in get_data(name, output or Path(name)):

@@ -13,9 +13,9 @@ import numpy as np
 from ranking import JudgedLists
 from ranking.contracts.metric import Metric
 from ranking.data.exclusions import known_pairs
-from ranking.data.matches import Matches
 from ranking.data.readers.trec import read_qrels, read_run
-from ranking.data.trec import judged_from
+from ranking.data.relevance import RelevanceData
+from ranking.data.trec import join_run
 from ranking.metrics.bins import by_bins, total_clicks
 from ranking.metrics.bootstrap import bootstrap_interval
 from ranking.metrics.evaluation import Values, evaluate_model, evaluate_run, mean
@@ -168,7 +168,7 @@ def _binned(
     log: Any, queries: list[str], values: Values, edges: list[float]
 ) -> list[dict[str, Any]]:
     """Return one row per bin."""
-    if not isinstance(log, Matches):
+    if not isinstance(log, RelevanceData):
         raise click.UsageError("--bins counts clicks on documents; give --clicks such data.")
     totals = total_clicks(log, np.array(queries))
     return [
@@ -190,7 +190,7 @@ def measure_model(
     exclusions = None
     if exclude:
         known = [resources.read([path]) for path in exclude]
-        matches = [each for each in known if isinstance(each, Matches)]
+        matches = [each for each in known if isinstance(each, RelevanceData)]
         if isinstance(described, JudgedLists) or len(matches) < len(known):
             raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
         exclusions = known_pairs(described, *matches, but_relevant=True)
@@ -204,7 +204,7 @@ def measure_run(
     run: Path, qrels: Path, metrics: list[Metric], resources: Resources
 ) -> tuple[list[str], Values]:
     """Return the queries that a run and the judgements share, and the values for them."""
-    joined = judged_from(read_run(run), read_qrels(qrels))
+    joined = join_run(read_run(run), read_qrels(qrels))
     values = evaluate_run(metrics, joined, resources.kernel, resources.threads)
     shared = ~joined.missing
     if not shared.any():

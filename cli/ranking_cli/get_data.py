@@ -6,18 +6,18 @@ from pathlib import Path
 
 import click
 
-from ranking.data.synthetic import MADE
+from ranking.data.synthetic import SYNTHETIC_DATA
 from ranking.data.writers import write
 
 
 def get_data(name: str, folder: Path) -> list[Path]:
     """Write the parts of a data set into a folder and return the files; overwrite nothing."""
-    if name not in MADE:
+    if name not in SYNTHETIC_DATA:
         raise click.UsageError(
-            f"there is no data set {name!r}; available are {', '.join(MADE)}. Download others from "
+            f"there is no data set {name!r}; available are {', '.join(SYNTHETIC_DATA)}. Download others from "
             "their publishers, under their terms."
         )
-    files = {folder / f"{part}.txt": data for part, data in MADE[name]().items()}
+    files = {folder / f"{part}.txt": data for part, data in SYNTHETIC_DATA[name]().items()}
     for path in files:
         if path.exists():
             raise click.UsageError(f"{path} exists; name another folder with -o, or remove it.")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.matches import Matches
+from ranking.data.relevance import RelevanceData
 
 Ints: TypeAlias = NDArray[np.int64]
 Pairs: TypeAlias = tuple[Ints, Ints]
@@ -25,7 +25,7 @@ def pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
     return pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64)
 
 
-def known_pairs(data: Matches, *known: Matches, but_relevant: bool = False) -> Pairs:
+def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool = False) -> Pairs:
     """Return the positives of other data as positions in these, found by id.
 
     Parameters

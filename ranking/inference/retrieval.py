@@ -204,13 +204,13 @@ def _with_itself(data: MatchingData, exclusions: Pairs | None) -> Pairs:
     """Return the exclusions, and for a query that is a document, that document too."""
     none = np.zeros(data.n_queries + 1, np.int64), np.zeros(0, np.int64)
     pointers, documents = none if exclusions is None else exclusions
-    if data.itself is None:
+    if data.own_document is None:
         return pointers, documents
     rows = np.repeat(np.arange(data.n_queries), np.diff(pointers))
-    own = np.flatnonzero(data.itself >= 0)
+    own = np.flatnonzero(data.own_document >= 0)
     return pattern(
         np.concatenate((rows, own)),
-        np.concatenate((documents, data.itself[own])),
+        np.concatenate((documents, data.own_document[own])),
         data.n_queries,
     )
 

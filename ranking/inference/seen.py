@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ranking.contracts.model import Tensors
 from ranking.data.exclusions import Ints, Pairs, pattern, places
-from ranking.data.ids import joined_ids, pack_ids, unpack_ids
+from ranking.data.ids import merge_ids, pack_ids, unpack_ids
 from ranking.data.matching_data import MatchingData
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError
@@ -34,7 +34,7 @@ class SeenItems(NamedTuple):
     def from_data(cls, data: MatchingData) -> SeenItems | None:
         """Return what `recommend` needs of training data; None if they have features or labels."""
         by_id = data.queries is None and data.documents is None
-        if not by_id or data.relevance is None or data.itself is not None:
+        if not by_id or data.relevance is None or data.own_document is not None:
             return None
         positives = sparse.csr_array(data.relevance > 0)
         positives.sort_indices()
@@ -42,8 +42,8 @@ class SeenItems(NamedTuple):
 
     def union(self, other: SeenItems) -> SeenItems:
         """Return the users, items and positives of both."""
-        users = joined_ids(self.user_ids, other.user_ids)
-        items = joined_ids(self.item_ids, other.item_ids)
+        users = merge_ids(self.user_ids, other.user_ids)
+        items = merge_ids(self.item_ids, other.item_ids)
         if self.positives is None or other.positives is None:
             return SeenItems(users, items, None)
         shape = (users.size, items.size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ranking.data.trec import Judgements, Ranking, judged_from
+from ranking.data.trec import Judgements, Run, join_run
 from ranking.data.validation import Ids
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
@@ -22,7 +22,7 @@ from ranking.metrics.parse import parse_metric
 from ranking.metrics.ranked import Floats
 
 if TYPE_CHECKING:
-    from ranking.data.matches import Matches
+    from ranking.data.relevance import RelevanceData
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Evaluation:
         """Return the 95 % bootstrap interval of the mean."""
         return bootstrap_interval(self[metric], kernel)
 
-    def by_bins(self, clicks: Matches, edges: Sequence[float]) -> list[Bin]:
+    def by_bins(self, clicks: RelevanceData, edges: Sequence[float]) -> list[Bin]:
         """Return means by bins of the total clicks of a query."""
         return by_bins(self.values, total_clicks(clicks, self.query_ids), list(edges))
 
@@ -79,7 +79,7 @@ class Evaluation:
 
 
 def evaluate_run(
-    run: Ranking,
+    run: Run,
     judgements: Judgements,
     metrics: Sequence[str] = ("ndcg@10",),
     *,
@@ -92,7 +92,7 @@ def evaluate_run(
 
     Parameters
     ----------
-    run : Ranking
+    run : Run
         As `read_run` returns it.
     judgements : Judgements
         As `read_qrels` returns them.
@@ -101,7 +101,7 @@ def evaluate_run(
     threads : int
     """
     parsed = {name: parse_metric(name) for name in metrics}
-    joined = judged_from(run, judgements)
+    joined = join_run(run, judgements)
     unique = {metric.spelled(): metric for metric in parsed.values()}
     values = evaluate_judged_run(list(unique.values()), joined, kernel, threads)
     shared = ~joined.missing

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ranking.registry.compatibility import Grid
 from ranking.registry.manager import Problem, Registry, Source, installed_sources
-from ranking.registry.security import Trust
+from ranking.registry.security import PluginSecurity
 
 
 class PluginList(NamedTuple):
@@ -82,7 +82,7 @@ def list_combinations() -> Iterator[Combination]:
 
 
 def _refusal(source: Source) -> str:
-    return Trust().refusal(source.distribution, source.name)
+    return PluginSecurity().blocked_reason(source.distribution, source.name, source.module)
 
 
 def _row(source: Source) -> dict[str, Any]:

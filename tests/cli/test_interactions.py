@@ -51,7 +51,7 @@ def kernel(request: pytest.FixtureRequest) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
     """Interactions of tastes in two halves, and a model of the one."""
     made = tmp_path_factory.mktemp("interactions")
-    data = make_tastes(1, 18, 24, kept=0.8)
+    data = make_tastes(1, 18, 24, share=0.8)
     pairs = np.argwhere(data.relevance.toarray() > 0).tolist()
     order = np.random.default_rng(0).permutation(len(pairs))
     cut = 2 * len(pairs) // 3

@@ -115,7 +115,7 @@ def test_partial_fit_adds_users_and_what_they_have():
 
 
 def test_auto_chooses_embeddings_for_interactions(make_tastes):
-    train, test = leave_one_out(make_tastes(1, 90, 60, kept=0.4), check=False)
+    train, test = leave_one_out(make_tastes(1, 90, 60, share=0.4), check=False)
     ranker = Ranker(loss="warp", random_state=1).fit(train)
     assert ranker.model_.name == "factored"
     assert ranker.description_["parts"]["model"]["spec"].startswith("factored:dimensions=")

@@ -26,16 +26,16 @@ def initialized(data, seed=0):
 
 def by_sorting(scores, data, k):
     for query in range(data.n_queries):
-        itself = None if data.itself is None else data.itself[query]
+        itself = None if data.own_document is None else data.own_document[query]
         others = [d for d in range(data.n_documents) if d != itself]
         others.sort(key=lambda d: (-scores[query, d], data.document_ids[d]))
         yield others[:k]
 
 
-@pytest.mark.parametrize("same_objects", [False, True])
+@pytest.mark.parametrize("queries_are_documents", [False, True])
 @pytest.mark.parametrize("k", [1, 3, 13, 14, 100, None])
-def test_top_k_equals_a_full_sort(matching_kernel, make_matching, same_objects, k):
-    data = make_matching(4, same_objects=same_objects, dtype=np.float64)
+def test_top_k_equals_a_full_sort(matching_kernel, make_matching, queries_are_documents, k):
+    data = make_matching(4, queries_are_documents=queries_are_documents, dtype=np.float64)
     model = initialized(data)
     scores = model.scores(data, matching_kernel)
     found = list(top_k(model, data, k, matching_kernel))
@@ -43,7 +43,7 @@ def test_top_k_equals_a_full_sort(matching_kernel, make_matching, same_objects, 
     for one, expected in zip(found, by_sorting(scores, data, k), strict=True):
         assert one.documents.tolist() == expected
         assert np.array_equal(one.scores, scores[one.query, expected])
-        if same_objects:
+        if queries_are_documents:
             assert one.query not in expected
 
 

@@ -268,7 +268,7 @@ def held_out(data, seed=0):
 
 
 def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
-    train, valid = held_out(make_tastes(1, kept=0.9))
+    train, valid = held_out(make_tastes(1, share=0.9))
     fitted = {}
     for exclude in (True, False):
         run = cascade(factored_kernel, Curve(metrics="map+p@3"), stages=1)

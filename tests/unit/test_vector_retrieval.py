@@ -35,8 +35,8 @@ def initialized(data, seed=0, whole=False):
 def by_sorting(scores, data, k, exclusions=None, candidates=None):
     for query in range(data.n_queries):
         out = set() if exclusions is None else set(exclusions[query])
-        if data.itself is not None:
-            out.add(int(data.itself[query]))
+        if data.own_document is not None:
+            out.add(int(data.own_document[query]))
         pool = range(data.n_documents) if candidates is None else candidates
         left = [d for d in pool if d not in out]
         yield sorted(left, key=lambda d, q=query: (-scores[q, d], data.document_ids[d]))[:k]
@@ -134,7 +134,7 @@ def test_blocks_and_threads_change_nothing(
 
 
 def test_a_query_is_excluded_from_its_own_list(factored_kernel, make_matching):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     model = initialized(data)
     scores = model.scores(data, factored_kernel)
     exclusions = [[(q + 1) % 14] for q in range(14)]
@@ -152,7 +152,7 @@ def test_best_lists_are_padded(factored_kernel, make_matching, make_tastes):
     model = initialized(data)
     expected = list(by_sorting(model.scores(data, factored_kernel), data, 3))
     assert best_lists(model, data, 3, factored_kernel).tolist() == expected
-    same = make_matching(3, 4, 4, same_objects=True)
+    same = make_matching(3, 4, 4, queries_are_documents=True)
     lists = best_lists(initialized(same), same, 9, factored_kernel)
     assert lists.shape == (4, 4)
     assert (lists[:, 3] == -1).all()
@@ -286,7 +286,7 @@ def test_similar_handles_zero_embeddings_and_bad_arguments(
 
 @pytest.mark.parametrize("loss", [WARP(), BPR(), AUC(), KosWARP(5, k=1, n=2)], ids=str)
 def test_fold_in_of_a_copy_ranks_like_the_user(fast_kernel, make_tastes, loss):
-    data = make_tastes(1, 30, 36, kept=0.6)
+    data = make_tastes(1, 30, 36, share=0.6)
     ranker = fitted(fast_kernel, data, loss, max_steps=4000, steps_per_epoch=1000)
     tensors = {name: tensor.copy() for name, tensor in ranker.model_.tensors().items()}
     known = [data.document_ids[data.relevant(query)].tolist() for query in range(30)]
@@ -408,7 +408,7 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
     )
     assert sets(known_pairs(spelled, data)) == wanted
     assert sets(known_pairs(data, spelled)) == wanted
-    same = make_matching(1, same_objects=True)
+    same = make_matching(1, queries_are_documents=True)
     assert all(query not in row for query, row in enumerate(sets(known_pairs(same, same))))
 
 

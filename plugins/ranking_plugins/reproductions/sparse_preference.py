@@ -159,10 +159,10 @@ def _part(data: MatchingData | TextCollection, size: int) -> MatchingData | Text
     ids = data.query_ids[chosen]
     if isinstance(data, TextCollection):
         texts = [data.query_texts[place] for place in chosen.tolist()]
-        return TextCollection(ids, texts, ids, texts, labels=labels, same_objects=True)
+        return TextCollection(ids, texts, ids, texts, labels=labels, queries_are_documents=True)
     rows_of = data.query_rows[chosen]
     return MatchingData(
-        rows_of, rows_of, labels=labels, query_ids=ids, document_ids=ids, same_objects=True
+        rows_of, rows_of, labels=labels, query_ids=ids, document_ids=ids, queries_are_documents=True
     )
 
 

@@ -3,9 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.native import NativePairwiseLoss
 from ranking.errors import PartError
-from ranking.native import PairwiseFunctions
+from ranking.native import NativePairwiseLoss, PairwiseFunctions
 from ranking_example_cffi._native import ffi, lib
 
 

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.native import NativeBoundedRowRegularizer, NativePairwiseLoss
 from ranking.errors import PartError
+from ranking.native import NativeBoundedRowRegularizer, NativePairwiseLoss
 from ranking_example_cython import _native
 
 

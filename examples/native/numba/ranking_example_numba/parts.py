@@ -7,9 +7,13 @@ from typing import ClassVar
 import numpy as np
 from numba import carray, cfunc, types
 
-from ranking.native import NativeListwiseLoss, NativePairwiseLoss
 from ranking.errors import PartError
-from ranking.native import ListwiseFunctions, PairwiseFunctions
+from ranking.native import (
+    ListwiseFunctions,
+    NativeListwiseLoss,
+    NativePairwiseLoss,
+    PairwiseFunctions,
+)
 
 DOUBLES = types.CPointer(types.float64)
 OF_MARGIN = types.float64(types.float64, DOUBLES)
