@@ -136,11 +136,11 @@ class TextFeatures(Part):
     def from_spec(cls, spec: str) -> Self:
         """Build unfitted features from a spec."""
         name, params = parse_spec(spec)
-        unknown = sorted(set(params) - set(cls._names()))
+        unknown = sorted(set(params) - set(cls.parameter_names()))
         if name != cls.name or unknown:
             raise PartError(
                 f"{spec!r} is not {cls.name!r} with some of its parameters "
-                f"{', '.join(cls._names())}."
+                f"{', '.join(cls.parameter_names())}."
             )
         return cls(**params)
 
