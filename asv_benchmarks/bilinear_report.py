@@ -28,7 +28,14 @@ from benchmarks.common import KERNELS, kernel_or_skip
 from benchmarks.texts import identity, make_lists, make_texts
 
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
-from ranking.kernels.contract import PairwiseForm
+from ranking.kernels.contract import (
+    NO_CALL,
+    BilinearFeatures,
+    Csr,
+    PairwiseForm,
+    PairwiseLoss,
+    UpdateRule,
+)
 from ranking.kernels.reference.bilinear import dense_train
 
 RATE = 0.5
@@ -69,7 +76,7 @@ def train(kernel: str, n_words: int, n_draws: int, l1: float, n_texts: int) -> d
     for part in np.array_split(np.arange(n_draws), PARTS):
         rows = slice(part[0], part[-1] + 1)
         start = time.process_time()
-        margins, _ = made.steps(objects, tuples[rows], rates[rows], l1=l1, every=EVERY)
+        margins, _ = made.train(objects, tuples[rows], rates[rows], rule=UpdateRule(EVERY, l1))
         seconds.append(time.process_time() - start)
         violated += float(np.sum(margins < 1.0))
         largest = max(largest, made.n_nonzero)
@@ -128,10 +135,11 @@ def dense_seconds(n_draws: int, n_texts: int) -> float:
     """Return the seconds of a draw of the dense loop, sweeps included."""
     texts, labels = make_texts(n_texts, 10_000)
     tuples = kernel_or_skip("reference").sampling.sample_triplets(make_lists(labels), 1, 0, n_draws)
-    parts, rates = (texts.indptr, texts.indices, texts.data), np.full(n_draws, RATE)
-    w = np.eye(10_000)
-    form = int(PairwiseForm.HINGE)
-    return clock(lambda: dense_train(w, parts, parts, tuples, rates, form, EVERY, L1)) / n_draws
+    parts, rates = Csr(texts.indptr, texts.indices, texts.data), np.full(n_draws, RATE)
+    w, rule = np.eye(10_000), UpdateRule(EVERY, L1)
+    features = BilinearFeatures(parts, parts, transposed=False)
+    loss = PairwiseLoss(PairwiseForm.HINGE, NO_CALL, np.ones(1), n_texts)
+    return clock(lambda: dense_train(w, features, tuples, rates, loss, rule)) / n_draws
 
 
 def report_widths(kernel: str, n_draws: int, n_texts: int, most: int) -> None:
@@ -180,8 +188,8 @@ def main() -> None:
     )
     for kernel in [options.kernel] if options.kernel else KERNELS:
         try:
-            kernel_or_skip(kernel).loops.bilinear  # noqa: B018
-        except (NotImplementedError, AttributeError) as error:
+            kernel_or_skip(kernel)
+        except NotImplementedError as error:
             print(f"{kernel}: left out, {error}")  # noqa: T201
             continue
         report_training(kernel, n_draws, n_texts)

@@ -34,9 +34,9 @@ from ranking_plugins.solvers.shards import (
     add_all,
     best_rows,
     cut,
-    joined,
-    pulled_grams,
-    turned,
+    concatenated,
+    product_grams,
+    rotated,
 )
 
 
@@ -46,7 +46,7 @@ def rmls(held: Shards, threads: int, vectors: Any, rooms: Any) -> None:
         held.checkpoint()
         by, best = Computing(get_kernel("cython"), threads), RowMaximum(THRESHOLD, LIMIT)
         found = held.map(best_rows, side, vectors, by, best, rooms[side])
-        vectors = joined([made for made, _ in found], rooms[side])
+        vectors = concatenated([made for made, _ in found], rooms[side])
 
 
 def pls(held: Shards, threads: int, vectors: Any, rooms: Any) -> None:
@@ -54,9 +54,9 @@ def pls(held: Shards, threads: int, vectors: Any, rooms: Any) -> None:
     for side in (0, 1):
         held.checkpoint()
         asked = (side, vectors, Computing(get_kernel("cython"), threads), rooms[side], None, WIDTH)
-        square = held.reduce(pulled_grams, add_all, np.zeros((WIDTH, WIDTH)), *asked)
+        square = held.reduce(product_grams, add_all, np.zeros((WIDTH, WIDTH)), *asked)
         turn = np.linalg.inv(np.linalg.cholesky(square)).T
-        vectors = joined(held.map(turned, turn), rooms[side])
+        vectors = concatenated(held.map(rotated, turn), rooms[side])
 
 
 def main() -> None:
@@ -67,14 +67,14 @@ def main() -> None:
     sides = Sides.make((SIZE, SIZE), ROW_LENGTH)
     both, vectors = (sides.rows, sides.columns), make_vectors(SIZE, WIDTH)
     here, nowhere = [np.empty_like(vectors) for _ in both], (None, None)
-    whole = Local().scatter(cut(both, 1))
-    with Ray(workers=2).scatter(cut(both, 2)) as workers:
+    whole = Local().scatter(split(both, 1))
+    with Ray(workers=2).scatter(split(both, 2)) as workers:
         for name, take in (("rmls", rmls), ("pls", pls)):
             ways: dict[str, Callable[[], None]] = {
                 "local, 1 thread": partial(take, whole, 1, vectors, here),
                 "local, 2 threads": partial(take, whole, 2, vectors, here),
                 "16 parts, 1 thread": partial(
-                    take, Local().scatter(cut(both, 16)), 1, vectors, here
+                    take, Local().scatter(split(both, 16)), 1, vectors, here
                 ),
                 "ray, 2 workers": partial(take, workers, 1, vectors, nowhere),
             }

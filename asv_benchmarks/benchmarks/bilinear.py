@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
+from ranking.kernels.contract import UpdateRule
 from ranking.kernels.kernel import Kernel
 
 from .common import KERNELS, PROFILE, kernel_or_skip
@@ -30,7 +31,7 @@ class Bilinear:
 
     def train(self, l1: float) -> BilinearWeights:
         made = BilinearWeights(self.kernel, identity(N_WORDS))
-        made.steps(self.objects, self.tuples, np.full(N_DRAWS, RATE), l1=l1)
+        made.train(self.objects, self.tuples, np.full(N_DRAWS, RATE), rule=UpdateRule(l1=l1))
         return made
 
     def time_steps(self, kernel: str, l1: float) -> None:
@@ -62,7 +63,7 @@ class BilinearScores:
         made = BilinearWeights(self.kernel, identity(N_WORDS))
         tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
         objects = BilinearInputs(self.texts, self.texts)
-        made.steps(objects, tuples, np.full(N_DRAWS, RATE), l1=L1)
+        made.train(objects, tuples, np.full(N_DRAWS, RATE), rule=UpdateRule(l1=L1))
         self.weights = made.weights()
 
     def time_scores(self, kernel: str) -> None:

@@ -14,9 +14,9 @@ from ranking_plugins.solvers.shards import (
     add_all,
     best_rows,
     cut,
-    joined,
-    pulled_grams,
-    turned,
+    concatenated,
+    product_grams,
+    rotated,
 )
 
 from .common import PROFILE, kernel_or_skip
@@ -29,13 +29,13 @@ BEST = RowMaximum(THRESHOLD, LIMIT)
 
 def half_step(held: Held, vectors: np.ndarray, by: Computing) -> np.ndarray:
     """Return the rows of all parts, in order."""
-    return joined([rows for rows, _ in held.map(best_rows, 0, vectors, by, BEST, None)], None)
+    return concatenated([rows for rows, _ in held.map(best_rows, 0, vectors, by, BEST, None)], None)
 
 
 def difference(found: np.ndarray, sides: Sides, vectors: np.ndarray) -> float:
     """Return the largest difference from a half-step in one part by one thread: 0 is promised."""
     one = Computing(kernel_or_skip("cython"), 1)
-    whole = half_step(Local().scatter(cut((sides.rows, sides.columns), 1)), vectors, one)
+    whole = half_step(Local().scatter(split((sides.rows, sides.columns), 1)), vectors, one)
     return float(np.abs(found - whole).max())
 
 
@@ -46,7 +46,7 @@ class Shards:
 
     def setup(self, parts: int, threads: int) -> None:
         self.sides = Sides.make((SIZE, SIZE), ROW_LENGTH)
-        self.held = Local().scatter(cut((self.sides.rows, self.sides.columns), parts))
+        self.held = Local().scatter(split((self.sides.rows, self.sides.columns), parts))
         self.by = Computing(kernel_or_skip("cython"), threads)
         self.vectors, self.room = make_vectors(SIZE, WIDTH), make_vectors(SIZE, WIDTH, seed=2)
 
@@ -62,8 +62,8 @@ class Shards:
     def time_turned(self, parts: int, threads: int) -> None:
         asked = (0, self.vectors, self.by, self.room, None)
         start = np.zeros((WIDTH, WIDTH))
-        self.held.reduce(pulled_grams, add_all, start, *asked, WIDTH)
-        self.held.map(turned, np.eye(WIDTH))
+        self.held.reduce(product_grams, add_all, start, *asked, WIDTH)
+        self.held.map(rotated, np.eye(WIDTH))
 
 
 class Workers:
@@ -76,7 +76,7 @@ class Workers:
     def setup(self) -> None:
         self.sides = Sides.make((SIZE, SIZE), ROW_LENGTH)
         try:
-            self.held = Ray(workers=2).scatter(cut((self.sides.rows, self.sides.columns), 2))
+            self.held = Ray(workers=2).scatter(split((self.sides.rows, self.sides.columns), 2))
         except EngineError as error:
             raise NotImplementedError(str(error)) from error
         self.by, self.vectors = Computing(kernel_or_skip("cython"), 1), make_vectors(SIZE, WIDTH)

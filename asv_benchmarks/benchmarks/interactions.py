@@ -12,14 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking import MatchingData, Ranker
-from ranking.kernels.contract import PairwiseForm
-from ranking.kernels.factored import (
-    Draws,
-    FactoredInputs,
-    FactoredWeights,
-)
+from ranking.kernels.contract import Execution, PairwiseForm, RowPenalty
+from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.sampling import PositiveLists
+from ranking.kernels.pairwise import TrainingLoss
+from ranking.kernels.sampling import PositiveLists, TripletSampler
 from ranking_plugins.solvers.factored_steps import BLOCK, BLOCKS, FEATURE_BLOCK, FEATURE_BLOCKS
 
 SHAPE = (6040, 3706)
@@ -98,9 +95,9 @@ def lists_of(likes: sp.csr_array) -> PositiveLists:
     return PositiveLists(
         queries=np.flatnonzero(sizes),
         list_of=np.arange(likes.shape[0]),
-        list_ptr=likes.indptr.astype(np.int64),
+        member_ptr=likes.indptr.astype(np.int64),
         members=likes.indices.astype(np.int64),
-        itself=np.full(likes.shape[0], -1),
+        own_document=np.full(likes.shape[0], -1),
         n_documents=likes.shape[1],
         query_sums=np.cumsum(sizes[sizes > 0]),
     )
@@ -142,30 +139,29 @@ class Warp:
         no_contexts, biases = np.zeros((0, width), np.float32), np.zeros(V.shape[0], np.float32)
         return FactoredWeights(self.kernel, (U, V, no_contexts, biases), adagrad=True)
 
-    def draws(self, epoch: int, n: int = 0) -> Draws:
+    def draws(self, epoch: int, n: int = 0) -> TripletSampler:
         """Return an epoch's tuples: as many as there are likes."""
         n = n or self.likes.train.nnz
-        return Draws(self.lists, 1 + self.seed, epoch * n, n, TRIALS)
+        return TripletSampler(self.lists, 1 + self.seed, epoch * n, n, TRIALS)
 
     def step(
-        self, draws: Draws, threads: int = 1, hogwild: bool = False
+        self, draws: TripletSampler, threads: int = 1, hogwild: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Take an epoch's steps."""
-        return self.made.steps(
+        return self.made.train(
             self.objects,
             draws,
             np.full(draws.count, RATE, np.float32),
-            rank_weights=self.rank_weights,
-            block=self.block,
-            hogwild=hogwild,
-            threads=threads,
+            loss=TrainingLoss(rank_weights=self.rank_weights),
+            execution=Execution(self.block, hogwild, threads),
         )
 
     def vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """Return the vectors of users and films, and the films' biases."""
         U, V, _, biases = self.made.factors
         Q, D = (
-            self.kernel.factored.embeddings(side, rows) for side, rows in zip(self.sides, (U, V), strict=True)
+            self.kernel.factored.embeddings(side, rows)
+            for side, rows in zip(self.sides, (U, V), strict=True)
         )
         if isinstance(self.sides[1], sp.csr_array):
             biases = self.sides[1] @ biases
@@ -178,8 +174,8 @@ class Warp:
     def top(self, k: int = 10, threads: int = 1) -> NDArray[np.int64]:
         """Return the best films of every user, those to train on left out."""
         train = self.likes.train
-        barred = (train.indptr.astype(np.int64), train.indices.astype(np.int64))
-        return self.kernel.factored.top_k(*self.vectors(), k, barred, threads)[0]
+        excluded = (train.indptr.astype(np.int64), train.indices.astype(np.int64))
+        return self.kernel.factored.top_k(*self.vectors(), k, excluded, threads)[0]
 
 
 class Bpr(Warp):
@@ -195,24 +191,22 @@ class Bpr(Warp):
         empty = np.zeros((0, width), np.float32), np.zeros(0, np.float32)
         return FactoredWeights(self.kernel, (U, V, *empty))
 
-    def draws(self, epoch: int, n: int = 0) -> Draws:
+    def draws(self, epoch: int, n: int = 0) -> TripletSampler:
         """Return an epoch's tuples, with one negative each."""
         n = n or self.likes.train.nnz
-        return Draws(self.lists, 1 + self.seed, epoch * n, n)
+        return TripletSampler(self.lists, 1 + self.seed, epoch * n, n)
 
     def step(
-        self, draws: Draws, threads: int = 1, hogwild: bool = False
+        self, draws: TripletSampler, threads: int = 1, hogwild: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Take an epoch's steps."""
-        return self.made.steps(
+        return self.made.train(
             self.objects,
             draws,
             np.full(draws.count, RATE, np.float32),
-            form=PairwiseForm.LOGISTIC,
-            l2=0.01,
-            block=self.block,
-            hogwild=hogwild,
-            threads=threads,
+            loss=TrainingLoss(PairwiseForm.LOGISTIC),
+            penalty=RowPenalty(0.01, 0.0),
+            execution=Execution(self.block, hogwild, threads),
         )
 
 

@@ -60,7 +60,8 @@ class Sides:
     ) -> Vectors:
         """Take both half-steps."""
         for side, matched in enumerate(self.matched):
-            vectors, _ = kernel.alternating.half_step(matched,
+            vectors, _ = kernel.alternating.half_step(
+                matched,
                 vectors,
                 threshold=threshold,
                 limit=LIMIT,
@@ -82,7 +83,8 @@ class Sides:
         self, kernel: Kernel, vectors: Vectors, threads: int, threshold: float = THRESHOLD
     ) -> Vectors:
         """Take the half-step for the rows."""
-        made, _ = kernel.alternating.half_step(self.matched[0],
+        made, _ = kernel.alternating.half_step(
+            self.matched[0],
             vectors,
             threshold=threshold,
             limit=LIMIT,

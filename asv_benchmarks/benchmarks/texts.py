@@ -45,9 +45,9 @@ def make_lists(labels: NDArray[np.int64]) -> PositiveLists:
     return PositiveLists(
         queries=np.arange(labels.size),
         list_of=labels,
-        list_ptr=np.concatenate(([0], np.cumsum(sizes))),
+        member_ptr=np.concatenate(([0], np.cumsum(sizes))),
         members=np.argsort(labels, kind="stable"),
-        itself=np.arange(labels.size),
+        own_document=np.arange(labels.size),
         n_documents=labels.size,
     )
 

@@ -57,7 +57,7 @@ class Passive:
 
     def step(self) -> BilinearWeights:
         made = BilinearWeights(self.kernel, identity(N_WORDS))
-        made.passive(self.objects, self.tuples, 0.1)
+        made.passive_aggressive(self.objects, self.tuples, 0.1)
         return made
 
     def time_steps(self, kernel: str) -> None:

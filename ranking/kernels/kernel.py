@@ -42,9 +42,9 @@ class Kernel:
     """
 
     name: str
-    implementations: Implementations
+    implementations: Implementations = dataclasses.field(repr=False)
     version: str
-    description: Mapping[str, Any]
+    description: Mapping[str, Any] = dataclasses.field(repr=False)
     fallback: Kernel | None = None
 
     def __post_init__(self) -> None:

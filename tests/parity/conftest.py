@@ -19,6 +19,17 @@ def kernel(request: pytest.FixtureRequest, load_kernel: Callable[[str], Kernel])
     return load_kernel(request.param)
 
 
+@pytest.fixture(autouse=True)
+def _implements_family(request: pytest.FixtureRequest) -> None:
+    """Skip a kernel that inherits the family of a test module: its fallback is tested itself."""
+    if "kernel" in request.fixturenames:
+        kernel = request.getfixturevalue("kernel")
+        family = request.path.stem.removeprefix("test_")
+        server = kernel.families().get(family, kernel.name)
+        if server != kernel.name:
+            pytest.skip(f"kernel {kernel.name!r} inherits {family} from {server!r}")
+
+
 @pytest.fixture(scope="session")
 def reference() -> Kernel:
     return reference_kernel()

@@ -17,7 +17,7 @@ from ranking.kernels.cython import instruction_sets
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.sampling import PositiveLists
 
-THREADS = (1, 2, 3)
+THREADS = (1, 2, 5)
 KINDS = [(data, index) for data in ("float32", "float64") for index in ("int32", "int64")]
 """Dtypes of sparse features: data, and indices."""
 

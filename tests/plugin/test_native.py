@@ -26,7 +26,7 @@ from ranking.contracts.regularizer import SupportsMaximize
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.native import checked_form, maximize_rows, prox_rows
+from ranking.kernels.pairwise import TrainingLoss
 from ranking.native import (
     NATIVE_ABI,
     ListwiseFunctions,
@@ -305,10 +305,10 @@ def test_rows_are_widened_and_rounded(factored_kernel, library, dtype, threads):
     )
     expected = matrix.copy()
     expected[:, :5] = soft(matrix[:, :5].astype(np.float64), 0.7 * 0.31).astype(dtype)
-    prox_rows(factored_kernel, functions, matrix, 0.7, 5, threads)
+    factored_kernel.native.prox_rows(functions, matrix, 0.7, 5, threads)
     np.testing.assert_array_equal(matrix, expected)
     with pytest.raises(TypeError, match="a native regularizer has no function maximize"):
-        maximize_rows(factored_kernel, functions, matrix)
+        factored_kernel.native.maximize_rows(functions, matrix)
 
 
 class Lists(NativeListwiseLoss):
@@ -604,14 +604,14 @@ def test_a_bounded_regularizer_without_a_maximum_is_refused(library):
         Incomplete().penalty(np.zeros((1, 1)))
 
 
-def test_the_door_wants_functions_for_the_native_form_only():
+def test_only_the_native_form_needs_functions():
     functions = PairwiseFunctions.from_addresses(value=1, slope=2, context=3)
-    assert checked_form(PairwiseForm.NATIVE, functions) == (3, (2, 3))
-    assert checked_form(PairwiseForm.LOGISTIC, None) == (2, (0, 0))
+    assert TrainingLoss(PairwiseForm.NATIVE, functions).slope == (2, 3)
+    assert TrainingLoss(PairwiseForm.LOGISTIC).slope == (0, 0)
     with pytest.raises(TypeError, match="form NATIVE needs PairwiseFunctions, not NoneType"):
-        checked_form(PairwiseForm.NATIVE, None)
-    with pytest.raises(ValueError, match="form HINGE is inlined; leave the functions out"):
-        checked_form(PairwiseForm.HINGE, functions)
+        TrainingLoss(PairwiseForm.NATIVE)
+    with pytest.raises(ValueError, match="form HINGE is built in; leave the functions out"):
+        TrainingLoss(PairwiseForm.HINGE, functions)
 
 
 @pytest.mark.parametrize("model", ["bilinear", "factored:dimensions=5"])

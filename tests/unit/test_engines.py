@@ -23,10 +23,10 @@ from ranking_plugins.solvers.shards import (
     Computing,
     add_all,
     cut,
-    joined,
-    pulled,
-    pulled_grams,
-    turned,
+    concatenated,
+    products,
+    product_grams,
+    rotated,
 )
 
 
@@ -135,7 +135,7 @@ def side_of_m(seed, shape=(100, 30)):
 def test_cuts_are_of_whole_rows_and_do_not_depend_on_the_parts(seed, parts):
     rows = side_of_m(seed)
     columns = sp.csr_array(rows.T)
-    found = cut((rows, columns), parts)
+    found = split((rows, columns), parts)
     assert len(found) == min(parts, RANGES)
     for side, whole in enumerate((rows, columns)):
         pieces = [part[side] for part in found]
@@ -147,7 +147,7 @@ def test_cuts_are_of_whole_rows_and_do_not_depend_on_the_parts(seed, parts):
         np.testing.assert_array_equal(sp.vstack(made).toarray(), whole.toarray())
         ends = np.cumsum([0, *[p.matched.shape[0] for p in pieces]])
         cuts = np.unique(np.concatenate([at + p.cuts for at, p in zip(ends, pieces, strict=False)]))
-        whole_cuts = cut((rows, columns), 1)[0][side].cuts
+        whole_cuts = split((rows, columns), 1)[0][side].cuts
         np.testing.assert_array_equal(cuts, np.unique(whole_cuts))
         assert len(whole_cuts) == RANGES + 1
 
@@ -158,10 +158,10 @@ def test_what_workers_keep_is_the_product_and_its_gram_matrix(seed, parts):
     others, less = np.zeros((30, 8), np.float32), np.zeros((100, 8), np.float32)
     others[:, :5], less[:, :5] = rng.normal(size=(30, 5)), rng.normal(size=(100, 5))
     by, square = Computing(get_kernel("cython"), 1), rng.normal(size=(5, 5))
-    with Local().scatter(cut((rows, sp.csr_array(rows.T)), parts)) as held:
+    with Local().scatter(split((rows, sp.csr_array(rows.T)), parts)) as held:
         asked = (0, others, by, None, less)
-        found = held.reduce(pulled_grams, add_all, np.zeros((5, 5)), *asked, 5)
-        made = joined(held.map(turned, square), None)
+        found = held.reduce(product_grams, add_all, np.zeros((5, 5)), *asked, 5)
+        made = concatenated(held.map(rotated, square), None)
     wanted = (rows.toarray().astype(float) @ others - less)[:, :5]
     np.testing.assert_allclose(found, wanted.T @ wanted, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(made[:, :5], wanted @ square, rtol=1e-4, atol=1e-4)
@@ -201,7 +201,7 @@ def test_a_checkpoint_forgets_what_was_kept():
 
 
 def test_only_functions_that_have_a_name_are_run():
-    assert address_of(pulled) == "ranking_plugins.solvers.shards:pulled"
+    assert address_of(products) == "ranking_plugins.solvers.shards:products"
     with Local().scatter([1]) as held:
         for wrong in (lambda part, kept: part, Pieces.n_parts):
             with pytest.raises(TypeError, match="functions of installed modules"):

@@ -13,6 +13,7 @@ from ranking.errors import PartError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.factored import FactoredInputs, FactoredWeights
+from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.reference.bilinear import pairwise_slope
 from ranking.kernels.select import get_kernel
 from ranking.models.bilinear import Bilinear
@@ -125,11 +126,11 @@ def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     model = started(data, 4.0)
     tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
-    got = weights.steps(
+    got = weights.train(
         model.objects(data),
         tuples,
         np.zeros(300),  # nothing moves, so all are taken at one W
-        rank_weights=rank_weights(WARP(max_trials), data.n_documents),
+        loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), data.n_documents)),
     )
     expected = warp_by_hand(dense_scores(model, data), tuples, data.n_documents)
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-12, atol=1e-14)
@@ -148,11 +149,11 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     data = MatchingData(query, documents, relevance)
     tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, draws, max_trials)
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
-    _, found = weights.steps(
+    _, found = weights.train(
         BilinearInputs(data.query_rows, data.document_rows),
         tuples,
         np.zeros(draws),
-        rank_weights=rank_weights(WARP(max_trials), n_documents),
+        loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), n_documents)),
     )
     share = 9 / 39
     chance = [share * (1 - share) ** (trial - 1) for trial in range(1, max_trials + 1)]
@@ -196,8 +197,8 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
     empty = np.zeros((0, 8), np.float32)
     weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
     ranks = rank_weights(loss, 30).astype(np.float32)
-    chosen, margins, found = weights.search(
-        FactoredInputs(8, 30), tuples, rank_weights=ranks, positives=n, place=k - 1
+    chosen, margins, found = weights.sample(
+        FactoredInputs(8, 30), tuples, rank_weights=ranks, n_positives=n, positive_rank=k - 1
     )
     scores = U.astype(float) @ V.T.astype(float)
     for row, (query, *documents) in enumerate(tuples.tolist()):

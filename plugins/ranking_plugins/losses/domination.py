@@ -25,11 +25,11 @@ from ranking_plugins.losses.emphasis import (
     MARGINS,
     WEIGHTS,
     boundary_margins,
-    checked_values,
     dominating,
-    given_values,
     margins_by_grade,
     parse_boundaries,
+    reorder_values,
+    validate_values,
     weights_by_grade,
 )
 from ranking_plugins.losses.layout import Layout, by_layer, sampled
@@ -108,7 +108,7 @@ class Domination(Loss):
         for name, words in (("weights", WEIGHTS), ("margin", MARGINS)):
             value = getattr(self, name)
             if not isinstance(value, str):
-                setattr(self, name, checked_values(name, value))
+                setattr(self, name, validate_values(name, value))
             elif value not in (*words, GIVEN):
                 raise PartError(
                     f"domination has {name}={value!r}; say {', '.join(words)}, or give an array."
@@ -200,7 +200,7 @@ class Domination(Loss):
                 f"domination has {name}=given, and there is no array of them here; give "
                 f"Domination({name}=array) to a ranker of judged rows."
             )
-        return given_values(name, values, row_order)
+        return reorder_values(name, values, row_order)
 
     def layout(self, data: JudgedLists, kernel: Kernel) -> Layout:
         """Return the rows as the kernel's lists take them: which, in which lists, how weighted."""

@@ -65,7 +65,11 @@ BLOCK = 1 << 20
 HALVINGS = 40
 """Of a step, before it is given up: what is left of it is below rounding."""
 
-BEND = {PairwiseForm.HINGE: 1.0 / SMOOTHING, PairwiseForm.SQUARED_HINGE: 2.0, PairwiseForm.LOGISTIC: 0.25}
+BEND = {
+    PairwiseForm.HINGE: 1.0 / SMOOTHING,
+    PairwiseForm.SQUARED_HINGE: 2.0,
+    PairwiseForm.LOGISTIC: 0.25,
+}
 """The largest second derivative of phi."""
 
 LEAST = 2.0**-10
@@ -145,7 +149,12 @@ class PairProblem:
     """
 
     def __init__(
-        self, loss: PairwiseLoss, form: PairwiseForm, data: JudgedLists, weights: Array, curvature: str
+        self,
+        loss: PairwiseLoss,
+        form: PairwiseForm,
+        data: JudgedLists,
+        weights: Array,
+        curvature: str,
     ) -> None:
         if curvature not in ("newton", "popoviciu"):
             raise PartError(

@@ -68,6 +68,7 @@ def rank_svm() -> Recipe:
             "model": "bilinear:initial=zero",
             "loss": "hinge",
             "regularizer": "l2:strength=1e-7",
-            "solver": "sgd:max_steps=1000000,learning_rate=0.1,schedule=constant,sampling=positives",
+            "solver": "sgd:max_steps=1000000,learning_rate=0.1,schedule=constant,"
+            "sampling=positives",
         }
     )

@@ -283,8 +283,9 @@ def _rest(settings: Settings, stage: Stage, split: Split, options: Options) -> t
     """Return the regularizer and the solver."""
     counts = split.train.relevance.data
     pairs = int(counts.sum() if "draw=relevance" in settings.solver else counts.size)
-    draws = pairs * (1 if options.quick else settings.epochs)
-    solver = f"sgd:max_steps={draws},steps_per_epoch={pairs},learning_rate={stage.rate},{settings.solver}"
+    max_steps = pairs * (1 if options.quick else settings.epochs)
+    solver = f"sgd:max_steps={max_steps},steps_per_epoch={pairs},learning_rate={stage.rate}"
+    solver += f",{settings.solver}"
     return f"max-norm:limit={stage.limit}", solver
 
 

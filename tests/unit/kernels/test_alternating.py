@@ -1,4 +1,4 @@
-"""The half-steps against SciPy's product and against solvers, and what their door refuses."""
+"""Half-steps against SciPy's product and against solvers, and their input validation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def make_matrix(seed: int, rows: int = 40, columns: int = 30, density: float = 0
     return sp.csr_array(dense)
 
 
-def make_vectors(seed: int, columns: int = 30, width: int = WIDTH) -> NDArray[np.float32]:
+def make_embeddings(seed: int, columns: int = 30, width: int = WIDTH) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=(columns, width)).astype(np.float32)
 
 
 def rows_of(
-    kernel: Kernel, matrix: sp.csr_array, vectors: Any, **given: Any
+    kernel: Kernel, matrix: sp.csr_array, embeddings: Any, **options: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    out, gains = kernel.alternating.half_step(AlternatingMatrix(matrix), vectors, **given)
+    out, gains = kernel.alternating.half_step(AlternatingMatrix(matrix), embeddings, **options)
     if isinstance(out, sp.csr_array):
         out = out.toarray()
     return out.astype(np.float64), gains
@@ -49,15 +49,17 @@ def objective(row: NDArray[Any], omega: NDArray[Any], threshold: float) -> float
 def test_product_threshold_and_norm(
     kernel: Kernel, seed: int, threshold: float, limit: float, sparse: bool
 ) -> None:
-    matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
-    omega = matrix @ vectors.astype(np.float64)
-    wanted = np.sign(omega) * np.maximum(np.abs(omega) - threshold, 0.0)
+    matrix, embeddings = make_matrix(seed), make_embeddings(seed + 1)
+    omega = matrix @ embeddings.astype(np.float64)
+    expected = np.sign(omega) * np.maximum(np.abs(omega) - threshold, 0.0)
     if limit:
-        norms = np.linalg.norm(wanted, axis=1, keepdims=True)
-        wanted = np.divide(limit * wanted, norms, out=np.zeros_like(wanted), where=norms > 0.0)
-    given = sp.csr_array(vectors) if sparse else vectors
-    rows, gains = rows_of(kernel, matrix, given, threshold=threshold, limit=limit)
-    np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=1e-5)
+        norms = np.linalg.norm(expected, axis=1, keepdims=True)
+        expected = np.divide(
+            limit * expected, norms, out=np.zeros_like(expected), where=norms > 0.0
+        )
+    inputs = sp.csr_array(embeddings) if sparse else embeddings
+    rows, gains = rows_of(kernel, matrix, inputs, threshold=threshold, limit=limit)
+    np.testing.assert_allclose(rows, expected, rtol=1e-4, atol=1e-5)
     worth = [objective(*pair, threshold) for pair in zip(rows, omega, strict=True)]
     np.testing.assert_allclose(gains, worth, rtol=1e-4, atol=1e-4)
 
@@ -67,16 +69,16 @@ def best_row(omega: NDArray[np.float64], threshold: float, limit: float) -> NDAr
     size = omega.size
     slope = np.concatenate([omega - threshold, -omega - threshold])
 
-    def apart(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def difference(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return x[:size] - x[size:]
 
     def inside(x: NDArray[np.float64]) -> float:
-        return float(limit**2 - apart(x) @ apart(x))
+        return float(limit**2 - difference(x) @ difference(x))
 
     def inside_slope(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return -2.0 * np.concatenate([apart(x), -apart(x)])
+        return -2.0 * np.concatenate([difference(x), -difference(x)])
 
-    found = minimize(
+    solution = minimize(
         lambda x: -slope @ x,
         np.full(2 * size, 1e-2),
         jac=lambda x: -slope,
@@ -85,16 +87,16 @@ def best_row(omega: NDArray[np.float64], threshold: float, limit: float) -> NDAr
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-9},
     )
-    assert found.success
-    return apart(found.x)
+    assert solution.success
+    return difference(solution.x)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.4, 1.5])
 def test_a_row_is_the_maximiser(kernel: Kernel, seed: int, threshold: float) -> None:
-    matrix, vectors = make_matrix(seed, rows=10), make_vectors(seed + 1, width=8)
+    matrix, embeddings = make_matrix(seed, rows=10), make_embeddings(seed + 1, width=8)
     limit = 0.8
-    omega = matrix @ vectors.astype(np.float64)
-    rows, gains = rows_of(kernel, matrix, vectors, threshold=threshold, limit=limit)
+    omega = matrix @ embeddings.astype(np.float64)
+    rows, gains = rows_of(kernel, matrix, embeddings, threshold=threshold, limit=limit)
     for row, gain, one in zip(rows, gains, omega, strict=True):
         best = best_row(one, threshold, limit)
         assert np.linalg.norm(row) <= limit * (1.0 + 1e-5)
@@ -103,10 +105,10 @@ def test_a_row_is_the_maximiser(kernel: Kernel, seed: int, threshold: float) -> 
 
 
 def test_nothing_in_the_ball_is_better(kernel: Kernel, seed: int) -> None:
-    matrix, vectors = make_matrix(seed, rows=10), make_vectors(seed + 1, width=8)
+    matrix, embeddings = make_matrix(seed, rows=10), make_embeddings(seed + 1, width=8)
     threshold, limit = 0.6, 1.3
-    omega = matrix @ vectors.astype(np.float64)
-    _, gains = rows_of(kernel, matrix, vectors, threshold=threshold, limit=limit)
+    omega = matrix @ embeddings.astype(np.float64)
+    _, gains = rows_of(kernel, matrix, embeddings, threshold=threshold, limit=limit)
     rng = np.random.default_rng(seed + 2)
     tried = rng.normal(size=(20_000, 8)) * (rng.random((20_000, 8)) < 0.6)
     norms = np.linalg.norm(tried, axis=1, keepdims=True)
@@ -116,36 +118,37 @@ def test_nothing_in_the_ball_is_better(kernel: Kernel, seed: int) -> None:
         assert worth.max() <= gain + 1e-5
 
 
-def test_half_steps_by_turns_do_not_lose(kernel: Kernel, seed: int) -> None:
-    matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
+def test_alternating_half_steps_do_not_decrease_the_objective(kernel: Kernel, seed: int) -> None:
+    matrix, embeddings = make_matrix(seed), make_embeddings(seed + 1)
     sides = (AlternatingMatrix(matrix), AlternatingMatrix(sp.csr_array(matrix.T)))
     threshold, limit, before = 0.05, 1.0, -np.inf
-    for turn in range(12):
+    for number in range(12):
         # The penalty of the side that stands still is part of the objective.
-        still = threshold * float(np.abs(vectors).sum(dtype=np.float64)) if turn else np.inf
-        vectors, gains = kernel.alternating.half_step(sides[turn % 2], vectors, threshold=threshold, limit=limit
+        still = threshold * float(np.abs(embeddings).sum(dtype=np.float64)) if number else np.inf
+        embeddings, gains = kernel.alternating.half_step(
+            sides[number % 2], embeddings, threshold=threshold, limit=limit
         )
         assert float(gains.sum()) - still >= before - 1e-3
         before = float(gains.sum()) - still
     assert before > 0.0
 
 
-def test_a_row_that_the_threshold_empties_is_zero(kernel: Kernel, seed: int) -> None:
-    matrix, vectors = make_matrix(seed), make_vectors(seed + 1)
-    rows, gains = rows_of(kernel, matrix, vectors, threshold=1e3, limit=1.0)
+def test_a_row_below_the_threshold_is_zero(kernel: Kernel, seed: int) -> None:
+    matrix, embeddings = make_matrix(seed), make_embeddings(seed + 1)
+    rows, gains = rows_of(kernel, matrix, embeddings, threshold=1e3, limit=1.0)
     assert not rows.any()
     assert not gains.any()
 
 
-# --- what the door refuses ----------------------------------------------------------------------
+# --- input validation ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["threshold", "limit"])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_numbers_are_checked(kernel: Kernel, name: str, value: float) -> None:
-    matched, vectors = AlternatingMatrix(make_matrix(0)), make_vectors(1)
+    matrix, embeddings = AlternatingMatrix(make_matrix(0)), make_embeddings(1)
     with pytest.raises(ValueError, match=name):
-        kernel.alternating.half_step(matched, vectors, **{name: value})
+        kernel.alternating.half_step(matrix, embeddings, **{name: value})
 
 
 def test_the_matrix_is_checked() -> None:
@@ -163,42 +166,46 @@ def test_the_matrix_is_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vectors", "error", "words"),
+    ("embeddings", "error", "words"),
     [
-        (make_vectors(1, columns=29), ValueError, "29 features, and M has 30"),
-        (make_vectors(1, width=12), ValueError, "pad them to 8"),
-        (np.empty((30, 0), np.float32), ValueError, "pad them to 8"),
-        (make_vectors(1).astype(np.float64), TypeError, "float32"),
-        (np.asfortranarray(make_vectors(1)), ValueError, "contiguous"),
-        (sp.csr_array(make_vectors(1, columns=31)), ValueError, "31 features, and M has 30"),
+        (make_embeddings(1, columns=29), ValueError, "29 features, and M has 30"),
+        (make_embeddings(1, width=12), ValueError, "pad them to a multiple of 8"),
+        (np.empty((30, 0), np.float32), ValueError, "pad them to a multiple of 8"),
+        (make_embeddings(1).astype(np.float64), TypeError, "float32"),
+        (np.asfortranarray(make_embeddings(1)), ValueError, "contiguous"),
+        (sp.csr_array(make_embeddings(1, columns=31)), ValueError, "31 features, and M has 30"),
     ],
 )
-def test_vectors_are_checked(
-    kernel: Kernel, vectors: Any, error: type[Exception], words: str
+def test_embeddings_are_checked(
+    kernel: Kernel, embeddings: Any, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        kernel.alternating.half_step(AlternatingMatrix(make_matrix(0)), vectors)
+        kernel.alternating.half_step(AlternatingMatrix(make_matrix(0)), embeddings)
 
 
 def test_threads_are_checked(kernel: Kernel) -> None:
     with pytest.raises(ValueError, match="threads"):
-        kernel.alternating.half_step(AlternatingMatrix(make_matrix(0)), make_vectors(1), threads=0)
+        kernel.alternating.half_step(
+            AlternatingMatrix(make_matrix(0)), make_embeddings(1), threads=0
+        )
 
 
-def test_it_writes_where_it_is_told(kernel: Kernel, seed: int) -> None:
-    matched, vectors = AlternatingMatrix(make_matrix(seed)), make_vectors(seed + 1)
-    wanted, gains = kernel.alternating.half_step(matched, vectors, threshold=0.3, limit=1.0)
-    room = np.full((40, WIDTH), np.nan, np.float32)
-    made, again = kernel.alternating.half_step(matched, vectors, threshold=0.3, limit=1.0, out=room)
-    assert made is room
-    assert room.tobytes() == wanted.tobytes()
+def test_out_is_written(kernel: Kernel, seed: int) -> None:
+    matrix, embeddings = AlternatingMatrix(make_matrix(seed)), make_embeddings(seed + 1)
+    expected, gains = kernel.alternating.half_step(matrix, embeddings, threshold=0.3, limit=1.0)
+    buffer = np.full((40, WIDTH), np.nan, np.float32)
+    out, again = kernel.alternating.half_step(
+        matrix, embeddings, threshold=0.3, limit=1.0, out=buffer
+    )
+    assert out is buffer
+    assert buffer.tobytes() == expected.tobytes()
     assert again.tobytes() == gains.tobytes()
     both = np.zeros((70, WIDTH), np.float32)
     for out, reason in (
-        (room[:39], "out has shape"),
-        (room[:, ::2], "out has shape"),
-        (room.astype(np.float64), "out has dtype"),
+        (buffer[:39], "out: expected shape"),
+        (buffer[:, ::2], "out: expected shape"),
+        (buffer.astype(np.float64), "out has dtype"),
         (both[:40], "overlap in memory"),
     ):
         with pytest.raises((ValueError, TypeError), match=reason):
-            kernel.alternating.half_step(matched, both[30 - 5 : 55], out=out)
+            kernel.alternating.half_step(matrix, both[30 - 5 : 55], out=out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,19 @@ def test_avx2_has_no_fused_multiply_add() -> None:
 )
 def test_no_flag_that_changes_bits(path: Path, flag: str) -> None:
     assert flag not in path.read_text()
+
+
+@pytest.mark.skipif(shutil.which("meson") is None, reason="meson is not installed")
+def test_wheel_ships_no_sources_but_the_public_header(tmp_path: Path) -> None:
+    setup = ["meson", "setup", str(tmp_path / "build"), str(ROOT)]
+    install = ["meson", "install", "-C", str(tmp_path / "build"), "--no-rebuild", "--dry-run"]
+    subprocess.run(setup, check=True, capture_output=True)
+    done = subprocess.run(install, check=True, capture_output=True, text=True)
+    files = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Installing")]
+    sources = {
+        Path(file).name
+        for file in files
+        if Path(file).suffix in {".c", ".h", ".pxd", ".pxi", ".pyx", ".build"}
+    }
+    assert sources == {"native.h"}
+    assert any(file.endswith("ranking/kernels/cython/__init__.py") for file in files)

@@ -1,4 +1,4 @@
-"""The mathematics of the domination loops, for every kernel."""
+"""The mathematics of the domination loss, for every kernel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ranking.kernels.contract import CoordinateState, EntryPenalty
 from ranking.kernels.domination import LayeredLists
 from ranking.kernels.kernel import Kernel
 
@@ -34,10 +35,11 @@ def naive_value(lists: LayeredLists, margins: np.ndarray) -> float:
 
 
 def objective(
-    kernel: Kernel, lists: LayeredLists, margins: np.ndarray, weights: np.ndarray, l1: float, l2: float
+    kernel: Kernel, lists: LayeredLists, state: CoordinateState, penalty: EntryPenalty
 ) -> float:
-    loss = kernel.domination.value(lists, margins)
-    return loss + l1 * float(np.abs(weights).sum()) + l2 / 2.0 * float(weights @ weights)
+    l1, l2 = float(np.abs(state.weights).sum()), float(state.weights @ state.weights)
+    loss = kernel.domination.value(lists, state.margins)
+    return loss + penalty.l1 * l1 + penalty.l2 / 2.0 * l2
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1e3, 1e6])
@@ -96,25 +98,24 @@ def test_dense_equals_sparse(kernel: Kernel, make_problem: MakeProblem, spread: 
     columns = np.arange(features.shape[1])
     dense = kernel.domination.bounds(features, lists)
     np.testing.assert_allclose(kernel.domination.bounds(csc, unpadded), dense, rtol=1e-12)
-    for got, wanted in zip(
+    np.testing.assert_allclose(
         kernel.domination.slopes(csc, unpadded, margins[real], columns),
         kernel.domination.slopes(features, lists, margins, columns),
-        strict=True,
-    ):
-        np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+        rtol=1e-9,
+        atol=1e-12,
+    )
 
     bounds = np.ascontiguousarray(dense[[0, 2, 3]])
-    outcomes = []
+    states = []
     for by_column, layout, start in ((features, lists, margins), (csc, unpadded, margins[real])):
-        moving, weights, radius = start.copy(), np.zeros(columns.size), 1.0 / bounds[1]
+        state = CoordinateState(start.copy(), np.zeros(columns.size), 1.0 / bounds[1], bounds)
         for _ in range(5):
-            kernel.domination.sweep(
-                by_column, layout, moving, weights, radius, bounds, columns, l2=0.1
-            )
-        outcomes.append((weights, moving))
-    (dense_weights, dense_margins), (weights, moving) = outcomes
-    np.testing.assert_allclose(weights, dense_weights, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(moving, dense_margins[real], rtol=1e-12, atol=1e-12)
+            penalty = EntryPenalty(0.0, 0.1)
+            kernel.domination.sweep(by_column, layout, state, columns, penalty=penalty)
+        states.append(state)
+    one, two = states
+    np.testing.assert_allclose(two.weights, one.weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(two.margins, one.margins[real], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -164,22 +165,13 @@ def test_every_step_decreases_the_objective(
     weights = np.random.default_rng(seed).normal(size=3) / scale
     margins = np.asarray(features @ weights, dtype=np.float64)
     radii = radius / np.where(bounds[1] > 0.0, bounds[1], 1.0)
-    before = objective(kernel, lists, margins, weights, l1, l2)
+    state, penalty = CoordinateState(margins, weights, radii, bounds), EntryPenalty(l1, l2)
+    before = objective(kernel, lists, state, penalty)
     for _ in range(3):
         for r in range(3):
-            kernel.domination.sweep(
-                features,
-                lists,
-                margins,
-                weights,
-                radii,
-                bounds,
-                np.array([r]),
-                l1=l1,
-                l2=l2,
-                newton=newton,
-            )
-            after = objective(kernel, lists, margins, weights, l1, l2)
+            options = {"penalty": penalty, "newton": newton}
+            kernel.domination.sweep(features, lists, state, np.array([r]), **options)
+            after = objective(kernel, lists, state, penalty)
             assert after <= before + 1e-12 * abs(before)
             before = after
     np.testing.assert_allclose(margins, features @ weights, rtol=1e-9, atol=1e-9)
@@ -193,11 +185,11 @@ def test_sweeps_reach_the_minimum(
     problem = make_problem(5, n_features=4, sparse=sparse)
     features, lists, _ = problem
     bounds = problem.bounds(kernel)
-    weights, radius, margins = np.zeros(4), 1.0 / bounds[1], np.zeros(lists.n_rows)
+    weights, margins = np.zeros(4), np.zeros(lists.n_rows)
+    state = CoordinateState(margins, weights, 1.0 / bounds[1], bounds)
     for _ in range(60):
-        kernel.domination.sweep(
-            features, lists, margins, weights, radius, bounds, problem.columns, l1=l1, l2=l2
-        )
+        penalty = EntryPenalty(l1, l2)
+        kernel.domination.sweep(features, lists, state, problem.columns, penalty=penalty)
     gradient, _ = kernel.domination.slopes(features, lists, margins, problem.columns)
     gradient += l2 * weights
     moved = weights != 0.0
@@ -211,9 +203,7 @@ def test_padding_changes_nothing(kernel: Kernel, make_problem: MakeProblem) -> N
     assert np.any(lists.source < 0)
     padded = margins.copy()
     padded[lists.source < 0] = 123.0
-    for got, wanted in zip(
+    np.testing.assert_array_equal(
         kernel.domination.slopes(features, lists, padded, problem.columns),
         kernel.domination.slopes(features, lists, margins, problem.columns),
-        strict=True,
-    ):
-        assert got.tobytes() == wanted.tobytes()
+    )

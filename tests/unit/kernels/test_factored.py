@@ -1,7 +1,8 @@
-"""The factored loops against derivatives and plain loops, and what their door refuses."""
+"""The factored family against derivatives and plain loops, and its input validation."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,15 +11,19 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.kernels.contract import BUILTIN_FORMS, Factors, PairwiseForm
-from ranking.kernels.factored import (
-    Draws,
-    FactoredInputs,
-    FactoredWeights,
-    Rows,
+from ranking.kernels.contract import (
+    BUILTIN_FORMS,
+    Execution,
+    FactoredSteps,
+    Factors,
+    PairwiseForm,
+    RowPenalty,
+    StepResults,
 )
+from ranking.kernels.factored import NAMES, FactoredInputs, FactoredWeights, FeatureRows
 from ranking.kernels.kernel import Kernel
-from ranking.kernels.sampling import PositiveLists
+from ranking.kernels.pairwise import TrainingLoss
+from ranking.kernels.sampling import PositiveLists, TripletSampler
 
 WIDTH = 8
 LOSSES: dict[PairwiseForm, Callable[[float], float]] = {
@@ -26,73 +31,100 @@ LOSSES: dict[PairwiseForm, Callable[[float], float]] = {
     PairwiseForm.SQUARED_HINGE: lambda z: max(0.0, 1.0 - z) ** 2,
     PairwiseForm.LOGISTIC: lambda z: float(np.log1p(np.exp(-z))),
 }
-NAMES = ("U", "V", "S", "biases")
 Dense = NDArray[np.float64]
 
 
-def make_objects(seed: int = 0, *, contexts: bool = False) -> FactoredInputs:
+def make_inputs(seed: int = 0, *, contexts: bool = False) -> FactoredInputs:
     rng = np.random.default_rng(seed)
     made = []
-    for n_objects, n_features in ((5, 6), (7, 9), (5, 9)):
-        dense = rng.normal(size=(n_objects, n_features))
+    for n_rows, n_features in ((5, 6), (7, 9), (5, 9)):
+        dense = rng.normal(size=(n_rows, n_features))
         made.append(sp.csr_array(dense * (rng.random(dense.shape) < 0.6)))
     return FactoredInputs(made[0], made[1], made[2] if contexts else None)
 
 
 def make_factors(
-    objects: FactoredInputs, seed: int = 1, *, biases: bool = True, scale: float = 0.3
+    inputs: FactoredInputs, seed: int = 1, *, biases: bool = True, scale: float = 0.3
 ) -> Factors:
     rng = np.random.default_rng(seed)
-    n_features, contexts = objects.n_document_features, objects.sides[2] is not None
+    n_features, contexts = inputs.n_document_features, inputs.features.contexts is not None
     made = [
         rng.normal(scale=scale, size=shape).astype(np.float32)
         for shape in (
-            (objects.n_query_features, WIDTH),
+            (inputs.n_query_features, WIDTH),
             (n_features, WIDTH),
             (n_features * contexts, WIDTH),
             (n_features * biases,),
         )
     ]
-    return made[0], made[1], made[2], made[3]
+    return Factors(*made)
 
 
 def no_contexts(U: Any, V: Any, biases: Any = None) -> Factors:
     empty = np.zeros(0, np.float32) if biases is None else biases
-    return U, V, np.zeros((0, U.shape[1]), np.float32), empty
+    return Factors(U, V, np.zeros((0, U.shape[1]), np.float32), empty)
 
 
 def make_weights(kernel: Kernel, factors: Factors, *, adagrad: bool = False) -> FactoredWeights:
-    U, V, S, biases = (array.copy() for array in factors)
-    return FactoredWeights(kernel, (U, V, S, biases), adagrad=adagrad)
+    copies = Factors(*(array.copy() for array in factors))
+    return FactoredWeights(kernel, copies, adagrad=adagrad)
 
 
-def make_tuples(objects: FactoredInputs, n: int, trials: int = 1) -> NDArray[np.int64]:
+def train(
+    weights: FactoredWeights,
+    inputs: FactoredInputs,
+    triplets: Any,
+    rates: Any,
+    *,
+    n_positives: int = 1,
+    positive_rank: int = 0,
+    **options: Any,
+) -> StepResults:
+    """Train with the fields of the loss, the penalty and the execution as options."""
+    loss, penalty, execution = (
+        {name: options.pop(name) for name in fields if name in options}
+        for fields in (("form", "rank_weights"), RowPenalty._fields, Execution._fields)
+    )
+    assert not options
+    return weights.train(
+        inputs,
+        triplets,
+        rates,
+        loss=TrainingLoss(**loss),
+        n_positives=n_positives,
+        positive_rank=positive_rank,
+        penalty=RowPenalty(**({"l2": 0.0, "max_norm": 0.0} | penalty)),
+        execution=Execution(**({"batch_size": 256} | execution)),
+    )
+
+
+def make_triplets(inputs: FactoredInputs, n: int, trials: int = 1) -> NDArray[np.int64]:
     rng = np.random.default_rng(2)
-    tuples = rng.integers(0, objects.n_documents, (n, 2 + trials))
-    tuples[:, 0] = rng.integers(0, objects.n_queries, n)
-    return tuples
+    triplets = rng.integers(0, inputs.n_documents, (n, 2 + trials))
+    triplets[:, 0] = rng.integers(0, inputs.n_queries, n)
+    return triplets
 
 
 def full(n: int, value: float) -> NDArray[np.float32]:
     return np.full(n, value, np.float32)
 
 
-def dense_side(csr: Any, n_objects: int, n_features: int) -> Dense:
+def dense_side(csr: Any, n_rows: int, n_features: int) -> Dense:
     if csr is None:
-        return np.eye(n_objects)
+        return np.eye(n_rows)
     indptr, indices, data = csr
-    rows: Dense = sp.csr_array((data, indices, indptr), shape=(n_objects, n_features)).toarray()
+    rows: Dense = sp.csr_array((data, indices, indptr), shape=(n_rows, n_features)).toarray()
     return rows
 
 
 class Plain:
     """The model by dense matrices in double precision."""
 
-    def __init__(self, objects: FactoredInputs, factors: Factors) -> None:
-        queries, documents, contexts = objects.sides
-        self.q = dense_side(queries, objects.n_queries, objects.n_query_features)
-        self.d = dense_side(documents, objects.n_documents, objects.n_document_features)
-        self.c = np.zeros((objects.n_queries, self.d.shape[1]))
+    def __init__(self, inputs: FactoredInputs, factors: Factors) -> None:
+        queries, documents, contexts = inputs.features
+        self.q = dense_side(queries, inputs.n_queries, inputs.n_query_features)
+        self.d = dense_side(documents, inputs.n_documents, inputs.n_document_features)
+        self.c = np.zeros((inputs.n_queries, self.d.shape[1]))
         if contexts is not None:
             self.c = dense_side(contexts, *self.c.shape)
         self.arrays = [array.astype(np.float64) for array in factors]
@@ -128,15 +160,15 @@ def numerical(value: Callable[[], float], at: Dense, h: float = 1e-4) -> Dense:
 @pytest.mark.parametrize("form", BUILTIN_FORMS)
 @pytest.mark.parametrize("which", range(4), ids=NAMES)
 def test_a_step_follows_the_gradient(kernel: Kernel, form: PairwiseForm, which: int) -> None:
-    objects = make_objects(contexts=True)
-    factors = make_factors(objects)
+    inputs = make_inputs(contexts=True)
+    factors = make_factors(inputs)
     ranks, moved = np.array([0.5, 1.5], np.float32), 0
-    for chosen in make_tuples(objects, 12):
+    for chosen in make_triplets(inputs, 12):
         made = make_weights(kernel, factors)
-        margins, weights = made.steps(
-            objects, chosen[None], full(1, 1.0), form=form, rank_weights=ranks, block=1
+        margins, weights = train(
+            made, inputs, chosen[None], full(1, 1.0), form=form, rank_weights=ranks, batch_size=1
         )
-        plain = Plain(objects, factors)
+        plain = Plain(inputs, factors)
         assert margins[0] == pytest.approx(plain.margin(*chosen), abs=1e-5)
         assert weights[0] == 1.5
 
@@ -158,16 +190,17 @@ def test_a_list_of_documents_follows_the_gradient(
     kernel: Kernel, which: int, contexts: bool
 ) -> None:
     # Any loss of a list has slopes: here it is a weighted sum of scores.
-    objects = make_objects(contexts=contexts)
-    factors = make_factors(objects)
+    inputs = make_inputs(contexts=contexts)
+    factors = make_factors(inputs)
     rng = np.random.default_rng(3)
     for n_documents in (1, 2, 3, 5):
-        documents = rng.integers(0, objects.n_documents, n_documents)
+        documents = rng.integers(0, inputs.n_documents, n_documents)
         slopes = rng.normal(size=n_documents).astype(np.float32)
         made = make_weights(kernel, factors)
-        queries = np.array([n_documents % objects.n_queries])
-        made.update(objects, queries, np.array([0, n_documents]), documents, slopes, rate=1.0)
-        plain = Plain(objects, factors)
+        queries = np.array([n_documents % inputs.n_queries])
+        steps = FactoredSteps(queries, np.array([0, n_documents]), documents, slopes)
+        made.update(inputs, steps, learning_rate=1.0)
+        plain = Plain(inputs, factors)
 
         def loss(plain: Plain = plain, own: Any = (queries[0], documents, slopes)) -> float:
             return float(own[2].astype(float) @ [plain.score(own[0], d) for d in own[1]])
@@ -178,29 +211,29 @@ def test_a_list_of_documents_follows_the_gradient(
 
 
 def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) -> None:
-    objects = FactoredInputs(1, 6)
+    inputs = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [5.0, 1.0, 2.0, 4.5, 4.25, 0.0]
     ranks = np.arange(10.0, 16.0, dtype=np.float32)
     made = make_weights(kernel, no_contexts(U, V))
-    tuples = np.array([[0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 5, 5]])
-    chosen, margins, weights = made.search(objects, tuples, rank_weights=ranks)
+    triplets = np.array([[0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 5, 5]])
+    chosen, margins, weights = made.sample(inputs, triplets, rank_weights=ranks)
     assert chosen.tolist() == [[0, 0, 3], [0, 0, 5]]
     assert margins.tolist() == [0.5, 5.0]
     assert weights.tolist() == [10.0 + 5 // 3, 0.0]
-    made.steps(objects, tuples, full(2, 0.5), rank_weights=ranks)
+    train(made, inputs, triplets, full(2, 0.5), rank_weights=ranks)
     changed = np.flatnonzero(np.any(made.factors[1] != V, axis=1))
     assert changed.tolist() == [0, 3]
 
 
 def test_the_better_is_the_positive_at_its_place(kernel: Kernel) -> None:
-    objects = FactoredInputs(1, 6)
+    inputs = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [1.0, 3.0, 2.0, 3.0, 0.5, 0.0]
     made = make_weights(kernel, no_contexts(U, V))
-    tuples = np.array([[0, 0, 1, 2, 3, 5]])
+    triplets = np.array([[0, 0, 1, 2, 3, 5]])
     for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was drawn first
-        chosen, margins, _ = made.search(objects, tuples, positives=4, place=place)
+        chosen, margins, _ = made.sample(inputs, triplets, n_positives=4, positive_rank=place)
         assert chosen.tolist() == [[0, better, 5]]
         assert margins.tolist() == [V[better, 0]]
 
@@ -214,20 +247,20 @@ def lists_for(n_queries: int, n_documents: int, **more: Any) -> PositiveLists:
     return PositiveLists(
         queries=np.arange(n_queries),
         list_of=np.arange(n_queries),
-        list_ptr=2 * np.arange(n_queries + 1),
+        member_ptr=2 * np.arange(n_queries + 1),
         members=np.concatenate(own),
-        itself=np.full(n_queries, -1),
+        own_document=np.full(n_queries, -1),
         n_documents=n_documents,
         **more,
     )
 
 
 def test_the_weight_of_a_match_is_that_of_the_better(kernel: Kernel) -> None:
-    objects = FactoredInputs(4, 6)
+    inputs = FactoredInputs(4, 6)
     matches = np.arange(1.0, 9.0, dtype=np.float32)
     lists = lists_for(4, 6, member_weights=matches)
-    made = make_weights(kernel, make_factors(objects))
-    chosen, _, weights = made.search(objects, Draws(lists, 1, 0, 50))
+    made = make_weights(kernel, make_factors(inputs))
+    chosen, _, weights = made.sample(inputs, TripletSampler(lists, 1, 0, 50))
     # Query i has the documents i and i + 1 at the places 2 i and 2 i + 1.
     wanted = matches[2 * chosen[:, 0] + (chosen[:, 1] - chosen[:, 0])]
     assert weights.tolist() == wanted.tolist()
@@ -246,8 +279,10 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel
     )
     made = make_weights(kernel, no_contexts(U, V))
     ranks = np.arange(n_documents, dtype=np.float32)
-    objects = FactoredInputs(1, n_documents)
-    _, _, found = made.search(objects, Draws(lists, 3, 0, n, max_trials), rank_weights=ranks)
+    inputs = FactoredInputs(1, n_documents)
+    _, _, found = made.sample(
+        inputs, TripletSampler(lists, 3, 0, n, max_trials), rank_weights=ranks
+    )
     share = 9 / 39
     chance = [share * (1 - share) ** (trial - 1) for trial in range(1, max_trials + 1)]
     rank = (n_documents - 1) // np.arange(1, max_trials + 1)
@@ -263,8 +298,8 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel
 def test_identity_features_are_no_features(kernel: Kernel) -> None:
     none = FactoredInputs(5, 7)
     factors = make_factors(none)
-    tuples, finished = make_tuples(none, 60, 3), []
-    sides: list[tuple[Rows, Rows]] = [
+    triplets, finished = make_triplets(none, 60, 3), []
+    sides: list[tuple[FeatureRows, FeatureRows]] = [
         (5, 7),
         (sp.csr_array(np.eye(5)), 7),
         (5, sp.csr_array(np.eye(7, dtype=np.float32))),
@@ -272,8 +307,15 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
     ]
     for side in sides:
         made = make_weights(kernel, factors, adagrad=True)
-        parts = made.steps(
-            FactoredInputs(*side), tuples, full(60, 0.1), max_norm=0.7, l2=0.1, block=8, threads=2
+        parts = train(
+            made,
+            FactoredInputs(*side),
+            triplets,
+            full(60, 0.1),
+            max_norm=0.7,
+            l2=0.1,
+            batch_size=8,
+            threads=2,
         )
         finished.append(b"".join(array.tobytes() for array in (*parts, *made.state().values())))
     assert len(set(finished)) == 1
@@ -320,26 +362,25 @@ def test_against_a_plain_loop(
     kernel: Kernel, sides: str, adagrad: bool, biases: bool, block: int
 ) -> None:
     # Double precision, dense, sums by masks: the same model to a few digits.
-    objects = (
-        FactoredInputs(5, 7) if sides == "none" else make_objects(contexts=sides == "contexts")
-    )
-    factors = make_factors(objects, biases=biases)
-    tuples, rate, l2, max_norm = make_tuples(objects, 20), 0.2, 0.05, 0.9
+    inputs = FactoredInputs(5, 7) if sides == "none" else make_inputs(contexts=sides == "contexts")
+    factors = make_factors(inputs, biases=biases)
+    triplets, rate, l2, max_norm = make_triplets(inputs, 20), 0.2, 0.05, 0.9
     made = make_weights(kernel, factors, adagrad=adagrad)
-    made.steps(
-        objects,
-        tuples,
+    train(
+        made,
+        inputs,
+        triplets,
         full(20, rate),
         form=PairwiseForm.LOGISTIC,
         max_norm=max_norm,
         l2=l2,
-        block=block,
+        batch_size=block,
         threads=2,
     )
-    plain = Plain(objects, factors)
+    plain = Plain(inputs, factors)
     G = [np.ones_like(array) for array in plain.arrays]
     for start in range(0, 20, block):
-        chosen = tuples[start : start + block]
+        chosen = triplets[start : start + block]
         sums = PlainBlock(plain)
         sums.sum_up(chosen, [-1.0 / (1.0 + np.exp(plain.margin(*one))) for one in chosen])
         for which, array in enumerate(plain.arrays):
@@ -362,12 +403,12 @@ def test_against_a_plain_loop(
 
 
 def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
-    objects = FactoredInputs(3, 4)
+    inputs = FactoredInputs(3, 4)
     U, V = full(3 * WIDTH, 2.0).reshape(3, -1), full(4 * WIDTH, 2.0).reshape(4, -1)
     V[3] = -2.0  # far below the others: no violation
     made = make_weights(kernel, no_contexts(U, V))
-    tuples = np.array([[0, 0, 1], [1, 2, 3], [0, 1, 0]])
-    margins, _ = made.steps(objects, tuples, full(3, 0.25), max_norm=1.0, l2=4.0)
+    triplets = np.array([[0, 0, 1], [1, 2, 3], [0, 1, 0]])
+    margins, _ = train(made, inputs, triplets, full(3, 0.25), max_norm=1.0, l2=4.0)
     assert margins.tolist() == [0.0, 64.0, 0.0]
     norms = [np.linalg.norm(array, axis=1) for array in made.factors[:2]]
     kept = np.sqrt(4.0 * WIDTH)
@@ -376,13 +417,13 @@ def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
 
 
 def test_zeros_on_the_right_stay_and_change_nothing(kernel: Kernel) -> None:
-    objects = make_objects()
-    factors = make_factors(objects)
+    inputs = make_inputs()
+    factors = make_factors(inputs)
     padded = [np.pad(array, ((0, 0), (0, 16))) for array in factors[:3]]
-    tuples, states = make_tuples(objects, 30, 2), []
+    triplets, states = make_triplets(inputs, 30, 2), []
     for own in (factors, (padded[0], padded[1], padded[2], factors[3])):
         made = make_weights(kernel, own, adagrad=True)
-        made.steps(objects, tuples, full(30, 0.1), max_norm=0.6, block=7)
+        train(made, inputs, triplets, full(30, 0.1), max_norm=0.6, batch_size=7)
         states.append(made.factors)
     for narrow, wide in zip(states[0][:2], states[1][:2], strict=True):
         assert np.array_equal(narrow, wide[:, :WIDTH])
@@ -406,32 +447,38 @@ def test_hogwild_learns(kernel: Kernel) -> None:
         np.full(n_queries, -1),
         n_documents,
     )
-    objects = FactoredInputs(n_queries, n_documents)
-    made = make_weights(kernel, make_factors(objects, scale=0.05), adagrad=True)
-    start = made.search(objects, Draws(lists, 2, 0, 2000))[1]
-    margins, _ = made.steps(
-        objects, Draws(lists, 1, 0, n, 5), full(n, 0.2), block=64, hogwild=True, threads=3
+    inputs = FactoredInputs(n_queries, n_documents)
+    made = make_weights(kernel, make_factors(inputs, scale=0.05), adagrad=True)
+    start = made.sample(inputs, TripletSampler(lists, 2, 0, 2000))[1]
+    margins, _ = train(
+        made,
+        inputs,
+        TripletSampler(lists, 1, 0, n, 5),
+        full(n, 0.2),
+        batch_size=64,
+        hogwild=True,
+        threads=3,
     )
     assert np.isfinite(margins).all()
     assert all(np.isfinite(array).all() for array in made.state().values())
-    _, margins, _ = made.search(objects, Draws(lists, 2, 0, 2000))
+    _, margins, _ = made.sample(inputs, TripletSampler(lists, 2, 0, 2000))
     assert np.mean(start > 0.0) < 0.7
     assert np.mean(margins > 0.0) > 0.97
 
 
-# --- vectors, scores and the best ---------------------------------------------------------------
+# --- embeddings, scores and top-k ---------------------------------------------------------------
 
 
-def test_vectors_and_scores(kernel: Kernel) -> None:
-    objects = make_objects()
-    factors = make_factors(objects)
-    plain = Plain(objects, factors)
+def test_embeddings_and_scores(kernel: Kernel) -> None:
+    inputs = make_inputs()
+    factors = make_factors(inputs)
+    plain = Plain(inputs, factors)
     sides = [sp.csr_array(plain.q), sp.csr_array(plain.d)]
     Q, D = (kernel.factored.embeddings(side, factors[at], 2) for at, side in enumerate(sides))
     np.testing.assert_allclose(Q, plain.q @ plain.arrays[0], rtol=1e-5, atol=1e-6)
     found = kernel.factored.scores(Q, D, (plain.d @ plain.arrays[3]).astype(np.float32), 2)
-    for query in range(objects.n_queries):
-        for document in range(objects.n_documents):
+    for query in range(inputs.n_queries):
+        for document in range(inputs.n_documents):
             wanted = plain.score(query, document)
             assert found[query, document] == pytest.approx(wanted, abs=1e-5)
     assert kernel.factored.embeddings(factors[0].shape[0], factors[0]) is factors[0]
@@ -439,23 +486,23 @@ def test_vectors_and_scores(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("k", [1, 4, 10, 300, 1000])
 @pytest.mark.parametrize("ties", [False, True])
-def test_top_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) -> None:
+def test_top_k_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) -> None:
     rng = np.random.default_rng(0)
     Q, D = (rng.normal(size=(n, WIDTH)).astype(np.float32) for n in (9, 400))
     biases = rng.normal(size=400).astype(np.float32)
     if ties:
         Q, D, biases = (np.round(array) for array in (Q, D, biases))
     D[7::50] = np.nan
-    barred = [np.sort(rng.permutation(400)[: 100 * (query % 5)]) for query in range(9)]
-    ptr = np.concatenate(([0], np.cumsum([each.size for each in barred])))
+    excluded = [np.sort(rng.permutation(400)[: 100 * (query % 5)]) for query in range(9)]
+    ptr = np.concatenate(([0], np.cumsum([each.size for each in excluded])))
     every = kernel.factored.scores(Q, D, biases)
-    found, best = kernel.factored.top_k(Q, D, biases, k, (ptr, np.concatenate(barred)), 2)
+    found, best = kernel.factored.top_k(Q, D, biases, k, (ptr, np.concatenate(excluded)), 2)
     assert found.shape == best.shape == (9, min(k, 400))
     for query in range(9):
         left = [
             (-score, document)
             for document, score in enumerate(every[query].tolist())
-            if not np.isnan(score) and document not in set(barred[query].tolist())
+            if not np.isnan(score) and document not in set(excluded[query].tolist())
         ]
         wanted = sorted(left)[:k]
         n = len(wanted)
@@ -465,7 +512,7 @@ def test_top_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) -> N
         assert np.isneginf(best[query, n:]).all()
 
 
-def test_top_has_documents_of_infinite_scores(kernel: Kernel) -> None:
+def test_top_k_has_documents_of_infinite_scores(kernel: Kernel) -> None:
     Q, D = np.ones((1, WIDTH), np.float32), np.zeros((4, WIDTH), np.float32)
     biases = np.array([-np.inf, 1.0, np.inf, -np.inf], np.float32)
     found, best = kernel.factored.top_k(Q, D, biases, 3)
@@ -473,55 +520,67 @@ def test_top_has_documents_of_infinite_scores(kernel: Kernel) -> None:
     assert best.tolist() == [[np.inf, 1.0, -np.inf]]
 
 
-# --- the door -----------------------------------------------------------------------------------
+# --- input validation ----------------------------------------------------------------------------
 
 
 def step(kernel: Kernel, **changed: Any) -> None:
     """Take a valid step, one argument changed."""
-    objects = changed.pop("objects", FactoredInputs(2, 3))
-    arguments = {"tuples": np.array([[0, 1, 2], [1, 0, 2]]), "rates": full(2, 0.1)} | changed
+    inputs = changed.pop("inputs", FactoredInputs(2, 3))
+    arguments = {"triplets": np.array([[0, 1, 2], [1, 0, 2]]), "rates": full(2, 0.1)} | changed
     made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
-    made.steps(objects, arguments.pop("tuples"), arguments.pop("rates"), **arguments)
+    train(made, inputs, arguments.pop("triplets"), arguments.pop("rates"), **arguments)
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"objects": FactoredInputs(2, 4)}, ValueError, "documents 4 features"),
-        ({"objects": FactoredInputs(3, 3)}, ValueError, "queries 3"),
+        ({"inputs": FactoredInputs(2, 4)}, ValueError, "documents 4 features"),
+        ({"inputs": FactoredInputs(3, 3)}, ValueError, "queries 3"),
         (
-            {"objects": FactoredInputs(2, 3, sp.csr_array(np.ones((2, 3))))},
+            {"inputs": FactoredInputs(2, 3, sp.csr_array(np.ones((2, 3))))},
             ValueError,
-            "S is there if, and only if",
+            "S has rows if, and only if",
         ),
-        ({"tuples": np.array([[0, 1]])}, ValueError, "at least one negative"),
-        ({"positives": 2}, ValueError, "at least one negative"),
-        ({"place": 1}, ValueError, "place is 1"),
-        ({"tuples": np.zeros((2, 3), np.int32)}, TypeError, "tuples has dtype int32"),
-        ({"tuples": np.array([[2, 0, 1], [0, 0, 1]])}, ValueError, r"queries run from 0 to 2"),
-        ({"tuples": np.array([[0, 0, 3], [0, 0, 1]])}, ValueError, r"must lie in 0\.\.2"),
-        ({"tuples": np.array([[0, -1, 1], [0, 0, 1]])}, ValueError, "documents run from -1"),
-        ({"tuples": Draws(lists_for(2, 4), 1, 0, 2)}, ValueError, "lists are for 2 queries and 4"),
-        ({"tuples": Draws(lists_for(1, 3), 1, 0, 2)}, ValueError, "lists are for 1 queries"),
+        ({"triplets": np.array([[0, 1]])}, ValueError, "at least one negative"),
+        ({"n_positives": 2}, ValueError, "at least one negative"),
+        ({"positive_rank": 1}, ValueError, "positive_rank is 1"),
+        ({"triplets": np.zeros((2, 3), np.int32)}, TypeError, "triplets has dtype int32"),
+        ({"triplets": np.array([[2, 0, 1], [0, 0, 1]])}, ValueError, r"queries run from 0 to 2"),
+        ({"triplets": np.array([[0, 0, 3], [0, 0, 1]])}, ValueError, r"must lie in 0\.\.2"),
+        ({"triplets": np.array([[0, -1, 1], [0, 0, 1]])}, ValueError, "documents run from -1"),
         (
-            {"tuples": Draws(lists_for(2, 3), 1, 0, 2, positives=2)},
+            {"triplets": TripletSampler(lists_for(2, 4), 1, 0, 2)},
             ValueError,
-            "2 positives are drawn, not 1",
+            "lists are for 2 queries and 4",
         ),
-        ({"rates": full(3, 0.1)}, ValueError, "rates has shape"),
+        (
+            {"triplets": TripletSampler(lists_for(1, 3), 1, 0, 2)},
+            ValueError,
+            "lists are for 1 queries",
+        ),
+        (
+            {"triplets": TripletSampler(lists_for(2, 3), 1, 0, 2, n_positives=2)},
+            ValueError,
+            "2 positives are sampled, not 1",
+        ),
+        ({"rates": full(3, 0.1)}, ValueError, "learning_rates: expected shape"),
         ({"rates": np.full(2, 0.1)}, TypeError, "rates has dtype float64"),
         ({"rates": full(2, np.nan)}, ValueError, "rates must be finite"),
         ({"rates": full(2, -0.1)}, ValueError, "rates must be finite"),
-        ({"rank_weights": full(0, 0.1)}, ValueError, "rank_weights are empty"),
+        (
+            {"rank_weights": full(0, 0.1)},
+            ValueError,
+            "rank_weights must be finite, and at least one",
+        ),
         ({"rank_weights": full(1, np.inf)}, ValueError, "rank_weights must be finite"),
-        ({"block": 0}, ValueError, "block is 0"),
+        ({"batch_size": 0}, ValueError, "batch_size is 0"),
         ({"l2": -1.0}, ValueError, "l2 is -1.0"),
         ({"max_norm": np.nan}, ValueError, "max_norm is nan"),
         ({"form": 7}, ValueError, "7"),
         ({"threads": 0}, ValueError, "threads is 0"),
     ],
 )
-def test_steps_refuse(
+def test_invalid_training_calls(
     kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     step(kernel)
@@ -535,14 +594,14 @@ def test_steps_refuse(
         ({"queries": np.array([2])}, ValueError, "queries run from 2 to 2"),
         ({"documents": np.array([0, 3])}, ValueError, "documents run from 0 to 3"),
         ({"step_ptr": np.array([0, 1])}, ValueError, "step_ptr must rise from 0 to 2"),
-        ({"step_ptr": np.array([0, 1, 2])}, ValueError, "step_ptr has shape"),
-        ({"slopes": full(1, 0.1)}, ValueError, "slopes has shape"),
+        ({"step_ptr": np.array([0, 1, 2])}, ValueError, "step_ptr: expected shape"),
+        ({"slopes": full(1, 0.1)}, ValueError, "slopes: expected shape"),
         ({"slopes": np.ones(2)}, TypeError, "slopes has dtype float64"),
-        ({"rate": -1.0}, ValueError, "rate is -1.0"),
+        ({"learning_rate": -1.0}, ValueError, "learning_rate is -1.0"),
         ({"l2": np.inf}, ValueError, "l2 is inf"),
     ],
 )
-def test_updates_refuse(
+def test_invalid_updates(
     kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     arguments = {
@@ -550,27 +609,31 @@ def test_updates_refuse(
         "step_ptr": np.array([0, 2]),
         "documents": np.array([0, 1]),
         "slopes": full(2, 0.5),
-        "rate": 0.1,
+        "learning_rate": 0.1,
+        "l2": 0.0,
     }
     made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
-    made.update(FactoredInputs(2, 3), **arguments)
-    with pytest.raises(error, match=message):
-        made.update(FactoredInputs(2, 3), **(arguments | changed))
+    for change in ({}, changed):
+        every = arguments | change
+        penalty = RowPenalty(every.pop("l2"), 0.0)
+        rate, steps = every.pop("learning_rate"), FactoredSteps(**every)
+        with pytest.raises(error, match=message) if change else contextlib.nullcontext():
+            made.update(FactoredInputs(2, 3), steps, learning_rate=rate, penalty=penalty)
 
 
-def test_draws_refuse() -> None:
+def test_invalid_samplers() -> None:
     lists = lists_for(2, 4)
-    Draws(lists, 1, 0, 3, 2, 2)
+    TripletSampler(lists, 1, 0, 3, 2, 2)
     for changed, message in (
         ({"seed": -1}, "seed is -1"),
         ({"first": 2**64}, "first is"),
         ({"count": -1}, "count is -1"),
-        ({"trials": 0}, "trials is 0"),
-        ({"positives": 0}, "positives is 0"),
-        ({"lists": lists_for(2, 4, any_negative=True), "positives": 2}, "with several positives"),
+        ({"max_trials": 0}, "max_trials is 0"),
+        ({"n_positives": 0}, "n_positives is 0"),
+        ({"lists": lists_for(2, 4, any_negative=True), "n_positives": 2}, "with several positives"),
     ):
         with pytest.raises(ValueError, match=message):
-            Draws(**({"lists": lists, "seed": 1, "first": 0, "count": 3} | changed))
+            TripletSampler(**({"lists": lists, "seed": 1, "first": 0, "count": 3} | changed))
 
 
 def weights_with(kernel: Kernel, **changed: Any) -> FactoredWeights:
@@ -591,22 +654,22 @@ def ones(*shapes: tuple[int, ...]) -> tuple[NDArray[np.float32], ...]:
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"U": full(16, 0.1)}, ValueError, "U has shape"),
+        ({"U": full(16, 0.1)}, ValueError, "U: expected shape"),
         ({"U": np.zeros((2, 8))}, TypeError, "U has dtype float64"),
         ({"U": np.asfortranarray(np.ones((2, 8), np.float32))}, ValueError, "C-contiguous"),
         ({"U": np.full((2, 8), np.nan, np.float32)}, ValueError, "must be finite"),
         ({"U": read_only(np.ones((2, 8), np.float32))}, ValueError, "U is read-only"),
-        ({"U": np.ones((2, 16), np.float32)}, ValueError, "V has shape"),
+        ({"U": np.ones((2, 16), np.float32)}, ValueError, "V: expected shape"),
         ({"V": np.full((3, 8), np.inf, np.float32)}, ValueError, "must be finite"),
         ({"V": read_only(np.ones((3, 8), np.float32))}, ValueError, "V is read-only"),
-        ({"S": np.ones((2, 8), np.float32)}, ValueError, "S has shape"),
-        ({"S": np.ones((3, 16), np.float32)}, ValueError, "S has shape"),
-        ({"biases": full(2, 0.1)}, ValueError, "biases has shape"),
+        ({"S": np.ones((2, 8), np.float32)}, ValueError, "S: expected shape"),
+        ({"S": np.ones((3, 16), np.float32)}, ValueError, "S: expected shape"),
+        ({"biases": full(2, 0.1)}, ValueError, "biases: expected shape"),
         ({"biases": read_only(full(3, 0.1))}, ValueError, "biases is read-only"),
         (
             {"adagrad": True, "squares": ones((2, 8), (2, 8), (0, 8), (3,))},
             ValueError,
-            "squares of V has shape",
+            "squares of V: expected shape",
         ),
         (
             {
@@ -620,7 +683,7 @@ def ones(*shapes: tuple[int, ...]) -> tuple[NDArray[np.float32], ...]:
         ({"U": np.ones((2, 0), np.float32)}, ValueError, "multiple of 8"),
     ],
 )
-def test_weights_refuse(
+def test_invalid_factors(
     kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     weights_with(kernel)
@@ -634,7 +697,7 @@ def test_weights_must_not_overlap(kernel: Kernel) -> None:
         weights_with(kernel, U=both[:3], V=both[2:])
 
 
-def test_objects_refuse() -> None:
+def test_invalid_inputs() -> None:
     with pytest.raises(ValueError, match="give at least one"):
         FactoredInputs(0, 3)
     with pytest.raises(TypeError, match="csr_array or their number"):
@@ -643,47 +706,47 @@ def test_objects_refuse() -> None:
     wrong.indices = wrong.indices[::-1].copy()
     with pytest.raises(ValueError, match="not sorted"):
         FactoredInputs(2, wrong)
-    with pytest.raises(ValueError, match="contexts have shape"):
+    with pytest.raises(ValueError, match="contexts: expected one row per query"):
         FactoredInputs(2, 3, sp.csr_array(np.ones((2, 4))))
     with pytest.raises(ValueError, match="must be finite"):
         FactoredInputs(sp.csr_array(np.array([[np.nan]])), 3)
 
 
-def test_vectors_and_scores_refuse(kernel: Kernel) -> None:
+def test_embeddings_and_scores_refuse(kernel: Kernel) -> None:
     ones = np.ones((3, 8), np.float32)
     none = full(0, 0.0)
-    with pytest.raises(ValueError, match="have vectors"):
+    with pytest.raises(ValueError, match="have embeddings"):
         kernel.factored.embeddings(sp.csr_array(np.ones((2, 4))), ones)
-    with pytest.raises(ValueError, match="documents has shape"):
+    with pytest.raises(ValueError, match="documents: expected shape"):
         kernel.factored.scores(ones, np.ones((3, 16), np.float32), none)
-    with pytest.raises(ValueError, match="biases has shape"):
+    with pytest.raises(ValueError, match="biases: expected shape"):
         kernel.factored.scores(ones, ones, full(2, 0.0))
     with pytest.raises(ValueError, match="pad them"):
         kernel.factored.scores(ones[:, :4].copy(), ones[:, :4].copy(), none)
     with pytest.raises(ValueError, match="k is 0"):
         kernel.factored.top_k(ones, ones, none, 0)
-    for ptr, barred, message in (
-        ([0, 1, 1], [0], "indptr has shape"),
+    for ptr, excluded, message in (
+        ([0, 1, 1], [0], "indptr: expected shape"),
         ([0, 1, 1, 1], [3], "indices run from 3"),
         ([0, 2, 2, 2], [1, 0], "not sorted"),
     ):
         with pytest.raises(ValueError, match=message):
-            kernel.factored.top_k(ones, ones, none, 1, (np.array(ptr), np.array(barred)))
+            kernel.factored.top_k(ones, ones, none, 1, (np.array(ptr), np.array(excluded)))
 
 
 def test_inputs_may_be_read_only(kernel: Kernel) -> None:
     rows = sp.csr_array(np.eye(3))
     for array in (rows.indptr, rows.indices, rows.data):
         array.flags.writeable = False
-    tuples, rates = np.array([[0, 1, 2], [1, 0, 2]]), full(2, 0.1)
-    tuples.flags.writeable = rates.flags.writeable = False
+    triplets, rates = np.array([[0, 1, 2], [1, 0, 2]]), full(2, 0.1)
+    triplets.flags.writeable = rates.flags.writeable = False
     lists = lists_for(2, 3)
-    for array in lists.fields[:8]:
+    for array in lists.arrays[:8]:
         array.flags.writeable = False  # type: ignore[union-attr]
     made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
-    for source in (tuples, Draws(lists, 1, 0, 2)):
-        made.steps(FactoredInputs(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
-        made.search(FactoredInputs(2, rows), source)
+    for source in (triplets, TripletSampler(lists, 1, 0, 2)):
+        train(made, FactoredInputs(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
+        made.sample(FactoredInputs(2, rows), source)
     U, V, _, biases = (read_only(array.copy()) for array in made.factors)
     assert kernel.factored.scores(U, V, biases).shape == (2, 3)
     assert kernel.factored.top_k(U, V, biases, 2)[0].shape == (2, 2)

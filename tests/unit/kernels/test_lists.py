@@ -24,7 +24,9 @@ def test_rows_are_sorted_by_layer_and_padded() -> None:
 
 
 def test_groups_with_one_grade_or_no_row_are_left_out() -> None:
-    lists = LayeredLists.build(np.array([0, 2, 2, 4, 5]), np.array([1.0, 1, 0, 3, 2]), np.ones(5), pad=1)
+    lists = LayeredLists.build(
+        np.array([0, 2, 2, 4, 5]), np.array([1.0, 1, 0, 3, 2]), np.ones(5), pad=1
+    )
     assert lists.n_lists == 1
     assert lists.source.tolist() == [2, 3]
 
@@ -51,9 +53,11 @@ def test_layout_holds_together(sizes: list[int], grades: int, pad: int, seed: in
     lists = LayeredLists.build(group_ptr, grade, omega, pad=pad)
 
     group = np.repeat(np.arange(len(sizes)), sizes)
-    wanted = {q for q in range(len(sizes)) if np.unique(grade[group == q]).size > 1}
-    assert sorted(lists.source[lists.source >= 0]) == [r for r in range(rows) if group[r] in wanted]
-    assert lists.n_lists == len(wanted)
+    ordered = {q for q in range(len(sizes)) if np.unique(grade[group == q]).size > 1}
+    assert sorted(lists.source[lists.source >= 0]) == [
+        r for r in range(rows) if group[r] in ordered
+    ]
+    assert lists.n_lists == len(ordered)
     assert np.all(np.diff(lists.layer_ptr) % pad == 0)
     for q in range(lists.n_lists):
         layers = range(lists.list_ptr[q], lists.list_ptr[q + 1])

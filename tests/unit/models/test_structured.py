@@ -23,7 +23,7 @@ from ranking_plugins.callbacks import EarlyStopping
 from ranking_plugins.losses import WARP, Logistic
 from ranking_plugins.regularizers import MaxNorm, NoPenalty
 from ranking_plugins.solvers import SGD
-from ranking_plugins.solvers.plan import lists_of
+from ranking_plugins.solvers.settings import sampling_lists
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -236,7 +236,7 @@ def test_a_stage_draws_other_tuples(factored_kernel, make_tastes):
     stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
         problem
     )
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 40, 40, 3)
+    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3)
     for part in (tuples[:20], tuples[20:]):
         stream.step(part, None)
     assert bits(begun) == bits(fitted.model_)
@@ -258,7 +258,7 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
         stream = SGD(
             max_steps=40, learning_rate=0.1, schedule="constant", batch_size=8
         ).online_trainer(problem)
-        tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, first, 1)
+        tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, first, 1)
         ((query, better, worse),) = tuples.tolist()
         context = sum(d[document] / j for j, document in enumerate(lists[query], start=1))
 
@@ -716,7 +716,7 @@ def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tast
         stream = SGD(
             max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8
         ).online_trainer(problem)
-        lists = lists_of(data, SGD(), "positives")
+        lists = sampling_lists(data, SGD(), "positives")
         tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 40 * stage, 40, 3)
         for part in (tuples[:20], tuples[20:]):
             stream.step(part, None)
@@ -804,7 +804,7 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
     stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
         problem
     )
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 40, 40, 3)
+    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3)
     for part in (tuples[:20], tuples[20:]):
         stream.step(part, None)
     for mine, expected in zip(model.factors, begun.factors, strict=True):

@@ -36,7 +36,7 @@ from ranking_plugins.solvers.factored_steps import (
     FEATURE_BLOCK,
     FEATURE_BLOCKS,
 )
-from ranking_plugins.solvers.plan import lists_of
+from ranking_plugins.solvers.settings import sampling_lists
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -182,7 +182,7 @@ RATES = {
 def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
     data = make_tastes(1, features="both" if schedule in ("adagrad", "inverse-sqrt") else "none")
     fitted = ranker(factored_kernel, loss, schedule=schedule).fit(data)
-    lists = lists_of(data, SGD(), "positives")
+    lists = sampling_lists(data, SGD(), "positives")
     positives, _ = loss.positives
     tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, loss.trials, positives)
     plain = ByHand(data, start_of(data), loss, adagrad=schedule == "adagrad")
@@ -202,7 +202,7 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
     data = make_tastes(1, features=features)
     model = Factored(5, biases)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70, 4)
+    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4)
     plain = ByHand(
         data,
         start_of(data, biases),
@@ -229,7 +229,7 @@ def test_other_penalties_are_paid_at_boundaries(
     """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70)
+    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70)
     rates = [RATES[schedule](t) for t in range(1, 71)]
     plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
@@ -273,7 +273,7 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
         "steps_per_epoch": 1,
     }
     fitted = ranker(factored_kernel, Domination(), **options).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 1, 3)
+    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 1, 3)
     ((query, *documents),) = tuples.tolist()
     begun = start_of(data)
     parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
@@ -335,7 +335,7 @@ def frequencies(drawn, expected):
 @pytest.mark.parametrize("draw", ["queries", "positives", "weighted"])
 def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
     data = make_tastes(4, 6, 9, counts=True)
-    tuples = fast_kernel.sampling.sample_triplets(lists_of(data, SGD(), draw), 1, 0, 6000)
+    tuples = fast_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), draw), 1, 0, 6000)
     relevance = data.relevance.toarray()
     share = {
         "queries": (relevance > 0) / (relevance > 0).sum(axis=1, keepdims=True),
@@ -355,7 +355,7 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
         if kind == "tastes"
         else make_matching(3, queries_are_documents=True, kind="grades")
     )
-    lists = lists_of(data, SGD(), draw)
+    lists = sampling_lists(data, SGD(), draw)
     wanted = np.maximum(data.relevance.toarray(), 0)
     if data.own_document is not None:
         np.fill_diagonal(wanted, 0)
@@ -378,7 +378,7 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
 def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
     solver = SGD(negatives=negatives)
-    tuples = fast_kernel.sampling.sample_triplets(lists_of(data, solver, "positives"), 1, 0, 8000)
+    tuples = fast_kernel.sampling.sample_triplets(sampling_lists(data, solver, "positives"), 1, 0, 8000)
     matched = data.relevance.toarray() > 0
     query = int(np.argmax(matched.sum(axis=1) > 1))
     expected = {}
@@ -395,7 +395,7 @@ def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
     data = make_matching(3, queries_are_documents=True, kind="grades")
     for negatives in ("unobserved", "any"):
         for draw in ("queries", "positives"):
-            lists = lists_of(data, SGD(negatives=negatives), draw)
+            lists = sampling_lists(data, SGD(negatives=negatives), draw)
             tuples = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3000, 3)
             assert not (tuples[:, 1:] == tuples[:, :1]).any()
 
@@ -406,7 +406,7 @@ def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives
     data = make_tastes(4, counts=True)
     options = {"sampling": draw, "negatives": negatives, "steps_per_epoch": 70}
     fitted = ranker(factored_kernel, WARP(3), **options).fit(data)
-    lists = lists_of(data, SGD(negatives=negatives), "positives" if draw == "auto" else draw)
+    lists = sampling_lists(data, SGD(negatives=negatives), "positives" if draw == "auto" else draw)
     tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
     given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=tuples)
     assert bits(given) == bits(fitted)
@@ -416,7 +416,7 @@ def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives
 def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
     data = make_tastes(4, counts=True)
     fitted = ranker(factored_kernel, WARP(3), weighting="relevance", schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 0, 70, 3)
+    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 3)
     plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
     plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
     plain.assert_like(fitted.model_)
@@ -449,11 +449,11 @@ def test_more_pairs_than_can_be_told_apart():
     with pytest.raises(
         DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"
     ):
-        lists_of(data, SGD(), "positives")
-    assert lists_of(data, SGD(), "queries").queries.size == 70_000
+        sampling_lists(data, SGD(), "positives")
+    assert sampling_lists(data, SGD(), "queries").queries.size == 70_000
     counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])
     with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*sampling=queries"):
-        lists_of(counts, SGD(), "weighted")
+        sampling_lists(counts, SGD(), "weighted")
 
 
 # --- what is left to the solver -----------------------------------------------------------------
@@ -735,8 +735,8 @@ def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
     # By hand: the second part takes the steps 40, 41, ... of all.
     plain = ByHand(every, begun, WARP(3), adagrad=schedule == "adagrad")
     rates = [RATES[schedule](t) for t in range(1, 121)]
-    first = factored_kernel.sampling.sample_triplets(lists_of(old, SGD(), "positives"), SEED, 0, 40, 3)
-    second = factored_kernel.sampling.sample_triplets(lists_of(every, SGD(), "positives"), SEED, 40, 80, 3)
+    first = factored_kernel.sampling.sample_triplets(sampling_lists(old, SGD(), "positives"), SEED, 0, 40, 3)
+    second = factored_kernel.sampling.sample_triplets(sampling_lists(every, SGD(), "positives"), SEED, 40, 80, 3)
     plain.d, wide = plain.d[:10], plain.d
     plain.train(first, rates[:40], 40, 8)
     plain.d = wide
@@ -962,6 +962,6 @@ def test_bad_words_are_refused(params):
 
 def test_a_list_of_all_documents_is_never_drawn(factored_kernel):
     data = MatchingData(None, None, [[1, 1, 1], [1, 0, 0]])
-    lists = lists_of(data, SGD(), "positives")
+    lists = sampling_lists(data, SGD(), "positives")
     assert positive_lists(data).queries.tolist() == [1]
     assert set(factored_kernel.sampling.sample_triplets(lists, 0, 0, 50)[:, 0].tolist()) == {1}

@@ -16,7 +16,7 @@ from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
 from ranking_plugins.regularizers import L1, L2, GroupL1
 from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
-from ranking_plugins.solvers.schedules import rates
+from ranking_plugins.solvers.schedules import learning_rates
 
 
 class PythonHinge(Hinge):
@@ -128,7 +128,7 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
 @pytest.mark.parametrize("schedule", ["inverse-sqrt", "constant", "inverse"])
 def test_schedules(matching_kernel, make_matching, schedule):
     np.testing.assert_allclose(
-        rates(schedule, 2.0, 4, 3), [rate_at(schedule, 2.0, t) for t in (4, 5, 6)], rtol=1e-15
+        learning_rates(schedule, 2.0, 4, 3), [rate_at(schedule, 2.0, t) for t in (4, 5, 6)], rtol=1e-15
     )
     data = make_matching(2, dtype=np.float64)
     fitted = ranker(matching_kernel, regularizer=L1(0.01), schedule=schedule).fit(data)

@@ -68,35 +68,27 @@ pub(crate) fn full<M: Machine>(x: Lanes<M>) -> Lanes<M> {
     core(r).raise(t)
 }
 
-/// One of the three as a type: a function that is passed as a value is not sure to be inlined.
+/// One of the three as a type, because a function that is passed as a value may not be inlined.
 pub(crate) trait Exp {
     fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M>;
 }
 
-pub(crate) struct Short;
-pub(crate) struct Core;
-pub(crate) struct Full;
+macro_rules! exponentials {
+    ($($name:ident => $function:ident),*) => {
+        $(
+            pub(crate) struct $name;
 
-impl Exp for Short {
-    #[inline(always)]
-    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
-        short(t)
-    }
+            impl Exp for $name {
+                #[inline(always)]
+                fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
+                    $function(t)
+                }
+            }
+        )*
+    };
 }
 
-impl Exp for Core {
-    #[inline(always)]
-    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
-        core(t)
-    }
-}
-
-impl Exp for Full {
-    #[inline(always)]
-    fn exp<M: Machine>(t: Lanes<M>) -> Lanes<M> {
-        full(t)
-    }
-}
+exponentials!(Short => short, Core => core, Full => full);
 
 /// exp of one number; the optimiser drops the other lanes.
 #[inline(always)]
@@ -152,6 +144,20 @@ mod tests {
         assert!(error::<Short>(SHORT_LIMIT) < 5e-16);
         assert!(error::<Core>(CORE_LIMIT) < 5e-16);
         assert!(error::<Full>(1.0) < 5e-16);
+    }
+
+    #[test]
+    fn exp_is_accurate_and_saturates() {
+        let steps = (-70_800..=70_800).map(|step| f64::from(step) * 0.01);
+        for x in steps {
+            let error = (one(x) / x.exp() - 1.0).abs();
+            // The contract's 4e-16, and the rounding of f64::exp and of this division.
+            assert!(error < 8e-16, "exp({x}) is off by {error:e}");
+        }
+        assert_eq!([one(0.0), one(-0.0)], [1.0, 1.0]);
+        assert!(one(1e9).is_finite() && one(-1e9).is_normal() && one(f64::NAN).is_nan());
+        assert_eq!(one(f64::INFINITY), one(1e9));
+        assert_eq!(one(f64::NEG_INFINITY), one(-1e9));
     }
 
     #[test]

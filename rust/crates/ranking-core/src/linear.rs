@@ -52,16 +52,13 @@ fn dense<F: Feature>(
 ) -> Result<(), Error> {
     check_length("weights", weights.len(), x.length())?;
     check_length("out", out.len(), x.lines())?;
-    let mut parts: Vec<_> = out.chunks_mut(ROWS).enumerate().collect();
-    team.enter(|| {
-        team.for_each(&mut parts, |(part, out)| {
-            let first = *part * ROWS;
-            dispatch(DenseRows {
-                x,
-                first,
-                weights,
-                out,
-            });
+    team.run(out.chunks_mut(ROWS).enumerate(), |(part, out)| {
+        let first = *part * ROWS;
+        dispatch(DenseRows {
+            x,
+            first,
+            weights,
+            out,
         });
     });
     Ok(())
@@ -76,16 +73,13 @@ fn csr<I: Index, F: Feature>(
 ) -> Result<(), Error> {
     check_length("weights", weights.len(), x.length())?;
     check_length("out", out.len(), x.lines())?;
-    let mut parts: Vec<_> = out.chunks_mut(ROWS).enumerate().collect();
-    team.enter(|| {
-        team.for_each(&mut parts, |(part, out)| {
-            for (row, out) in (*part * ROWS..).zip(out.iter_mut()) {
-                let (indices, data) = x.line(row);
-                *out = indices.iter().zip(data).fold(0.0, |total, (i, value)| {
-                    total + value.widen() * weights[i.position()]
-                });
-            }
-        });
+    team.run(out.chunks_mut(ROWS).enumerate(), |(part, out)| {
+        for (row, out) in (*part * ROWS..).zip(out.iter_mut()) {
+            let (indices, data) = x.line(row);
+            *out = indices.iter().zip(data).fold(0.0, |total, (i, value)| {
+                total + value.widen() * weights[i.position()]
+            });
+        }
     });
     Ok(())
 }

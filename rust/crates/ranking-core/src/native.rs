@@ -21,18 +21,15 @@ pub fn pairwise(
 ) -> Result<(), Error> {
     check_length("out", out.len(), margins.len())?;
     let pieces = margins.chunks(PIECE).zip(out.chunks_mut(PIECE));
-    let mut pieces: Vec<_> = pieces.collect();
-    team.enter(|| {
-        team.for_each(&mut pieces, |(margins, out)| {
-            for (out, &margin) in out.iter_mut().zip(*margins) {
-                *out = function(margin);
-            }
-        });
+    team.run(pieces, |(margins, out)| {
+        for (out, &margin) in out.iter_mut().zip(*margins) {
+            *out = function(margin);
+        }
     });
     Ok(())
 }
 
-/// GradedScores one after the other.
+/// Scores and grades by list.
 #[derive(Clone, Copy, Debug)]
 pub struct GradedScores<'a> {
     group_ptr: &'a [i64],
@@ -81,13 +78,10 @@ pub fn listwise_values(
 ) -> Result<(), Error> {
     check_length("out", out.len(), lists.group_ptr.len().saturating_sub(1))?;
     let mut items: Vec<_> = lists.each().zip(out).collect();
-    let mut pieces: Vec<_> = items.chunks_mut(PIECE).collect();
-    team.enter(|| {
-        team.for_each(&mut pieces, |piece| {
-            for ((scores, grades), out) in piece.iter_mut() {
-                **out = function(scores, grades);
-            }
-        });
+    team.run(items.chunks_mut(PIECE), |piece| {
+        for ((scores, grades), out) in piece.iter_mut() {
+            **out = function(scores, grades);
+        }
     });
     Ok(())
 }
@@ -110,13 +104,10 @@ pub fn listwise_slopes(
         items.push((scores, grades, own));
         rest = after;
     }
-    let mut pieces: Vec<_> = items.chunks_mut(PIECE).collect();
-    team.enter(|| {
-        team.for_each(&mut pieces, |piece| {
-            for (scores, grades, out) in piece.iter_mut() {
-                function(scores, grades, out);
-            }
-        });
+    team.run(items.chunks_mut(PIECE), |piece| {
+        for (scores, grades, out) in piece.iter_mut() {
+            function(scores, grades, out);
+        }
     });
     Ok(())
 }
@@ -133,19 +124,16 @@ pub fn penalties<F: Feature>(
     team: &ThreadTeam,
 ) -> Result<(), Error> {
     check_length("matrix", matrix.len(), out.len() * columns)?;
-    let mut pieces: Vec<_> = out.chunks_mut(PIECE).enumerate().collect();
-    team.enter(|| {
-        team.for_each(&mut pieces, |(piece, out)| {
-            let mut wide = vec![0.0; columns];
-            for (at, out) in out.iter_mut().enumerate() {
-                let first = (*piece * PIECE + at) * columns;
-                let row = &matrix[first..first + columns];
-                for (wide, value) in wide.iter_mut().zip(row) {
-                    *wide = value.widen();
-                }
-                *out = function(&wide);
+    team.run(out.chunks_mut(PIECE).enumerate(), |(piece, out)| {
+        let mut wide = vec![0.0; columns];
+        for (at, out) in out.iter_mut().enumerate() {
+            let first = (*piece * PIECE + at) * columns;
+            let row = &matrix[first..first + columns];
+            for (wide, value) in wide.iter_mut().zip(row) {
+                *wide = value.widen();
             }
-        });
+            *out = function(&wide);
+        }
     });
     Ok(())
 }
@@ -169,20 +157,17 @@ pub fn rows<F: Stored>(
     if columns == 0 {
         return Ok(());
     }
-    let mut pieces: Vec<_> = matrix.chunks_mut(PIECE * columns).collect();
-    team.enter(|| {
-        team.for_each(&mut pieces, |piece| {
-            let mut wide = vec![0.0; width];
-            for row in piece.chunks_exact_mut(columns) {
-                for (wide, value) in wide.iter_mut().zip(&*row) {
-                    *wide = value.widen();
-                }
-                function(&mut wide);
-                for (value, &wide) in row.iter_mut().zip(&wide) {
-                    *value = F::narrow(wide);
-                }
+    team.run(matrix.chunks_mut(PIECE * columns), |piece| {
+        let mut wide = vec![0.0; width];
+        for row in piece.chunks_exact_mut(columns) {
+            for (wide, value) in wide.iter_mut().zip(&*row) {
+                *wide = value.widen();
             }
-        });
+            function(&mut wide);
+            for (value, &wide) in row.iter_mut().zip(&wide) {
+                *value = F::narrow(wide);
+            }
+        }
     });
     Ok(())
 }

@@ -34,3 +34,21 @@ pub fn fill<T>(seed: u64, first: u64, out: &mut [T], map: impl Fn(u64) -> T) {
         *value = map(random_bits(seed, first.wrapping_add(k)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seed_zero_starts_as_published() {
+        assert_eq!(random_bits(0, 0), 0xE220_A839_7B1D_CDAF);
+    }
+
+    #[test]
+    fn any_number_can_be_jumped_to() {
+        let (mut all, mut later) = ([0; 100], [0; 40]);
+        fill(7, 0, &mut all, |bits| bits);
+        fill(7, 60, &mut later, |bits| bits);
+        assert_eq!(all[60..], later);
+    }
+}

@@ -385,3 +385,79 @@ pub(crate) fn dot_wide<M: Machine>(machine: M, a: &[Eight], b: &[Eight]) -> f32 
     }
     sum.fold()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::{Job, dispatch};
+    use crate::random::random_bits;
+
+    /// The bits of every operation on some registers.
+    struct Operations([[u32; WIDE]; 2]);
+
+    impl Job for Operations {
+        type Output = Vec<u64>;
+
+        #[inline(always)]
+        fn run<M: Machine>(self, machine: M) -> Vec<u64> {
+            let [x, y] = self.0.map(|bits| bits.map(f32::from_bits));
+            let (a, b) = (Wide::new(machine, x), Wide::new(machine, y));
+            let wide = [a + b, a - b, a * b, a / b, a.sqrt(), a.abs(), a.soft(b)];
+            let mut out: Vec<_> = wide
+                .iter()
+                .flat_map(|wide| wide.array().map(|x| u64::from(x.to_bits())))
+                .collect();
+            out.push(u64::from(dot_wide(machine, &[x; 5], &[y; 5]).to_bits()));
+            let [p, q] = [x, y].map(|x| [x[0], x[1], x[2], x[3]]);
+            let (c, d) = (Lanes::widen(machine, p), Lanes::widen(machine, q));
+            let less = c.if_less(d, c, d);
+            let lanes = [c + d, c - d, c * d, c / d, less, c.if_nan(d, c), c.raise(d)];
+            out.extend(
+                lanes
+                    .iter()
+                    .flat_map(|lanes| lanes.array().map(f64::to_bits)),
+            );
+            out.push(c.fold().to_bits());
+            let [keys, _] = self.0;
+            let masks = [
+                a.at_least(y[0]),
+                machine.within_wide(&x, y[0]),
+                machine.within(&x.map(f64::from), f64::from(y[0])),
+                machine.at_most(keys, keys[3]),
+                machine.equal(&keys, keys[3]),
+            ];
+            out.extend(masks.map(u64::from));
+            out
+        }
+    }
+
+    #[test]
+    fn all_machines_return_the_same_bits() {
+        let number = |k: u64| {
+            // No NaN, whose sign no machine promises.
+            let bits = random_bits(1, k).to_le_bytes();
+            let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
+            if f32::from_bits(bits).is_nan() {
+                0
+            } else {
+                bits
+            }
+        };
+        for k in (0..16_000).step_by(2 * WIDE) {
+            let values = [0, 1]
+                .map(|half| std::array::from_fn(|lane| number(k + (half * WIDE + lane) as u64)));
+            let (best, portable) = (
+                dispatch(Operations(values)),
+                Operations(values).run(Portable),
+            );
+            let is_nan = |&bits: &u64| f64::from_bits(bits).is_nan();
+            let wide_nan =
+                |bits: u64| u32::try_from(bits).is_ok_and(|bits| f32::from_bits(bits).is_nan());
+            for (best, portable) in best.iter().zip(&portable) {
+                let both_nan =
+                    (is_nan(best) && is_nan(portable)) || (wide_nan(*best) && wide_nan(*portable));
+                assert!(best == portable || both_nan, "{best:x} {portable:x}");
+            }
+        }
+    }
+}

@@ -69,7 +69,9 @@ impl Job for Sum<'_> {
 #[must_use]
 pub fn block_sum(values: &[f64], team: &ThreadTeam) -> f64 {
     let mut blocks: Vec<_> = values.chunks(BLOCK).map(|block| (block, 0.0)).collect();
-    team.enter(|| team.for_each(&mut blocks, |(block, sum)| *sum = dispatch(Sum(block))));
+    team.run(blocks.iter_mut(), |(block, sum)| {
+        *sum = dispatch(Sum(block));
+    });
     // Not `sum()`, which starts from -0.0.
     blocks.iter().fold(0.0, |total, (_, sum)| total + sum)
 }

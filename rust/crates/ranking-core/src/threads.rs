@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, Yield};
 
+use crate::error::Error;
+
 type Pools = HashMap<(u32, usize), Arc<Pool>>;
 
 /// Pools by process and number of threads. A forked child inherits the entries but not the
@@ -102,6 +104,27 @@ impl ThreadTeam {
                 work()
             })
         })
+    }
+
+    /// Process every item of an iterator, in any order.
+    pub(crate) fn run<T: Send>(
+        &self,
+        items: impl Iterator<Item = T>,
+        work: impl Fn(&mut T) + Sync + Send,
+    ) {
+        let mut items: Vec<_> = items.collect();
+        self.enter(|| self.for_each(&mut items, work));
+    }
+
+    /// As `run`, for work that may fail: return the first error, by item. Call it within `enter`.
+    pub(crate) fn try_for_each<T: Send>(
+        &self,
+        items: impl Iterator<Item = T>,
+        work: impl Fn(&mut T) -> Result<(), Error> + Sync + Send,
+    ) -> Result<(), Error> {
+        let mut items: Vec<_> = items.map(|item| (item, Ok(()))).collect();
+        self.for_each(&mut items, |(item, result)| *result = work(item));
+        items.into_iter().try_for_each(|(_, result)| result)
     }
 
     /// Process every item, in any order; call it within `enter`.

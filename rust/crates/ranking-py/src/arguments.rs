@@ -1,4 +1,4 @@
-//! Arguments of kernel functions: NumPy arrays and the structs of the contract, without copies.
+//! Arguments of kernel functions: arrays and the structs of the contract, without copies.
 //!
 //! A struct of the contract is read by attribute. `Argument::borrow` turns each argument into what
 //! the core takes, while attached to the interpreter; [`family!`] does the rest.
@@ -38,6 +38,7 @@ macro_rules! family {
             )+)?
             $(
                 #[pyfunction]
+                #[allow(clippy::too_many_arguments, reason = "8 of the contract and `py`")]
                 fn $name(py: Python<'_>, $(mut $argument: $type),*) -> PyResult<$output> {
                     $(let $argument = $crate::arguments::Argument::borrow(&mut $argument)?;)*
                     py.detach(|| $body).map_err($crate::arguments::python_error)
@@ -55,6 +56,7 @@ macro_rules! methods {
             $body:block)*
     ) => {
         #[pymethods]
+        #[allow(clippy::too_many_arguments, reason = "8 of the contract, `self` and `py`")]
         impl $class {
             $(
                 fn $name(
@@ -87,7 +89,7 @@ macro_rules! argument {
             where
                 Self: 'a;
 
-            fn borrow<'a>(&'a mut self) -> PyResult<Self::Borrowed<'a>> {
+            fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
                 $(let $field = $crate::arguments::Argument::borrow(&mut self.$field)?;)*
                 $value
             }
@@ -152,17 +154,6 @@ fn layout_error(order: &str) -> PyErr {
     PyValueError::new_err(format!("an array is not aligned and {order}-contiguous"))
 }
 
-/// A C-contiguous array that is read.
-pub(crate) struct View<'py, T: Element, D: Dimension>(PyReadonlyArray<'py, T, D>);
-
-/// A C-contiguous array that is written.
-pub(crate) struct ViewMut<'py, T: Element, D: Dimension>(PyReadwriteArray<'py, T, D>);
-
-pub(crate) type Array<'py, T> = View<'py, T, Ix1>;
-pub(crate) type ArrayMut<'py, T> = ViewMut<'py, T, Ix1>;
-pub(crate) type Table<'py, T> = View<'py, T, Ix2>;
-pub(crate) type TableMut<'py, T> = ViewMut<'py, T, Ix2>;
-
 /// The elements of a matrix by row, and the length of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct RowMajor<D> {
@@ -170,76 +161,58 @@ pub(crate) struct RowMajor<D> {
     pub(crate) width: usize,
 }
 
-impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for View<'py, T, D> {
-    type Error = PyErr;
+/// Define C-contiguous arrays, which are borrowed as slices, and matrices.
+macro_rules! views {
+    ($($view:ident, $array:ident, $table:ident: $numpy:ident, $as_slice:ident, $slice:ty;)*) => {
+        $(
+            pub(crate) struct $view<'py, T: Element, D: Dimension>($numpy<'py, T, D>);
+            pub(crate) type $array<'py, T> = $view<'py, T, Ix1>;
+            pub(crate) type $table<'py, T> = $view<'py, T, Ix2>;
 
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let array: PyReadonlyArray<'py, T, D> = object.extract()?;
-        if array.is_c_contiguous() && array.as_slice().is_ok() {
-            return Ok(Self(array));
-        }
-        Err(layout_error("C"))
-    }
+            impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py>
+                for $view<'py, T, D>
+            {
+                type Error = PyErr;
+
+                fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+                    let array: $numpy<'py, T, D> = object.extract()?;
+                    if array.is_c_contiguous() && array.as_slice().is_ok() {
+                        return Ok(Self(array));
+                    }
+                    Err(layout_error("C"))
+                }
+            }
+
+            impl<T: Element> Argument for $array<'_, T> {
+                type Borrowed<'a>
+                    = $slice
+                where
+                    Self: 'a;
+
+                fn borrow<'a>(&'a mut self) -> PyResult<$slice> {
+                    self.0.$as_slice().map_err(|_| layout_error("C"))
+                }
+            }
+
+            impl<T: Element> Argument for $table<'_, T> {
+                type Borrowed<'a>
+                    = RowMajor<$slice>
+                where
+                    Self: 'a;
+
+                fn borrow<'a>(&'a mut self) -> PyResult<RowMajor<$slice>> {
+                    let width = self.0.shape()[1];
+                    let data = self.0.$as_slice().map_err(|_| layout_error("C"))?;
+                    Ok(RowMajor { data, width })
+                }
+            }
+        )*
+    };
 }
 
-impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py> for ViewMut<'py, T, D> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let array: PyReadwriteArray<'py, T, D> = object.extract()?;
-        if array.is_c_contiguous() && array.as_slice().is_ok() {
-            return Ok(Self(array));
-        }
-        Err(layout_error("C"))
-    }
-}
-
-impl<T: Element> Argument for Array<'_, T> {
-    type Borrowed<'a>
-        = &'a [T]
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<&[T]> {
-        self.0.as_slice().map_err(|_| layout_error("C"))
-    }
-}
-
-impl<T: Element> Argument for ArrayMut<'_, T> {
-    type Borrowed<'a>
-        = &'a mut [T]
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<&mut [T]> {
-        self.0.as_slice_mut().map_err(|_| layout_error("C"))
-    }
-}
-
-impl<T: Element> Argument for Table<'_, T> {
-    type Borrowed<'a>
-        = RowMajor<&'a [T]>
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
-        let width = self.0.shape()[1];
-        let data = self.0.as_slice().map_err(|_| layout_error("C"))?;
-        Ok(RowMajor { data, width })
-    }
-}
-
-impl<T: Element> Argument for TableMut<'_, T> {
-    type Borrowed<'a>
-        = RowMajor<&'a mut [T]>
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
-        let width = self.0.shape()[1];
-        let data = self.0.as_slice_mut().map_err(|_| layout_error("C"))?;
-        Ok(RowMajor { data, width })
-    }
+views! {
+    View, Array, Table: PyReadonlyArray, as_slice, &'a [T];
+    ViewMut, ArrayMut, TableMut: PyReadwriteArray, as_slice_mut, &'a mut [T];
 }
 
 /// Either of two types of an argument.

@@ -9,8 +9,8 @@ use ranking_core::bilinear::{
 use ranking_core::pairwise::PassiveAggressive;
 
 use crate::arguments::{
-    Array, ArrayMut, Csr, RowMajor, Table, TableMut, Threads, Values, ValuesMut, argument, family,
-    methods, with_sparse,
+    Array, ArrayMut, Csr, Either, RowMajor, Table, TableMut, Threads, Values, ValuesMut, argument,
+    family, methods, python_error, with_sparse,
 };
 use crate::native::{NativeCall, form};
 
@@ -32,8 +32,8 @@ impl Features<'_> {
 argument! {
     BilinearFeatures<'py> { queries: Csr<'py>, documents: Csr<'py>, transposed: bool }
     => Features<'a> = Ok(Features {
-        queries: queries.rows().map_err(crate::arguments::python_error)?,
-        documents: documents.rows().map_err(crate::arguments::python_error)?,
+        queries: queries.rows().map_err(python_error)?,
+        documents: documents.rows().map_err(python_error)?,
         transposed,
     })
 }
@@ -64,7 +64,7 @@ argument! {
 argument! {
     UpdateRule { prox_interval: f64, l1: f64, l2: f64, grow: bool }
     => core::UpdateRule = core::UpdateRule::new(prox_interval, l1, l2, grow)
-        .map_err(crate::arguments::python_error)
+        .map_err(python_error)
 }
 
 /// How steps are executed.
@@ -235,9 +235,7 @@ methods! {
         out: CsrOut<'_>,
         current: bool,
     ) -> () {
-        use crate::arguments::Either;
-
-        let (state, CsrSlices { indptr, indices, data }) = (read_state(shrinkage)?, out);
+        let (state, (indptr, indices, data)) = (read_state(shrinkage)?, out);
         match (&self.0, data) {
             (Precision::Single(store), Either::One(data)) => {
                 store.export(&state, indptr, indices, data, current)
@@ -262,32 +260,26 @@ methods! {
     }
 }
 
-/// Arrays that `export` fills; indptr is read.
-pub(crate) struct CsrSlices<'a> {
-    indptr: &'a [i64],
-    indices: &'a mut [i32],
-    data: crate::arguments::Either<&'a mut [f32], &'a mut [f64]>,
+/// Indptr, indices and data of W.
+type Weights<'a> = (&'a [i64], &'a [i32], Either<&'a [f32], &'a [f64]>);
+type WeightsMut<'a> = (
+    &'a [i64],
+    &'a mut [i32],
+    Either<&'a mut [f32], &'a mut [f64]>,
+);
+
+argument! {
+    CsrIn<'py> { indptr: Array<'py, i64>, indices: Array<'py, i32>, data: Values<'py> }
+    => Weights<'a> = Ok((indptr, indices, data))
 }
 
 argument! {
     CsrOut<'py> { indptr: Array<'py, i64>, indices: ArrayMut<'py, i32>, data: ValuesMut<'py> }
-    => CsrSlices<'a> = Ok(CsrSlices { indptr, indices, data })
-}
-
-/// The weights of a `BilinearState`.
-pub(crate) struct Weights<'a> {
-    indptr: &'a [i64],
-    indices: &'a [i32],
-    data: crate::arguments::Either<&'a [f32], &'a [f64]>,
-}
-
-argument! {
-    CsrIn<'py> { indptr: Array<'py, i64>, indices: Array<'py, i32>, data: Values<'py> }
-    => Weights<'a> = Ok(Weights { indptr, indices, data })
+    => WeightsMut<'a> = Ok((indptr, indices, data))
 }
 
 /// Values from which a store starts.
-pub(crate) struct State<'a> {
+pub(crate) struct Start<'a> {
     weights: Weights<'a>,
     row_state: &'a [f64],
     groups: &'a [i64],
@@ -295,15 +287,15 @@ pub(crate) struct State<'a> {
     group_state: &'a [f64],
 }
 
-impl<'a> State<'a> {
+impl<'a> Start<'a> {
     fn store<T: ranking_core::Stored>(
         &self,
         n_columns: usize,
         data: &'a [T],
     ) -> Result<Store<T>, Error> {
         let state = core::BilinearState {
-            indptr: self.weights.indptr,
-            indices: self.weights.indices,
+            indptr: self.weights.0,
+            indices: self.weights.1,
             data,
             row_state: self.row_state,
             groups: self.groups,
@@ -321,7 +313,7 @@ argument! {
         groups: Array<'py, i64>,
         group_weights: Array<'py, f64>,
         group_state: Table<'py, f64>,
-    } => State<'a> = Ok(State {
+    } => Start<'a> = Ok(Start {
         weights,
         row_state: row_state.data,
         groups,
@@ -334,9 +326,7 @@ family! {
     bilinear;
 
     fn bilinear_store(n_columns: usize, state: BilinearState<'_>) -> BilinearStore {
-        use crate::arguments::Either;
-
-        Ok(BilinearStore(match state.weights.data {
+        Ok(BilinearStore(match state.weights.2 {
             Either::One(data) => Precision::Single(state.store(n_columns, data)?),
             Either::Other(data) => Precision::Double(state.store(n_columns, data)?),
         }))

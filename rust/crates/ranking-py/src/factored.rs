@@ -102,16 +102,23 @@ argument! {
     })
 }
 
+/// A pairwise loss; its form is converted by those who use it.
+pub(crate) struct Loss<'a> {
+    form: i64,
+    slope: (usize, usize),
+    rank_weights: core::RankWeights<'a>,
+}
+
 argument! {
     PairwiseLoss<'py> {
         form: i64,
         slope: NativeCall,
         rank_weights: Array<'py, f32>,
         n_documents: usize,
-    } => core::PairwiseLoss<'a> = Ok(core::PairwiseLoss {
-        form: self::form(form, slope).map_err(python_error)?,
-        rank_weights,
-        n_documents,
+    } => Loss<'a> = Ok(Loss {
+        form,
+        slope,
+        rank_weights: core::RankWeights { weights: rank_weights, n_documents },
     })
 }
 
@@ -213,7 +220,7 @@ family! {
         threads: Threads,
     ) -> () {
         let features = features.with_rows(factors.n_rows())?;
-        core::factored_sample(&features, factors, &source, &loss, out, &threads)
+        core::factored_sample(&features, factors, &source, &loss.rank_weights, out, &threads)
     }
 
     fn factored_update(
@@ -244,7 +251,8 @@ family! {
         // Hogwild allows any order; the order without it is one.
         let plan = core::Plan {
             learning_rates,
-            loss,
+            form: form(loss.form, loss.slope)?,
+            rank_weights: loss.rank_weights,
             penalty,
             batch_size: execution.batch_size,
         };

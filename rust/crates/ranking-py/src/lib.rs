@@ -3,11 +3,6 @@
 //! Every function borrows its arrays, releases the GIL and calls the core. What does not fit raises
 //! `ValueError` or `TypeError`.
 
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "PyO3 hands arguments over by value"
-)]
-
 mod alternating;
 mod arguments;
 mod bilinear;

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.native import NativePairwiseLoss
 from ranking.errors import PartError
+from ranking.native import NativePairwiseLoss
 from ranking_example_rust import _native
 
 

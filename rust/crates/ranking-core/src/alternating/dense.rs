@@ -1,4 +1,4 @@
-//! The half-step with dense vectors.
+//! The half-step with dense embeddings.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use crate::matrix::{Compressed, Feature, Index, Stored};
 use crate::simd::{Eight, Machine, Wide};
 use crate::threads::ThreadTeam;
 
-/// Eights of a vector that are summed in registers: 16, less the value and the product.
+/// Registers of an embedding that are summed at once: 16, less the value and the product.
 const TILE: usize = 14;
-/// Wide vectors that are added at a time.
+/// Wide embeddings that are added at a time.
 const STREAMS: usize = 8;
 
-/// M and the vectors of the other side.
+/// M and the embeddings of the other side.
 #[derive(Clone, Copy)]
 struct Product<'a, I, F> {
     matrix: Compressed<'a, I, F>,
@@ -50,7 +50,7 @@ impl<I: Index, F: Feature> Product<'_, I, F> {
         }
     }
 
-    /// The product in registers: vectors have N eights.
+    /// The product in registers: embeddings have N.
     #[inline(always)]
     fn narrow<M: Machine, const N: usize>(&self, machine: M, row: usize, omega: &mut [Eight]) {
         let mut sums = [Wide::splat(machine, 0.0); N];
@@ -128,7 +128,6 @@ struct Share<'a> {
     rows: Range<usize>,
     out: &'a mut [Eight],
     gains: &'a mut [f64],
-    result: Result<(), Error>,
 }
 
 struct HalfStep<'a, 's, I, F> {
@@ -174,9 +173,9 @@ pub fn half_step<I: Index, F: Feature>(
     team: &ThreadTeam,
 ) -> Result<(), Error> {
     if width == 0 || !width.is_multiple_of(WIDE) {
-        return Err(
-            Error::argument(format!("width is {width}, expected a multiple of {WIDE}")).into(),
-        );
+        return Err(Error::argument(format!(
+            "width is {width}, expected a multiple of {WIDE}"
+        )));
     }
     let sizes = (matrix.length(), matrix.lines());
     check_length(
@@ -191,39 +190,26 @@ pub fn half_step<I: Index, F: Feature>(
         embeddings: embeddings.as_chunks().0,
         eights: width / WIDE,
     };
-    let mut shares = shares(&product, out.as_chunks_mut().0, gains, team);
-    team.enter(|| {
-        team.for_each(&mut shares, |share| {
-            share.result = (|| {
-                let omega = &mut filled(product.eights, [0.0; WIDE])?;
-                dispatch(HalfStep {
-                    product,
-                    rule,
-                    share: &mut *share,
-                    omega,
-                });
-                Ok(())
-            })();
-        });
-    });
-    shares.into_iter().try_for_each(|share| share.result)
-}
-
-fn shares<'a, I: Index, F: Feature>(
-    product: &Product<'_, I, F>,
-    mut out: &'a mut [Eight],
-    mut gains: &'a mut [f64],
-    team: &ThreadTeam,
-) -> Vec<Share<'a>> {
-    let chunks = chunks(&product.matrix, team).into_iter();
-    chunks
-        .map(|rows| Share {
-            out: out
-                .split_off_mut(..rows.len() * product.eights)
-                .unwrap_or_default(),
+    let (mut out, mut gains) = (out.as_chunks_mut().0, gains);
+    let shares = chunks(&product.matrix, team).into_iter();
+    let shares = shares.map(|rows| {
+        let eights = rows.len() * product.eights;
+        Share {
+            out: out.split_off_mut(..eights).unwrap_or_default(),
             gains: gains.split_off_mut(..rows.len()).unwrap_or_default(),
             rows,
-            result: Ok(()),
+        }
+    });
+    team.enter(|| {
+        team.try_for_each(shares, |share| {
+            let omega = &mut filled(product.eights, [0.0; WIDE])?;
+            dispatch(HalfStep {
+                product,
+                rule,
+                share,
+                omega,
+            });
+            Ok(())
         })
-        .collect()
+    })
 }

@@ -63,8 +63,8 @@ impl<'a> Sparse<'a> {
     }
 
     #[inline(always)]
-    fn entries(&self, vector: usize) -> Range<usize> {
-        self.pointers[vector].position()..self.pointers[vector + 1].position()
+    fn entries(&self, row: usize) -> Range<usize> {
+        self.pointers[row].position()..self.pointers[row + 1].position()
     }
 }
 
@@ -146,7 +146,6 @@ struct Share<'a> {
     counts: &'a mut [i64],
     gains: &'a mut [f64],
     output: Chunk,
-    result: Result<(), Error>,
 }
 
 struct HalfStep<'a, 's, I, F> {
@@ -261,37 +260,27 @@ pub fn half_step_sparse<I: Index, F: Feature>(
             gains: gains.split_off_mut(..rows.len()).unwrap_or_default(),
             rows,
             output: Chunk::default(),
-            result: Ok(()),
         })
         .collect();
     team.enter(|| {
-        team.for_each(&mut shares, |share| {
-            share.result = (|| {
-                let mut rows = filled(2 * eights, [0.0; WIDE])?;
-                let (omega, soft) = rows.split_at_mut(eights);
-                dispatch(HalfStep {
-                    matrix,
-                    embeddings,
-                    rule,
-                    share: &mut *share,
-                    omega,
-                    soft,
-                })
-            })();
-        });
-    });
-    let chunks = shares
-        .into_iter()
-        .map(|share| share.result.map(|()| share.output));
-    let result = SparseEmbeddings(chunks.collect::<Result<_, _>>()?);
-    add_up(indptr);
-    Ok(result)
-}
-
-/// Turn counts into starts.
-fn add_up(indptr: &mut [i64]) {
+        team.try_for_each(shares.iter_mut(), |share| {
+            let mut rows = filled(2 * eights, [0.0; WIDE])?;
+            let (omega, soft) = rows.split_at_mut(eights);
+            dispatch(HalfStep {
+                matrix,
+                embeddings,
+                rule,
+                share,
+                omega,
+                soft,
+            })
+        })
+    })?;
+    let chunks = shares.into_iter().map(|share| share.output).collect();
+    // From counts to starts.
     indptr[0] = 0;
     for row in 1..indptr.len() {
         indptr[row] += indptr[row - 1];
     }
+    Ok(SparseEmbeddings(chunks))
 }

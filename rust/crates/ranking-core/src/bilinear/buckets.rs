@@ -25,12 +25,12 @@ const REACH: usize = 16;
 
 /// The inverse modulo 2**32, by Newton's iteration.
 const fn inverse(odd: u32) -> u32 {
-    let (mut found, mut bits) = (odd, 3);
+    let (mut result, mut bits) = (odd, 3);
     while bits < 32 {
-        found = found.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(found)));
+        result = result.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(result)));
         bits *= 2;
     }
-    found
+    result
 }
 
 /// The key of a column.
@@ -168,7 +168,7 @@ impl<T: Stored> Buckets<T> {
     ) -> usize {
         for (number, &(key, place)) in keys.iter().enumerate().skip(from) {
             let (value, slot) = (values[place as usize], slots[place as usize]);
-            // The slot may have been given to a key before this one, or been moved.
+            // An earlier key may have got the slot, or its entry may have moved.
             if slot != NONE
                 && (self.set(slot, key, value) || self.set(self.find(machine, key).0, key, value))
             {

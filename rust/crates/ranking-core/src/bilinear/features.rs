@@ -150,7 +150,7 @@ impl<'a, I: Index, F: Feature> CsrRows<'a, I, F> {
 impl<I: Index, F: Feature> SparseRows for CsrRows<'_, I, F> {
     fn load(&self, line: i64, length: usize, out: &mut SparseVector) -> Result<(), Error> {
         let Some((indices, data)) = self.line(line.position()) else {
-            return Err(Error::argument(format!("there is no row {line}")).into());
+            return Err(Error::argument(format!("there is no row {line}")));
         };
         out.start(data.len())?;
         let mut most = 0;
@@ -160,7 +160,7 @@ impl<I: Index, F: Feature> SparseRows for CsrRows<'_, I, F> {
             out.push(u32::try_from(at).unwrap_or(u32::MAX), value.widen());
         }
         if most >= length && !data.is_empty() {
-            return Err(Error::argument(format!("indices must be in 0..{length}")).into());
+            return Err(Error::argument(format!("indices must be in 0..{length}")));
         }
         out.finish();
         Ok(())

@@ -112,7 +112,7 @@ impl Layout {
         n_groups: usize,
     ) -> Result<Self, Error> {
         if groups.iter().any(|group| group.position() >= n_groups) {
-            return Err(Error::argument(format!("groups must be below {n_groups}")).into());
+            return Err(Error::argument(format!("groups must be below {n_groups}")));
         }
         let mut layout = Self {
             n_rows,

@@ -79,11 +79,11 @@ impl<T: Stored> Reader<T> for Pieces<'_, T> {
     }
 }
 
-/// A thread's buffers, its results by step, and whether it succeeded.
+/// A thread's buffers, and its results by step.
+#[derive(Default)]
 struct Worker<T> {
     buffers: StepBuffers<T>,
     results: Vec<(usize, f64, f64)>,
-    outcome: Result<(), Error>,
 }
 
 /// Take steps with all threads.
@@ -101,34 +101,27 @@ pub(super) fn train<T: Stored>(
     } = training;
     let mut pieces = Pieces::new(part)?;
     let mut workers = Vec::new();
-    workers.resize_with(team.threads(), || Worker {
-        buffers: StepBuffers::default(),
-        results: Vec::new(),
-        outcome: Ok(()),
-    });
+    workers.resize_with(team.threads(), Worker::default);
     team.enter(|| {
         let (mut start, length) = (0, problem.triplets.len());
         while start < length {
             let stop = barrier(start, length, plan, state);
             let next = AtomicUsize::new(start);
-            team.for_each(&mut workers, |worker| {
-                worker.outcome = (|| {
-                    loop {
-                        let step = next.fetch_add(1, Ordering::Relaxed);
-                        if step >= stop {
-                            return Ok(());
-                        }
-                        let state = state_at(state, step - start);
-                        worker.step(&pieces, &problem, plan, slope, step, &state)?;
+            let outcome = team.try_for_each(workers.iter_mut(), |worker| {
+                loop {
+                    let step = next.fetch_add(1, Ordering::Relaxed);
+                    if step >= stop {
+                        return Ok(());
                     }
-                })();
-            });
-            for worker in &mut workers {
-                for (step, margin, weight) in worker.results.drain(..) {
-                    (out.margins[step], out.weights[step]) = (margin, weight);
+                    let state = state_at(state, step - start);
+                    worker.step(&pieces, &problem, plan, slope, step, &state)?;
                 }
-                std::mem::replace(&mut worker.outcome, Ok(()))?;
+            });
+            let results = workers.iter_mut();
+            for (step, margin, weight) in results.flat_map(|worker| worker.results.drain(..)) {
+                (out.margins[step], out.weights[step]) = (margin, weight);
             }
+            outcome?;
             pieces.end_steps(&plan.learning_rates[start..stop], &plan.rule, state);
             start = stop;
         }
@@ -178,16 +171,17 @@ impl<T: Stored> Worker<T> {
         state: &ShrinkageState,
     ) -> Result<(), Error> {
         let (buffers, layout) = (&mut self.buffers, pieces.layout);
-        let found = buffers.sample(pieces, layout, problem, step, state)?;
+        let violation = buffers.sample(pieces, layout, problem, step, state)?;
         self.results.try_reserve(1)?;
-        self.results.push((step, found.margin, found.weight));
-        let slope = found.weight * slope.slope(found.margin);
+        self.results
+            .push((step, violation.margin, violation.weight));
+        let slope = violation.weight * slope.slope(violation.margin);
         let factor = plan.learning_rates[step] * slope;
         if factor == 0.0 {
             return Ok(());
         }
         let triplets = &problem.triplets;
-        let negative = triplets.get(step)[found.position];
+        let negative = triplets.get(step)[violation.position];
         buffers.load(triplets, step, negative, layout)?;
         let (left, right) = triplets.order(&buffers.query, &buffers.difference);
         let step = Step {

@@ -192,7 +192,6 @@ struct Share<'a, T> {
     first: usize,
     out: Violations<'a>,
     buffers: &'a mut StepBuffers<T>,
-    result: Result<(), Error>,
 }
 
 impl<T: Stored> Share<'_, T> {
@@ -239,23 +238,17 @@ pub(super) fn margins<T: Stored>(
         .chunks_mut(size)
         .zip(out.weights.chunks_mut(size));
     let outputs = outputs.zip(out.negatives.chunks_mut(size)).zip(buffers);
-    let mut shares: Vec<_> = outputs
-        .enumerate()
-        .map(
-            |(share, (((margins, weights), negatives), buffers))| Share {
-                first: share * size,
-                out: Violations {
-                    margins,
-                    weights,
-                    negatives,
-                },
-                buffers,
-                result: Ok(()),
+    let shares = outputs.enumerate();
+    let shares = shares.map(
+        |(share, (((margins, weights), negatives), buffers))| Share {
+            first: share * size,
+            out: Violations {
+                margins,
+                weights,
+                negatives,
             },
-        )
-        .collect();
-    team.for_each(&mut shares, |share| {
-        share.result = share.fill(&view, problem, state);
-    });
-    shares.into_iter().try_for_each(|share| share.result)
+            buffers,
+        },
+    );
+    team.try_for_each(shares, |share| share.fill(&view, problem, state))
 }

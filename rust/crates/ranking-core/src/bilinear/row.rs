@@ -67,7 +67,7 @@ impl<T: Stored> Row<T> {
         }
     }
 
-    /// The sum in lanes of the row's weights times a vector; what was entries is kept.
+    /// The sum in lanes of the row's weights times a vector; the entries are filled.
     pub(super) fn read(
         &self,
         pending: Pending,

@@ -11,13 +11,6 @@ use crate::threads::ThreadTeam;
 /// An entry of the images of eight queries: a cache line.
 type Column = [f64; WIDE];
 
-/// Queries whose images are computed together, and where their scores go.
-struct Share<'a> {
-    first: usize,
-    out: Vec<&'a mut [f64]>,
-    result: Result<(), Error>,
-}
-
 struct Products<'a, 'o, I, F> {
     documents: Compressed<'a, I, F>,
     images: &'a [Column],
@@ -62,39 +55,28 @@ pub fn bilinear_scores<I: Index, F: Feature>(
     if out.is_empty() {
         return Ok(());
     }
-    let mut lines = out.chunks_mut(n_documents);
-    let mut shares = Vec::new();
-    shares.try_reserve_exact(n_queries.div_ceil(WIDE))?;
-    for first in (0..n_queries).step_by(WIDE) {
-        shares.push(Share {
-            first,
-            out: lines.by_ref().take(WIDE).collect(),
-            result: Ok(()),
-        });
-    }
+    let shares = out.chunks_mut(WIDE * n_documents).enumerate();
     team.enter(|| {
-        team.for_each(&mut shares, |share| {
-            share.result = (|| {
-                let mut images = filled(documents.length(), [0.0; WIDE])?;
-                let (mut query, mut row) = (SparseVector::default(), SparseVector::default());
-                for lane in 0..share.out.len() {
-                    let number = i64::try_from(share.first + lane).unwrap_or(i64::MAX);
-                    queries.load(number, n_rows, &mut query)?;
-                    for (at, a) in query.entries() {
-                        weights.load(i64::from(at), images.len(), &mut row)?;
-                        for (column, w) in row.entries() {
-                            images[column as usize][lane] += a * w;
-                        }
+        team.try_for_each(shares, |(share, out)| {
+            let mut out: Vec<_> = out.chunks_mut(n_documents).collect();
+            let mut images = filled(documents.length(), [0.0; WIDE])?;
+            let (mut query, mut row) = (SparseVector::default(), SparseVector::default());
+            for lane in 0..out.len() {
+                let number = i64::try_from(*share * WIDE + lane).unwrap_or(i64::MAX);
+                queries.load(number, n_rows, &mut query)?;
+                for (at, a) in query.entries() {
+                    weights.load(i64::from(at), images.len(), &mut row)?;
+                    for (column, w) in row.entries() {
+                        images[column as usize][lane] += a * w;
                     }
                 }
-                dispatch(Products {
-                    documents,
-                    images: &images,
-                    out: &mut share.out,
-                });
-                Ok(())
-            })();
-        });
-    });
-    shares.into_iter().try_for_each(|share| share.result)
+            }
+            dispatch(Products {
+                documents,
+                images: &images,
+                out: &mut out,
+            });
+            Ok(())
+        })
+    })
 }

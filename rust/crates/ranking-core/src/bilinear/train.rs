@@ -179,21 +179,21 @@ impl<T: Stored> Store<T> {
                 triplets: *triplets,
                 rank_weights: RankWeights::new(plan.rank_weights, list_size)?,
             };
-            let (found, known) =
+            let (violation, known) =
                 buffers.sample_and_load(&part.view(), part.layout, &problem, step, state)?;
             let (left, right) = triplets.order(&buffers.query, &buffers.difference);
             let mut rate = 0.0;
-            if found.margin < 1.0 {
+            if violation.margin < 1.0 {
                 let n = if plan.grow {
                     left.squares() * right.squares()
                 } else {
                     let block = &mut buffers.block;
                     part.view().squares(left, right, state, block, known)
                 };
-                let c = plan.aggressiveness * found.weight;
-                rate = plan.loss.step_size(found.margin, n, c);
+                let c = plan.aggressiveness * violation.weight;
+                rate = plan.loss.step_size(violation.margin, n, c);
             }
-            (out.margins[step], out.weights[step]) = (found.margin, found.weight);
+            (out.margins[step], out.weights[step]) = (violation.margin, violation.weight);
             out.learning_rates[step] = rate;
             state.step += 1.0;
             if rate != 0.0 {
@@ -229,11 +229,11 @@ impl<T: Stored> Training<'_, '_, T> {
         let (part, plan, triplets) = (&mut self.part, self.plan, &self.problem.triplets);
         let mut buffers = StepBuffers::default();
         for (step, &learning_rate) in plan.learning_rates.iter().enumerate() {
-            let (found, known) =
+            let (violation, known) =
                 buffers.sample_and_load(&part.view(), part.layout, &self.problem, step, state)?;
-            (self.out.margins[step], self.out.weights[step]) = (found.margin, found.weight);
+            (self.out.margins[step], self.out.weights[step]) = (violation.margin, violation.weight);
             state.step += 1.0;
-            let slope = found.weight * slope.slope(found.margin);
+            let slope = violation.weight * slope.slope(violation.margin);
             let factor = learning_rate * slope;
             if factor != 0.0 {
                 let (left, right) = triplets.order(&buffers.query, &buffers.difference);
@@ -275,9 +275,9 @@ impl<T: Stored> Training<'_, '_, T> {
                 negatives,
             };
             margins(self.part.view(), &problem, state, out, &mut buffers, team)?;
-            let found = self.out.margins[batch.clone()].iter();
-            let found = found.zip(&self.out.weights[batch.clone()]);
-            for (out, (&margin, &weight)) in slopes.iter_mut().zip(found) {
+            let results = self.out.margins[batch.clone()].iter();
+            let results = results.zip(&self.out.weights[batch.clone()]);
+            for (out, (&margin, &weight)) in slopes.iter_mut().zip(results) {
                 *out = weight * slope.slope(margin);
             }
             let updates = Updates {
@@ -319,20 +319,11 @@ struct Updates<'a> {
 }
 
 /// The vectors of steps that threads share, and a block for each thread.
+#[derive(Default)]
 struct UpdateBuffers<T> {
-    steps: Vec<(StepBuffers<T>, Result<(), Error>)>,
+    steps: Vec<StepBuffers<T>>,
     rows: Vec<u32>,
     blocks: Vec<Block<T>>,
-}
-
-impl<T: Stored> Default for UpdateBuffers<T> {
-    fn default() -> Self {
-        Self {
-            steps: Vec::new(),
-            rows: Vec::new(),
-            blocks: Vec::new(),
-        }
-    }
 }
 
 impl Updates<'_> {
@@ -381,9 +372,9 @@ impl Updates<'_> {
         buffers: &mut UpdateBuffers<T>,
     ) -> Result<(), Error> {
         if buffers.steps.is_empty() {
-            buffers.steps.push((StepBuffers::default(), Ok(())));
+            buffers.steps.push(StepBuffers::default());
         }
-        let buffers = &mut buffers.steps[0].0;
+        let buffers = &mut buffers.steps[0];
         for step in 0..self.triplets.len() {
             state.step += 1.0;
             if self.factor(step) != 0.0 {
@@ -406,21 +397,17 @@ impl Updates<'_> {
         team: &ThreadTeam,
     ) -> Result<(), Error> {
         while buffers.steps.len() < steps.len() {
-            buffers.steps.push((StepBuffers::default(), Ok(())));
+            buffers.steps.push(StepBuffers::default());
         }
-        let mut loaded: Vec<_> = steps.zip(&mut buffers.steps).collect();
-        team.for_each(&mut loaded, |(step, (buffers, result))| {
-            *result = if self.factor(*step) == 0.0 {
-                Ok(())
-            } else {
-                buffers.load(self.triplets, *step, self.negatives[*step], part.layout)
-            };
-        });
+        let loaded = steps.clone().zip(&mut buffers.steps);
+        let loaded = loaded.filter(|(step, _)| self.factor(*step) != 0.0);
+        team.try_for_each(loaded, |(step, buffers)| {
+            buffers.load(self.triplets, *step, self.negatives[*step], part.layout)
+        })?;
         buffers.rows.clear();
-        for (step, (loaded, result)) in &mut loaded {
-            std::mem::replace(result, Ok(()))?;
-            if self.factor(*step) != 0.0 {
-                let left = self.step(*step, &loaded.query, &loaded.difference).left;
+        for (step, loaded) in steps.zip(&buffers.steps) {
+            if self.factor(step) != 0.0 {
+                let left = self.step(step, &loaded.query, &loaded.difference).left;
                 buffers.rows.try_reserve(left.columns().len())?;
                 buffers.rows.extend_from_slice(left.columns());
             }
@@ -441,30 +428,22 @@ impl Updates<'_> {
         buffers.blocks.resize_with(team.threads(), Block::default);
         let loaded = &buffers.steps;
         let parts = balanced(part, &mut buffers.rows, team.threads());
-        let mut parts: Vec<_> = parts
-            .into_iter()
-            .zip(&mut buffers.blocks)
-            .map(|(part, block)| (part, block, *state, Ok(())))
-            .collect();
-        team.for_each(&mut parts, |(part, block, state, result)| {
-            *result = (|| {
-                for (step, (loaded, _)) in steps.clone().zip(loaded) {
-                    state.step += 1.0;
-                    let change = self.step(step, &loaded.query, &loaded.difference);
-                    if change.factor != 0.0 {
-                        block.start(1, change.right)?;
-                        part.add(change, state, block, false)?;
-                    }
-                    end_step(part, self.learning_rates[step], self.rule, state);
+        let parts = parts.into_iter().zip(&mut buffers.blocks);
+        let mut parts: Vec<_> = parts.map(|part| (part, *state)).collect();
+        let result = team.try_for_each(parts.iter_mut(), |((part, block), state)| {
+            for (step, loaded) in steps.clone().zip(loaded) {
+                state.step += 1.0;
+                let change = self.step(step, &loaded.query, &loaded.difference);
+                if change.factor != 0.0 {
+                    block.start(1, change.right)?;
+                    part.add(change, state, block, false)?;
                 }
-                Ok::<_, Error>(())
-            })();
+                end_step(part, self.learning_rates[step], self.rule, state);
+            }
+            Ok(())
         });
-        for (_, _, replayed, result) in parts {
-            *state = replayed;
-            result?;
-        }
-        Ok(())
+        *state = parts.first().map_or(*state, |(_, replayed)| *replayed);
+        result
     }
 }
 

@@ -94,11 +94,9 @@ pub(super) fn bounds_dense<F: Feature>(
     lists.check_rows("features", x.length())?;
     check_length("out", out.len(), x.lines().saturating_mul(4))?;
     let mut columns: Vec<_> = (0..x.lines()).map(|r| (r, Bounds::default())).collect();
-    team.enter(|| {
-        team.for_each(&mut columns, |(r, bounds)| {
-            let x = x.line(*r);
-            *bounds = dispatch(Column { x, lists });
-        });
+    team.run(columns.iter_mut(), |(r, bounds)| {
+        let x = x.line(*r);
+        *bounds = dispatch(Column { x, lists });
     });
     store(columns.iter().map(|(_, bounds)| *bounds), out);
     Ok(())
@@ -170,11 +168,9 @@ pub(super) fn bounds_csc<I: Index, F: Feature>(
         .map(|layer| sum(&lists.omega()[lists.rows(layer)]))
         .collect();
     let mut columns: Vec<_> = (0..x.lines()).map(|r| (r, Bounds::default())).collect();
-    team.enter(|| {
-        team.for_each(&mut columns, |(r, bounds)| {
-            let runs = Runs::new(&places, lists, x.line(*r));
-            *bounds = sparse_column(lists, &layer_omega, runs);
-        });
+    team.run(columns.iter_mut(), |(r, bounds)| {
+        let runs = Runs::new(&places, lists, x.line(*r));
+        *bounds = sparse_column(lists, &layer_omega, runs);
     });
     store(columns.iter().map(|(_, bounds)| *bounds), out);
     Ok(())

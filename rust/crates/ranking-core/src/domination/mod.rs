@@ -126,7 +126,7 @@ fn extremes<M: Machine, F: Feature>(machine: M, values: &[F]) -> Pair {
     let mut low = Lanes::splat(machine, f64::INFINITY);
     let mut high = Lanes::splat(machine, f64::NEG_INFINITY);
     let (chunks, rest) = values.as_chunks::<LANES>();
-    // What is left over meets itself in the lanes that it does not fill.
+    // The rest is padded with its first value, which changes no extreme.
     let padded = rest.first().map(|first| {
         let mut padded = [*first; LANES];
         padded[..rest.len()].copy_from_slice(rest);

@@ -92,11 +92,11 @@ impl<'a> CoordinateDescent<'a> {
                 }
             }
         }
-        let pull = c * w - g;
-        let mut target = if pull > self.penalty.l1 {
-            (pull - self.penalty.l1) / (c + self.penalty.l2)
-        } else if pull < -self.penalty.l1 {
-            (pull + self.penalty.l1) / (c + self.penalty.l2)
+        let center = c * w - g;
+        let mut target = if center > self.penalty.l1 {
+            (center - self.penalty.l1) / (c + self.penalty.l2)
+        } else if center < -self.penalty.l1 {
+            (center + self.penalty.l1) / (c + self.penalty.l2)
         } else {
             0.0
         };

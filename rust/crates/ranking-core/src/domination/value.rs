@@ -85,14 +85,12 @@ pub(super) fn value(lists: &Layers<'_>, margins: &[f64], team: &ThreadTeam) -> R
     lists.check_rows("margins", margins.len())?;
     let blocks = lists.blocks()?.into_iter();
     let mut sums: Vec<_> = blocks.map(|range| (range, 0.0)).collect();
-    team.enter(|| {
-        team.for_each(&mut sums, |(range, sum)| {
-            let range = range.clone();
-            *sum = dispatch(Block {
-                lists,
-                range,
-                margins,
-            });
+    team.run(sums.iter_mut(), |(range, sum)| {
+        let range = range.clone();
+        *sum = dispatch(Block {
+            lists,
+            range,
+            margins,
         });
     });
     Ok(sums.iter().fold(0.0, |total, (_, sum)| total + sum))

@@ -1,4 +1,4 @@
-//! The phases of a batch, and what is kept from one batch to the next.
+//! The phases of a batch, and the state between batches.
 
 use crate::dispatch::{Job, dispatch};
 use crate::error::{Error, lengthen};
@@ -29,13 +29,8 @@ const SMALLEST: usize = 64;
 type Task<'t> = Box<dyn FnOnce() -> Result<(), Error> + Send + 't>;
 
 fn run(team: &ThreadTeam, tasks: Vec<Task<'_>>) -> Result<(), Error> {
-    let mut tasks: Vec<_> = tasks.into_iter().map(|task| (Some(task), Ok(()))).collect();
-    team.for_each(&mut tasks, |(task, result)| {
-        if let Some(task) = task.take() {
-            *result = task();
-        }
-    });
-    tasks.into_iter().try_for_each(|(_, result)| result)
+    let tasks = tasks.into_iter().map(Some);
+    team.try_for_each(tasks, |task| task.take().map_or(Ok(()), |task| task()))
 }
 
 /// A task that cannot fail.
@@ -133,7 +128,7 @@ pub(super) struct Request<'a> {
     pub(super) first: usize,
 }
 
-/// What is kept from batch to batch.
+/// Buffers that are reused from batch to batch, and the choice of phases.
 pub(super) struct Blocks<'a> {
     features: &'a FactoredFeatures<'a>,
     team: &'a ThreadTeam,

@@ -104,19 +104,15 @@ impl Cache {
         let entities = self.entities.chunks(SHARE);
         let embeddings = self.embeddings.chunks_mut(SHARE * width);
         let outputs = embeddings.zip(self.biases.chunks_mut(SHARE));
-        let mut shares: Vec<_> = entities
-            .zip(outputs)
-            .map(|(entities, (embeddings, biases))| (entities, embeddings, biases, Ok(())))
-            .collect();
-        team.for_each(&mut shares, |(entities, embeddings, biases, result)| {
-            *result = dispatch(Fill {
+        let shares = entities.zip(outputs);
+        team.try_for_each(shares, |(entities, (embeddings, biases))| {
+            dispatch(Fill {
                 side,
                 entities,
                 embeddings,
                 biases,
-            });
-        });
-        shares.into_iter().try_for_each(|(_, _, _, result)| result)
+            })
+        })
     }
 }
 

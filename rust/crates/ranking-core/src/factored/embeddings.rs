@@ -66,16 +66,14 @@ pub fn factored_embeddings(
     if out.is_empty() {
         return Ok(());
     }
-    let mut parts: Vec<_> = out.chunks_mut(SHARE * width).enumerate().collect();
-    team.enter(|| {
-        team.for_each(&mut parts, |(part, out)| {
-            dispatch(Compose {
-                features,
-                first: *part * SHARE,
-                matrix,
-                width,
-                out,
-            });
+    let parts = out.chunks_mut(SHARE * width).enumerate();
+    team.run(parts, |(part, out)| {
+        dispatch(Compose {
+            features,
+            first: *part * SHARE,
+            matrix,
+            width,
+            out,
         });
     });
     Ok(())

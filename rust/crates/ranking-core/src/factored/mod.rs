@@ -42,7 +42,7 @@ pub use scores::factored_scores;
 pub use tiles::Embeddings;
 pub use top_k::{Exclusions, TopK, factored_top_k};
 pub use train::{
-    FactoredSteps, PairwiseLoss, Plan, RowPenalty, SampledTriplets, StepResults, factored_sample,
+    FactoredSteps, Plan, RankWeights, RowPenalty, SampledTriplets, StepResults, factored_sample,
     factored_train, factored_update,
 };
 pub use triplets::TripletSource;

@@ -277,9 +277,9 @@ impl Iterator for Later<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        let found = self.all.get(self.at as usize)?;
-        self.at = found.next;
-        Some(found.at as usize)
+        let occurrence = self.all.get(self.at as usize)?;
+        self.at = occurrence.next;
+        Some(occurrence.at as usize)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parameters of the factored model, and how embeddings are made of them.
+//! Parameters of the factored model, and how embeddings are composed of them.
 
 use crate::constants::WIDE;
 use crate::error::{Error, check_length};

@@ -45,8 +45,8 @@ impl<'o> Samples<'o> {
     }
 }
 
-/// Buffers of a thread, kept from batch to batch.
-#[derive(Debug)]
+/// Buffers of a thread, reused from batch to batch.
+#[derive(Debug, Default)]
 pub(super) struct SampleBuffers {
     queries: [SampledQuery; RUN],
     /// The first of a triplet's positives.
@@ -61,22 +61,6 @@ pub(super) struct SampleBuffers {
     negatives: [u32; RUN],
     margins: [f32; RUN],
     weights: [f32; RUN],
-}
-
-impl Default for SampleBuffers {
-    fn default() -> Self {
-        Self {
-            queries: [SampledQuery::default(); RUN],
-            firsts: [0; RUN],
-            positive: [(0.0, 0.0); RUN],
-            positives: Vec::new(),
-            open: [0; RUN],
-            lookups: [Lookup::default(); RUN],
-            negatives: [0; RUN],
-            margins: [0.0; RUN],
-            weights: [0.0; RUN],
-        }
-    }
 }
 
 /// How margins become slopes.
@@ -309,13 +293,13 @@ impl Sample<'_, '_> {
     #[inline(always)]
     fn write(&mut self, run: Range<usize>) {
         let buffers = &*self.buffers;
-        let found = buffers.negatives.iter().zip(&buffers.margins);
-        let found = found.zip(buffers.weights.iter().zip(&buffers.positive));
+        let results = buffers.negatives.iter().zip(&buffers.margins);
+        let results = results.zip(buffers.weights.iter().zip(&buffers.positive));
         let outputs = self.out.margins[run.clone()].iter_mut();
         let outputs = outputs.zip(&mut self.out.weights[run.clone()]);
         let outputs = self.out.triplets[run].iter_mut().zip(outputs);
-        for ((triplet, (to_margin, to_weight)), found) in outputs.zip(found) {
-            let ((&negative, &margin), (&weight, &(_, positive_weight))) = found;
+        for ((triplet, (to_margin, to_weight)), results) in outputs.zip(results) {
+            let ((&negative, &margin), (&weight, &(_, positive_weight))) = results;
             triplet[2] = negative;
             (*to_margin, *to_weight) = (margin, weight * positive_weight);
         }

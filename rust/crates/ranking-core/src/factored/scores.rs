@@ -92,14 +92,12 @@ pub fn factored_scores(
     }
     let size = n_queries.div_ceil(team.threads()).min(SHARE);
     let parts = out.chunks_mut(size * n_documents).enumerate();
-    let mut parts: Vec<_> = parts.map(|(part, out)| (part, out, Ok(()))).collect();
     team.enter(|| {
-        team.for_each(&mut parts, |(part, out, result)| {
-            *result = dispatch(Scores {
+        team.try_for_each(parts, |(part, out)| {
+            dispatch(Scores {
                 embeddings: embeddings.from(*part * size),
                 out,
-            });
-        });
-    });
-    parts.into_iter().try_for_each(|(_, _, result)| result)
+            })
+        })
+    })
 }

@@ -73,32 +73,21 @@ pub(super) fn times<M: Machine, const N: usize>(
     )
 }
 
-impl StepDocument {
-    /// N registers of slope times document.
-    #[inline(always)]
-    fn term<M: Machine, const N: usize>(
-        &self,
-        machine: M,
-        documents: &View<'_>,
-        first: usize,
-    ) -> [Wide<M>; N] {
-        let v = documents.embedding(self.document as usize);
-        times(machine, self.slope, v, first)
-    }
-}
-
 /// N registers of the gradient of a step's query: the sum of slope times document.
 #[inline(always)]
 pub(super) fn query_gradient<M: Machine, const N: usize>(
     machine: M,
-    step_documents: &[StepDocument],
-    documents: &View<'_>,
+    documents: &[StepDocument],
+    embeddings: &View<'_>,
     first: usize,
 ) -> [Wide<M>; N] {
-    let mut total = step_documents[0].term(machine, documents, first);
-    for pull in &step_documents[1..] {
-        let term: [Wide<M>; N] = pull.term(machine, documents, first);
-        for (total, y) in total.iter_mut().zip(term) {
+    let term = |document: &StepDocument| {
+        let v = embeddings.embedding(document.document as usize);
+        times(machine, document.slope, v, first)
+    };
+    let mut total: [Wide<M>; N] = term(&documents[0]);
+    for document in &documents[1..] {
+        for (total, y) in total.iter_mut().zip(term(document)) {
             *total += y;
         }
     }
@@ -198,9 +187,9 @@ impl Occurrences for OfDocuments<'_> {
     #[inline(always)]
     fn for_each(&self, mut take: impl FnMut(u32, usize)) {
         for places in self.steps.document_places() {
-            let step_documents = &self.steps.documents[places.clone()];
-            for (pull, at) in step_documents.iter().zip(places) {
-                take(pull.document, at);
+            let documents = &self.steps.documents[places.clone()];
+            for (document, at) in documents.iter().zip(places) {
+                take(document.document, at);
             }
         }
     }

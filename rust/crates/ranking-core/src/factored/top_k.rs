@@ -202,17 +202,15 @@ pub fn factored_top_k(
     let size = n_queries.div_ceil(team.threads()).min(SHARE);
     let outputs = out.documents.chunks_mut(size * k);
     let outputs = outputs.zip(out.scores.chunks_mut(size * k)).enumerate();
-    let mut parts: Vec<_> = outputs.map(|(part, out)| (part, out, Ok(()))).collect();
     team.enter(|| {
-        team.for_each(&mut parts, |(part, (documents, scores), result)| {
-            *result = dispatch(Top {
+        team.try_for_each(outputs, |(part, (documents, scores))| {
+            dispatch(Top {
                 embeddings: embeddings.from(*part * size),
                 exclusions,
                 first: *part * size,
                 k,
                 out: TopK { documents, scores },
-            });
-        });
-    });
-    parts.into_iter().try_for_each(|(_, _, result)| result)
+            })
+        })
+    })
 }

@@ -22,25 +22,23 @@ pub struct RowPenalty {
     pub max_norm: f32,
 }
 
-/// A pairwise loss and the weights of its violations.
+/// L(rank), and the number of documents that are ranked.
 #[derive(Clone, Copy, Debug)]
-pub struct PairwiseLoss<'a> {
-    /// The loss.
-    pub form: PairwiseForm,
-    /// L(rank); ranks beyond the end have the last value.
-    pub rank_weights: &'a [f32],
+pub struct RankWeights<'a> {
+    /// At least one; ranks beyond the end have the last value.
+    pub weights: &'a [f32],
     /// Number of documents that are ranked.
     pub n_documents: usize,
 }
 
-impl PairwiseLoss<'_> {
+impl RankWeights<'_> {
     /// The weight of a violation by trial, from 0.
     fn by_trial(&self, trials: usize) -> Result<Vec<f32>, Error> {
-        let Some(last) = self.rank_weights.len().checked_sub(1) else {
+        let Some(last) = self.weights.len().checked_sub(1) else {
             return Err(Error::argument("rank_weights is empty"));
         };
         let rank = |trial: usize| self.n_documents.saturating_sub(1) / trial;
-        let weight = |trial: usize| self.rank_weights[rank(trial).min(last)];
+        let weight = |trial: usize| self.weights[rank(trial).min(last)];
         Ok((1..=trials).map(weight).collect())
     }
 }
@@ -51,7 +49,9 @@ pub struct Plan<'a> {
     /// One per triplet.
     pub learning_rates: &'a [f32],
     /// The loss.
-    pub loss: PairwiseLoss<'a>,
+    pub form: PairwiseForm,
+    /// The weights of violations.
+    pub rank_weights: RankWeights<'a>,
     /// What is done to rows besides their steps.
     pub penalty: RowPenalty,
     /// Triplets that are sampled at the same parameters.
@@ -181,7 +181,7 @@ pub fn factored_sample(
     features: &FactoredFeatures<'_>,
     factors: Factors<'_>,
     source: &TripletSource<'_>,
-    loss: &PairwiseLoss<'_>,
+    rank_weights: &RankWeights<'_>,
     out: SampledTriplets<'_>,
     team: &ThreadTeam,
 ) -> Result<(), Error> {
@@ -197,7 +197,7 @@ pub fn factored_sample(
         let mut blocks = Blocks::new(features, factors, count, team)?;
         let request = Request {
             source,
-            by_trial: &loss.by_trial(source.max_trials())?,
+            by_trial: &rank_weights.by_trial(source.max_trials())?,
             first: 0,
         };
         let samples = Samples {
@@ -289,7 +289,7 @@ fn train(
     };
     let mut adaptive = AdaptiveParallelism::new();
     let mut triplets = filled(size, Triplet::default())?;
-    let by_trial = &plan.loss.by_trial(source.max_trials())?;
+    let by_trial = &plan.rank_weights.by_trial(source.max_trials())?;
     let adagrad = !state.squares.queries.is_empty();
     let outputs = out.margins.chunks_mut(plan.batch_size);
     let outputs = outputs.zip(out.weights.chunks_mut(plan.batch_size));
@@ -310,7 +310,7 @@ fn train(
             weights,
         };
         let slopes = Slopes {
-            form: plan.loss.form,
+            form: plan.form,
             learning_rates: if adagrad { &[] } else { learning_rates },
         };
         blocks.sample(state.factors.view(), &request, samples, Some(slopes))?;

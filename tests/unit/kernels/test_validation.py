@@ -1,4 +1,4 @@
-"""The door refuses what a loop could not trust, with the same words for every kernel."""
+"""Input validation: the checked side refuses what a kernel function could not trust."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from ranking.kernels.builtin import reference_kernel
+from ranking.kernels.contract import CoordinateState, EntryPenalty
 from ranking.kernels.domination import SparseColumns
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.validation import validate_seed, validate_threads
 
 MakeProblem = Callable[..., Any]
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    """One kernel: validation comes before all of them."""
+    return reference_kernel()
+
+
 def unaligned(array: np.ndarray) -> np.ndarray:
-    """Return a copy that starts one byte after where it should."""
-    room = np.zeros(array.nbytes + 1, dtype=np.uint8)
-    out = room[1:].view(array.dtype).reshape(array.shape)
+    """Return a copy that starts at an odd address."""
+    buffer = np.zeros(array.nbytes + 1, dtype=np.uint8)
+    out = buffer[1:].view(array.dtype).reshape(array.shape)
     out[...] = array
     return out
 
@@ -38,8 +47,12 @@ BAD_VECTORS = [
     pytest.param(lambda a: a.tolist(), TypeError, "must be a NumPy array, not list", id="list"),
     pytest.param(lambda a: a.astype("float32"), TypeError, "dtype float32; a kernel", id="float32"),
     pytest.param(lambda a: a.astype(">f8"), TypeError, "dtype >f8; a kernel", id="byte-order"),
-    pytest.param(lambda a: a[:, None], ValueError, r"shape \(\d+, 1\); wanted", id="dimensions"),
-    pytest.param(lambda a: a[:-1].copy(), ValueError, r"shape \(\d+,\); wanted", id="length"),
+    pytest.param(
+        lambda a: a[:, None], ValueError, r"expected shape .*, got \(\d+, 1\)", id="dimensions"
+    ),
+    pytest.param(
+        lambda a: a[:-1].copy(), ValueError, r"expected shape .*, got \(\d+,\)", id="length"
+    ),
     pytest.param(strided, ValueError, "not C-contiguous; call numpy.ascontig", id="strided"),
     pytest.param(unaligned, ValueError, "not aligned in memory", id="unaligned"),
 ]
@@ -50,13 +63,13 @@ class TestVectors:
     def test_dot(
         self, kernel: Kernel, spoil: Callable[..., Any], error: type[Exception], words: str
     ) -> None:
-        with pytest.raises(error, match=f"^b .*{words}"):
+        with pytest.raises(error, match=f"^b.*{words}"):
             kernel.random.dot(np.ones(4), spoil(np.ones(4)))
 
     def test_linear_scores(
         self, kernel: Kernel, spoil: Callable[..., Any], error: type[Exception], words: str
     ) -> None:
-        with pytest.raises(error, match=f"weights .*{words}"):
+        with pytest.raises(error, match=f"weights.*{words}"):
             kernel.linear.scores(np.ones((3, 4)), spoil(np.ones(4)))
 
     def test_value(
@@ -68,7 +81,7 @@ class TestVectors:
         words: str,
     ) -> None:
         problem = make_problem(0)
-        with pytest.raises(error, match=f"margins .*{words}"):
+        with pytest.raises(error, match=f"margins.*{words}"):
             kernel.domination.value(problem.lists, spoil(problem.margins))
 
     @pytest.mark.parametrize("name", ["margins", "weights", "radius"])
@@ -85,8 +98,8 @@ class TestVectors:
     ) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call[name] = spoil(call[name])
-        with pytest.raises(error, match=f"{name} .*{words}"):
-            kernel.domination.sweep(**call)
+        with pytest.raises(error, match=f"{name}.*{words}"):
+            sweep(kernel, call)
 
 
 def sweep_arguments(kernel: Kernel, problem: Any) -> dict[str, Any]:
@@ -102,6 +115,12 @@ def sweep_arguments(kernel: Kernel, problem: Any) -> dict[str, Any]:
     }
 
 
+def sweep(kernel: Kernel, call: dict[str, Any], **options: Any) -> None:
+    """Call sweep with arrays by name."""
+    state = CoordinateState(*(call[name] for name in CoordinateState._fields))
+    kernel.domination.sweep(call["features"], call["lists"], state, call["columns"], **options)
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 class TestSweep:
     @pytest.mark.parametrize("name", ["margins", "weights", "radius"])
@@ -111,7 +130,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call[name] = read_only(call[name])
         with pytest.raises(ValueError, match=f"{name} is read-only"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     @pytest.mark.parametrize(("one", "other"), [("weights", "radius"), ("radius", "bounds")])
     def test_overlap(
@@ -120,7 +139,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call[one] = call[other][1] if call[other].ndim == 2 else call[other]
         with pytest.raises(ValueError, match=f"{one} and {other} overlap"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     def test_margins_overlap_features(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -130,7 +149,7 @@ class TestSweep:
         rows = problem.lists.n_rows
         call["margins"] = problem.features.data[:rows] if sparse else problem.features[:, 0]
         with pytest.raises(ValueError, match="margins and features overlap"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     @pytest.mark.parametrize("name", ["l1", "l2"])
     @pytest.mark.parametrize("value", [-1.0, np.inf, np.nan])
@@ -139,13 +158,13 @@ class TestSweep:
     ) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         with pytest.raises(ValueError, match=f"{name} is {value}; it must be finite"):
-            kernel.domination.sweep(**call, **{name: value})
+            sweep(kernel, call, penalty=EntryPenalty(**{"l1": 0.0, "l2": 0.0, name: value}))
 
     def test_negative_bound(self, kernel: Kernel, make_problem: MakeProblem, sparse: bool) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["bounds"][0, 0] = -1.0
         with pytest.raises(ValueError, match="bounds must not be negative"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     def test_bound_without_range(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -153,13 +172,13 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["bounds"][1, 0] = 0.0
         with pytest.raises(ValueError, match="a feature that varies has a range"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     def test_radius(self, kernel: Kernel, make_problem: MakeProblem, sparse: bool) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["radius"][2] = 0.0
         with pytest.raises(ValueError, match="radius must be at least"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     @pytest.mark.parametrize("columns", [[-1], [0, 5]])
     def test_columns_out_of_range(
@@ -168,7 +187,7 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["columns"] = np.array(columns, dtype=np.int64)
         with pytest.raises(ValueError, match=r"columns run from .* they must lie in 0\.\.4"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
     def test_columns_of_another_type(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
@@ -176,15 +195,15 @@ class TestSweep:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         call["columns"] = call["columns"].astype(np.int32)
         with pytest.raises(TypeError, match="columns has dtype int32"):
-            kernel.domination.sweep(**call)
+            sweep(kernel, call)
 
-    def test_nothing_is_written_by_a_refused_call(
+    def test_a_refused_call_writes_nothing(
         self, kernel: Kernel, make_problem: MakeProblem, sparse: bool
     ) -> None:
         call = sweep_arguments(kernel, make_problem(0, sparse=sparse))
         before = call["margins"].copy()
         with pytest.raises(ValueError, match="l1 is"):
-            kernel.domination.sweep(**call, l1=-1.0)
+            sweep(kernel, call, penalty=EntryPenalty(-1.0, 0.0))
         assert call["margins"].tobytes() == before.tobytes()
         assert not call["weights"].any()
 
@@ -202,7 +221,7 @@ class TestDenseFeatures:
 
     def test_rows(self, kernel: Kernel, make_problem: MakeProblem) -> None:
         features, lists, _ = make_problem(0)
-        with pytest.raises(ValueError, match="features has shape"):
+        with pytest.raises(ValueError, match="features: expected shape"):
             kernel.domination.bounds(np.asfortranarray(features[:-4]), lists)
 
     def test_lists_without_padding(self, kernel: Kernel, make_problem: MakeProblem) -> None:
@@ -225,7 +244,7 @@ BAD_SPARSE = [
     pytest.param([0, 2, 1, 3], [0, 1, 2], ValueError, "indptr must rise from 0", id="falls"),
     pytest.param([1, 1, 2, 3], [0, 1, 2], ValueError, "indptr must rise from 0", id="start"),
     pytest.param([0, 1, 2, 4], [0, 1, 2], ValueError, "indptr must rise from 0", id="end"),
-    pytest.param([0, 1, 3], [0, 1, 2], ValueError, "indptr has shape", id="length"),
+    pytest.param([0, 1, 3], [0, 1, 2], ValueError, "indptr: expected shape", id="length"),
     pytest.param([0, 1, 2, 3], [0, 4, 2], ValueError, r"must lie in 0\.\.3", id="high"),
     pytest.param([0, 1, 2, 3], [0, -1, 2], ValueError, r"must lie in 0\.\.3", id="negative"),
 ]
@@ -258,7 +277,7 @@ class TestSparseFeatures:
         with pytest.raises(error, match=words):
             kernel.domination.bounds(csc(indptr, indices, (4, 3)), lists)
 
-    def test_order_starts_anew_in_each_column(self, kernel: Kernel, lists: Any) -> None:
+    def test_order_restarts_in_each_column(self, kernel: Kernel, lists: Any) -> None:
         kernel.domination.bounds(csc([0, 0, 2, 3], [1, 3, 0], (4, 3)), lists)
 
     @pytest.mark.parametrize(("indptr", "indices", "error", "words"), BAD_SPARSE)
@@ -299,7 +318,7 @@ class TestSparseFeatures:
     def test_data_of_another_length(self, kernel: Kernel, lists: Any) -> None:
         features = csc([0, 1, 2, 3], [0, 1, 2], (4, 3))
         features.data = np.ones(4)
-        with pytest.raises(ValueError, match="indices has shape"):
+        with pytest.raises(ValueError, match="indices: expected shape"):
             kernel.domination.bounds(features, lists)
 
     def test_rows_of_another_number(self, kernel: Kernel, lists: Any) -> None:
@@ -312,19 +331,21 @@ class TestSparseFeatures:
             kernel.domination.bounds(sp.csc_array((lists.n_rows, 2)), lists)
 
 
-SPOILT_LISTS = [
+INVALID_LISTS = [
     pytest.param("list_ptr", lambda a: a + 1, "list_ptr must rise", id="list-start"),
     pytest.param("layer_ptr", lambda a: a[::-1].copy(), "layer_ptr must rise", id="layer-falls"),
-    pytest.param("layer_ptr", lambda a: a[:-1].copy(), "layer_ptr has shape", id="layer-length"),
+    pytest.param(
+        "layer_ptr", lambda a: a[:-1].copy(), "layer_ptr: expected shape", id="layer-length"
+    ),
     pytest.param("layer_size", lambda a: a + 10**6, "every layer must have rows", id="size-high"),
     pytest.param("layer_size", lambda a: a * 0, "every layer must have rows", id="size-zero"),
     pytest.param("block_ptr", lambda a: a + 1, "block_ptr must rise", id="block-start"),
-    pytest.param("omega", lambda a: a[:-1].copy(), "omega has shape", id="omega-length"),
+    pytest.param("omega", lambda a: a[:-1].copy(), "omega: expected shape", id="omega-length"),
 ]
 
 
-@pytest.mark.parametrize(("name", "spoil", "words"), SPOILT_LISTS)
-def test_spoilt_lists(
+@pytest.mark.parametrize(("name", "spoil", "words"), INVALID_LISTS)
+def test_invalid_lists(
     kernel: Kernel, make_problem: MakeProblem, name: str, spoil: Callable[..., Any], words: str
 ) -> None:
     problem = make_problem(0)
@@ -342,9 +363,7 @@ def test_list_with_one_layer(kernel: Kernel, make_problem: MakeProblem) -> None:
         kernel.domination.value(lists, problem.margins)
 
 
-def test_lists_that_may_still_change_are_checked_each_time(
-    kernel: Kernel, make_problem: MakeProblem
-) -> None:
+def test_writeable_lists_are_checked_each_time(kernel: Kernel, make_problem: MakeProblem) -> None:
     problem = make_problem(0)
     own = dataclasses.replace(problem.lists, layer_ptr=problem.lists.layer_ptr.copy())
     kernel.domination.value(own, problem.margins)
@@ -353,7 +372,7 @@ def test_lists_that_may_still_change_are_checked_each_time(
         kernel.domination.value(own, problem.margins)
 
 
-def test_what_was_checked_once_cannot_change(make_problem: MakeProblem) -> None:
+def test_arrays_that_are_checked_once_are_read_only(make_problem: MakeProblem) -> None:
     problem = make_problem(0, sparse=True)
     columns = SparseColumns.of(problem.features)
     for array in (*columns.arrays, problem.lists.layer_ptr, problem.lists.omega):
@@ -362,7 +381,7 @@ def test_what_was_checked_once_cannot_change(make_problem: MakeProblem) -> None:
 
 
 @pytest.mark.parametrize(("indptr", "indices", "error", "words"), BAD_COLUMNS)
-def test_bad_columns_are_refused_when_they_are_made(
+def test_bad_columns_are_refused_at_construction(
     indptr: list[int], indices: list[int], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
@@ -370,17 +389,31 @@ def test_bad_columns_are_refused_when_they_are_made(
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1025])
-def test_threads(kernel: Kernel, threads: int) -> None:
-    with pytest.raises(ValueError, match=f"threads is {threads}"):
+def test_threads_out_of_range(kernel: Kernel, threads: int) -> None:
+    with pytest.raises(ValueError, match=rf"threads is {threads}; .* 1\.\.1024.*os\.cpu_count\(\)"):
         kernel.random.block_sum(np.ones(3), threads)
 
 
-@pytest.mark.parametrize("word", [-1, 2**64])
-def test_random_words(kernel: Kernel, word: int) -> None:
-    with pytest.raises(ValueError, match=f"seed is {word}"):
-        kernel.random.bits(word, 0, 1)
-    with pytest.raises(ValueError, match=f"first is {word}"):
-        kernel.random.uniform(0, word, 1)
+@pytest.mark.parametrize("threads", [2.5, None, "2", True])
+def test_threads_of_another_type(threads: Any) -> None:
+    with pytest.raises(TypeError, match=r"threads is .*; give an integer in 1\.\.1024"):
+        validate_threads(threads)
+    assert validate_threads(np.int64(2)) == 2
+
+
+@pytest.mark.parametrize("seed", [2.5, None, "1", True])
+def test_seeds_of_another_type(kernel: Kernel, seed: Any) -> None:
+    with pytest.raises(TypeError, match=r"seed is .*; give an integer in 0\.\.2\*\*64 - 1"):
+        kernel.random.bits(seed, 0, 1)
+    assert validate_seed(np.uint64(2**63)) == 2**63
+
+
+@pytest.mark.parametrize("number", [-1, 2**64])
+def test_seeds_and_steps_out_of_range(kernel: Kernel, number: int) -> None:
+    with pytest.raises(ValueError, match=f"seed is {number}"):
+        kernel.random.bits(number, 0, 1)
+    with pytest.raises(ValueError, match=f"first is {number}"):
+        kernel.random.uniform(0, number, 1)
 
 
 @pytest.mark.parametrize("bound", [0, -5, 2**32])

@@ -1,0 +1,165 @@
+/* Embeddings are sums of rows; an update is that of plain loops; threads do not change the bits. */
+#include <math.h>
+#include <string.h>
+
+#include "check.h"
+#include "factored.h"
+#include "random.h"
+
+enum { QUERIES = 20, DOCUMENTS = 40, WIDTH = 8, STEPS = 60 };
+
+typedef struct {
+    float U[QUERIES * WIDTH], V[DOCUMENTS * WIDTH], biases[DOCUMENTS];
+} parameters_t;
+
+static void fill(float *numbers, int64_t n, uint64_t seed)
+{
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = (float)(random_uniform(seed, (uint64_t)i) - 0.5);
+}
+
+static void fill_parameters(parameters_t *p)
+{
+    fill(p->U, QUERIES * WIDTH, 1);
+    fill(p->V, DOCUMENTS * WIDTH, 2);
+    fill(p->biases, DOCUMENTS, 3);
+}
+
+static factored_model_t plain_model(parameters_t *p)
+{
+    factored_model_t model = {
+        .queries = {.n_rows = QUERIES, .identity = 1},
+        .documents = {.n_rows = DOCUMENTS, .identity = 1},
+        .U = {p->U, NULL, QUERIES}, .V = {p->V, NULL, DOCUMENTS},
+        .biases = {p->biases, NULL, DOCUMENTS}, .width = WIDTH, .full_width = WIDTH,
+        .has_biases = 1, .plain_queries = 1, .plain_documents = 1};
+    return model;
+}
+
+/* Each query and document once, so that the order of sums does not matter. */
+static void test_update_of_separate_rows(void)
+{
+    parameters_t p, old;
+    int64_t queries[QUERIES], ptr[QUERIES + 1], documents[2 * QUERIES];
+    float slopes[2 * QUERIES];
+    factored_model_t model = plain_model(&p);
+    factored_steps_t steps = {QUERIES, queries, ptr, documents, slopes};
+    row_penalty_t penalty = {0.0f, 0.0f};
+    fill_parameters(&p);
+    old = p;
+    for (int64_t i = 0; i < QUERIES; i++) {
+        queries[i] = i;
+        ptr[i] = 2 * i;
+        documents[2 * i] = 2 * i;
+        documents[2 * i + 1] = 2 * i + 1;
+        slopes[2 * i] = 0.25f;
+        slopes[2 * i + 1] = -0.25f;
+    }
+    ptr[QUERIES] = 2 * QUERIES;
+    CHECK(factored_update(&model, &steps, 1.0f, penalty, 1));
+    for (int64_t i = 0; i < QUERIES; i++) {
+        for (int64_t k = 0; k < WIDTH; k++) {
+            const float *u = old.U + i * WIDTH, *v = old.V + 2 * i * WIDTH;
+            CHECK(p.U[i * WIDTH + k] == u[k] - (0.25f * v[k] + -0.25f * v[WIDTH + k]));
+            CHECK(p.V[2 * i * WIDTH + k] == v[k] - 0.25f * u[k]);
+        }
+        CHECK(p.biases[2 * i] == old.biases[2 * i] - 0.25f);
+    }
+}
+
+static void test_max_norm(void)
+{
+    parameters_t p;
+    int64_t query = 3, ptr[2] = {0, 1}, document = 5;
+    float slope = 100.0f, square = 0.0f;
+    factored_model_t model = plain_model(&p);
+    factored_steps_t steps = {1, &query, ptr, &document, &slope};
+    row_penalty_t penalty = {0.0f, 0.5f};
+    fill_parameters(&p);
+    CHECK(factored_update(&model, &steps, 1.0f, penalty, 1));
+    for (int64_t k = 0; k < WIDTH; k++)
+        square += p.U[query * WIDTH + k] * p.U[query * WIDTH + k];
+    CHECK(fabsf(square - 0.25f) < 1e-5f);
+}
+
+/* Embeddings by features, of a width that is not a multiple of eight. */
+static void test_embeddings(void)
+{
+    enum { ROWS = 6, FEATURES = 9, ODD = 13 };
+    int32_t indptr[ROWS + 1] = {0, 2, 2, 5, 6, 9, 10}, indices[10] = {0, 3, 1, 2, 8, 4, 0, 5, 7, 6};
+    double data[10];
+    float rows[FEATURES * ODD], out[ROWS * ODD];
+    csr_t features = {indptr, indices, data, ROWS, 10, 0, 0, 1};
+    embeddings_t task = {&features, rows, ODD, out};
+    fill(rows, FEATURES * ODD, 5);
+    for (int i = 0; i < 10; i++)
+        data[i] = random_uniform(6, (uint64_t)i);
+    factored_embeddings(&task, 2);
+    for (int row = 0; row < ROWS; row++)
+        for (int k = 0; k < ODD; k++) {
+            float expected = 0.0f;
+            for (int at = indptr[row]; at < indptr[row + 1]; at++)
+                expected += (float)data[at] * rows[indices[at] * ODD + k];
+            CHECK(out[row * ODD + k] == expected);
+        }
+}
+
+/* Train by blocks; 0 features: plain rows, else one feature per three queries and documents. */
+static void train(parameters_t *p, int with_features, int n_threads)
+{
+    int64_t triplets[STEPS * 4];
+    int32_t q_ptr[QUERIES + 1], q_indices[QUERIES], d_ptr[DOCUMENTS + 1], d_indices[DOCUMENTS];
+    float ones[DOCUMENTS], rates[STEPS], margins[STEPS], weights[STEPS], rank_weights[2] = {1, 2};
+    factored_task_t task = {
+        .model = plain_model(p), .n = STEPS, .batch_size = 16, .learning_rates = rates,
+        .n_threads = n_threads, .margins = margins, .weights = weights,
+        .ranks = {rank_weights, 2, DOCUMENTS}, .penalty = {0.01f, 1.0f},
+        .source = {.triplets = triplets, .columns = 4, .n_positives = 1},
+        .loss = {pairwise_slope(PAIRWISE_HINGE, NULL), NULL}};
+    for (int64_t i = 0; i <= DOCUMENTS; i++)
+        d_ptr[i] = (int32_t)i;
+    for (int64_t i = 0; i <= QUERIES; i++)
+        q_ptr[i] = (int32_t)i;
+    for (int64_t i = 0; i < DOCUMENTS; i++) {
+        d_indices[i] = (int32_t)(i / 3);
+        ones[i] = 1.0f;
+    }
+    for (int64_t i = 0; i < QUERIES; i++)
+        q_indices[i] = (int32_t)(i / 3);
+    if (with_features) {
+        task.model.queries = (csr_t){q_ptr, q_indices, ones, QUERIES, QUERIES, 0, 0, 0};
+        task.model.documents = (csr_t){d_ptr, d_indices, ones, DOCUMENTS, DOCUMENTS, 0, 0, 0};
+        task.model.plain_queries = task.model.plain_documents = 0;
+    }
+    for (int64_t i = 0; i < STEPS; i++) {
+        rates[i] = 0.1f;
+        triplets[4 * i] = random_below(7, (uint64_t)i, QUERIES);
+        for (int64_t k = 1; k < 4; k++)
+            triplets[4 * i + k] = random_below(8, (uint64_t)(4 * i + k), DOCUMENTS);
+    }
+    fill_parameters(p);
+    CHECK(factored_train(&task));
+    for (int64_t i = 0; i < STEPS; i++)
+        CHECK(weights[i] == (margins[i] < 1.0f ? 2.0f : 0.0f));
+}
+
+static void test_threads_do_not_change_bits(void)
+{
+    static parameters_t one, several;
+    for (int with_features = 0; with_features < 2; with_features++) {
+        train(&one, with_features, 1);
+        for (int n_threads = 2; n_threads < 5; n_threads++) {
+            train(&several, with_features, n_threads);
+            CHECK(memcmp(&one, &several, sizeof(one)) == 0);
+        }
+    }
+}
+
+int main(void)
+{
+    test_update_of_separate_rows();
+    test_max_norm();
+    test_embeddings();
+    test_threads_do_not_change_bits();
+    return 0;
+}
