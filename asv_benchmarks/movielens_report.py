@@ -4,10 +4,10 @@
                                                  [--choose]
 
 Ten ratings of each user are held out for test, 4 and 5 stars are positives, and every item is
-ranked for every user, those of the training too: the protocol of LightFM's tests, whose floors are printed.
-The official split (ua.base, ua.test) has ten ratings a user as well, but others. "unseen" leaves
-out what the user is known to like. Both systems take ten epochs on one thread and try up to 10
-negatives. LightFM (`pip install lightfm-next`) has the settings of its tests. Those of WARP here
+ranked for every user, those of the training too: the protocol of LightFM's tests, whose floors are
+printed. The official split (ua.base, ua.test) has ten ratings a user as well, but others. "unseen"
+leaves out what the user is known to like. Both systems take ten epochs on one thread and try up to
+10 negatives. LightFM (`pip install lightfm-next`) has the settings of its tests. Those of WARP here
 are what `--choose` finds: with the ten ratings left out and ten others held out, the settings of a
 grid with the largest product of test p@10 and unseen p@10. LightFM gets a grid there too.
 
