@@ -601,6 +601,7 @@ class Snapshots(Callback):
         self.kept.append(run.snapshot())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), "l1:strength=0.1"], ids=str)
 @pytest.mark.parametrize("base", [False, True])
 def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularizer, base):
