@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from ranking import JudgedLists, read_any
+from ranking import JudgedLists
 from ranking.data.readers.letor import Letor
+from ranking.data.readers.read import read_any
 from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
 

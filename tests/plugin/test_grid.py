@@ -118,7 +118,7 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
         spec(SOLVERS, cell.solver) + rate,
         kernel=kernel,
     )
-    return ranker.prepare(data_for(cell.model.takes, cell.solver.name))
+    return ranker.plan().trainer(data_for(cell.model.takes, cell.solver.name))
 
 
 def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:

@@ -305,7 +305,7 @@ def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name
         "linear", Domination(weights="gain"), L2(1e-6), solver, kernel=load_kernel(name)
     )
     start = {"weights": HUGE_WEIGHTS, "feature_ids": data.feature_ids}
-    run = ranker.prepare(data, start=start)
+    run = ranker.plan().trainer(data, initial=start)
     first = run.loss.coordinate_problem(data, run.model.weights, run.kernel, 1, "newton").value()
     run.train()
     history = [first, *(row["objective"] for row in run.history)]
