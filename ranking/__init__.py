@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ranking.data.describe import describe as describe_data
     from ranking.data.describe import find_problems as check_data
+    from ranking.data.fingerprint import fingerprint
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
     from ranking.data.readers.read import read_trainable as read_data
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ranking.ranker import Ranker
     from ranking.registry.listing import list_combinations, list_plugins
     from ranking.registry.manager import get_registry
+    from ranking.registry.spec import parse_spec
     from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
     from ranking.training.wrappers.per_query import PerQuery
     from ranking.training.wrappers.search import ParameterSearch
@@ -67,6 +69,7 @@ __all__ = [
     "cross_validated_path",
     "describe_data",
     "evaluate_run",
+    "fingerprint",
     "get_kernel",
     "get_registry",
     "leave_one_out",
@@ -74,6 +77,7 @@ __all__ = [
     "list_plugins",
     "make_demo",
     "parse_metric",
+    "parse_spec",
     "query_kfold",
     "read_data",
     "read_qrels",
@@ -114,6 +118,7 @@ _MODULES = {
     "cross_validated_path": "ranking.training.wrappers.path:cross_validated_path",
     "describe_data": "ranking.data.describe:describe",
     "evaluate_run": "ranking.metrics.result:evaluate_run",
+    "fingerprint": "ranking.data.fingerprint:fingerprint",
     "get_kernel": "ranking.kernels.select:get_kernel",
     "get_registry": "ranking.registry.manager:get_registry",
     "leave_one_out": "ranking.data.split:leave_one_out",
@@ -121,6 +126,7 @@ _MODULES = {
     "list_plugins": "ranking.registry.listing:list_plugins",
     "make_demo": "ranking.data.synthetic:demo",
     "parse_metric": "ranking.metrics.parse:parse_metric",
+    "parse_spec": "ranking.registry.spec:parse_spec",
     "query_kfold": "ranking.data.split:query_kfold",
     "read_data": "ranking.data.readers.read:read_trainable",
     "read_qrels": "ranking.data.readers.trec:read_qrels",

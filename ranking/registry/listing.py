@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ranking.errors import PluginWarning
 from ranking.registry.compatibility import Grid
 from ranking.registry.manager import Problem, Registry, Source, installed_sources
 from ranking.registry.security import PluginSecurity
@@ -75,6 +77,8 @@ def list_plugins(*, load: bool = False) -> PluginList:
 def list_combinations() -> Iterator[Combination]:
     """Yield every combination of model, loss, regularizer and solver that is installed."""
     grid = Grid(Registry())
+    for problem in grid.problems:
+        warnings.warn(problem, PluginWarning, stacklevel=2)
     for cell in grid.cells():
         answer = cell.compatibility()
         instead = "" if answer.works else grid.remedy(cell)

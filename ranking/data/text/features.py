@@ -132,15 +132,19 @@ class TextFeatures(Part):
                 "terms out; leave them at 1, or hashing at 0."
             )
 
+    def auto_values(self, problem: object = None) -> dict[str, Any]:
+        """Return what `unit_length` is, if it is "auto"."""
+        return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
+
     @classmethod
     def from_spec(cls, spec: str) -> Self:
         """Build unfitted features from a spec."""
         name, params = parse_spec(spec)
-        unknown = sorted(set(params) - set(cls._names()))
+        unknown = sorted(set(params) - set(cls.parameter_names()))
         if name != cls.name or unknown:
             raise PartError(
                 f"{spec!r} is not {cls.name!r} with some of its parameters "
-                f"{', '.join(cls._names())}."
+                f"{', '.join(cls.parameter_names())}."
             )
         return cls(**params)
 
@@ -297,7 +301,7 @@ class TextFeatures(Part):
             features = _fold(counted, values, self.hashing)
         if self.idf_ is not None:
             features.data *= self.idf_[features.indices]
-        unit = self.weighting == "tf-idf" if self.unit_length == "auto" else self.unit_length
+        unit = self.auto_values().get("unit_length", self.unit_length)
         if unit:
             weights.scale_to_unit_length(features)
         features = features.astype(np.float32)
