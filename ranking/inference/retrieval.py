@@ -149,9 +149,7 @@ def top_k_by_embeddings(
         block = wanted[start : start + BLOCK]
         rows = np.ascontiguousarray(embedding.queries[block])
         left_out = None if exclusions is None else _exclusions_of(exclusions, block, position)
-        best, scores = kernel.factored.top_k(
-            rows, documents, biases, k, left_out, threads
-        )
+        best, scores = kernel.factored.top_k(rows, documents, biases, k, left_out, threads)
         for query, chosen, values in zip(block.tolist(), best, scores, strict=True):
             filled = chosen >= 0
             yield TopK(query, order[chosen[filled]], values[filled].astype(np.float64))

@@ -172,9 +172,15 @@ def test_a_kill_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
     if epoch > len(whole.history):
         pytest.skip(f"stopped after {len(whole.history)} epochs")
     path = tmp_path / "checkpoint"
-    struck = cascade(
-        factored_kernel, *callbacks(Checkpoint(path, every=0.0), Broken(epoch, Killed)), **options
-    ).plan().trainer(data, valid)
+    struck = (
+        cascade(
+            factored_kernel,
+            *callbacks(Checkpoint(path, every=0.0), Broken(epoch, Killed)),
+            **options,
+        )
+        .plan()
+        .trainer(data, valid)
+    )
     with pytest.raises(Killed):
         struck.train()
     checkpoint = Checkpoint(path, every=0.0)

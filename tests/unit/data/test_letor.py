@@ -178,6 +178,7 @@ def test_threads_do_not_matter(write, registry, monkeypatch):
         read(path, "letor:threads=3", registry=registry)
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_megabytes(write, registry, kernel_name):
     count = 200_000 if kernel_name == "reference" else 1_000_000
     up = " ".join(f"{i}:.5" for i in range(1, count + 1))

@@ -112,7 +112,9 @@ def test_a_resumed_run_has_the_same_bits(seed, regularizer):
     for model in MODELS:
         whole = ranker(regularizer, model, solver).plan().trainer(data)
         whole.train()
-        begun = ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").plan().trainer(data)
+        begun = (
+            ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").plan().trainer(data)
+        )
         begun.train()
         snapshot = begun.snapshot()
         snapshot.facts["stopped"] = ""

@@ -58,6 +58,7 @@ def test_every_way_leads_to_the_minimum(data, way, regularizer):
     assert np.all(np.diff(history) <= 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "penalty", [EntryPenalty(0, 0), EntryPenalty(0.02, 0), EntryPenalty(0.01, 5)]
 )

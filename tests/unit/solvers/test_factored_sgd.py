@@ -202,7 +202,9 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
     data = make_tastes(1, features=features)
     model = Factored(5, biases)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4
+    )
     plain = ByHand(
         data,
         start_of(data, biases),
@@ -229,7 +231,9 @@ def test_other_penalties_are_paid_at_boundaries(
     """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 70
+    )
     rates = [RATES[schedule](t) for t in range(1, 71)]
     plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
@@ -273,7 +277,9 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
         "steps_per_epoch": 1,
     }
     fitted = ranker(factored_kernel, Domination(), **options).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 1, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 1, 3
+    )
     ((query, *documents),) = tuples.tolist()
     begun = start_of(data)
     parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
@@ -300,7 +306,9 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     data = make_tastes(1)
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
-    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).plan().trainer(data)
+    whole = (
+        ranker(factored_kernel, Domination(), regularizer, [kept], **options).plan().trainer(data)
+    )
     whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
@@ -378,7 +386,9 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
 def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
     solver = SGD(negatives=negatives)
-    tuples = fast_kernel.sampling.sample_triplets(sampling_lists(data, solver, "positives"), 1, 0, 8000)
+    tuples = fast_kernel.sampling.sample_triplets(
+        sampling_lists(data, solver, "positives"), 1, 0, 8000
+    )
     matched = data.relevance.toarray() > 0
     query = int(np.argmax(matched.sum(axis=1) > 1))
     expected = {}
@@ -416,7 +426,9 @@ def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives
 def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
     data = make_tastes(4, counts=True)
     fitted = ranker(factored_kernel, WARP(3), weighting="relevance", schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 3
+    )
     plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
     plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
     plain.assert_like(fitted.model_)
@@ -645,9 +657,11 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
-        again = ranker(
-            factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
-        ).plan().trainer(data, valid)
+        again = (
+            ranker(factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
+            .plan()
+            .trainer(data, valid)
+        )
         again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)
@@ -735,8 +749,12 @@ def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
     # By hand: the second part takes the steps 40, 41, ... of all.
     plain = ByHand(every, begun, WARP(3), adagrad=schedule == "adagrad")
     rates = [RATES[schedule](t) for t in range(1, 121)]
-    first = factored_kernel.sampling.sample_triplets(sampling_lists(old, SGD(), "positives"), SEED, 0, 40, 3)
-    second = factored_kernel.sampling.sample_triplets(sampling_lists(every, SGD(), "positives"), SEED, 40, 80, 3)
+    first = factored_kernel.sampling.sample_triplets(
+        sampling_lists(old, SGD(), "positives"), SEED, 0, 40, 3
+    )
+    second = factored_kernel.sampling.sample_triplets(
+        sampling_lists(every, SGD(), "positives"), SEED, 40, 80, 3
+    )
     plain.d, wide = plain.d[:10], plain.d
     plain.train(first, rates[:40], 40, 8)
     plain.d = wide

@@ -155,7 +155,9 @@ def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
     solver = PassiveAggressive(max_steps=1, aggressiveness=1e9)
     ranker = Ranker("diagonal:dtype=float64", loss, solver=solver).fit(data)
     trials = 10 if loss == "warp" else 1
-    q, better, worse, *_ = get_kernel().sampling.sample_triplets(positive_lists(data), 0, 0, 1, trials)[0]
+    q, better, worse, *_ = get_kernel().sampling.sample_triplets(
+        positive_lists(data), 0, 0, 1, trials
+    )[0]
     scores = ranker.predict(data)[q]
     assert scores[better] - scores[worse] == pytest.approx(1.0, rel=1e-6)
 
