@@ -108,9 +108,9 @@ def spec(table: dict[str, str], part: type[Any]) -> str:
 
 
 def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
-    rate = ",rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
+    rate = ",learning_rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
     if cell.model.name == "structured" and cell.solver.name == "sgd":
-        rate = ",rate=0.1"  # a stage begins anew, and has to come as far in as few steps
+        rate = ",learning_rate=0.1"  # each stage starts from scratch and has few steps
     ranker = Ranker(
         spec(MODELS, cell.model),
         cell.loss.name,

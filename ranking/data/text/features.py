@@ -136,11 +136,11 @@ class TextFeatures(Part):
     def from_spec(cls, spec: str) -> Self:
         """Make features, not fitted, from what `spec` returned."""
         name, params = parse_spec(spec)
-        unknown = sorted(set(params) - set(cls._names()))
+        unknown = sorted(set(params) - set(cls.parameter_names()))
         if name != cls.name or unknown:
             raise PartError(
                 f"{spec!r} does not spell {cls.name!r} with some of its parameters "
-                f"{', '.join(cls._names())}."
+                f"{', '.join(cls.parameter_names())}."
             )
         return cls(**params)
 

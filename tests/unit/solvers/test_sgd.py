@@ -128,7 +128,9 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
 @pytest.mark.parametrize("schedule", ["inverse-sqrt", "constant", "inverse"])
 def test_schedules(matching_kernel, make_matching, schedule):
     np.testing.assert_allclose(
-        learning_rates(schedule, 2.0, 4, 3), [rate_at(schedule, 2.0, t) for t in (4, 5, 6)], rtol=1e-15
+        learning_rates(schedule, 2.0, 4, 3),
+        [rate_at(schedule, 2.0, t) for t in (4, 5, 6)],
+        rtol=1e-15,
     )
     data = make_matching(2, dtype=np.float64)
     fitted = ranker(matching_kernel, regularizer=L1(0.01), schedule=schedule).fit(data)
@@ -153,7 +155,9 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     fitted = ranker(
         matching_kernel, regularizer=regularizer, refit=True, refit_learning_rate=refit_rate
     ).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)  # the same again
+    tuples = matching_kernel.sampling.sample_triplets(
+        positive_lists(data), 3, 0, 70
+    )  # the same again
     w0 = dense(sparse.model_)
     support = w0 != 0
     assert 0 < support.sum() < support.size
