@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ranking import Ranker, read
+from ranking import Ranker, read_data
 from ranking.metrics.parse import parse_metrics
 
 FOLDER = Path("demo")
@@ -47,7 +47,7 @@ def main() -> None:
     show(f"ranking eval {model} {FOLDER}/test.txt --metrics {METRICS}")
     show(f"ranking rank {model} {FOLDER}/test.txt -k 3 -o {FOLDER}/top3.run")
 
-    valid, test = read(FOLDER / "valid.txt"), read(FOLDER / "test.txt")
+    valid, test = read_data(FOLDER / "valid.txt"), read_data(FOLDER / "test.txt")
     metrics = parse_metrics(METRICS)
     best = max(
         range(valid.n_features),

@@ -84,7 +84,7 @@ class Labels:
 
 
 class Top:
-    """The best of all users without what they have, and what is alike."""
+    """The best of all users without what they have, and the similar ones."""
 
     params = (KERNELS, [32, 128], [1, 2])
     param_names = ("kernel", "dimensions", "threads")
@@ -106,8 +106,8 @@ class Top:
         self.ranker = ranker.fit(self.data)
 
     def best(self, threads: int) -> None:
-        found = top(self.ranker.model_, self.data, K, self.kernel, threads, barred=self.known)
-        for _ in found:
+        result = top(self.ranker.model_, self.data, K, self.kernel, threads, barred=self.known)
+        for _ in result:
             pass
 
     def time_top(self, kernel: str, dimensions: int, threads: int) -> None:

@@ -182,8 +182,8 @@ def _responses(data: MatchingData, loss: LinearLoss) -> tuple[Any, float]:
     relevance = data.relevance
     owner = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr))
     kept = np.ones(relevance.nnz, np.bool_)
-    if data.itself is not None:
-        kept = relevance.indices != data.itself[owner]
+    if data.own_document is not None:
+        kept = relevance.indices != data.own_document[owner]
     counts = np.bincount(owner[kept], minlength=data.n_queries)
     responses = loss.pair_weights(relevance.data[kept].astype(np.float64))
     return counts[counts > 0].astype(np.float64), float(responses.max(initial=0.0))

@@ -65,7 +65,12 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
             ensure(same_bits(answer, theirs[name]), whose, "has the bits of the reference", told)
     for model, loss, regularizer, solver in TRAININGS:
         data: Any = small_judged(seed) if model == "linear" else small_matching(seed)
-        parts = {"model": model, "loss": loss, "regularizer": regularizer, "solver": solver}
+        parts: dict[str, Any] = {
+            "model": model,
+            "loss": loss,
+            "regularizer": regularizer,
+            "solver": solver,
+        }
         found = {}
         for name, who, threads in (
             ("reference", reference, 1),

@@ -130,7 +130,7 @@ def _check_cell(
         differs = same_tensors(end, _trained(other, data)[0].model.tensors())
         ensure(not differs, whose, f"{how} gives the same bits ({told})", f"{differs} differs")
     for at in sorted({0, len(epochs) // 2, len(epochs) - 1}):
-        run = ranker.prepare(data)
+        run = ranker.plan().trainer(data)
         run.train(keep.snapshots[at])
         differs = same_tensors(end, run.model.tensors())
         ensure(
@@ -143,7 +143,7 @@ def _check_cell(
 
 def _trained(ranker: Ranker, data: JudgedLists | MatchingData) -> tuple[Trainer, _Keep]:
     keep = _Keep()
-    run = ranker.prepare(data)
+    run = ranker.plan().trainer(data)
     run.callbacks = [keep]
     run.train()
     return run, keep

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ranking import JudgedLists, Ranker, read
+from ranking import JudgedLists, Ranker
+from ranking.data.readers.read import read
 from ranking.io.tensors import read_tensors
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.parse import parse_metric

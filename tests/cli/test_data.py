@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ranking.data.readers.read import read, read_any
-from ranking.data.synthetic import MADE
+from ranking.data.synthetic import SYNTHETIC_DATA
 from ranking_cli.main import cli
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -52,7 +52,7 @@ def test_judged_lists_and_doubts(letor):
     text = call(letor).stdout
     assert "1 of 2 queries are not next to each other" in text
     assert "2 of 2 queries have one grade only" in text
-    assert "1 of 2 features are the same in all rows" in text
+    assert "1 of 2 features are constant" in text
     assert "1 of 3 rows repeat the features of another row of their query" in text
 
 
@@ -138,7 +138,7 @@ def test_get_writes_what_the_reader_reads(tmp_path):
     assert [data.n_queries for data in parts.values()] == [120, 40, 60]
     assert len({query for data in parts.values() for query in data.query_ids.tolist()}) == 220
     for part, data in parts.items():
-        made = MADE["demo"]()[part]
+        made = SYNTHETIC_DATA["demo"]()[part]
         assert f"{folder / part}.txt written" in told
         sizes = np.diff(data.group_ptr)
         assert sizes.min() >= 12

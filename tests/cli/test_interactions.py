@@ -51,7 +51,7 @@ def kernel(request: pytest.FixtureRequest) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
     """Interactions of tastes in two halves, and a model of the one."""
     made = tmp_path_factory.mktemp("interactions")
-    data = make_tastes(1, 18, 24, kept=0.8)
+    data = make_tastes(1, 18, 24, share=0.8)
     pairs = np.argwhere(data.relevance.toarray() > 0).tolist()
     order = np.random.default_rng(0).permutation(len(pairs))
     cut = 2 * len(pairs) // 3
@@ -114,7 +114,9 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
     train, valid = (read_any(folder / f"{name}.csv") for name in ("train", "valid"))
     valid = valid.with_documents(train.document_ids)
     exclusions = known_pairs(valid, train, but_relevant=True)
-    found = evaluate_model(ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, exclusions)
+    found = evaluate_model(
+        ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, exclusions
+    )
     assert mean(found[P5]) == max(values)
     # And eval measures the same, with the training data left out.
     words = ["eval", path, folder / "valid.csv", "--metrics", "p@5", "--format", "jsonl"]
@@ -125,13 +127,16 @@ def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kerne
     assert plain < max(values)
 
 
-@pytest.mark.parametrize("parts", [["--loss", "hinge"], ["--loss", "warp", "--model", "auto"]])
-def test_a_matrix_is_watched_and_not_stopped(folder, tmp_path, kernel, parts):
+@pytest.mark.parametrize("loss", ["hinge", "warp"])
+def test_a_matrix_is_measured_and_not_stopped(folder, tmp_path, kernel, loss):
     path = tmp_path / "model.safetensors"
     words = [
         "train",
         folder / "train.csv",
-        *parts,
+        "--model",
+        "bilinear",
+        "--loss",
+        loss,
         "--solver",
         "sgd:max_steps=60,steps_per_epoch=30",
     ]
@@ -249,6 +254,7 @@ def test_rank_leaves_out_what_is_known(folder, tmp_path, kernel, form):
     output = tmp_path / f"out.{'run' if form == 'trec' else form}"
     call(*words, "--candidates", names, "-o", output)
     found = ranked(output.read_text(), form)
+    blank = "-" if form == "trec" else " "  # fields of a TREC line have no blanks
     on_screen = call(*words, "--candidates", names, "--format", form).stdout
     assert ranked(on_screen, form) == found
     ranker, data = Ranker.load(model, kernel=kernel), read_any(train)
@@ -262,7 +268,7 @@ def test_rank_leaves_out_what_is_known(folder, tmp_path, kernel, form):
         ]
         pool.sort(key=lambda d, q=query: (-scores[q, d], data.document_ids[d]))
         expected += [
-            (user, str(data.document_ids[d]), at, scores[query, d])
+            (user, str(data.document_ids[d]).replace(" ", blank), at, scores[query, d])
             for at, d in enumerate(pool[:4], start=1)
         ]
     assert found == expected

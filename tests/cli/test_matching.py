@@ -177,7 +177,7 @@ def test_rank_searches_the_texts_for_words(model):
     assert len(rows) == 10  # unless -k says otherwise
     assert [row["rank"] for row in rows] == list(range(1, 11))
     assert {row["query"] for row in rows} == {"Goalie,-on-the-ICE!"}
-    (found,) = Ranker.load(model).search(["goalie ice"], k=10)
+    found = Ranker.load(model).search(["goalie ice"], k=10)["goalie ice"]
     assert [(row["document"], row["score"]) for row in rows] == [(str(i), s) for i, s in found]
     # Rows 0, 3, 6, ... of the file are about hockey.
     assert sum(int(row["document"]) % 3 == 0 for row in rows) >= 7
@@ -218,7 +218,7 @@ def test_explain_shows_the_largest_weights(model):
 
 
 def test_explain_pair_adds_up_to_the_score(model):
-    (found,) = Ranker.load(model).search(["goalie ice team"], k=1)
+    found = Ranker.load(model).search(["goalie ice team"], k=1)["goalie ice team"]
     document, score = found[0]
     result = call(
         "explain", model, "--pair", "goalie ice team", document, "-k", 1000, "--format", "jsonl"
@@ -242,7 +242,7 @@ def test_explain_pair_adds_up_to_the_score(model):
         (
             ["train", "train.txt", "--recipe", "domination", "--features", "text", "-o", "x"],
             2,
-            "features=text describe texts, and the data are a JudgedLists",
+            "features=text represent texts, and the data are a JudgedLists",
         ),
         (
             ["train", "train.tab", "--loss", "hinge", "--valid", "valid.txt", "-o", "x"],
@@ -289,7 +289,7 @@ def test_explain_pair_adds_up_to_the_score(model):
         (["rank", "words.safetensors", "valid.tab", "puck"], 2, "puck does not exist"),
         (["explain", "words.safetensors"], 2, "--pair"),
         (["explain", "words.safetensors", "puck", "--pair", "a", "b"], 2, "--pair"),
-        (["explain", "linear.safetensors", "puck"], 1, "is a linear model"),
+        (["explain", "linear.safetensors", "puck"], 2, "and this one is linear"),
         (["reproduce", "nothing"], 2, "sparse-preference"),
         (["reproduce", "sparse-preference", "--data", "."], 1, "does not exist; give the folder"),
         (["reproduce", "sparse-preference"], 2, "--data FOLDER"),

@@ -128,5 +128,7 @@ def test_what_does_not_belong_together_is_refused(files, words, message):
 
 def test_words_are_no_queries_of_such_a_model(files):
     call("train", files["train"], "--per-query", *PARTS, "-o", files["model"])
-    assert "by their ids" in call("rank", files["model"], "a puck", fails=1)
-    assert "by their ids" in call("explain", files["model"], "--pair", "a puck", "ice", fails=1)
+    assert "by id, not by words" in call("rank", files["model"], "a puck", fails=1)
+    assert "the id of a query" in call(
+        "explain", files["model"], "--pair", "a puck", "ice", fails=1
+    )

@@ -118,7 +118,7 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
         spec(SOLVERS, cell.solver) + rate,
         kernel=kernel,
     )
-    return ranker.prepare(data_for(cell.model.takes, cell.solver.name))
+    return ranker.plan().trainer(data_for(cell.model.takes, cell.solver.name))
 
 
 def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
@@ -256,6 +256,7 @@ PROPERTIES: dict[str, Callable[[Cell, Trainer, Kernel], None]] = {
 NONE = next(part for part in GRID.parts["regularizer"] if part.name == "none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", WORKS.values(), ids=WORKS)
 def test_what_says_yes_trains(cell: Cell, load_kernel: Callable[[str], Kernel]):
     name = cell.regularizer.name

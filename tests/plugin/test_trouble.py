@@ -282,7 +282,7 @@ def test_a_solver_that_answers_no_verdict_is_named(here):
 def test_a_metric_of_the_wrong_shape_is_named_and_a_reader_that_fails_is_passed_over(here):
     distribution(here, "ranking-odd", PARTS)
     trained = ranking(here, *BUILT_IN)
-    said = "reader 'curious' of ranking-odd 1.2 is passed over: OSError: no idea what this is"
+    said = "reader 'curious' of ranking-odd 1.2 is skipped: OSError: no idea what this is"
     assert f"Warning: {said}" in trained.stderr
     done = ranking(here, "eval", "model.safetensors", "train.txt", "--metrics", "once", code=1)
     assert "metric 'once' of ranking-odd 1.2: per_query answered (3,)" in done.stderr

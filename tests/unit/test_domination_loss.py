@@ -305,7 +305,7 @@ def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name
         "linear", Domination(weights="gain"), L2(1e-6), solver, kernel=load_kernel(name)
     )
     start = {"weights": HUGE_WEIGHTS, "feature_ids": data.feature_ids}
-    run = ranker.prepare(data, start=start)
+    run = ranker.plan().trainer(data, initial=start)
     first = run.loss.coordinate_problem(data, run.model.weights, run.kernel, 1, "newton").value()
     run.train()
     history = [first, *(row["objective"] for row in run.history)]
@@ -316,6 +316,7 @@ def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name
     assert history[-1] < history[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_a_huge_list_of_huge_numbers_has_the_same_bits_in_every_kernel(load_kernel, sparse):
     """A step along one feature each: the reference is slow."""

@@ -199,7 +199,7 @@ def test_induced_features_come_to_the_same(judged):
 def test_a_resumed_run_has_the_same_bits(name, judged):
     def run(epochs: int):
         solver = Coordinate(max_epochs=epochs, tolerance=0.0)
-        return Ranker("linear", name, "l1:strength=0.01", solver).prepare(judged)
+        return Ranker("linear", name, "l1:strength=0.01", solver).plan().trainer(judged)
 
     whole, first, second = run(8), run(3), run(8)
     whole.train()

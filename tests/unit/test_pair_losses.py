@@ -187,7 +187,7 @@ def test_forms_are_inlined():
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (1, 4), (2, 4), (4, 4), (3, 7)])
 def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n):
     """Scores are whole numbers, so that many are equal: then the first that was drawn is better."""
-    data = make_tastes(5, n_queries=8, n_documents=30, tastes=2, kept=0.9)
+    data = make_tastes(5, n_queries=8, n_documents=30, tastes=2, share=0.9)
     rng = np.random.default_rng(0)
     U, V = (
         np.pad(rng.integers(-1, 3, (size, 3)), ((0, 0), (0, 5))).astype(np.float32)

@@ -17,6 +17,7 @@ REGULARIZERS = [NoPenalty(), L1(0.3), L2(0.7), L1(0.0), L2(0.0), Elastic(0.5, 0.
 numbers = st.floats(-5, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: r.spec())
 @given(value=numbers, step=st.floats(0.01, 3))
 def test_prox_is_the_minimiser(regularizer, value, step):

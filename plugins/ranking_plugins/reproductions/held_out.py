@@ -15,7 +15,7 @@ from ranking.data.exclusions import Pairs
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.kernel import Kernel
 
 Ints = NDArray[np.int64]
@@ -181,7 +181,7 @@ def recall(
     """Return the share of held-out positives, weighted by relevance, among the first k."""
     hits = np.zeros(max(CUTS))
     row = np.zeros(data.n_documents)
-    for result in top(model, data, hits.size, kernel, threads, barred=exclusions):
+    for result in top_k(model, data, hits.size, kernel, threads, exclusions=exclusions):
         entries = slice(*data.relevance.indptr[result.query : result.query + 2])
         held_out = data.relevance.indices[entries]
         row[held_out] = data.relevance.data[entries]

@@ -110,13 +110,15 @@ def test_a_resumed_run_has_the_same_bits(seed, regularizer):
     data = clicks(seed)
     solver = "alternating:max_epochs=6,tolerance=0"
     for model in MODELS:
-        whole = ranker(regularizer, model, solver).prepare(data)
+        whole = ranker(regularizer, model, solver).plan().trainer(data)
         whole.train()
-        begun = ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").prepare(data)
+        begun = (
+            ranker(regularizer, model, "alternating:max_epochs=3,tolerance=0").plan().trainer(data)
+        )
         begun.train()
         snapshot = begun.snapshot()
         snapshot.facts["stopped"] = ""
-        rest = ranker(regularizer, model, solver).prepare(data)
+        rest = ranker(regularizer, model, solver).plan().trainer(data)
         rest.train(snapshot)
         assert rest.history == whole.history
         for name, tensor in whole.model.tensors().items():

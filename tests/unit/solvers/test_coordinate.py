@@ -58,6 +58,7 @@ def test_every_way_leads_to_the_minimum(data, way, regularizer):
     assert np.all(np.diff(history) <= 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "penalty", [EntryPenalty(0, 0), EntryPenalty(0.02, 0), EntryPenalty(0.01, 5)]
 )
@@ -138,7 +139,7 @@ def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
     ranker(7, checkpoint).fit(wide)
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
-    run = ranker(40).prepare(wide)
+    run = ranker(40).plan().trainer(wide)
     run.train(snapshot)
     assert run.history == whole.history_
     assert run.model.weights.tobytes() == whole.model_.weights.tobytes()

@@ -29,7 +29,7 @@ def data():
         np.add.at(row, rng.choice(n_words, 8, p=liked / liked.sum()), 1.0)
     rows /= np.linalg.norm(rows, axis=1)[:, None]
     features = sp.csr_array(rows)
-    return MatchingData(features, features, labels=(labels, labels), same_objects=True)
+    return MatchingData(features, features, labels=(labels, labels), queries_are_documents=True)
 
 
 def ranker(kernel, density, **solver):

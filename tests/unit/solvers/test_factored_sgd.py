@@ -306,11 +306,13 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     data = make_tastes(1)
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
-    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
+    whole = (
+        ranker(factored_kernel, Domination(), regularizer, [kept], **options).plan().trainer(data)
+    )
     whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
-        again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
+        again = ranker(factored_kernel, Domination(), regularizer, **options).plan().trainer(data)
         again.train(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
@@ -359,11 +361,11 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
     data = (
         make_tastes(4, 6, 9, counts=True)
         if kind == "tastes"
-        else make_matching(3, same_objects=True, kind="grades")
+        else make_matching(3, queries_are_documents=True, kind="grades")
     )
     lists = sampling_lists(data, SGD(), draw)
     wanted = np.maximum(data.relevance.toarray(), 0)
-    if data.itself is not None:
+    if data.own_document is not None:
         np.fill_diagonal(wanted, 0)
     wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
     wanted = wanted if draw == "weighted" else (wanted > 0).astype(float)
@@ -400,7 +402,7 @@ def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
 
 
 def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     for negatives in ("unobserved", "any"):
         for draw in ("queries", "positives"):
             lists = sampling_lists(data, SGD(negatives=negatives), draw)
@@ -441,7 +443,7 @@ def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
 
 def test_classes_have_no_grades(factored_kernel, make_matching):
     for options in ({"sampling": "weighted"}, {"weighting": "relevance"}):
-        with pytest.raises(DataError, match=r"classes.*leave draw=relevance and"):
+        with pytest.raises(DataError, match=r"class.*leave out sampling=weighted and"):
             ranker(factored_kernel, **options).fit(make_matching(1))
 
 
@@ -533,7 +535,7 @@ def test_no_draws_leave_the_model_as_it_begins(factored_kernel, make_tastes):
 
 @pytest.mark.parametrize("loss", [WARP(), AUC(), BPR(), KosWARP(5, k=1, n=2)], ids=str)
 def test_it_learns_tastes(fast_kernel, make_tastes, loss):
-    data = make_tastes(1, 20, 24, kept=0.7)
+    data = make_tastes(1, 20, 24, share=0.7)
     tastes = np.arange(20)[:, None] % 3 == np.arange(24)[None, :] % 3
     fitted = ranker(fast_kernel, loss, max_steps=1500, steps_per_epoch=500, model=Factored(8)).fit(
         data
@@ -649,13 +651,15 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     data, valid = (make_tastes(seed, features=features, counts=True) for seed in (1, 2))
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
+    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
     whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
-        again = ranker(
-            factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
-        ).prepare(data, valid)
+        again = (
+            ranker(factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
+            .plan()
+            .trainer(data, valid)
+        )
         again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)

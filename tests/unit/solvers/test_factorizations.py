@@ -130,7 +130,7 @@ def test_a_resumed_nmf_has_the_same_bits():
     stop = StopAfter(5)
     Ranker(*parts, callbacks=[stop]).fit(data)
     stop.snapshot.facts["stopped"] = ""
-    run = Ranker(*parts).prepare(data)
+    run = Ranker(*parts).plan().trainer(data)
     run.train(resume=stop.snapshot)
     assert len(run.history) == len(whole.history_)
     np.testing.assert_array_equal(run.model.U, whole.model_.U)

@@ -93,7 +93,9 @@ def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
 
     def run(draws: int):
         solver = f"sgd:max_steps={draws},steps_per_epoch=50,prox_interval=30,learning_rate=0.5"
-        return Ranker(model, "hinge", "l1l2-row:strength=0.02,limit=1.2", solver).prepare(data)
+        return (
+            Ranker(model, "hinge", "l1l2-row:strength=0.02,limit=1.2", solver).plan().trainer(data)
+        )
 
     whole, first, second = run(200), run(100), run(200)
     whole.train()

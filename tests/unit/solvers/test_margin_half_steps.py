@@ -102,7 +102,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(fast_kernel, make_tastes):
     def run(epochs):
         solver = f"alternating:max_epochs={epochs},tolerance=0"
         ranker = Ranker("factored:dimensions=5", "warp", "l1l2-row", solver, kernel=fast_kernel)
-        return ranker.prepare(data)
+        return ranker.plan().trainer(data)
 
     whole = run(5)
     whole.train()

@@ -198,7 +198,7 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     ranker(60, checkpoint).fit(data)
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
-    run = ranker(100).prepare(data)
+    run = ranker(100).plan().trainer(data)
     run.train(snapshot)
     assert run.history == whole.history_
     for name, tensor in whole.model_.tensors().items():

@@ -345,13 +345,15 @@ def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
     data, valid = make_matching(1), make_matching(2)
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
+    whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
     whole.train()
     assert len(kept.kept) == len(whole.history) >= 1
     for snapshot in kept.kept:
-        again = ranker(
-            matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
-        ).prepare(data, valid)
+        again = (
+            ranker(matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
+            .plan()
+            .trainer(data, valid)
+        )
         again.train(snapshot)
         assert again.history == whole.history
         assert again.model.weights.data.tobytes() == whole.model.weights.data.tobytes()

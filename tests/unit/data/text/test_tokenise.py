@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranking.data.text.tokenise import checked, ngram_range, stop_list, words
+from ranking.data.text.tokenise import check_texts, ngram_range, stop_list, words
 from ranking.errors import DataError, PartError
 
 
@@ -45,17 +45,17 @@ def test_words_of(text, expected):
 @pytest.mark.parametrize(
     ("ngrams", "expected"), [(1, (1, 1)), ("1", (1, 1)), (2, (2, 2)), ("1-3", (1, 3))]
 )
-def test_ngrams_are_read(ngrams, expected):
+def test_ngram_ranges_are_parsed(ngrams, expected):
     assert ngram_range(ngrams) == expected
 
 
 @pytest.mark.parametrize("ngrams", [0, -1, True, 1.5, "2-1", "0-1", "1-", "1,2", "x", None])
-def test_ngrams_that_mean_nothing_are_refused(ngrams):
+def test_invalid_ngrams_raise(ngrams):
     with pytest.raises(PartError, match="1-2 for both"):
         ngram_range(ngrams)
 
 
-def test_stop_words_go_by_name():
+def test_stop_words_by_name():
     assert stop_list(None) == frozenset()
     assert {"the", "of"} <= stop_list("english")
     with pytest.raises(PartError, match="stop_words='french'"):
@@ -72,6 +72,6 @@ def test_stop_words_go_by_name():
         ([float("nan")], r"text 0 \(from 0\) is of type float"),
     ],
 )
-def test_what_is_not_text_is_refused(texts, told):
+def test_other_types_than_text_raise(texts, told):
     with pytest.raises(DataError, match=told):
-        list(checked(texts))
+        list(check_texts(texts))
