@@ -260,12 +260,12 @@ READERS = {
 
 def functions_of(root: Path, paths: list[str]) -> list[Function]:
     """Return all functions, the longest first."""
-    found = [
+    functions = [
         function
         for path in paths
         for function in READERS[Path(path).suffix](path, (root / path).read_text())
     ]
-    return sorted(found, key=lambda one: (-one.lines, one.path, one.line))
+    return sorted(functions, key=lambda one: (-one.lines, one.path, one.line))
 
 
 def public_names(root: Path, package: str) -> int | None:

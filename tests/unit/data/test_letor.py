@@ -224,7 +224,7 @@ def test_memory_is_about_that_of_the_result(write, monkeypatch, kernel_name, dty
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Room to grow is an eighth; rows that differ have an index of four bytes beside each value.
+    # The spare capacity is an eighth; rows that differ have an index of four bytes per value.
     share = 1 + (4 / data.features.itemsize if differ else 0)
     assert peak < (1.125 * share + 0.2) * data.features.nbytes
 
