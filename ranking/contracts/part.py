@@ -73,6 +73,10 @@ class Part:
         )
         return f"{self.name}:{params}" if params else self.name
 
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return the value that a `TrainingProblem` leads to, for each parameter that is "auto"."""
+        return {}
+
     def idle(self) -> set[str]:
         """Return the parameters without effect at the values of the others; `spec` omits them."""
         return set()

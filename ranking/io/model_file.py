@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import warnings
 from importlib import metadata
 from pathlib import Path
@@ -61,7 +62,7 @@ def write_model(
     description = dict(result.description)
     if text is not None:
         tensors |= under("text", text.tensors())
-        description["text"] = text.spec()
+        description["text"] = dataclasses.replace(text, **text.auto_values()).spec()
     if documents is not None:
         tensors |= under("documents", documents.tensors())
     write_tensors(path, tensors, description)

@@ -120,6 +120,13 @@ class Bilinear(MatchingModel):
         shape = (rows.size, columns.size)
         return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
 
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return what `initial` was, if it is "auto"."""
+        if self.initial != "auto":
+            return {}
+        shared = _shared(self.query_feature_ids, self.document_feature_ids)[0].size
+        return {"initial": "identity" if shared else "zero"}
+
     def knows(self, data: MatchingData) -> bool:
         """Return whether W has a row or column for every feature of these data."""
         sides = (

@@ -22,11 +22,11 @@ from ranking_plugins.solvers.shards import (
     RANGES,
     Computing,
     add_all,
-    cut,
     concatenated,
-    products,
     product_grams,
+    products,
     rotated,
+    split,
 )
 
 

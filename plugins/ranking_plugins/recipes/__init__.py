@@ -17,31 +17,31 @@ def ranking_recipes() -> dict[str, Lazy]:
         ),
         "pamir": Lazy(
             "ranking_plugins.recipes.pamir:pamir",
-            help="PAMIR: one weight a pair of words, by passive-aggressive steps.",
+            help="PAMIR: one weight per pair of words, by passive-aggressive steps.",
         ),
         "identity": Lazy(
             "ranking_plugins.recipes.sparse_preference:identity",
-            help="The cosine of queries and documents; nothing is learnt.",
+            help="The cosine of queries and documents, without training.",
         ),
         "diagonal": Lazy(
             "ranking_plugins.recipes.sparse_preference:diagonal",
-            help="One weight a word, by SGD.",
+            help="One weight per word, by SGD.",
         ),
         "sgd-fixed": Lazy(
             "ranking_plugins.recipes.sparse_preference:sgd_fixed",
-            help="One weight a pair of words, by SGD at a fixed rate.",
+            help="One weight per pair of words, by SGD with a constant learning rate.",
         ),
         "sgd-decaying": Lazy(
             "ranking_plugins.recipes.sparse_preference:sgd_decaying",
-            help="One weight a pair of words, by SGD at a decaying rate.",
+            help="One weight per pair of words, by SGD with a decreasing learning rate.",
         ),
         "sparse-sgd": Lazy(
             "ranking_plugins.recipes.sparse_preference:sparse_sgd",
-            help="The same with cumulative L1: a sparse, readable matrix.",
+            help="sgd-decaying with cumulative L1: a sparse, readable matrix.",
         ),
         "sparse-sgd-refit": Lazy(
             "ranking_plugins.recipes.sparse_preference:sparse_sgd_refit",
-            help="The same, refitted without L1 on what is left.",
+            help="sparse-sgd, refitted without L1 on the remaining weights.",
         ),
         "svd": Lazy(
             "ranking_plugins.recipes.baselines:svd",
@@ -49,45 +49,46 @@ def ranking_recipes() -> dict[str, Lazy]:
         ),
         "nmf": Lazy(
             "ranking_plugins.recipes.baselines:nmf",
-            help="Non-negative factorisation of the relevance matrix.",
+            help="Non-negative factorization of the relevance matrix.",
         ),
         "one-vs-rest": Lazy(
             "ranking_plugins.recipes.baselines:one_vs_rest",
-            help="One logistic regression a document, from the features of the queries.",
+            help="One logistic regression per document, from the features of the queries.",
         ),
         "rank-svm": Lazy(
             "ranking_plugins.recipes.baselines:rank_svm",
-            help="A weight for each pair of features by the hinge of pairs, with L2.",
+            help="RankSVM: one weight per pair of features by the pairwise hinge, with L2.",
         ),
         "rank-svm-linear": Lazy(
             "ranking_plugins.recipes.baselines:rank_svm_linear",
-            help="RankSVM for judged lists: one weight a feature by the hinge of pairs, with L2.",
+            help="RankSVM for judged lists: one weight per feature by the pairwise hinge, with L2.",
         ),
         "warp": Lazy(
             "ranking_plugins.recipes.factored:warp",
-            help="Vectors by WARP: the top of the list, from clicks, with features or without.",
+            help="Embeddings by WARP: the top of the list, from clicks, with or without features.",
         ),
         "wsabie": Lazy(
-            "ranking_plugins.recipes.factored:warp", help="The same, by the name of its paper."
+            "ranking_plugins.recipes.factored:warp", help="WARP, under the name of its paper."
         ),
         "auc": Lazy(
-            "ranking_plugins.recipes.factored:auc", help="Vectors by the share of pairs in order."
+            "ranking_plugins.recipes.factored:auc",
+            help="Embeddings by the share of pairs in order.",
         ),
         "bpr": Lazy(
             "ranking_plugins.recipes.factored:bpr",
-            help="Vectors by Bayesian personalised ranking.",
+            help="Embeddings by Bayesian personalized ranking.",
         ),
         "lasr": Lazy(
             "ranking_plugins.recipes.factored:lasr",
-            help="Latent structured ranking: WARP, then a stage that looks at what WARP found.",
+            help="Latent structured ranking: WARP, then a stage that uses its top documents.",
         ),
         "rmls": Lazy(
             "ranking_plugins.recipes.matching:rmls",
-            help="Matching from clicks: sparse vectors of one length, by alternating half-steps.",
+            help="Matching from clicks: sparse embeddings of one norm, by alternating half-steps.",
         ),
         "rmls-large-margin": Lazy(
             "ranking_plugins.recipes.matching:rmls_large_margin",
-            help="The same with a margin: half-steps by SGD, the other side frozen.",
+            help="RMLS with a margin: half-steps by SGD, with the other side frozen.",
         ),
         "pls": Lazy(
             "ranking_plugins.recipes.matching:pls",

@@ -95,6 +95,21 @@ class Alternating(Solver):
     center: bool = boolean(False)
     sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
 
+    def _setup(self) -> None:
+        self.used_scale: float | None = None
+
+    def auto_values(self, problem: TrainingProblem) -> dict[str, Any]:
+        """Return the scale; 1 for a loss that does not use it."""
+        if self.scale != "auto":
+            return {}
+        if "linear" not in problem.loss.interfaces:
+            return {"scale": 1.0}
+        if self.used_scale is not None:
+            return {"scale": self.used_scale}
+        matrix = _matrix(problem)
+        center = Center(matrix.rows) if self.center else None
+        return {"scale": _unit(matrix.rows, center, cast(Factored, problem.model).dimensions)}
+
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
@@ -129,6 +144,7 @@ class Alternating(Solver):
             yield from margin_epochs(self, problem)
             return
         sides = Sides(self, problem)
+        self.used_scale = sides.scale
         directions = isinstance(problem.regularizer, OrthogonalColumns)
         with sides.shards:
             yield from direction_epochs(self, sides) if directions else self._rounds(problem, sides)
@@ -177,13 +193,13 @@ class Sides:
         self.model = cast(Factored, problem.model)
         matrix = _matrix(problem)
         self.center = Center(matrix.rows) if solver.center else None
-        factor = (
+        self.scale = (
             _unit(matrix.rows, self.center, self.model.dimensions)
             if solver.scale == "auto"
             else float(solver.scale)
         )
         self.matrices = [
-            _scaled(part, factor, self.center, side)
+            _scaled(part, self.scale, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
         ]
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))

@@ -86,8 +86,7 @@ class FactoredSteps(Steps):
         if self.solver.batch_size != "auto":
             return int(self.solver.batch_size)
         plain = all(side is None for side in self.inputs.features)
-        largest, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
-        return max(1, min(largest, self.settings.steps_per_epoch // blocks))
+        return factored_batch_size(plain, self.settings.steps_per_epoch)
 
     def resume_after(self, done: int) -> None:
         """Continue after `done` steps; the sums of Adagrad start again."""
@@ -286,3 +285,9 @@ def _expanded(squares: Singles, parameter: Singles) -> Singles:
     """Return the sums of squares of Adagrad, 1 for new parameters."""
     added = np.ones((parameter.shape[0] - squares.shape[0], *parameter.shape[1:]), np.float32)
     return np.concatenate((squares, added))
+
+
+def factored_batch_size(plain: bool, steps_per_epoch: int) -> int:
+    """Return the batch size for "auto"; `plain` means that no row has features."""
+    largest, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
+    return max(1, min(largest, steps_per_epoch // blocks))

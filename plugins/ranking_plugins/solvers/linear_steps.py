@@ -12,6 +12,7 @@ from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearInputs
+from ranking.kernels.kernel import Kernel
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking_plugins.preference_pairs import LowerRows
@@ -48,21 +49,12 @@ class LinearSteps(BilinearSteps):
         model.weights = sp.csr_array(self.linear.weights[None, :])
         super().__init__(solver, dataclasses.replace(problem, model=model))
         if solver.learning_rate == "auto":
-            rate = self._rate()
+            rate = estimate_rate(self.rows, self.lower, problem.kernel, problem.seed)
             self.settings = dataclasses.replace(
                 self.settings,
                 learning_rate=rate,
                 refit_learning_rate=solver.refit_learning_rate or rate,
             )
-
-    def _rate(self) -> float:
-        """Return 1 over the mean squared difference of a pair: features may have any scale."""
-        triplets, _ = self.lower.sample(self.problem.kernel, self.problem.seed, 0, RATE_SAMPLE)
-        rows = self.rows.features
-        difference = rows[triplets[:, 1]] - rows[triplets[:, 2]]
-        values = np.asarray(difference.data if sp.issparse(difference) else difference, np.float64)
-        square = float((values * values).sum()) / RATE_SAMPLE
-        return 1.0 / square if square > 0.0 else 1.0
 
     def _inputs(self) -> BilinearInputs:
         return BilinearInputs(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))
@@ -107,3 +99,12 @@ class LinearSteps(BilinearSteps):
         """Apply a penalty that no kernel has to the weights of the model."""
         super().apply_pending_penalty()
         self.linear.weights = self.model.weights.toarray()[0]
+
+
+def estimate_rate(rows: JudgedLists, lower: LowerRows, kernel: Kernel, seed: int) -> float:
+    """Return 1 over the mean squared difference of a pair: features may have any scale."""
+    triplets, _ = lower.sample(kernel, seed, 0, RATE_SAMPLE)
+    difference = rows.features[triplets[:, 1]] - rows.features[triplets[:, 2]]
+    values = np.asarray(difference.data if sp.issparse(difference) else difference, np.float64)
+    square = float((values * values).sum()) / RATE_SAMPLE
+    return 1.0 / square if square > 0.0 else 1.0

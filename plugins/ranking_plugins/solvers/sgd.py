@@ -26,6 +26,7 @@ from ranking.contracts.solver import (
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
+from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
@@ -173,6 +174,14 @@ class SGD(Solver):
             epoch = int(history[-1]["epoch"])
             steps.resume_after(int(history[-1].get("steps", 0)))
         return SgdOnlineTrainer(steps, epoch)
+
+    def auto_values(self, problem: TrainingProblem) -> dict[str, Any]:
+        """Return the value that is used for each parameter that is "auto"."""
+        return sgd_auto_values(self, problem)
+
+    def idle(self) -> set[str]:
+        """Return `epochs` or `max_steps`: the one that follows from the other."""
+        return {"epochs"} if self.epochs == "auto" else {"max_steps"}
 
     def notes(self) -> dict[str, Any]:
         """Return the strengths of the pilot trainings for a target density."""

@@ -132,6 +132,10 @@ class TextFeatures(Part):
                 "terms out; leave them at 1, or hashing at 0."
             )
 
+    def auto_values(self, problem: object = None) -> dict[str, Any]:
+        """Return what `unit_length` is, if it is "auto"."""
+        return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
+
     @classmethod
     def from_spec(cls, spec: str) -> Self:
         """Build unfitted features from a spec."""
@@ -297,7 +301,7 @@ class TextFeatures(Part):
             features = _fold(counted, values, self.hashing)
         if self.idf_ is not None:
             features.data *= self.idf_[features.indices]
-        unit = self.weighting == "tf-idf" if self.unit_length == "auto" else self.unit_length
+        unit = self.auto_values().get("unit_length", self.unit_length)
         if unit:
             weights.scale_to_unit_length(features)
         features = features.astype(np.float32)
