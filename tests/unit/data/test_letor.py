@@ -5,7 +5,6 @@ What the kernels parse is compared bit by bit in tests/parity/test_letor.py.
 
 import dataclasses
 import gzip
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -399,10 +398,8 @@ def test_result_matches_scikit_learn(tmp_path_factory, rows):
 
 
 @pytest.fixture
-def letor():
-    if "RANKING_DATA" not in os.environ:
-        pytest.skip("RANKING_DATA does not name the folder of real data")
-    return Path(os.environ["RANKING_DATA"]) / "letor"
+def letor(real_data):
+    return real_data / "letor"
 
 
 @pytest.mark.parametrize(
