@@ -1,8 +1,8 @@
-"""What can go wrong, by kind: each message names the thing, the value and the remedy."""
+"""Exceptions and warnings: each message names the problem, the value and the remedy."""
 
 
 class RankingError(Exception):
-    """Anything that `ranking` refuses to do; the command line prints it and exits with 1."""
+    """Base of all errors of `ranking`; the command line prints it and exits with 1."""
 
 
 class DataError(RankingError, ValueError):
@@ -10,7 +10,7 @@ class DataError(RankingError, ValueError):
 
 
 class ModelFileError(RankingError, ValueError):
-    """A model file is damaged, or was made by something this installation does not have."""
+    """A model file is damaged, or needs a plugin that is not installed."""
 
 
 class PartError(RankingError, ValueError):
@@ -22,7 +22,7 @@ class CombinationError(PartError):
 
 
 class KernelUnavailableError(RankingError, RuntimeError):
-    """A kernel was asked for by name and is not installed."""
+    """A kernel was requested by name and is not installed."""
 
 
 class EngineError(RankingError, RuntimeError):
@@ -30,16 +30,16 @@ class EngineError(RankingError, RuntimeError):
 
 
 class DivergenceError(RankingError, ArithmeticError):
-    """Training left the finite numbers."""
+    """Training diverged: a value is not finite."""
 
 
 class PluginError(RankingError):
-    """A plugin's code raised, or answered what its contract forbids; says whose it is."""
+    """A plugin raised an error or violated its contract; names the plugin."""
 
 
 class PluginWarning(UserWarning):
-    """A plugin does not work as it should, and the program goes on; says whose it is."""
+    """A plugin does not work and is skipped; names the plugin."""
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but not quite as they are; says what was done about it."""
+    """The data were changed so that they can be used; says how."""

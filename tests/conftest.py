@@ -1,12 +1,14 @@
-"""Fixtures that several rooms of the tests share."""
+"""Fixtures shared by several test packages, and the tiers of the test suite."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
@@ -23,10 +25,43 @@ from ranking.kernels.select import get_kernel
 
 ROOT = Path(__file__).parent.parent
 
+TIERS = {
+    "reproduction": ("reproduction/",),
+    "ray": ("plugin/test_ray.py",),
+    "native_build": ("plugin/test_native_examples.py", "plugin/test_new_plugin.py"),
+}
+"""Markers of whole files, by path; `make test-fast` leaves these tests out, and slow ones."""
+
+SLOW_FIXTURES = frozenset({"real_data"})
+"""Fixtures whose tests are slow."""
+
+
+def pytest_configure() -> None:
+    """Restore the handler of SIGINT, which is ignored by processes started in the background.
+
+    Child processes inherit an ignored signal, so tests of interrupts would fail.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by tier."""
+    for item in items:
+        path = item.path.relative_to(Path(__file__).parent).as_posix()
+        for tier, starts in TIERS.items():
+            if path.startswith(starts):
+                item.add_marker(tier)
+                # One process per file, so that its builds, clusters and data are not repeated.
+                item.add_marker(pytest.mark.xdist_group(path))
+        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
 
 @pytest.fixture
 def seed() -> int:
-    """A seed that tests must not depend on; set RANKING_TEST_SEED to try another."""
+    """A seed that tests must not depend on; set RANKING_TEST_SEED to use another."""
     return int(os.environ.get("RANKING_TEST_SEED", "42"))
 
 
@@ -115,26 +150,33 @@ class Problem(NamedTuple):
         return np.ascontiguousarray(kernel.domination.bounds(self.features, self.lists)[[0, 2, 3]])
 
 
+class ProblemSize(NamedTuple):
+    """Sizes and scales of a random problem."""
+
+    sizes: Sequence[int] = (7, 2, 40, 1, 13, 25)
+    grades: int = 4
+    n_features: int = 5
+    scale: float = 1.0
+    spread: float = 1.0
+    density: float = 0.6
+
+
 MakeProblem: TypeAlias = Callable[..., Problem]
 
 
 @pytest.fixture(scope="session")
 def make_problem() -> MakeProblem:
-    """Make a random problem for the domination loops, dense or sparse."""
+    """Build random problems for the domination loops, dense or sparse."""
 
     def make(
         seed: int,
         *,
-        sizes: Sequence[int] = (7, 2, 40, 1, 13, 25),
-        grades: int = 4,
-        n_features: int = 5,
-        scale: float = 1.0,
-        spread: float = 1.0,
-        density: float = 0.6,
         sparse: bool = False,
         dtype: str = "float64",
         index: str = "int32",
+        **size: Any,
     ) -> Problem:
+        sizes, grades, n_features, scale, spread, density = ProblemSize(**size)
         rng = np.random.default_rng(seed)
         group_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         rows = int(group_ptr[-1])
@@ -181,14 +223,14 @@ def make_tastes(
     n_documents: int = 15,
     *,
     tastes: int = 3,
-    kept: float = 0.6,
+    share: float = 0.6,
     features: str = "none",
     counts: bool = False,
 ) -> MatchingData:
-    """Users who take items of their own taste: what recommenders learn from.
+    """Interactions of users with items of their own taste: data for recommenders.
 
-    `features` is "none", "queries", "documents" or "both": a column a taste, one an object, and one
-    that all have. With `counts` a match has a relevance of 1 to 3.
+    `features` is "none", "queries", "documents" or "both": one column per taste, one per row, and a
+    constant one. With `counts` a positive has a relevance of 1 to 3.
     """
     rng = np.random.default_rng(seed)
     sides, likes = [], []
@@ -201,14 +243,14 @@ def make_tastes(
         rows = np.hstack((np.eye(tastes)[like], np.eye(size), np.full((size, 1), 0.5)))
         sides.append(sp.csr_array((rows * rng.uniform(0.5, 1.0, rows.shape)).astype(np.float32)))
     same = likes[0][:, None] == likes[1][None, :]
-    taken = same & (rng.random(same.shape) < kept)
-    taken[np.arange(n_queries), likes[0]] = True  # everybody has something
+    positive = same & (rng.random(same.shape) < share)
+    positive[np.arange(n_queries), likes[0]] = True  # every user has a positive
     values = rng.integers(1, 4, same.shape) if counts else 1
     names = {
         "query_ids": [f"u{i}" for i in range(n_queries)],
         "document_ids": [f"i{i}" for i in range(n_documents)],
     }
-    return MatchingData(*sides, sp.csr_array((taken * values).astype(np.float64)), **names)
+    return MatchingData(*sides, sp.csr_array((positive * values).astype(np.float64)), **names)
 
 
 MakeTastes: TypeAlias = Callable[..., MatchingData]
@@ -216,7 +258,7 @@ MakeTastes: TypeAlias = Callable[..., MatchingData]
 
 @pytest.fixture(scope="session", name="make_tastes")
 def make_tastes_fixture() -> MakeTastes:
-    """Make users and items of a few tastes; see `make_tastes`."""
+    """Build interactions of users and items of a few tastes; see `make_tastes`."""
     return make_tastes
 
 
@@ -228,33 +270,34 @@ def make_matching(
     *,
     widths: tuple[int, int] | None = None,
     kind: str = "labels",
-    same_objects: bool = False,
-    density: float = 0.5,
+    queries_are_documents: bool = False,
     dtype: type = np.float32,
 ) -> MatchingData:
-    """Queries and documents of a few classes, told by labels or by grades, rows of unit length.
+    """Queries and documents of a few classes, by labels or by grades, with rows of unit length.
 
-    A class has features of its own, so that there is something to learn.
+    Each class has features of its own, so that there is something to learn.
     """
     rng = np.random.default_rng(seed)
-    n_queries = n_documents if same_objects else n_queries
+    n_queries = n_documents if queries_are_documents else n_queries
     widths = widths or (n_features, n_features)
     classes = 3
     sides, labels = [], []
-    for n_objects, width in zip((n_queries, n_documents), widths, strict=True):
-        label = rng.permutation(np.arange(n_objects) % classes)
-        rows = rng.random((n_objects, width)) * (rng.random((n_objects, width)) < density)
+    for n_rows, width in zip((n_queries, n_documents), widths, strict=True):
+        label = rng.permutation(np.arange(n_rows) % classes)
+        rows = rng.random((n_rows, width)) * (rng.random((n_rows, width)) < 0.5)
         rows += rng.random(rows.shape) * (np.arange(width) % classes == label[:, None])
         sides.append(sp.csr_array((rows / np.linalg.norm(rows, axis=1)[:, None]).astype(dtype)))
         labels.append(label)
-    if same_objects:
+    if queries_are_documents:
         sides[1], labels[1] = sides[0], labels[0]
     if kind == "labels":
-        return MatchingData(*sides, labels=tuple(labels), same_objects=same_objects)
+        return MatchingData(
+            *sides, labels=tuple(labels), queries_are_documents=queries_are_documents
+        )
     same = labels[0][:, None] == labels[1][None, :]
     grades = np.where(same, rng.integers(1, 4, same.shape), 0) * (rng.random(same.shape) < 0.7)
     judged = sp.coo_array(np.where(rng.random(same.shape) < 0.1, -1.0, grades))
-    return MatchingData(*sides, judged, same_objects=same_objects)
+    return MatchingData(*sides, judged, queries_are_documents=queries_are_documents)
 
 
 MakeMatching: TypeAlias = Callable[..., MatchingData]
@@ -262,5 +305,5 @@ MakeMatching: TypeAlias = Callable[..., MatchingData]
 
 @pytest.fixture(scope="session", name="make_matching")
 def make_matching_fixture() -> MakeMatching:
-    """Make data of queries and documents; see `make_matching`."""
+    """Build data of queries and documents; see `make_matching`."""
     return make_matching

@@ -1,4 +1,4 @@
-"""Judged rows as tuples: a row, and rows of its query that are worse."""
+"""Triplets of judged rows: a row, and rows of the same query with lower grades."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ranking.kernels.contract import Ints
 from ranking.kernels.kernel import Kernel
 
 SEVERAL_GRADES: Final = (
-    "lists have several grades, so what is worse than one of several better rows need not be worse "
-    "than the others"
+    "lists have several grades, so a row below one of several positives is not necessarily below "
+    "the others"
 )
-"""Why no loss that orders positives takes judged rows."""
+"""The reason why a loss that orders positives does not work for judged lists."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LowerRows:
-    """The rows of each query by grade, so that those below a row are together.
+    """The rows of each query in the order of their grades.
 
     Attributes
     ----------
     order : int64 array
-        The rows by query and grade, lowest first.
+        The rows by query and grade, lowest grade first.
     first, below : int64 arrays
-        For each place of that order, where the query begins, and how many of it are worse.
+        For each position of that order, the start of the query and the number of rows below.
     better : int64 array
-        The places that have any below them.
+        The positions with rows below them.
     query_ptr : int64 array
-        Where each query begins in `better`; queries without any are left out.
+        The start of each query in `better`; queries without any are left out.
     """
 
     order: Ints
@@ -43,7 +43,7 @@ class LowerRows:
 
     @classmethod
     def of(cls, data: JudgedLists) -> Self:
-        """Sort the rows, or refuse data in which nothing is better than anything."""
+        """Sort the rows; refuse data without two different grades in a query."""
         order = np.lexsort((data.grades, data.row_groups))
         group, grade = data.row_groups[order], data.grades[order]
         new = np.ones(order.size, dtype=bool)
@@ -60,7 +60,7 @@ class LowerRows:
         begins = np.flatnonzero(np.diff(group[better], prepend=-1))
         return cls(order, first, below, better, np.append(begins, better.size))
 
-    def tuples(
+    def sample(
         self,
         kernel: Kernel,
         seed: int,
@@ -70,22 +70,22 @@ class LowerRows:
         *,
         by_query: bool = False,
     ) -> tuple[Ints, Ints]:
-        """Draw tuples (0, better row, worse rows); return them, and how many are worse in all.
+        """Sample triplets (0, row, rows below it); return them and the number of rows below.
 
-        All rows that have any below them are drawn alike, or all queries, and then those of the
-        query; of the rows below, each is drawn alike. Draws belong to steps, from `start`.
+        Rows with others below them are sampled uniformly, or queries and then their rows; the rows
+        below uniformly. Random numbers belong to steps, from `start`.
         """
         width = 1 + trials
-        draws = kernel.random.uniform(seed, width * start, width * count).reshape(count, width)
+        numbers = kernel.random.uniform(seed, width * start, width * count).reshape(count, width)
         if by_query:
-            place = draws[:, 0] * (self.query_ptr.size - 1)
-            query = place.astype(np.int64)
+            position = numbers[:, 0] * (self.query_ptr.size - 1)
+            query = position.astype(np.int64)
             size = np.diff(self.query_ptr)[query]
-            chosen = self.query_ptr[query] + ((place - query) * size).astype(np.int64)
+            selected = self.query_ptr[query] + ((position - query) * size).astype(np.int64)
         else:
-            chosen = (draws[:, 0] * self.better.size).astype(np.int64)
-        above = self.better[chosen]
+            selected = (numbers[:, 0] * self.better.size).astype(np.int64)
+        above = self.better[selected]
         below = self.below[above]
-        under = self.first[above, None] + (draws[:, 1:] * below[:, None]).astype(np.int64)
+        under = self.first[above, None] + (numbers[:, 1:] * below[:, None]).astype(np.int64)
         query_and_row = np.zeros(count, np.int64), self.order[above]
         return np.column_stack((*query_and_row, self.order[under])), below

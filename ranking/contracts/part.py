@@ -15,8 +15,8 @@ class Part:
     """A dataclass whose fields are its hyper-parameters.
 
     Subclasses are dataclasses too. `get_params` and `set_params` follow scikit-learn, so that
-    ``clone`` and ``GridSearchCV(..., {"regularizer__strength": ...})`` reach inside a ranker. Ranges
-    are declared with the fields, by the functions of :mod:`ranking.contracts.parameters`.
+    ``clone`` and ``GridSearchCV(..., {"regularizer__strength": ...})`` reach inside a ranker.
+    Ranges are declared with the fields, by the functions of :mod:`ranking.contracts.parameters`.
 
     Attributes
     ----------
@@ -72,6 +72,10 @@ class Part:
             f"{key}={value}" for key, value in self.get_params().items() if key not in idle
         )
         return f"{self.name}:{params}" if params else self.name
+
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return the value that a `TrainingProblem` leads to, for each parameter that is "auto"."""
+        return {}
 
     def idle(self) -> set[str]:
         """Return the parameters without effect at the values of the others; `spec` omits them."""

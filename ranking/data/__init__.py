@@ -1,1 +1,1 @@
-"""Data, checked once at the door (see `ranking.data.kinds`), and the readers that make them."""
+"""Types of data (see `ranking.data.kinds`), validated on construction, and their readers."""

@@ -1,9 +1,9 @@
-"""M, the matrix that says which query features go with which document features in the clicks.
+"""The click matrix M: which query features go with which document features in the clicks.
 
 ``M = sum over queries i and their documents j of r_ij / (n_x n_i) x_i y_ij'``, where x_i and y_ij
 are the features, r_ij is the response (clicks, grades), n_x the number of queries that have
 documents and n_i the number of documents of query i: stored entries of the relevance, also zeros.
-Matching by alignment (Wu, Lu and Li, 2013) needs nothing else of the data.
+Matching by alignment (Wu, Lu and Li, 2013) needs no other statistics of the data.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Floats = NDArray[np.float64]
 Responses = Callable[[Floats], Floats]
 
 BLOCK = 65536
-"""Queries whose part of M is made at a time; it is fixed, so that sums have fixed bits."""
+"""Queries whose part of M is computed at a time; fixed, so that sums have fixed bits."""
 
 BANDS = 32
-"""Parts of the rows of M, which threads make side by side; their number changes no bits."""
+"""Bands of the rows of M that threads compute in parallel; their number changes no bits."""
 
 
-def as_they_are(relevance: Floats) -> Floats:
-    """Return the responses: what is stored, and 0 for what is below 0."""
+def nonnegative(relevance: Floats) -> Floats:
+    """Return the relevance as responses, with 0 for negative values."""
     return np.maximum(relevance, 0.0)
 
 
@@ -43,12 +43,12 @@ class ClickMatrix:
     Attributes
     ----------
     rows : scipy.sparse.csr_array of float32
-        A row a query feature, a column a document feature.
+        One row per query feature, one column per document feature.
     columns : scipy.sparse.csr_array of float32
-        The transpose: a row a document feature.
+        The transpose: one row per document feature.
     query_feature_ids, document_feature_ids : int64 or str arrays
     n_queries : int
-        n_x: queries that have documents.
+        Number of queries with documents (n_x).
     """
 
     rows: Any
@@ -67,10 +67,10 @@ class ClickMatrix:
         )
 
     def as_matching(self) -> MatchingData:
-        """Return features as data: every one is its own query or document, and M the relevance.
+        """Return M as data: each feature is a query or a document, and M is the relevance.
 
-        A ranker with ``alignment:per_query=false`` trains on it as on the data that M is from,
-        which need not be in memory any more.
+        A ranker with ``alignment:per_query=false`` trains on it as on the original data, which
+        need not be in memory any more.
         """
         return MatchingData(
             None,
@@ -83,21 +83,21 @@ class ClickMatrix:
 
 def click_matrix(
     data: MatchingData,
-    responses: Responses = as_they_are,
+    responses: Responses = nonnegative,
     *,
     per_query: bool = True,
     threads: int = 1,
 ) -> ClickMatrix:
-    """Return M of some data.
+    """Compute M.
 
     Parameters
     ----------
     data : MatchingData
     responses : function
-        From relevance to r.
+        Maps relevance to responses (r).
     per_query : bool
-        Whether the divisor n_x n_i is there: every query counts alike, however many documents it
-        has. Without, every pair does, and M is a plain sum.
+        Whether to divide by n_x n_i, so that queries have equal weight however many documents
+        they have. Otherwise M is a plain sum over pairs.
     threads : int
         The result does not depend on it.
     """
@@ -108,15 +108,15 @@ def click_matrix(
 
 def click_matrix_of_chunks(
     chunks: Iterable[MatchingData],
-    responses: Responses = as_they_are,
+    responses: Responses = nonnegative,
     *,
     per_query: bool = True,
     threads: int = 1,
 ) -> ClickMatrix:
-    """Return M of data that come in chunks, such as a log that is larger than memory.
+    """Compute M of data in chunks, such as a log that is larger than memory.
 
-    A query must have all its documents in one chunk, since n_i counts them; one that comes twice
-    is refused. All chunks have the same features.
+    A query must have all its documents in one chunk, since n_i counts them; a query in two chunks
+    is an error. All chunks have the same features.
     """
     builder = ClickMatrixBuilder(responses, per_query=per_query, threads=threads)
     for chunk in chunks:
@@ -125,10 +125,10 @@ def click_matrix_of_chunks(
 
 
 class ClickMatrixBuilder:
-    """M in the making: sums over blocks of queries, a band of its rows at a time."""
+    """Accumulates M: sums over blocks of queries, one band of its rows at a time."""
 
     def __init__(
-        self, responses: Responses = as_they_are, *, per_query: bool = True, threads: int = 1
+        self, responses: Responses = nonnegative, *, per_query: bool = True, threads: int = 1
     ) -> None:
         self.responses, self.per_query, self.threads = responses, per_query, threads
         self.n_queries = 0
@@ -138,49 +138,50 @@ class ClickMatrixBuilder:
         self._seen: set[Any] = set()
 
     def add(self, data: MatchingData) -> None:
-        """Add the clicks of these data, whose queries are new."""
+        """Add the clicks of a chunk; its queries must be new."""
         self._check_features(data)
         self._check_queries(data)
-        make = _by_classes if data.labels is not None else _by_pairs
+        compute = _by_classes if data.labels is not None else _by_pairs
         blocks = [
             slice(at, min(at + BLOCK, data.n_queries)) for at in range(0, data.n_queries, BLOCK)
         ]
 
-        def block(queries: slice) -> _Block:
-            return make(data, queries, self.responses, self.per_query)
+        def compute_block(queries: slice) -> _Block:
+            return compute(data, queries, self.responses, self.per_query)
 
-        made = list(in_order(block, blocks, self.threads))
-        self.n_queries += sum(one.counted for one in made)
+        parts = list(in_order(compute_block, blocks, self.threads))
+        self.n_queries += sum(part.n_queries for part in parts)
 
         def band(at: int) -> None:
             rows = self._bands[at]
-            for one in made:
-                self._sums[at].add(one.left[rows] @ one.right)
+            for part in parts:
+                self._sums[at].add(part.left[rows] @ part.right)
 
         for _ in in_order(band, range(len(self._bands)), self.threads):
             pass
 
     def _check_features(self, data: MatchingData) -> None:
-        given = (data.query_feature_ids, data.document_feature_ids)
+        feature_ids = (data.query_feature_ids, data.document_feature_ids)
         if self._features is None:
-            self._features = given
-            rows = given[0].size
+            self._features = feature_ids
+            rows = feature_ids[0].size
             size = max(-(-rows // BANDS), 1)
             self._bands = [slice(at, at + size) for at in range(0, max(rows, 1), size)]
             self._sums = [_OrderedSum() for _ in self._bands]
-        for side, have, want in zip(("query", "document"), given, self._features, strict=True):
-            if not np.array_equal(have, want):
+        sides = zip(("query", "document"), feature_ids, self._features, strict=True)
+        for side, own, first in sides:
+            if not np.array_equal(own, first):
                 raise DataError(
-                    f"the chunks have different {side} features: {have.size} here, {want.size} in "
+                    f"the chunks have different {side} features: {own.size} here, {first.size} in "
                     "the first; describe all with the same features, such as hashed words."
                 )
 
     def _check_queries(self, data: MatchingData) -> None:
         ids = set(data.query_ids.tolist())
-        twice = self._seen & ids
-        if twice:
+        repeated = self._seen & ids
+        if repeated:
             raise DataError(
-                f"query {min(twice)!r} is in two chunks, so the number of its documents is not "
+                f"query {min(repeated)!r} is in two chunks, so the number of its documents is not "
                 "known; sort the log by query, and cut it between queries."
             )
         self._seen |= ids
@@ -188,11 +189,11 @@ class ClickMatrixBuilder:
     def finish(self) -> ClickMatrix:
         """Return M."""
         if self._features is None or not all(self._sums):
-            raise DataError("there is no data to make M of; give at least one chunk.")
+            raise DataError("there are no data; add at least one chunk.")
         divisor = self.n_queries if self.per_query and self.n_queries else 1
 
         def band(total: _OrderedSum) -> Any:
-            rows = sparse.csr_array(total.taken() / divisor, dtype=np.float32)
+            rows = sparse.csr_array(total.pop() / divisor, dtype=np.float32)
             rows.eliminate_zeros()
             rows.sort_indices()
             return rows
@@ -207,67 +208,67 @@ class ClickMatrixBuilder:
 
 
 class _Block(NamedTuple):
-    """What some queries add to n_x M, as a product, and how many of them have documents."""
+    """The contribution of some queries to n_x M, as a product, and how many have documents."""
 
-    counted: int
+    n_queries: int
     left: Any
     right: Any
 
 
-def _by_pairs(data: MatchingData, chosen: slice, responses: Responses, per_query: bool) -> _Block:
-    """Return the block of some queries: their features, and what each is matched with."""
-    relevance = data.relevance[chosen].astype(np.float64)
+def _by_pairs(data: MatchingData, block: slice, responses: Responses, per_query: bool) -> _Block:
+    """Return the block of some queries: their features, and the weighted sum of their documents."""
+    relevance = data.relevance[block].astype(np.float64)
     n_queries = relevance.shape[0]
-    kept = np.ones(relevance.nnz, np.bool_)
+    mask = np.ones(relevance.nnz, np.bool_)
     owner = np.repeat(np.arange(n_queries), np.diff(relevance.indptr))
-    if data.itself is not None:
-        kept = relevance.indices != data.itself[chosen][owner]
-    counts = np.bincount(owner[kept], minlength=n_queries)
-    values = np.where(kept, responses(relevance.data), 0.0)
+    if data.own_document is not None:
+        mask = relevance.indices != data.own_document[block][owner]
+    counts = np.bincount(owner[mask], minlength=n_queries)
+    values = np.where(mask, responses(relevance.data), 0.0)
     if per_query:
         values /= np.maximum(counts, 1)[owner]
     weights = sparse.csr_array((values, relevance.indices, relevance.indptr), relevance.shape)
-    queries = sparse.csr_array(data.query_rows[chosen], dtype=np.float64)
+    queries = sparse.csr_array(data.query_rows[block], dtype=np.float64)
     right = weights if data.documents is None else weights @ data.document_rows
     return _Block(int(np.count_nonzero(counts)), queries.T.tocsr(), right)
 
 
-def _by_classes(data: MatchingData, chosen: slice, responses: Responses, per_query: bool) -> _Block:
-    """Do the same where the same class is relevant: sums by class, and nothing by pair."""
+def _by_classes(data: MatchingData, block: slice, responses: Responses, per_query: bool) -> _Block:
+    """Return the same for data labelled by class, from sums by class instead of by pair."""
     assert data.labels is not None
     assert data.classes is not None
-    counts = data.n_relevant[chosen]
+    counts = data.n_relevant[block]
     values = np.full(counts.size, float(responses(np.ones(1))[0])) * (counts > 0)
     if per_query:
         values /= np.maximum(counts, 1)
-    queries = sparse.csr_array(data.query_rows[chosen], dtype=np.float64, copy=True)
+    queries = sparse.csr_array(data.query_rows[block], dtype=np.float64, copy=True)
     queries.data *= np.repeat(values, np.diff(queries.indptr))
     classes = data.classes.size
     right = _members(data.labels[1], classes).T.tocsr() @ data.document_rows
-    left = (_members(data.labels[0][chosen], classes).T.tocsr() @ queries).T.tocsr()
-    if data.itself is not None:
-        places = data.itself[chosen]
-        own = sparse.csr_array(data.document_rows[places], dtype=np.float64, copy=True)
-        same = data.labels[1][places] == data.labels[0][chosen]
+    left = (_members(data.labels[0][block], classes).T.tocsr() @ queries).T.tocsr()
+    if data.own_document is not None:
+        positions = data.own_document[block]
+        own = sparse.csr_array(data.document_rows[positions], dtype=np.float64, copy=True)
+        same = data.labels[1][positions] == data.labels[0][block]
         own.data *= np.repeat(-same.astype(np.float64), np.diff(own.indptr))
         left, right = sparse.hstack([left, queries.T]).tocsr(), sparse.vstack([right, own]).tocsr()
     return _Block(int(np.count_nonzero(counts)), left, right)
 
 
 def _members(labels: NDArray[np.int64], classes: int) -> Any:
-    """Return a row an object, with a 1 at its class."""
+    """Return one row per label, with a 1 at its class."""
     ones, pointers = np.ones(labels.size), np.arange(labels.size + 1)
     return sparse.csr_array((ones, labels, pointers), shape=(labels.size, classes))
 
 
 class _OrderedSum:
-    """A sum of sparse matrices by pairs, then pairs of pairs: each is copied few times."""
+    """A pairwise sum of sparse matrices: each is copied only O(log n) times."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, Any]] = []
 
     def add(self, matrix: Any) -> None:
-        """Add one; two that stand for as many become one."""
+        """Add a matrix; two partial sums of equally many terms are merged."""
         self._parts.append((1, matrix))
         while len(self._parts) > 1 and self._parts[-1][0] == self._parts[-2][0]:
             self._merge()
@@ -277,11 +278,11 @@ class _OrderedSum:
         self._parts.append((count + before, other + last))
 
     def __bool__(self) -> bool:
-        """Say whether there is anything."""
+        """Return whether a matrix was added."""
         return bool(self._parts)
 
-    def taken(self) -> Any:
-        """Return the sum, and forget it."""
+    def pop(self) -> Any:
+        """Return the sum and clear it."""
         while len(self._parts) > 1:
             self._merge()
         return self._parts.pop()[1]

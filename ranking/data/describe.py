@@ -1,4 +1,4 @@
-"""What data hold, in a few numbers, and what about them deserves a warning."""
+"""Describe data in a few numbers, and find what may make them useless."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from scipy import sparse
 
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
-from ranking.data.matches import Matches
 from ranking.data.matching_data import MatchingData
+from ranking.data.relevance import RelevanceData
 from ranking.data.text_collection import TextCollection
 from ranking.data.trec import Judgements
 from ranking.data.validation import row_bytes
 
-FEW = 3
-"""How many ids are shown."""
-MANY = 12
-"""From how many different grades on a range is shown instead of a count of each."""
+N_IDS = 3
+"""Number of ids to show."""
+MAX_GRADES = 12
+"""Number of distinct grades above which a range is shown instead of a histogram."""
 
 
 def describe(data: Data) -> dict[str, Any]:
-    """Return what the data hold: counts, grades, sparsity and the first ids.
+    """Return a summary of the data: counts, grades, sparsity and the first ids.
 
     Examples
     --------
@@ -42,8 +42,8 @@ def describe(data: Data) -> dict[str, Any]:
             "query ids": _first(data.query_ids),
             "document ids": _first(data.doc_ids),
         }
-    if isinstance(data, Matches):
-        return _describe_matches(data)
+    if isinstance(data, RelevanceData):
+        return _describe_relevance(data)
     judged = isinstance(data, Judgements)
     numbers = data.grades if isinstance(data, Judgements) else data.scores
     return {
@@ -57,66 +57,72 @@ def describe(data: Data) -> dict[str, Any]:
     }
 
 
-def _describe_matches(data: Matches) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _describe_relevance(data: RelevanceData) -> dict[str, Any]:
+    summary: dict[str, Any] = {
         "kind": "texts" if isinstance(data, TextCollection) else "matching",
         "queries": data.n_queries,
         "documents": data.n_documents,
     }
     if isinstance(data, MatchingData):
-        told["query features"] = _width(data.queries, data.n_query_features)
-        told["document features"] = _width(data.documents, data.n_document_features)
+        summary["query features"] = _width(data.queries, data.n_query_features)
+        summary["document features"] = _width(data.documents, data.n_document_features)
     if isinstance(data, TextCollection):
-        told["characters per query"] = _spread(np.array([len(t) for t in data.query_texts]))
-        told["characters per document"] = _spread(np.array([len(t) for t in data.document_texts]))
+        summary["characters per query"] = _spread(np.array([len(t) for t in data.query_texts]))
+        summary["characters per document"] = _spread(
+            np.array([len(t) for t in data.document_texts])
+        )
     if data.labels is not None and data.classes is not None:
-        told["classes"] = data.classes.size
-        told["documents per class"] = _spread(
+        summary["classes"] = data.classes.size
+        summary["documents per class"] = _spread(
             np.bincount(data.labels[1], minlength=data.classes.size)
         )
     else:
-        told["judged pairs"] = int(data.relevance.nnz)
-        told["judged share"] = data.relevance.nnz / (data.n_queries * data.n_documents)
-        told["grades"] = _histogram(data.relevance.data)
-    told["relevant per query"] = _spread(data.n_relevant)
+        summary["judged pairs"] = int(data.relevance.nnz)
+        summary["judged share"] = data.relevance.nnz / (data.n_queries * data.n_documents)
+        summary["grades"] = _histogram(data.relevance.data)
+    summary["relevant per query"] = _spread(data.n_relevant)
     if data.times is not None and data.times.size:
-        told["times"] = f"{data.times.min():.15g} to {data.times.max():.15g}"
-    told["query ids"] = _first(data.query_ids)
-    told["document ids"] = _first(data.document_ids)
-    return told
+        summary["times"] = f"{data.times.min():.15g} to {data.times.max():.15g}"
+    summary["query ids"] = _first(data.query_ids)
+    summary["document ids"] = _first(data.document_ids)
+    return summary
 
 
-def doubts(data: Data) -> list[str]:
-    """Return what may make training or evaluation useless, one sentence each."""
-    told: list[str] = []
+def find_problems(data: Data) -> list[str]:
+    """Return problems of the data for training or evaluation, one sentence each."""
+    problems: list[str] = []
 
-    def tell(count: int, of: int, what: str) -> None:
+    def report(count: int, total: int, problem: str) -> None:
         if count:
-            told.append(f"{count} of {of} {what}")
+            problems.append(f"{count} of {total} {problem}")
 
     if isinstance(data, JudgedLists):
         low = np.minimum.reduceat(data.grades, data.group_ptr[:-1])
         high = np.maximum.reduceat(data.grades, data.group_ptr[:-1])
-        tell(int((low == high).sum()), data.n_queries, "queries have one grade only")
+        report(int((low == high).sum()), data.n_queries, "queries have one grade only")
         features = data.features
         if sparse.issparse(features):
             least, most = (bound.toarray().ravel() for bound in (features.min(0), features.max(0)))
         else:
             least, most = features.min(axis=0), features.max(axis=0)
-        tell(int((least == most).sum()), data.n_features, "features are the same in all rows")
-        tell(_repeats(data), data.n_rows, "rows repeat the features of another row of their query")
-    elif isinstance(data, Matches):
-        tell(int((data.n_relevant == 0).sum()), data.n_queries, "queries have no relevant document")
+        report(int((least == most).sum()), data.n_features, "features are constant")
+        report(
+            _repeats(data), data.n_rows, "rows repeat the features of another row of their query"
+        )
+    elif isinstance(data, RelevanceData):
+        report(
+            int((data.n_relevant == 0).sum()), data.n_queries, "queries have no relevant document"
+        )
         if data.relevance is not None:
             seen = np.unique(data.relevance.indices).size
-            tell(data.n_documents - seen, data.n_documents, "documents are judged for no query")
+            report(data.n_documents - seen, data.n_documents, "documents are judged for no query")
         if isinstance(data, TextCollection):
             empty = sum(not text.strip() for text in data.document_texts)
-            tell(empty, data.n_documents, "documents have no text")
+            report(empty, data.n_documents, "documents have no text")
     elif isinstance(data, Judgements):
         best = np.maximum.reduceat(data.grades, data.group_ptr[:-1])
-        tell(int((best < 1).sum()), data.n_queries, "queries have no relevant document")
-    return told
+        report(int((best < 1).sum()), data.n_queries, "queries have no relevant document")
+    return problems
 
 
 def _repeats(data: JudgedLists) -> int:
@@ -125,10 +131,10 @@ def _repeats(data: JudgedLists) -> int:
 
 
 def _histogram(values: NDArray[Any]) -> str:
-    found, counts = np.unique(values, return_counts=True)
-    if found.size > MANY:
-        return f"{found[0]:g} to {found[-1]:g}, median {np.median(values):g}"
-    return ", ".join(f"{value:g}: {count}" for value, count in zip(found, counts, strict=True))
+    distinct, counts = np.unique(values, return_counts=True)
+    if distinct.size > MAX_GRADES:
+        return f"{distinct[0]:g} to {distinct[-1]:g}, median {np.median(values):g}"
+    return ", ".join(f"{value:g}: {count}" for value, count in zip(distinct, counts, strict=True))
 
 
 def _spread(counts: NDArray[Any]) -> str:
@@ -142,11 +148,11 @@ def _share(features: Any) -> float:
 
 def _width(features: Any, width: int) -> str:
     if features is None:
-        return f"{width}, one an object"
+        return f"{width}, one per row"
     kind = "sparse" if sparse.issparse(features) else "dense"
     return f"{width}, {kind}, non-zero {_share(features):.3g}"
 
 
 def _first(ids: NDArray[Any]) -> str:
-    shown = [str(one) if len(str(one)) <= 30 else str(one)[:30] + "..." for one in ids[:FEW]]
-    return ", ".join(shown) + (", ..." if ids.size > FEW else "")
+    shown = [str(one) if len(str(one)) <= 30 else str(one)[:30] + "..." for one in ids[:N_IDS]]
+    return ", ".join(shown) + (", ..." if ids.size > N_IDS else "")

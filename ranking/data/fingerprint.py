@@ -1,4 +1,4 @@
-"""A short name for the content of data, to know them again."""
+"""A hash of the content of data, to recognise the same data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ranking.data.matching_data import MatchingData
 
 
 def fingerprint(data: JudgedLists | MatchingData) -> str:
-    """Return a hash of everything that training could see."""
+    """Return a hash of everything that training depends on."""
     digest = hashlib.blake2b(digest_size=16)
     for array in _content(data):
         digest.update(f"{array.dtype}{array.shape}".encode())
@@ -33,8 +33,8 @@ def _content(data: JudgedLists | MatchingData) -> Iterator[NDArray[Any]]:
         yield from _stored(data.relevance)
     if data.labels is not None:
         yield from data.labels
-    if data.itself is not None:
-        yield data.itself
+    if data.own_document is not None:
+        yield data.own_document
     for ids in (data.query_feature_ids, data.document_feature_ids):
         yield ids.view(np.uint8) if ids.dtype.kind == "U" else ids
 

@@ -1,4 +1,4 @@
-"""Data frames as data: pandas, polars, pyarrow and what else narwhals or Arrow knows."""
+"""Build data from data frames: pandas, polars, pyarrow and others that narwhals supports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLES = {
     "value": ("value", "rating", "weight", "count", "clicks", "score"),
     "time": ("time", "timestamp"),
 }
-"""What columns of interactions are usually called, in small letters."""
+"""Usual names of the columns of interactions, in lower case."""
 
 
 def matching_from_frame(
@@ -33,16 +33,17 @@ def matching_from_frame(
     item_features: Any = None,
     duplicates: str = "sum",
 ) -> MatchingData:
-    """Make data from a frame of interactions.
+    """Build data from a frame of interactions.
 
     Parameters
     ----------
     frame : data frame
-        One row an interaction.
+        One row per interaction.
     user, item, value, time : str
-        The columns; by default found by their usual names. Without value each counts 1.
+        Names of the columns; by default detected by their usual names. Without a value column,
+        each interaction has the value 1.
     user_features, item_features : data frame, optional
-        Their first column are the ids; see `features_from_frame`.
+        The first column holds the ids; see `features_from_frame`.
     duplicates : {"sum", "max", "last"}
         As in `MatchingData.from_interactions`.
 
@@ -54,8 +55,8 @@ def matching_from_frame(
     MatchingData(1 queries x 2 documents, 2 judged pairs, features 1 x 2)
     """
     table = _frame(frame)
-    given = {"user": user, "item": item, "value": value, "time": time}
-    roles = find_roles(table.columns, given, "the frame")
+    columns = {"user": user, "item": item, "value": value, "time": time}
+    roles = find_roles(table.columns, columns, "the frame")
     return MatchingData.from_interactions(
         _ids(table, roles["user"]),
         _ids(table, roles["item"]),
@@ -68,18 +69,18 @@ def matching_from_frame(
 
 
 def features_from_frame(frame: Any) -> FeatureTable:
-    """Return a frame whose first column are ids as features.
+    """Return a frame as features; its first column holds the ids.
 
-    A column of numbers or booleans is one numeric feature, one of texts or categories one
-    indicator a value, called ``column=value``, and one of lists one indicator a value in them. To
-    have a number as a category, make it text first.
+    A column of numbers or booleans becomes one numeric feature, a column of texts or categories
+    one indicator per value, called ``column=value``, and a column of lists one indicator per value
+    in the lists. To encode numbers as categories, convert them to text first.
     """
     table = _frame(frame)
     first, *others = table.columns
     columns: dict[str, Numbers | Categories | Lists] = {}
     for name in others:
         column = table[name]
-        # pandas has NaN where others have None, and lists as any objects.
+        # pandas has NaN where others have None, and stores lists as objects.
         pairs = zip(column.to_list(), column.is_null().to_list(), strict=True)
         values = [None if missing else value for value, missing in pairs]
         has_lists = column.dtype in (nw.List, nw.Array) or any(
@@ -93,25 +94,28 @@ def features_from_frame(frame: Any) -> FeatureTable:
             columns[name] = Categories(values)
         else:
             raise DataError(
-                f"column {name} is of type {column.dtype}, of which no feature is made; make it "
-                "numbers, text or lists of text."
+                f"column {name} is of type {column.dtype}, which cannot become a feature; "
+                "convert it to numbers, text or lists of text."
             )
     return encode(_ids(table, first), columns)
 
 
-def find_roles(names: list[str], given: dict[str, str], where: str) -> dict[str, str]:
-    """Return which column is user, item and, if there are such, value and time."""
+def find_roles(names: list[str], columns: dict[str, str], where: str) -> dict[str, str]:
+    """Return the columns of user, item and, if they exist, value and time.
+
+    An empty name in `columns` means: detect it.
+    """
     roles = {}
-    for role, asked in given.items():
-        if asked and asked not in names:
-            raise DataError(f"{where} has no column {asked!r}; it has {', '.join(names)}.")
-        found = [asked] if asked else [name for name in names if name.lower() in ROLES[role]]
-        if len(found) > 1:
+    for role, column in columns.items():
+        if column and column not in names:
+            raise DataError(f"{where} has no column {column!r}; it has {', '.join(names)}.")
+        candidates = [column] if column else [n for n in names if n.lower() in ROLES[role]]
+        if len(candidates) > 1:
             raise DataError(
-                f"{where} has several columns for the {role}, {' and '.join(found)}; name one."
+                f"{where} has several columns for the {role}, {' and '.join(candidates)}; name one."
             )
-        if found:
-            roles[role] = found[0]
+        if candidates:
+            roles[role] = candidates[0]
         elif role in ("user", "item"):
             raise DataError(
                 f"{where} has no column that is the {role} by its name, only {', '.join(names)}; "
@@ -127,12 +131,12 @@ def _frame(frame: Any) -> nw.DataFrame[Any]:
         if hasattr(frame, "__arrow_c_stream__"):
             return nw.from_native(pyarrow_module("an Arrow stream").table(frame), eager_only=True)
         raise DataError(
-            f"a {type(frame).__name__} is no data frame that is known: {error}"
+            f"a {type(frame).__name__} is not a supported data frame: {error}"
         ) from error
 
 
 def pyarrow_module(what: str) -> Any:
-    """Return pyarrow, or say how to get it."""
+    """Return pyarrow, or raise `DataError` that says how to install it."""
     try:
         import pyarrow
     except ImportError as error:

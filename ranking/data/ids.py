@@ -1,4 +1,4 @@
-"""Ids of objects and features as arrays of a model file: numbers, or text as UTF-8 bytes."""
+"""Ids of rows and features as arrays of a model file: numbers, or text as UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ranking.data.validation import Ids
 from ranking.errors import ModelFileError, PartError
 
 
-def no_ids() -> Ids:
-    """Return the ids of nothing."""
+def empty_ids() -> Ids:
+    """Return an empty array of ids."""
     return np.zeros(0, dtype=np.int64)
 
 
-def joined_ids(known: Ids, given: Ids) -> Ids:
-    """Return the ids that are known, then those that are new, in their order."""
-    if known.dtype.kind != given.dtype.kind:
+def merge_ids(known: Ids, ids: Ids) -> Ids:
+    """Return the known ids, then the new ones in their order."""
+    if known.dtype.kind != ids.dtype.kind:
         raise PartError(
             f"features are called like {known[0].item()!r} in the model and like "
-            f"{given[0].item()!r} in the data; name them alike."
+            f"{ids[0].item()!r} in the data; use the same names."
         )
-    both: Any = (known, given[~np.isin(given, known)])
-    joined: Ids = np.concatenate(both)
-    return joined
+    both: Any = (known, ids[~np.isin(ids, known)])
+    merged: Ids = np.concatenate(both)
+    return merged
 
 
 def pack_ids(name: str, ids: Ids) -> Tensors:
@@ -41,7 +41,7 @@ def pack_ids(name: str, ids: Ids) -> Tensors:
 
 
 def unpack_ids(name: str, tensors: Tensors) -> Ids:
-    """Take back what `pack_ids` returned, or raise `ModelFileError`."""
+    """Return the ids that `pack_ids` packed, or raise `ModelFileError`."""
     numbers = tensors.get(name)
     if numbers is not None:
         if numbers.dtype != np.int64 or numbers.ndim != 1:

@@ -1,4 +1,4 @@
-"""`JudgedLists`: rows judged for a query, checked once and read-only from then on."""
+"""`JudgedLists`: documents judged for queries, validated once and read-only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ranking.data.validation import (
     as_grades,
     as_ids,
     first_repeat,
-    frozen,
-    frozen_any,
+    read_only,
+    read_only_matrix,
     refuse_infinite,
     take_columns,
 )
@@ -31,10 +31,10 @@ Ids = NDArray[np.int64] | NDArray[np.str_]
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class JudgedLists:
-    """Documents described by features and graded for a query, gathered by query.
+    """Documents with features and grades, grouped by query.
 
     Rows may come in any order; they are stored query by query, the queries in the order of their
-    first row and the rows of a query in the order given. Nothing is copied that need not be.
+    first row and the rows of a query in their input order. Arrays are copied only if necessary.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class JudgedLists:
         Finite. float32 and float64 are kept, other real types become float64; sparse ones become
         CSR with sorted indices.
     grades : array-like of shape (rows,)
-        Finite; higher is more relevant. 1 and above counts as relevant where a metric asks.
+        Finite; higher is more relevant. Metrics of binary relevance count 1 and above as relevant.
     qids : sequence of int or str of length rows
         The query of each row.
     doc_ids : sequence of int or str of length rows, optional
         Distinct within a query. By default the row's number within its query, from 0.
     feature_ids : array-like of int of shape (features,), optional
-        What each column is called in files and models. By default from 1, as in LETOR.
+        Ids of the columns in files and models. By default from 1, as in LETOR.
 
     Attributes
     ----------
@@ -56,18 +56,18 @@ class JudgedLists:
         Read-only, C-contiguous.
     grades : float64 array
     query_ids : int64 or str array
-        One a query.
+        One per query.
     group_ptr : int64 array
         Query q has the rows ``group_ptr[q]:group_ptr[q + 1]``.
     feature_ids : int64 array
     row_order : int64 array
-        The input row of each stored row: ``given[data.row_order] = scores`` hands scores back in
-        the caller's order. After `select` it still counts in the original input.
+        The input row of each stored row: ``out[data.row_order] = scores`` returns scores to the
+        caller's order. After `select` it still refers to the original input.
 
     Raises
     ------
     DataError
-        For anything that a ranker could not use, with the row, the query and the remedy.
+        If the data are inconsistent or not finite; the message names the row and the query.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class JudgedLists:
     group_ptr: Ints
     feature_ids: Ints
     row_order: Ints
-    _given_doc_ids: NDArray[np.str_] | None
+    _explicit_doc_ids: NDArray[np.str_] | None
 
     def __init__(
         self,
@@ -101,39 +101,39 @@ class JudgedLists:
         names = None if doc_ids is None else as_ids("doc_ids", doc_ids, rows.shape[0])
         refuse_infinite(rows, columns, queries)
         numbers = as_grades(grades, queries)
-        query_ids, group_ptr, order = gather(queries)
+        query_ids, group_ptr, order = group_rows(queries)
         if order is None:
             order = np.arange(rows.shape[0])
         else:
             rows, numbers = rows[order], numbers[order]
             names = None if names is None else names[order]
-        self._fill(
+        self._set_fields(
             features=rows,
             grades=numbers,
             query_ids=query_ids,
             group_ptr=group_ptr,
             feature_ids=columns,
             row_order=order,
-            _given_doc_ids=None if names is None else names.astype(np.str_, copy=False),
+            _explicit_doc_ids=None if names is None else names.astype(np.str_, copy=False),
         )
-        self._refuse_repeated_doc_ids()
+        self._check_unique_doc_ids()
 
-    def _fill(self, **values: Any) -> Self:
+    def _set_fields(self, **values: Any) -> Self:
         for name, value in values.items():
-            object.__setattr__(self, name, None if value is None else frozen_any(value))
+            object.__setattr__(self, name, None if value is None else read_only_matrix(value))
         return self
 
-    def _refuse_repeated_doc_ids(self) -> None:
-        if self._given_doc_ids is None:
+    def _check_unique_doc_ids(self) -> None:
+        if self._explicit_doc_ids is None:
             return
-        repeat = first_repeat(self.row_groups, self._given_doc_ids)
+        repeat = first_repeat(self.row_groups, self._explicit_doc_ids)
         if repeat is not None:
             one, other = self.row_order[list(repeat)]
             query = self.query_ids[self.row_groups[repeat[0]]]
+            document = str(self._explicit_doc_ids[repeat[0]])
             raise DataError(
                 f"doc_ids: rows {one} and {other} of query {query} are both document "
-                f"{str(self._given_doc_ids[repeat[0]])!r}; give each document of a query its own "
-                "id, or leave doc_ids out."
+                f"{document!r}; give each document of a query its own id, or leave doc_ids out."
             )
 
     @property
@@ -153,13 +153,13 @@ class JudgedLists:
 
     @property
     def has_doc_ids(self) -> bool:
-        """Whether documents have ids of their own, and not just numbers."""
-        return self._given_doc_ids is not None
+        """Whether document ids were passed, rather than numbered."""
+        return self._explicit_doc_ids is not None
 
     @functools.cached_property
     def row_groups(self) -> Ints:
         """The position of each row's query."""
-        return frozen(np.repeat(np.arange(self.n_queries), np.diff(self.group_ptr)))
+        return read_only(np.repeat(np.arange(self.n_queries), np.diff(self.group_ptr)))
 
     @functools.cached_property
     def _numbers(self) -> Ints:
@@ -168,96 +168,100 @@ class JudgedLists:
 
     @functools.cached_property
     def doc_ids(self) -> NDArray[np.str_]:
-        """The id of each document; made when first asked for, if none were given."""
-        if self._given_doc_ids is not None:
-            return self._given_doc_ids
-        return frozen(_spelled(int(self._numbers.max()))[self._numbers])
+        """The id of each document; by default its number within its query."""
+        if self._explicit_doc_ids is not None:
+            return self._explicit_doc_ids
+        return read_only(_numbers_as_text(int(self._numbers.max()))[self._numbers])
 
     @functools.cached_property
     def doc_ranks(self) -> Ints:
-        """The place of each document's id among all ids, compared byte by byte as strcmp does."""
+        """The rank of each document's id among all ids, in byte order as strcmp compares."""
         # NumPy compares code points, and UTF-8 keeps their order.
-        if self._given_doc_ids is not None:
-            return frozen(np.unique(self._given_doc_ids, return_inverse=True)[1].astype(np.int64))
-        return frozen(np.argsort(np.argsort(_spelled(int(self._numbers.max()))))[self._numbers])
+        if self._explicit_doc_ids is not None:
+            return read_only(
+                np.unique(self._explicit_doc_ids, return_inverse=True)[1].astype(np.int64)
+            )
+        return read_only(
+            np.argsort(np.argsort(_numbers_as_text(int(self._numbers.max()))))[self._numbers]
+        )
 
     def aligned_features(self, feature_ids: ArrayLike) -> Any:
-        """Return the features with the columns that a model knows, in its order.
+        """Return the features with the columns of a model, in its order.
 
-        A feature that the data lack is zero, one that the model does not know is left out; a
-        `DataWarning` counts both. The same object is returned when nothing has to change.
+        A feature that is missing in the data is zero, one that is unknown to the model is left
+        out; a `DataWarning` counts both. The same array is returned if nothing has to change.
         """
         wanted = as_feature_ids(feature_ids, None)
         if np.array_equal(wanted, self.feature_ids):
             return self.features
-        lacking = wanted[~np.isin(wanted, self.feature_ids)]
+        missing = wanted[~np.isin(wanted, self.feature_ids)]
         unknown = self.feature_ids[~np.isin(self.feature_ids, wanted)]
-        told = []
-        if lacking.size:
-            told.append(
-                f"{lacking.size} of the model's {wanted.size} features are not in the data and "
-                f"count as zero (the first is {lacking[0]})"
+        messages = []
+        if missing.size:
+            messages.append(
+                f"{missing.size} of the model's {wanted.size} features are not in the data and "
+                f"count as zero (the first is {missing[0]})"
             )
         if unknown.size:
-            told.append(
+            messages.append(
                 f"{unknown.size} of the data's {self.n_features} features are unknown to the "
                 f"model and are left out (the first is {unknown[0]})"
             )
-        if told:
-            warnings.warn("; ".join(told) + ".", DataWarning, stacklevel=2)
-        return frozen_any(take_columns(self.features, self.feature_ids, wanted))
+        if messages:
+            warnings.warn("; ".join(messages) + ".", DataWarning, stacklevel=2)
+        return read_only_matrix(take_columns(self.features, self.feature_ids, wanted))
 
     def select(self, queries: ArrayLike) -> JudgedLists:
-        """Return the data of these queries only, given by position and kept whole.
+        """Return the data of these queries, with all their documents.
 
         Parameters
         ----------
         queries : array-like of int
             Positions in `query_ids`, each at most once; the result has them in this order.
         """
-        chosen = np.asarray(queries)
-        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+        positions = np.asarray(queries)
+        if positions.ndim != 1 or positions.size == 0 or positions.dtype.kind not in "iu":
             raise DataError(
                 f"select takes positions of queries, at least one; got {str(queries)[:60]}."
             )
-        outside = chosen[(chosen < 0) | (chosen >= self.n_queries)]
+        outside = positions[(positions < 0) | (positions >= self.n_queries)]
         if outside.size:
             raise DataError(
                 f"select: there is no query at position {outside[0]}; "
                 f"positions run from 0 to {self.n_queries - 1}."
             )
-        if np.unique(chosen).size < chosen.size:
+        if np.unique(positions).size < positions.size:
             raise DataError("select: a position is given twice; give each query once.")
-        starts, stops = self.group_ptr[chosen], self.group_ptr[chosen + 1]
+        starts, stops = self.group_ptr[positions], self.group_ptr[positions + 1]
         sizes = stops - starts
         group_ptr = np.concatenate(([0], np.cumsum(sizes)))
         rows: Any
         if (starts[1:] == stops[:-1]).all():
-            rows = slice(starts[0], stops[-1])  # neighbours need no copy
+            rows = slice(starts[0], stops[-1])  # adjacent queries need no copy
         else:
             rows = np.repeat(starts - group_ptr[:-1], sizes) + np.arange(group_ptr[-1])
-        names = self._given_doc_ids
-        return object.__new__(JudgedLists)._fill(
+        names = self._explicit_doc_ids
+        return object.__new__(JudgedLists)._set_fields(
             features=self.features[rows],
             grades=self.grades[rows],
-            query_ids=self.query_ids[chosen],
+            query_ids=self.query_ids[positions],
             group_ptr=group_ptr,
             feature_ids=self.feature_ids,
             row_order=self.row_order[rows],
-            _given_doc_ids=None if names is None else names[rows],
+            _explicit_doc_ids=None if names is None else names[rows],
         )
 
     def with_grades(self, grades: ArrayLike) -> JudgedLists:
-        """Return the same rows with other grades, one for each stored row; nothing is copied."""
-        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        kept["grades"] = as_grades(grades, self.query_ids[self.row_groups])
-        return object.__new__(JudgedLists)._fill(**kept)
+        """Return the same rows with other grades, one for each stored row, without a copy."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["grades"] = as_grades(grades, self.query_ids[self.row_groups])
+        return object.__new__(JudgedLists)._set_fields(**fields)
 
     @classmethod
     def concatenate(cls, parts: Sequence[JudgedLists]) -> JudgedLists:
-        """Return all rows of several data sets; a feature that one of them lacks is zero there.
+        """Return all rows of several data sets; features missing in one of them are zero there.
 
-        The result is sparse if any part is. `row_order` counts through the inputs in turn.
+        The result is sparse if any part is. `row_order` numbers the rows of all inputs in order.
         """
         query_ids = np.concatenate([part.query_ids for part in parts])
         repeat = first_repeat(np.zeros(query_ids.size, np.int64), query_ids)
@@ -271,8 +275,8 @@ class JudgedLists:
         is_sparse = any(sparse.issparse(block) for block in features)
         sizes = np.concatenate([np.diff(part.group_ptr) for part in parts])
         offsets = np.cumsum([0] + [part.n_rows for part in parts])
-        named = any(part._given_doc_ids is not None for part in parts)
-        return object.__new__(cls)._fill(
+        has_ids = any(part._explicit_doc_ids is not None for part in parts)
+        return object.__new__(cls)._set_fields(
             features=sparse.vstack(features, format="csr") if is_sparse else np.vstack(features),
             grades=np.concatenate([part.grades for part in parts]),
             query_ids=query_ids,
@@ -281,7 +285,7 @@ class JudgedLists:
             row_order=np.concatenate(
                 [part.row_order + offset for part, offset in zip(parts, offsets, strict=False)]
             ),
-            _given_doc_ids=np.concatenate([part.doc_ids for part in parts]) if named else None,
+            _explicit_doc_ids=np.concatenate([part.doc_ids for part in parts]) if has_ids else None,
         )
 
     def __repr__(self) -> str:
@@ -290,7 +294,7 @@ class JudgedLists:
         )
 
 
-def gather(qids: Ids) -> tuple[Ids, Ints, Ints | None]:
+def group_rows(qids: Ids) -> tuple[Ids, Ints, Ints | None]:
     """Group rows by query, in order of first appearance.
 
     Returns
@@ -298,18 +302,18 @@ def gather(qids: Ids) -> tuple[Ids, Ints, Ints | None]:
     query_ids, group_ptr
         As in `JudgedLists`.
     order : int64 array or None
-        The row for each place; None if the rows of each query are neighbours already.
+        The row of each position; None if the rows of each query are adjacent already.
     """
     starts = np.concatenate(([0], np.flatnonzero(qids[1:] != qids[:-1]) + 1))
     heads = qids[starts]
     _, first, inverse = np.unique(heads, return_index=True, return_inverse=True)
     if first.size == heads.size:
         return heads, np.append(starts, qids.size), None
-    place = np.argsort(np.argsort(first))
-    row_place = np.repeat(place[inverse], np.diff(starts, append=qids.size))
-    group_ptr = np.concatenate(([0], np.cumsum(np.bincount(row_place))))
-    return heads[np.sort(first)], group_ptr, np.argsort(row_place, kind="stable")
+    rank = np.argsort(np.argsort(first))
+    row_rank = np.repeat(rank[inverse], np.diff(starts, append=qids.size))
+    group_ptr = np.concatenate(([0], np.cumsum(np.bincount(row_rank))))
+    return heads[np.sort(first)], group_ptr, np.argsort(row_rank, kind="stable")
 
 
-def _spelled(largest: int) -> NDArray[np.str_]:
+def _numbers_as_text(largest: int) -> NDArray[np.str_]:
     return np.arange(largest + 1).astype(f"<U{len(str(largest))}")

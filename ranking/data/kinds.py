@@ -1,4 +1,4 @@
-"""The kinds of data that a reader may make."""
+"""The types of data that a reader may return."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import TypeAlias
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.text_collection import TextCollection
-from ranking.data.trec import Judgements, Ranking
+from ranking.data.trec import Judgements, Run
 
-Data: TypeAlias = JudgedLists | MatchingData | TextCollection | Judgements | Ranking
+Data: TypeAlias = JudgedLists | MatchingData | TextCollection | Judgements | Run

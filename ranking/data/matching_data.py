@@ -1,48 +1,73 @@
-"""`MatchingData`: queries, documents and who matches whom, checked once and read-only from then on."""
+"""`MatchingData`: features of queries and documents, and their relevance; validated, read-only."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.matches import Matches, as_unique_ids
+from ranking.data.relevance import RelevanceData, as_unique_ids
 from ranking.data.validation import (
     Ids,
     Ints,
     as_features,
     as_ids,
-    frozen_any,
+    read_only_matrix,
     refuse_infinite,
 )
 from ranking.errors import DataError, DataWarning
 
 DUPLICATES = {"sum": "added up", "max": "replaced by the largest", "last": "replaced by the last"}
-"""What may be done with interactions of one user with one item, and how it is told."""
+"""How interactions of the same user and item are merged, and the word for it in messages."""
 
 
 class FeatureTable(NamedTuple):
-    """Features of users or items: their ids, one row each, and what the columns are called."""
+    """Features of users or items: their ids, one row per id, and the names of the columns."""
 
     ids: Ids
     features: Any
     names: Ids
 
 
+class MatchingNames(TypedDict, total=False):
+    """Ids of `MatchingData` by keyword, and what recommenders call the two sides."""
+
+    query_ids: Any
+    document_ids: Any
+    query_feature_ids: Any
+    document_feature_ids: Any
+    users: Any
+    items: Any
+    user_ids: Any
+    item_ids: Any
+    user_feature_ids: Any
+    item_feature_ids: Any
+
+
+ALIASES = {
+    "users": "queries",
+    "items": "documents",
+    "user_ids": "query_ids",
+    "item_ids": "document_ids",
+    "user_feature_ids": "query_feature_ids",
+    "item_feature_ids": "document_feature_ids",
+}
+
+
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
-class MatchingData(Matches):
-    """Queries and documents, each described by features, and which match.
+class MatchingData(RelevanceData):
+    """Features of queries and documents (users and items), and which pairs are relevant.
 
     Parameters
     ----------
     queries, documents : array-like, scipy.sparse matrix or None
-        One row an object; the two may have different widths. None is one indicator feature an
-        object, which takes no memory: the recommender that knows nothing but ids.
+        One row per query or document; the two may have different widths. None stands for one
+        indicator feature per row, which takes no memory: pure collaborative filtering.
     relevance : scipy.sparse matrix or array-like of shape (queries, documents), optional
         Grades or clicks. Stored entries are judgements, also zeros; above 0 is relevant.
     labels : (sequence, sequence), optional
@@ -51,30 +76,32 @@ class MatchingData(Matches):
     query_ids, document_ids : sequence of int or str, optional
         By default positions, from 0.
     query_feature_ids, document_feature_ids : sequence of int or str, optional
-        What the columns are called; by default numbers from 1, or the ids if features are None.
+        Names of the columns; by default numbers from 1, or the ids if features are None.
     times : array-like, optional
-        Numbers or dates, one a stored entry of a CSR or COO relevance, in its order.
-    same_objects : bool
-        Query i and document i are the same object, which is then not relevant to itself.
+        Numbers or dates, one per stored entry of a CSR or COO relevance, in its order.
+    queries_are_documents : bool
+        Whether document i is query i, and so not relevant to it.
+    users, items, user_ids, item_ids, user_feature_ids, item_feature_ids
+        What recommenders call `queries`, `documents` and their ids; use either name.
 
     Attributes
     ----------
     queries, documents : ndarray, scipy.sparse.csr_array or None
     query_feature_ids, document_feature_ids : int64 or str arrays
-    query_ids, document_ids, relevance, times, labels, classes, itself
-        As in `ranking.data.matches.Matches`.
+    query_ids, document_ids, relevance, times, labels, classes, own_document
+        As in `ranking.data.relevance.RelevanceData`.
 
     Raises
     ------
     DataError
-        For anything that a ranker could not use, with both sizes and their names.
+        If the data are inconsistent or not finite; the message names both sizes.
 
     Examples
     --------
-    >>> data = MatchingData(None, None, [[1, 0, 2], [0, 1, 0]], document_ids=["a", "b", "c"])
+    >>> data = MatchingData(relevance=[[1, 0, 2], [0, 1, 0]], item_ids=["a", "b", "c"])
     >>> data
     MatchingData(2 queries x 3 documents, 3 judged pairs, features 2 x 3)
-    >>> data.document_ids[data.relevant(0)].tolist()
+    >>> data.item_ids[data.relevant(0)].tolist()
     ['a', 'c']
     """
 
@@ -85,18 +112,17 @@ class MatchingData(Matches):
 
     def __init__(
         self,
-        queries: Any,
-        documents: Any,
+        queries: Any = None,
+        documents: Any = None,
         relevance: Any = None,
         *,
         labels: tuple[Any, Any] | None = None,
-        query_ids: Any = None,
-        document_ids: Any = None,
-        query_feature_ids: Any = None,
-        document_feature_ids: Any = None,
         times: Any = None,
-        same_objects: bool = False,
+        queries_are_documents: bool = False,
+        **names: Unpack[MatchingNames],
     ) -> None:
+        ids = _resolve_names({"queries": queries, "documents": documents}, dict(names))
+        queries, documents = ids.pop("queries"), ids.pop("documents")
         left = None if queries is None else as_features(queries, "queries")
         right = left
         if documents is not queries:
@@ -105,22 +131,26 @@ class MatchingData(Matches):
             _size("queries", left, relevance, labels, 0),
             _size("documents", right, relevance, labels, 1),
         )
-        self._fill_matches(sizes, relevance, labels, query_ids, document_ids, times, same_objects)
-        self._fill(
+        self._set_relevance(
+            sizes,
+            relevance,
+            labels,
+            ids.get("query_ids"),
+            ids.get("document_ids"),
+            times,
+            queries_are_documents,
+        )
+        self._set_fields(
             queries=left,
             documents=right,
-            query_feature_ids=_feature_ids(
-                "query_feature_ids", query_feature_ids, left, self.query_ids
-            ),
-            document_feature_ids=_feature_ids(
-                "document_feature_ids", document_feature_ids, right, self.document_ids
-            ),
+            query_feature_ids=_feature_ids("query", ids, left, self.query_ids),
+            document_feature_ids=_feature_ids("document", ids, right, self.document_ids),
         )
         if left is not None:
             refuse_infinite(left, self.query_feature_ids, self.query_ids, "queries", "query")
         if right is not None and right is not left:
-            names = self.document_feature_ids
-            refuse_infinite(right, names, self.document_ids, "documents", "document")
+            feature_ids = self.document_feature_ids
+            refuse_infinite(right, feature_ids, self.document_ids, "documents", "document")
 
     @property
     def n_query_features(self) -> int:
@@ -147,10 +177,11 @@ class MatchingData(Matches):
         return self._replace(queries=_unit_rows(self.queries), documents=_unit_rows(self.documents))
 
     def with_indicators(self) -> MatchingData:
-        """Return the same data with one more feature an object that has features: itself.
+        """Return the same data with an indicator feature for each row of each side with features.
 
-        An object then has a weight, or a vector, of its own beside those that it shares. The
-        features are called ``query:<id>`` and ``document:<id>``.
+        A query or document then has a weight, or an embedding, of its own besides the shared
+        ones. The features are called ``query:<id>`` and ``document:<id>``. Sides without features
+        are indicators already.
         """
         changed: dict[str, Any] = {}
         for name, features, ids, names in (
@@ -160,42 +191,44 @@ class MatchingData(Matches):
             if features is None:
                 continue
             side = "queries" if name == "query" else "documents"
-            own = sparse.eye_array(ids.size, dtype=features.dtype)
-            changed[side] = sparse.csr_array(sparse.hstack([sparse.csr_array(features), own]))
-            added = [f"{name}:{each}" for each in ids.tolist()]
-            changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *added])
+            indicators = sparse.eye_array(ids.size, dtype=features.dtype)
+            blocks = [sparse.csr_array(features), indicators]
+            changed[side] = sparse.csr_array(sparse.hstack(blocks))
+            new_names = [f"{name}:{row_id}" for row_id in ids.tolist()]
+            changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *new_names])
         return self._replace(**changed)
 
     def with_documents(self, ids: Ids) -> MatchingData:
-        """Return the same data with these documents too, where documents are known by id only.
+        """Return the same data with these documents added, if documents have no features.
 
-        A file of interactions names the items that were taken in it; a recommender chooses among
-        all that it knows. Documents that have features, and ids of which these data have none,
-        change nothing.
+        A file of interactions names only the items that occur in it; a recommender ranks all
+        items that it was trained on. The data are returned unchanged if the documents have
+        features, or if none of the ids occurs in the data.
 
         Examples
         --------
-        >>> taken = MatchingData(None, None, [[1.0]], document_ids=["alien"])
-        >>> taken.with_documents(np.array(["alien", "brazil"])).document_ids.tolist()
+        >>> data = MatchingData(relevance=[[1.0]], item_ids=["alien"])
+        >>> data.with_documents(np.array(["alien", "brazil"])).document_ids.tolist()
         ['alien', 'brazil']
         """
-        have = self.document_ids
-        by_id = self.documents is None and np.array_equal(self.document_feature_ids, have)
-        if not by_id or self.relevance is None or not np.isin(have, ids).any():
+        own = self.document_ids
+        by_id = self.documents is None and np.array_equal(self.document_feature_ids, own)
+        if not by_id or self.relevance is None or not np.isin(own, ids).any():
             return self
-        all_ids = np.concatenate((have, np.setdiff1d(ids, have)))
+        all_ids = np.concatenate((own, np.setdiff1d(ids, own)))
         relevance = sparse.csr_array(self.relevance)
         relevance.resize((self.n_queries, all_ids.size))
         return self._replace(
             document_ids=all_ids, document_feature_ids=all_ids, relevance=relevance
         )
 
-    def _selected(self, chosen: Ints) -> dict[str, Any]:
+    def _select_features(self, positions: Ints) -> dict[str, Any]:
         if self.queries is not None:
-            return {"queries": self.queries[chosen]}
-        # The features of some of the objects are still those of all: a column for each.
-        parts = (np.ones(chosen.size), chosen, np.arange(chosen.size + 1))
-        return {"queries": sparse.csr_array(parts, shape=(chosen.size, self.n_query_features))}
+            return {"queries": self.queries[positions]}
+        # Some of the queries still have one indicator column per query of the whole data.
+        parts = (np.ones(positions.size), positions, np.arange(positions.size + 1))
+        shape = (positions.size, self.n_query_features)
+        return {"queries": sparse.csr_array(parts, shape=shape)}
 
     @classmethod
     def from_interactions(
@@ -209,78 +242,109 @@ class MatchingData(Matches):
         user_features: FeatureTable | None = None,
         item_features: FeatureTable | None = None,
     ) -> MatchingData:
-        """Make data from who did something with what.
+        """Build data from interactions of users with items.
 
         Users and items are sorted by id, so that the order of the interactions does not matter.
 
         Parameters
         ----------
         users, items : sequence of int or str
-            One an interaction.
+            One per interaction.
         values : array-like, optional
-            Ratings or counts; by default 1 each.
+            Ratings or counts; by default 1 for each interaction.
         times : array-like, optional
             Numbers or dates.
         duplicates : {"sum", "max", "last"}
-            What becomes of the values of one user and item; a `DataWarning` counts them. The last
-            is the latest if there are times. Of their times the latest is kept.
+            How to merge several values of the same user and item; a `DataWarning` counts them.
+            The last is the latest if there are times. The merged entry has the latest time.
         user_features, item_features : FeatureTable, optional
-            By default one indicator feature an object. Who is in the table only has no matches;
-            who is not in it has no features, and a `DataWarning` counts those.
+            By default one indicator feature per user or item. Rows of a table without
+            interactions have no positives; users and items that are not in their table have no
+            features, and a `DataWarning` counts them.
         """
         if duplicates not in DUPLICATES:
             raise DataError(
                 f"duplicates={duplicates!r} is not known; it is {' or '.join(DUPLICATES)}."
             )
-        user_features = _checked("users", user_features)
-        item_features = _checked("items", item_features)
+        user_features = _check_table("users", user_features)
+        item_features = _check_table("items", item_features)
         user_ids, rows = factorize("users", users, user_features)
         item_ids, columns = factorize("items", items, item_features)
         if rows.size != columns.size:
             raise DataError(f"there are {rows.size} users and {columns.size} items; pair them up.")
         numbers = _numbers("values", np.ones(rows.size) if values is None else values, rows.size)
         moments = None if times is None else _numbers("times", times, rows.size)
-        key = rows * item_ids.size + columns
-        # Equal moments are settled by value, so that only "last" without times sees the order.
-        if moments is not None:
-            order = np.lexsort((numbers, moments, key))
-        elif duplicates == "last":
-            order = np.argsort(key, kind="stable")
-        else:
-            order = np.lexsort((numbers, key))
-        key = key[order]
-        starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
-        lasts = np.append(starts[1:], key.size) - 1
-        if starts.size < key.size:
+        pairs = _Interactions(rows * item_ids.size + columns, numbers, moments)
+        merged = _merge_duplicates(pairs, duplicates)
+        if merged.key.size < rows.size:
             warnings.warn(
-                f"{key.size - starts.size} of {key.size} interactions repeat a user and an item; "
-                f'their values were {DUPLICATES[duplicates]} (duplicates="{duplicates}").',
+                f"{rows.size - merged.key.size} of {rows.size} interactions repeat a user and an "
+                f'item; their values were {DUPLICATES[duplicates]} (duplicates="{duplicates}").',
                 DataWarning,
                 stacklevel=2,
             )
-        merged = numbers[order][lasts]
-        if duplicates != "last":
-            reduce = np.add if duplicates == "sum" else np.maximum
-            merged = reduce.reduceat(numbers[order], starts)
-        kept = order[starts]
-        counts = np.bincount(rows[kept], minlength=user_ids.size)
-        parts = (merged, columns[kept], np.concatenate(([0], np.cumsum(counts))))
+        row, column = np.divmod(merged.key, item_ids.size)
+        counts = np.bincount(row, minlength=user_ids.size)
+        parts = (merged.values, column, np.concatenate(([0], np.cumsum(counts))))
         return cls(
-            _lay_out("users", user_features, user_ids),
-            _lay_out("items", item_features, item_ids),
+            _rows_in_order("users", user_features, user_ids),
+            _rows_in_order("items", item_features, item_ids),
             sparse.csr_array(parts, shape=(user_ids.size, item_ids.size)),
             query_ids=user_ids,
             document_ids=item_ids,
             query_feature_ids=None if user_features is None else user_features.names,
             document_feature_ids=None if item_features is None else item_features.names,
-            times=None if moments is None else moments[order][lasts],
+            times=merged.times,
         )
 
     def __repr__(self) -> str:
         return (
             f"MatchingData({self.n_queries} queries x {self.n_documents} documents, "
-            f"{described(self)}, features {self.n_query_features} x {self.n_document_features})"
+            f"{summarize_relevance(self)}, "
+            f"features {self.n_query_features} x {self.n_document_features})"
         )
+
+
+class _Interactions(NamedTuple):
+    """A number per pair of user and item, with the value and the time of each interaction."""
+
+    key: Ints
+    values: NDArray[np.float64]
+    times: NDArray[np.float64] | None
+
+
+def _merge_duplicates(pairs: _Interactions, duplicates: str) -> _Interactions:
+    """Return one interaction per pair, in the order of their keys."""
+    key, values, times = pairs
+    # Ties in time are broken by value, so that only "last" without times depends on the order.
+    if times is not None:
+        order = np.lexsort((values, times, key))
+    elif duplicates == "last":
+        order = np.argsort(key, kind="stable")
+    else:
+        order = np.lexsort((values, key))
+    key, values = key[order], values[order]
+    starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    lasts = np.append(starts[1:], key.size) - 1
+    merged = values[lasts]
+    if duplicates != "last":
+        reduce = np.add if duplicates == "sum" else np.maximum
+        merged = reduce.reduceat(values, starts)
+    return _Interactions(key[starts], merged, None if times is None else times[order][lasts])
+
+
+def _resolve_names(sides: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of queries and documents."""
+    resolved = dict(sides)
+    for name, value in names.items():
+        if name not in MatchingNames.__annotations__:
+            known = ", ".join(MatchingNames.__annotations__)
+            raise TypeError(f"MatchingData has no parameter {name!r}; ids are passed as {known}.")
+        target = ALIASES.get(name, name)
+        if resolved.get(target) is not None:
+            raise DataError(f"{name} is another name of {target}; pass one of them.")
+        resolved[target] = value
+    return resolved
 
 
 def _unit_rows(features: Any) -> Any:
@@ -297,15 +361,15 @@ def _unit_rows(features: Any) -> Any:
     return wide.astype(features.dtype)
 
 
-def _as_rows(features: Any, n_objects: int) -> Any:
+def _as_rows(features: Any, n_rows: int) -> Any:
     if features is None:
-        parts = (np.ones(n_objects, np.float32), np.arange(n_objects), np.arange(n_objects + 1))
-        return frozen_any(sparse.csr_array(parts, shape=(n_objects, n_objects)))
-    return features if sparse.issparse(features) else frozen_any(sparse.csr_array(features))
+        parts = (np.ones(n_rows, np.float32), np.arange(n_rows), np.arange(n_rows + 1))
+        return read_only_matrix(sparse.csr_array(parts, shape=(n_rows, n_rows)))
+    return features if sparse.issparse(features) else read_only_matrix(sparse.csr_array(features))
 
 
-def described(data: Matches) -> str:
-    """Say in a few words who matches whom."""
+def summarize_relevance(data: RelevanceData) -> str:
+    """Return the number of classes or of judged pairs, for a repr."""
     if data.classes is not None:
         return f"{data.classes.size} classes"
     return f"{data.relevance.nnz} judged pairs"
@@ -321,21 +385,21 @@ def factorize(name: str, values: Any, table: FeatureTable | None = None) -> tupl
     distinct = known.union(listed)
     try:
         ordered = sorted(distinct)
-    except TypeError:  # of mixed kinds, which is refused with an example
+    except TypeError:  # of mixed types, which `as_ids` rejects with an example
         ordered = [*listed, *known]
     ids = as_ids(name, ordered, len(ordered))
-    place = {value: position for position, value in enumerate(ordered)}
-    return ids, np.fromiter(map(place.__getitem__, listed), np.int64, n_values)
+    position = {value: at for at, value in enumerate(ordered)}
+    return ids, np.fromiter(map(position.__getitem__, listed), np.int64, n_values)
 
 
-def _numbers(name: str, given: Any, size: int) -> NDArray[np.float64]:
-    array = np.asarray(given)
+def _numbers(name: str, values: Any, size: int) -> NDArray[np.float64]:
+    array = np.asarray(values)
     if array.dtype.kind == "M":
         array = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     if array.shape != (size,) or array.dtype.kind not in "buif":
         raise DataError(
             f"{name} has shape {array.shape} and type {array.dtype}, and there are {size} "
-            "interactions; give one number each."
+            "interactions; give one number for each."
         )
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
@@ -344,7 +408,7 @@ def _numbers(name: str, given: Any, size: int) -> NDArray[np.float64]:
     return numbers
 
 
-def _checked(name: str, table: FeatureTable | None) -> FeatureTable | None:
+def _check_table(name: str, table: FeatureTable | None) -> FeatureTable | None:
     if table is None:
         return None
     features = as_features(table.features, f"features of {name}")
@@ -352,31 +416,31 @@ def _checked(name: str, table: FeatureTable | None) -> FeatureTable | None:
     return FeatureTable(ids, features, table.names)
 
 
-def _lay_out(name: str, table: FeatureTable | None, ids: Ids) -> Any:
-    """Return the rows of a table in the order of the ids, with zeros for who is not in it."""
+def _rows_in_order(name: str, table: FeatureTable | None, ids: Ids) -> Any:
+    """Return the rows of a table in the order of the ids; ids without a row get zeros."""
     if table is None:
         return None
-    place = np.searchsorted(ids, table.ids)
-    lacking = ids.size - table.ids.size
-    if lacking:
-        have = np.zeros(ids.size, np.bool_)
-        have[place] = True
+    position = np.searchsorted(ids, table.ids)
+    n_missing = ids.size - table.ids.size
+    if n_missing:
+        has_row = np.zeros(ids.size, np.bool_)
+        has_row[position] = True
         warnings.warn(
-            f"{lacking} of {ids.size} {name} are not in their table of features and have none "
-            f"(the first is {ids[np.argmin(have)]}).",
+            f"{n_missing} of {ids.size} {name} are not in their table of features and have none "
+            f"(the first is {ids[np.argmin(has_row)]}).",
             DataWarning,
             stacklevel=3,
         )
     features = sparse.csr_array(table.features)
     row_of = sparse.csr_array(
-        (np.ones(place.size, features.dtype), (place, np.arange(place.size))),
-        shape=(ids.size, place.size),
+        (np.ones(position.size, features.dtype), (position, np.arange(position.size))),
+        shape=(ids.size, position.size),
     )
     return row_of @ features
 
 
 def _size(name: str, features: Any, relevance: Any, labels: Any, side: int) -> int:
-    """Return how many objects a side has: as many as features, else as the matches say."""
+    """Return the number of queries or documents: rows of features, else of relevance or labels."""
     if features is not None:
         return int(features.shape[0])
     if relevance is not None:
@@ -389,8 +453,9 @@ def _size(name: str, features: Any, relevance: Any, labels: Any, side: int) -> i
     return size
 
 
-def _feature_ids(name: str, given: Any, features: Any, ids: Ids) -> Ids:
-    if given is None:
+def _feature_ids(side: str, names: dict[str, Any], features: Any, ids: Ids) -> Ids:
+    feature_ids = names.get(f"{side}_feature_ids")
+    if feature_ids is None:
         return ids if features is None else np.arange(1, features.shape[1] + 1)
     width = ids.size if features is None else features.shape[1]
-    return as_unique_ids(name, given, width, "columns")
+    return as_unique_ids(f"{side}_feature_ids", feature_ids, width, "columns")

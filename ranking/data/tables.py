@@ -1,4 +1,4 @@
-"""Columns of a table as features: what is a number stays one, the rest becomes indicators."""
+"""Encode columns of a table as features: numbers as they are, categories as indicators."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class Categories:
-    """A column of categories: one feature a value, called ``column=value``; None has none."""
+    """A column of categories: one feature per value, called ``column=value``; none for None."""
 
     values: Sequence[Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Lists:
-    """A column of lists of categories: one feature a value, called ``column=value``."""
+    """A column of lists of categories: one feature per value, called ``column=value``."""
 
     values: Sequence[Iterable[Any] | None]
 
 
 def encode(ids: Sequence[Any], columns: Mapping[str, Numbers | Categories | Lists]) -> FeatureTable:
-    """Return a table as features.
+    """Encode a table as features.
 
     Examples
     --------
@@ -62,13 +62,13 @@ def encode(ids: Sequence[Any], columns: Mapping[str, Numbers | Categories | List
             if isinstance(column, Lists)
             else [None if value is None else (value,) for value in column.values]
         )
-        # A value twice in a list says no more than once; sorting makes the columns' order theirs.
+        # Repeated values of a list count once; sorted values fix the order of the columns.
         rows = [set() if values is None else set(values) for values in lists]
         ordered = sorted(set().union(*rows), key=lambda value: (str(type(value)), value))
-        place = {value: column for column, value in enumerate(ordered)}
-        indices = [sorted(place[value] for value in values) for values in rows]
+        code = {value: at for at, value in enumerate(ordered)}
+        indices = [sorted(code[value] for value in values) for values in rows]
         indptr = np.concatenate(([0], np.cumsum([len(row) for row in indices])))
-        flat = np.array([place for row in indices for place in row], dtype=np.int64)
+        flat = np.array([index for row in indices for index in row], dtype=np.int64)
         parts = (np.ones(flat.size), flat, indptr)
         blocks.append(sparse.csr_array(parts, shape=(len(rows), len(ordered))))
         names.extend(f"{name}={value}" for value in ordered)

@@ -1,4 +1,4 @@
-"""`TextCollection`: texts to search and texts to search with, and who matches whom."""
+"""`TextCollection`: texts of queries and documents, and their relevance."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ranking.data.matches import Matches
-from ranking.data.matching_data import MatchingData, described
+from ranking.data.matching_data import MatchingData, summarize_relevance
+from ranking.data.relevance import RelevanceData
 from ranking.data.validation import Ints
 from ranking.errors import DataError
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
-class TextCollection(Matches):
-    """Queries and documents as raw texts, and which match.
+class TextCollection(RelevanceData):
+    """Queries and documents as raw texts, and which pairs are relevant.
 
     Parameters
     ----------
@@ -22,14 +22,14 @@ class TextCollection(Matches):
     query_texts : sequence of str
     document_ids : sequence of int or str
     document_texts : sequence of str
-    relevance, labels, times, same_objects
+    relevance, labels, times, queries_are_documents
         As in `MatchingData`.
 
     Attributes
     ----------
     query_texts, document_texts : tuple of str
-    query_ids, document_ids, relevance, times, labels, classes, itself
-        As in `ranking.data.matches.Matches`.
+    query_ids, document_ids, relevance, times, labels, classes, own_document
+        As in `ranking.data.relevance.RelevanceData`.
 
     Examples
     --------
@@ -50,20 +50,22 @@ class TextCollection(Matches):
         *,
         labels: tuple[Any, Any] | None = None,
         times: Any = None,
-        same_objects: bool = False,
+        queries_are_documents: bool = False,
     ) -> None:
         texts = {"query_texts": query_texts, "document_texts": document_texts}
-        for name, given in texts.items():
-            if isinstance(given, str) or not all(isinstance(text, str) for text in given):
+        for name, values in texts.items():
+            if isinstance(values, str) or not all(isinstance(text, str) for text in values):
                 raise DataError(f"{name} must be a sequence of texts.")
-            if not len(given):
+            if not len(values):
                 raise DataError(f"{name} is empty; give at least one text.")
         sizes = (len(query_texts), len(document_texts))
-        self._fill_matches(sizes, relevance, labels, query_ids, document_ids, times, same_objects)
-        self._fill(query_texts=tuple(query_texts), document_texts=tuple(document_texts))
+        self._set_relevance(
+            sizes, relevance, labels, query_ids, document_ids, times, queries_are_documents
+        )
+        self._set_fields(query_texts=tuple(query_texts), document_texts=tuple(document_texts))
 
-    def _selected(self, chosen: Ints) -> dict[str, Any]:
-        return {"query_texts": tuple(self.query_texts[place] for place in chosen.tolist())}
+    def _select_features(self, positions: Ints) -> dict[str, Any]:
+        return {"query_texts": tuple(self.query_texts[at] for at in positions.tolist())}
 
     def with_features(
         self,
@@ -73,8 +75,8 @@ class TextCollection(Matches):
         query_feature_ids: Any = None,
         document_feature_ids: Any = None,
     ) -> MatchingData:
-        """Return the same matches with features, which somebody made from the texts."""
-        made = MatchingData(
+        """Return the same relevance with features, computed from the texts by the caller."""
+        data = MatchingData(
             queries,
             documents,
             self.relevance,
@@ -85,10 +87,12 @@ class TextCollection(Matches):
             document_feature_ids=document_feature_ids,
             times=self.times,
         )
-        return made._replace(classes=self.classes, labels=self.labels, itself=self.itself)
+        return data._replace(
+            classes=self.classes, labels=self.labels, own_document=self.own_document
+        )
 
     def __repr__(self) -> str:
         return (
             f"TextCollection({self.n_queries} queries x {self.n_documents} documents, "
-            f"{described(self)})"
+            f"{summarize_relevance(self)})"
         )

@@ -1,4 +1,4 @@
-"""What an evaluation joins: `Judgements` (qrels) and a `Ranking` (run), into a `JudgedRun`."""
+"""`Judgements` (qrels), `Run` and their join, `JudgedRun`, which an evaluation measures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ranking.data.judged_lists import gather
-from ranking.data.validation import Ids, Ints, as_ids, first_repeat, frozen
+from ranking.data.judged_lists import group_rows
+from ranking.data.validation import Ids, Ints, as_ids, first_repeat, read_only
 from ranking.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class _Lists:
-    """Documents with a number each, gathered by query; what both kinds of file hold.
+    """Documents with one number each, grouped by query: the base of qrels and runs.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class _Lists:
     group_ptr : int64 array
         Query q has the rows ``group_ptr[q]:group_ptr[q + 1]``.
     document_ids : int64 or str array
-        One a row, distinct within a query.
+        One per row, distinct within a query.
     """
 
     query_ids: Ids
@@ -43,10 +43,10 @@ class _Lists:
         if np.isnan(values).any():
             row = int(np.argmax(np.isnan(values)))
             raise DataError(f"{name}: row {row} (query {queries[row]}) is NaN; leave the row out.")
-        ids, group_ptr, order = gather(queries)
+        ids, group_ptr, order = group_rows(queries)
         if order is not None:
             documents, values = documents[order], values[order]
-        self._fill(ids, group_ptr, documents, values)
+        self._set_fields(ids, group_ptr, documents, values)
         repeat = first_repeat(self.row_groups, documents)
         if repeat is not None:
             raise DataError(
@@ -54,11 +54,11 @@ class _Lists:
                 f"{ids[self.row_groups[repeat[0]]]}; keep one of them."
             )
 
-    def _fill(self, query_ids: Any, group_ptr: Any, document_ids: Any, numbers: Any) -> Self:
-        object.__setattr__(self, "query_ids", frozen(query_ids))
-        object.__setattr__(self, "group_ptr", frozen(group_ptr.astype(np.int64)))
-        object.__setattr__(self, "document_ids", frozen(document_ids))
-        object.__setattr__(self, "_numbers", frozen(numbers))
+    def _set_fields(self, query_ids: Any, group_ptr: Any, document_ids: Any, numbers: Any) -> Self:
+        object.__setattr__(self, "query_ids", read_only(query_ids))
+        object.__setattr__(self, "group_ptr", read_only(group_ptr.astype(np.int64)))
+        object.__setattr__(self, "document_ids", read_only(document_ids))
+        object.__setattr__(self, "_numbers", read_only(numbers))
         return self
 
     @property
@@ -82,14 +82,14 @@ class _Lists:
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class Judgements(_Lists):
-    """Which documents were judged for which query, and how: a qrels file.
+    """Relevance judgements of documents for queries: a qrels file.
 
     Parameters
     ----------
     query_ids, document_ids : sequence of int or str
-        One a row, in any order of rows.
+        One per row, in any order of rows.
     grades : array-like
-        One a row; trec_eval counts 1 and above as relevant.
+        One per row; trec_eval counts 1 and above as relevant.
     """
 
     def __init__(self, query_ids: Any, document_ids: Any, grades: ArrayLike) -> None:
@@ -102,15 +102,15 @@ class Judgements(_Lists):
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
-class Ranking(_Lists):
-    """Which documents some system found for which query, with a score each: a run file.
+class Run(_Lists):
+    """Scores of the documents that a system retrieved for queries: a run file.
 
     Parameters
     ----------
     query_ids, document_ids : sequence of int or str
-        One a row, in any order of rows.
+        One per row, in any order of rows.
     scores : array-like
-        The order is that of the scores alone.
+        One per row; documents are ranked by score alone.
     tag : str
         The name of the run.
     """
@@ -131,25 +131,25 @@ class Ranking(_Lists):
 
 @dataclasses.dataclass(frozen=True)
 class JudgedRun:
-    """A run with the grades of what it found, and what it should have found.
+    """A run joined with judgements: the grades of retrieved and of missing documents.
 
     Attributes
     ----------
     query_ids : array
         The judged queries, in the order of the judgements.
     group_ptr : int64 array
-        Query q has the rows ``group_ptr[q]:group_ptr[q + 1]``, none if the run lacks it.
+        Query q has the rows ``group_ptr[q]:group_ptr[q + 1]``, none if it is not in the run.
     document_ids, scores : arrays
-        What the run found, in its own order.
+        The retrieved documents, in the order of the run.
     grades : float64 array
-        The grade of each row; NaN if nobody judged the document.
-    unfound_ptr, unfound_grades : arrays
-        The grades of the judged documents that the run did not find, by query in the same way.
+        The grade of each row; NaN if the document is not judged.
+    unretrieved_ptr, unretrieved_grades : arrays
+        The grades of the judged documents that are not in the run, grouped by query likewise.
     missing : bool array
-        The judged queries that the run lacks. trec_eval leaves them out of a mean, or counts
+        The judged queries that are not in the run. trec_eval leaves them out of a mean, or counts
         them as 0 if called with -c.
     unjudged_queries : array
-        The queries of the run that nobody judged; they are not in `query_ids`.
+        The queries of the run without judgements; they are not in `query_ids`.
     """
 
     query_ids: Ids
@@ -157,53 +157,55 @@ class JudgedRun:
     document_ids: Ids
     scores: Floats
     grades: Floats
-    unfound_ptr: Ints
-    unfound_grades: Floats
+    unretrieved_ptr: Ints
+    unretrieved_grades: Floats
     missing: NDArray[np.bool_]
     unjudged_queries: Ids
 
 
-def judged_from(ranking: Ranking, judgements: Judgements) -> JudgedRun:
+def join_run(run: Run, judgements: Judgements) -> JudgedRun:
     """Join a run with judgements.
 
     Examples
     --------
-    >>> run = Ranking(["q", "q"], ["a", "b"], [2.0, 1.0])
-    >>> joined = judged_from(run, Judgements(["q", "q", "r"], ["b", "c", "a"], [1, 2, 1]))
-    >>> joined.grades.tolist(), joined.unfound_grades.tolist(), joined.missing.tolist()
+    >>> run = Run(["q", "q"], ["a", "b"], [2.0, 1.0])
+    >>> joined = join_run(run, Judgements(["q", "q", "r"], ["b", "c", "a"], [1, 2, 1]))
+    >>> joined.grades.tolist(), joined.unretrieved_grades.tolist(), joined.missing.tolist()
     ([nan, 1.0], [2.0, 1.0], [False, True])
     """
     for name in ("query_ids", "document_ids"):
-        one, other = getattr(ranking, name), getattr(judgements, name)
+        one, other = getattr(run, name), getattr(judgements, name)
         if one.dtype.kind != other.dtype.kind:
             raise DataError(
-                f"{name} of the ranking are like {one[0]!r} and of the judgements like "
+                f"{name} of the run are like {one[0]!r} and of the judgements like "
                 f"{other[0]!r}; give both as numbers or both as text."
             )
-    place = {query: at for at, query in enumerate(judgements.query_ids.tolist())}
-    group_of = np.array([place.get(query, -1) for query in ranking.query_ids.tolist()])
-    row_group = group_of[ranking.row_groups]
-    # The run's rows in the order of the judged queries; what nobody judged goes.
+    position = {query: at for at, query in enumerate(judgements.query_ids.tolist())}
+    group_of = np.array([position.get(query, -1) for query in run.query_ids.tolist()])
+    row_group = group_of[run.row_groups]
+    # The rows of the run in the order of the judged queries; unjudged queries are dropped.
     order = np.argsort(row_group, kind="stable")
     order = order[np.searchsorted(row_group[order], 0) :]
     groups = row_group[order]
-    documents = ranking.document_ids[order]
+    documents = run.document_ids[order]
     keys = zip(judgements.row_groups.tolist(), judgements.document_ids.tolist(), strict=True)
     row_of = {key: row for row, key in enumerate(keys)}
-    found = [row_of.get(key, -1) for key in zip(groups.tolist(), documents.tolist(), strict=True)]
-    at = np.array(found, dtype=np.int64)
-    unfound = np.ones(judgements.n_rows, np.bool_)
-    unfound[at[at >= 0]] = False
+    pairs = zip(groups.tolist(), documents.tolist(), strict=True)
+    at = np.array([row_of.get(pair, -1) for pair in pairs], dtype=np.int64)
+    unretrieved = np.ones(judgements.n_rows, np.bool_)
+    unretrieved[at[at >= 0]] = False
     sizes = np.bincount(groups, minlength=judgements.n_queries)
-    unfound_sizes = np.bincount(judgements.row_groups[unfound], minlength=judgements.n_queries)
+    unretrieved_sizes = np.bincount(
+        judgements.row_groups[unretrieved], minlength=judgements.n_queries
+    )
     return JudgedRun(
         query_ids=judgements.query_ids,
-        group_ptr=frozen(np.concatenate(([0], np.cumsum(sizes)))),
-        document_ids=frozen(documents),
-        scores=frozen(ranking.scores[order]),
-        grades=frozen(np.where(at >= 0, judgements.grades[at], np.nan)),
-        unfound_ptr=frozen(np.concatenate(([0], np.cumsum(unfound_sizes)))),
-        unfound_grades=frozen(judgements.grades[unfound]),
-        missing=frozen(sizes == 0),
-        unjudged_queries=frozen(ranking.query_ids[group_of < 0]),
+        group_ptr=read_only(np.concatenate(([0], np.cumsum(sizes)))),
+        document_ids=read_only(documents),
+        scores=read_only(run.scores[order]),
+        grades=read_only(np.where(at >= 0, judgements.grades[at], np.nan)),
+        unretrieved_ptr=read_only(np.concatenate(([0], np.cumsum(unretrieved_sizes)))),
+        unretrieved_grades=read_only(judgements.grades[unretrieved]),
+        missing=read_only(sizes == 0),
+        unjudged_queries=read_only(run.query_ids[group_of < 0]),
     )

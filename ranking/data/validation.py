@@ -1,4 +1,4 @@
-"""The checks behind the kinds of data: an array comes in, the same or a refusal goes out."""
+"""Validate arrays of input data: return them in canonical form, or raise `DataError`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Ids = NDArray[np.int64] | NDArray[np.str_]
 Array = TypeVar("Array", bound=NDArray[Any])
 
 
-def frozen(array: Array) -> Array:
-    """Return a read-only view, so that the caller's own array stays as writeable as it was."""
+def read_only(array: Array) -> Array:
+    """Return a read-only view; the caller's array stays writeable."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def frozen_any(features: Any) -> Any:
+def read_only_matrix(features: Any) -> Any:
     """Return a read-only view of a dense or CSR array."""
     if not sparse.issparse(features):
-        return frozen(features)
-    parts = (frozen(features.data), frozen(features.indices), frozen(features.indptr))
+        return read_only(features)
+    parts = (read_only(features.data), read_only(features.indices), read_only(features.indptr))
     return sparse.csr_array(parts, shape=features.shape)
 
 
@@ -53,8 +53,8 @@ def as_features(features: Any, name: str = "features") -> Any:
 def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind == "c":
         raise DataError("Complex data not supported: features must be real numbers.")
-    kept = dtype in (np.dtype(np.float32), np.dtype(np.float64))
-    return dtype if kept else np.dtype(np.float64)
+    is_float = dtype in (np.dtype(np.float32), np.dtype(np.float64))
+    return dtype if is_float else np.dtype(np.float64)
 
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:
@@ -71,29 +71,29 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
         )
 
 
-def as_csr(given: Any, name: str) -> Any:
-    """Return a sparse matrix as CSR with sorted indices, or refuse it if it is damaged."""
-    # SciPy converts without looking, so a damaged matrix is stopped before it is converted.
-    if given.format == "csr":
-        _check_compressed(given.indptr, given.indices, given.data, given.shape, name)
-    elif given.format == "csc":
-        _check_compressed(given.indptr, given.indices, given.data, given.shape[::-1], name)
-    elif given.format == "bsr":
-        height, width = given.blocksize
-        blocks = (given.shape[0] // height, given.shape[1] // width)
-        _check_compressed(given.indptr, given.indices, given.data, blocks, name)
-    elif given.format == "coo":
-        for axis, index, bound in zip(("row", "column"), given.coords, given.shape, strict=True):
+def as_csr(matrix: Any, name: str) -> Any:
+    """Return a sparse matrix as CSR with sorted indices, or raise `DataError` if it is damaged."""
+    # SciPy converts without checks, so a damaged matrix is rejected before it is converted.
+    if matrix.format == "csr":
+        _check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape, name)
+    elif matrix.format == "csc":
+        _check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[::-1], name)
+    elif matrix.format == "bsr":
+        height, width = matrix.blocksize
+        blocks = (matrix.shape[0] // height, matrix.shape[1] // width)
+        _check_compressed(matrix.indptr, matrix.indices, matrix.data, blocks, name)
+    elif matrix.format == "coo":
+        for axis, index, bound in zip(("row", "column"), matrix.coords, matrix.shape, strict=True):
             if index.size and not 0 <= index.min() <= index.max() < bound:
                 raise DataError(
                     f"{name}: a {axis} index is outside 0..{bound - 1}; "
-                    "the matrix is damaged, build it anew."
+                    "the matrix is damaged, build it again."
                 )
-    dtype = _float_type(given.dtype)
-    csr = sparse.csr_array(given)
-    if given.format == "coo" and csr.nnz < given.nnz:
+    dtype = _float_type(matrix.dtype)
+    csr = sparse.csr_array(matrix)
+    if matrix.format == "coo" and csr.nnz < matrix.nnz:
         raise DataError(
-            f"{name}: {given.nnz - csr.nnz} entries are given twice; "
+            f"{name}: {matrix.nnz - csr.nnz} entries are stored twice; "
             "call X.sum_duplicates() if their sum is meant."
         )
     if _within_rows(csr, csr.indices[1:] < csr.indices[:-1]).any():
@@ -109,11 +109,11 @@ def as_csr(given: Any, name: str) -> Any:
     return csr.astype(dtype, copy=False)
 
 
-def _within_rows(csr: Any, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return what was found between neighbouring entries, without those of two rows."""
+def _within_rows(csr: Any, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Clear the flags of adjacent entries that belong to different rows."""
     starts = csr.indptr[1:-1]
-    found[starts[(starts > 0) & (starts < csr.nnz)] - 1] = False
-    return found
+    flags[starts[(starts > 0) & (starts < csr.nnz)] - 1] = False
+    return flags
 
 
 def _check_compressed(
@@ -135,24 +135,24 @@ def _check_compressed(
     elif len(indices) and not 0 <= indices.min() <= indices.max() < minors:
         wrong = f"an index is outside 0..{minors - 1}"
     if wrong:
-        raise DataError(f"{name}: {wrong}; the matrix is damaged, build it anew.")
+        raise DataError(f"{name}: {wrong}; the matrix is damaged, build it again.")
 
 
 def as_feature_ids(feature_ids: Any, n_features: int | None) -> Ints:
-    """Return the ids of the columns: given, or from 1."""
+    """Return the ids of the columns, by default from 1."""
     if feature_ids is None and n_features is not None:
         return np.arange(1, n_features + 1)
     array = np.asarray(feature_ids)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError("feature_ids must be a sequence of whole numbers, one a column.")
+        raise DataError("feature_ids must be a sequence of whole numbers, one per column.")
     if n_features is not None and array.size != n_features:
         raise DataError(
             f"feature_ids has {array.size} entries and the data {n_features} columns; "
-            "give one id a column."
+            "give one id per column."
         )
     ids = array.astype(np.int64, copy=False)
     if ids.size and ids.min() < 0:
-        raise DataError(f"feature_ids has {ids.min()}; ids are not negative.")
+        raise DataError(f"feature_ids has {ids.min()}; ids must not be negative.")
     ordered = np.sort(ids)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if repeated.size:
@@ -161,9 +161,9 @@ def as_feature_ids(feature_ids: Any, n_features: int | None) -> Ints:
 
 
 def refuse_infinite(
-    features: Any, feature_ids: Ids, ids: Ids, name: str = "features", who: str = "query"
+    features: Any, feature_ids: Ids, ids: Ids, name: str = "features", row_name: str = "query"
 ) -> None:
-    """Refuse NaN and infinity, and say where they are."""
+    """Raise `DataError` for NaN and infinity, with their position."""
     is_sparse = sparse.issparse(features)
     values = features.data if is_sparse else features
     # A sum needs no memory, and is finite unless a value is not or it overflows.
@@ -181,13 +181,13 @@ def refuse_infinite(
         row, column = (int(i) for i in np.unravel_index(np.argmin(good), good.shape))
         value = features[row, column]
     raise DataError(
-        f"{name} must not be NaN or inf: row {row} ({who} {ids[row]}), feature "
+        f"{name} must not be NaN or inf: row {row} ({row_name} {ids[row]}), feature "
         f"{feature_ids[column]} is {value}; fill in or drop missing values first."
     )
 
 
 def as_grades(grades: Any, qids: Ids) -> NDArray[np.float64]:
-    """Return the grades as float64, one a row and finite."""
+    """Return the grades as float64, one per row and finite."""
     array = np.asarray(grades)
     if array.ndim != 1:
         raise DataError(
@@ -205,28 +205,28 @@ def as_grades(grades: Any, qids: Ids) -> NDArray[np.float64]:
         row = int(np.argmin(good))
         raise DataError(
             f"grades must not be NaN or inf: row {row} (query {qids[row]}) is {numbers[row]}; "
-            "drop rows that nobody judged."
+            "drop rows that were not judged."
         )
     return numbers
 
 
 def as_ids(name: str, values: Any, n_rows: int, rows_of: str = "features") -> Ids:
-    """Return ids as int64 or str, one a row."""
+    """Return ids as int64 or str, one per row."""
     if isinstance(values, str | bytes):
-        raise DataError(f"{name} is one text, {values[:20]!r}; give a sequence, one a row.")
+        raise DataError(f"{name} is one text, {values[:20]!r}; give a sequence, one per row.")
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise DataError(f"{name} is not a sequence of ids: {error}") from error
     if array.ndim != 1:
-        raise DataError(f"{name} must have 1 dimension, one a row, and has shape {array.shape}.")
+        raise DataError(f"{name} must have 1 dimension, one per row, and has shape {array.shape}.")
     _check_length(name, array.size, n_rows, rows_of)
     if array.dtype.kind == "U" and isinstance(values, np.ndarray):
         return array
     if array.dtype.kind == "i":
         return array.astype(np.int64, copy=False)
-    remedy = "ids are whole numbers of 64 bits or text, all of one kind; convert them first."
-    # What is left is slow and rare: Python objects, and what NumPy would mix without a word.
+    remedy = "ids are whole numbers of 64 bits or text, all of one type; convert them first."
+    # The slow path: Python objects, and mixed types that NumPy would convert silently.
     listed = list(values)
     for row, value in enumerate(listed):
         fits = isinstance(value, int | np.integer) and -(2**63) <= value < 2**63
@@ -241,11 +241,13 @@ def as_ids(name: str, values: Any, n_rows: int, rows_of: str = "features") -> Id
 
 def _check_length(name: str, length: int, n_rows: int, rows_of: str = "features") -> None:
     if length != n_rows:
-        raise DataError(f"{name} has {length} entries and {rows_of} {n_rows} rows; give one a row.")
+        raise DataError(
+            f"{name} has {length} entries and {rows_of} {n_rows} rows; give one per row."
+        )
 
 
 def first_repeat(groups: Ints, ids: Ids) -> tuple[int, int] | None:
-    """Return the first two rows of one group with the same id, if there are any."""
+    """Return the first two rows of a group with the same id, or None."""
     seen: dict[tuple[int, int | str], int] = {}
     for row, key in enumerate(zip(groups.tolist(), ids.tolist(), strict=True)):
         before = seen.setdefault(key, row)
@@ -254,28 +256,28 @@ def first_repeat(groups: Ints, ids: Ids) -> tuple[int, int] | None:
     return None
 
 
-def take_columns(features: Any, have: Ids, want: Ids) -> Any:
-    """Return the columns called `want` of features whose columns are called `have`."""
-    if np.array_equal(have, want):
+def take_columns(features: Any, names: Ids, wanted: Ids) -> Any:
+    """Return the columns `wanted` of features whose columns are `names`; missing ones are zero."""
+    if np.array_equal(names, wanted):
         return features
-    order = np.argsort(have)
-    place = order[np.searchsorted(have, want, sorter=order).clip(max=have.size - 1)]
-    found = have[place] == want
+    order = np.argsort(names)
+    position = order[np.searchsorted(names, wanted, sorter=order).clip(max=names.size - 1)]
+    exists = names[position] == wanted
     if not sparse.issparse(features):
-        taken = np.zeros((features.shape[0], want.size), features.dtype)
-        taken[:, found] = features[:, place[found]]
-        return taken
-    new_column = np.full(have.size, -1)
-    new_column[place[found]] = np.flatnonzero(found)
+        selection = np.zeros((features.shape[0], wanted.size), features.dtype)
+        selection[:, exists] = features[:, position[exists]]
+        return selection
+    new_column = np.full(names.size, -1)
+    new_column[position[exists]] = np.flatnonzero(exists)
     columns = new_column[features.indices]
-    kept = columns >= 0
-    indptr = np.concatenate(([0], np.cumsum(kept)))[features.indptr]
-    parts = (features.data[kept], columns[kept], indptr)
-    return sparse.csr_array(parts, shape=(features.shape[0], want.size)).sorted_indices()
+    mask = columns >= 0
+    indptr = np.concatenate(([0], np.cumsum(mask)))[features.indptr]
+    parts = (features.data[mask], columns[mask], indptr)
+    return sparse.csr_array(parts, shape=(features.shape[0], wanted.size)).sorted_indices()
 
 
 def row_bytes(features: Any) -> list[bytes]:
-    """Return the bytes of each row of a dense or CSR array, to know equal rows by."""
+    """Return the bytes of each row of a dense or CSR array, as keys of equal rows."""
     if not sparse.issparse(features):
         return [row.tobytes() for row in features]
     indices, values = features.indices, features.data

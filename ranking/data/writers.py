@@ -1,4 +1,4 @@
-"""Writing data in a format that its reader reads back as the same."""
+"""Write data in a format that its reader reads back unchanged."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from ranking._utils.files import write_bytes
 from ranking.data.frames import pyarrow_module
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
-from ranking.data.matches import Matches
 from ranking.data.matching_data import MatchingData
-from ranking.data.trec import Judgements, Ranking
+from ranking.data.relevance import RelevanceData
+from ranking.data.trec import Judgements, Run
 from ranking.errors import DataError
 
 FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 
 
 def write(data: Data, form: str, path: Path) -> None:
-    """Write data to a file, whole or not at all; compressed if its name ends in ``.gz``.
+    """Write data to a file atomically; compressed if its name ends in ``.gz``.
 
     Parameters
     ----------
-    data : JudgedLists, MatchingData, TextCollection, Judgements or Ranking
+    data : JudgedLists, MatchingData, TextCollection, Judgements or Run
     form : {"letor", "qrels", "run", "tsv", "parquet"}
-        letor takes judged lists, run rankings, qrels judgements and relevance matrices, tsv and
-        parquet interactions, of which features are not written.
+        letor takes judged lists, run takes runs, qrels takes judgements and relevance matrices,
+        tsv and parquet take interactions, without their features.
     path : Path
     """
     if form == "letor" and isinstance(data, JudgedLists):
-        content = _encoded(_letor(data))
-    elif form == "run" and isinstance(data, Ranking):
-        content = _encoded(_run(data))
+        content = _encode(_letor(data))
+    elif form == "run" and isinstance(data, Run):
+        content = _encode(_run(data))
     elif form == "qrels" and isinstance(data, Judgements):
-        content = _encoded(_qrels(data.query_ids[data.row_groups], data.document_ids, data.grades))
-    elif form == "qrels" and isinstance(data, Matches) and data.relevance is not None:
+        content = _encode(_qrels(data.query_ids[data.row_groups], data.document_ids, data.grades))
+    elif form == "qrels" and isinstance(data, RelevanceData) and data.relevance is not None:
         queries, documents = _pairs(data)
-        content = _encoded(_qrels(queries, documents, data.relevance.data))
+        content = _encode(_qrels(queries, documents, data.relevance.data))
     elif form == "tsv" and isinstance(data, MatchingData) and data.relevance is not None:
-        content = _encoded(_tsv(data))
+        content = _encode(_tsv(data))
     elif form == "parquet" and isinstance(data, MatchingData) and data.relevance is not None:
         content = _parquet(data)
     else:
         raise DataError(
             f"a {type(data).__name__} cannot be written as {form}; letor takes judged lists, run "
-            "rankings, qrels judgements, tsv and parquet interactions."
+            "takes runs, qrels judgements, tsv and parquet interactions."
         )
     if path.name.endswith(".gz"):
         content = gzip.compress(content, mtime=0)
@@ -61,14 +61,14 @@ def write(data: Data, form: str, path: Path) -> None:
         raise DataError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def _encoded(lines: Iterable[str]) -> bytes:
+def _encode(lines: Iterable[str]) -> bytes:
     return "".join(lines).encode()
 
 
 def _letor(data: JudgedLists) -> Iterator[str]:
-    _refuse_blanks(data.query_ids)
+    _check_ids(data.query_ids)
     if data.has_doc_ids:
-        _refuse_blanks(data.doc_ids)
+        _check_ids(data.doc_ids)
     names = data.feature_ids.tolist()
     for row in range(data.n_rows):
         if sparse.issparse(data.features):
@@ -87,15 +87,15 @@ def _letor(data: JudgedLists) -> Iterator[str]:
 
 
 def _qrels(queries: Any, documents: Any, grades: Any) -> Iterator[str]:
-    _refuse_blanks(queries)
-    _refuse_blanks(documents)
+    _check_ids(queries)
+    _check_ids(documents)
     for query, document, grade in zip(queries, documents, grades.tolist(), strict=True):
         yield f"{query} 0 {document} {grade:.17g}\n"
 
 
-def _run(data: Ranking) -> Iterator[str]:
-    _refuse_blanks(data.query_ids)
-    _refuse_blanks(data.document_ids)
+def _run(data: Run) -> Iterator[str]:
+    _check_ids(data.query_ids)
+    _check_ids(data.document_ids)
     for position, query in enumerate(data.query_ids):
         rows = np.arange(*data.group_ptr[position : position + 2])
         order = rows[np.lexsort((data.document_ids[rows], -data.scores[rows]))]
@@ -106,8 +106,8 @@ def _run(data: Ranking) -> Iterator[str]:
 
 def _tsv(data: MatchingData) -> Iterator[str]:
     queries, documents = _pairs(data)
-    _refuse_blanks(queries, r"[\t\r\n]|^$|^\s|\s$")
-    _refuse_blanks(documents, r"[\t\r\n]|^$|^\s|\s$")
+    _check_ids(queries, r"[\t\r\n]|^$|^\s|\s$")
+    _check_ids(documents, r"[\t\r\n]|^$|^\s|\s$")
     timed = data.times is not None
     yield "user_id\titem_id\tvalue" + ("\ttimestamp" if timed else "") + "\n"
     times = data.times.tolist() if data.times is not None else data.relevance.data
@@ -131,12 +131,12 @@ def _parquet(data: MatchingData) -> bytes:
     return stream.getvalue()
 
 
-def _pairs(data: Matches) -> tuple[Any, Any]:
+def _pairs(data: RelevanceData) -> tuple[Any, Any]:
     rows = np.repeat(np.arange(data.n_queries), np.diff(data.relevance.indptr))
     return data.query_ids[rows], data.document_ids[data.relevance.indices]
 
 
-def _refuse_blanks(ids: Any, pattern: str = r"[\s#]|^$") -> None:
+def _check_ids(ids: Any, pattern: str = r"[\s#]|^$") -> None:
     if ids.dtype.kind != "U":
         return
     for one in np.unique(ids).tolist():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import warnings
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,7 @@ from ranking.contracts.model import Model
 from ranking.data.inputs import Documents
 from ranking.data.text.features import TextFeatures
 from ranking.errors import ModelFileError, PartError, PluginWarning
+from ranking.inference.seen import SeenItems
 from ranking.io.result import TrainingResult
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.kernel import Kernel
@@ -40,6 +42,8 @@ class ModelFile(NamedTuple):
         Fitted, for a model of texts.
     documents : Documents or None
         The documents of a collection of texts.
+    seen : SeenItems or None
+        Users, items and positives of interactions.
     """
 
     result: TrainingResult
@@ -47,6 +51,7 @@ class ModelFile(NamedTuple):
     seed: int
     text: TextFeatures | None
     documents: Documents | None
+    seen: SeenItems | None
 
 
 def write_model(
@@ -54,6 +59,7 @@ def write_model(
     result: TrainingResult,
     text: TextFeatures | None = None,
     documents: Documents | None = None,
+    seen: SeenItems | None = None,
 ) -> None:
     """Write a trained model, atomically."""
     tensors = under("model", result.model.tensors())
@@ -61,9 +67,11 @@ def write_model(
     description = dict(result.description)
     if text is not None:
         tensors |= under("text", text.tensors())
-        description["text"] = text.spec()
+        description["text"] = dataclasses.replace(text, **text.auto_values()).spec()
     if documents is not None:
         tensors |= under("documents", documents.tensors())
+    if seen is not None:
+        tensors |= under("seen", seen.tensors())
     write_tensors(path, tensors, description)
 
 
@@ -98,7 +106,9 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
         stopped=stopped,
         description=description,
     )
-    return ModelFile(result, specs, seed, text, documents)
+    stored = section(tensors, "seen")
+    seen = SeenItems.restore(stored) if stored else None
+    return ModelFile(result, specs, seed, text, documents, seen)
 
 
 def _read_description(

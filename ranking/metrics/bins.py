@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.data.matches import Matches
+from ranking.data.relevance import RelevanceData
 from ranking.data.validation import Ids
 from ranking.errors import DataError
 from ranking.metrics.evaluation import Values, mean
@@ -42,7 +42,7 @@ class Bin(NamedTuple):
         return f"> {self.low:g}" + (f", <= {self.high:g}" if self.high < np.inf else "")
 
 
-def total_clicks(clicks: Matches, query_ids: Ids) -> Floats:
+def total_clicks(clicks: RelevanceData, query_ids: Ids) -> Floats:
     """Return the sum of the relevance of each query in a log; 0 for one that is not in it.
 
     Parameters

@@ -24,7 +24,7 @@ from ranking.registry.guard import ours, refuse
 from ranking.registry.origin import described
 
 if TYPE_CHECKING:
-    from ranking.data.matches import Matches
+    from ranking.data.relevance import RelevanceData
 
 __all__ = ["Values", "evaluate", "evaluate_model", "evaluate_run", "mean"]
 
@@ -96,8 +96,8 @@ def evaluate_run(
         group_ptr=run.group_ptr,
         grades=np.nan_to_num(run.grades, nan=0.0),
         scores=run.scores,
-        missing_ptr=run.unfound_ptr,
-        missing_grades=run.unfound_grades,
+        missing_ptr=run.unretrieved_ptr,
+        missing_grades=run.unretrieved_grades,
         # NumPy compares code points, and UTF-8 keeps their order: the order of strcmp.
         id_ranks=lambda rows: np.unique(
             run.document_ids[rows].astype(np.str_), return_inverse=True
@@ -163,8 +163,8 @@ def _candidates(
 ) -> NDArray[np.bool_]:
     """Return which documents some queries rank, one row per query."""
     candidates = np.ones((queries.size, data.n_documents), np.bool_)
-    if data.itself is not None:
-        candidates[np.arange(queries.size), data.itself[queries]] = False
+    if data.own_document is not None:
+        candidates[np.arange(queries.size), data.own_document[queries]] = False
     if exclusions is not None:
         pointers, documents = exclusions
         for row, query in enumerate(queries.tolist()):
@@ -215,13 +215,13 @@ def _check_scores(data: JudgedLists, scores: Floats) -> Floats:
     return values
 
 
-def query_blocks(data: Matches) -> list[NDArray[np.int64]]:
+def query_blocks(data: RelevanceData) -> list[NDArray[np.int64]]:
     """Split the queries into blocks whose scores fit in memory."""
     size = max(BLOCK // data.n_documents, 1)
     return np.array_split(np.arange(data.n_queries), -(-data.n_queries // size))
 
 
-def grades(data: Matches, queries: NDArray[np.int64]) -> NDArray[np.float64]:
+def grades(data: RelevanceData, queries: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the grades of all documents for some queries, one row per query."""
     if data.labels is not None:
         same = data.labels[0][queries][:, None] == data.labels[1][None, :]

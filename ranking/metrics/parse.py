@@ -1,4 +1,4 @@
-"""From a metric's spelling, ``name@k(key=value,...)``, to the metric."""
+"""Parse the names of metrics: ``name@k(key=value,...)``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from ranking.contracts.metric import Metric
 from ranking.errors import PartError
+from ranking.metrics.names import suggest_metric
 from ranking.registry import Registry, get_registry
 from ranking.registry.spec import parse_value
 
@@ -15,33 +16,35 @@ SPELLING = re.compile(r"(?P<name>[^@(),=\s]+)(?:@(?P<k>[^@(),\s]*))?(?:\((?P<cho
 
 
 def parse_metric(text: str, registry: Registry | None = None) -> Metric:
-    """Make a metric from its spelling.
+    """Create a metric from its name.
 
     Parameters
     ----------
     text : str
         ``name``, ``name@k``, ``name(key=value,...)`` or ``name@k(key=value,...)``.
     registry : Registry, optional
-        Where names are looked up; by default what is installed.
+        The metrics that are available; by default all that are installed.
 
     Raises
     ------
     PartError
-        If the metric, a key or a value is not known; the message says what there is.
+        If the metric, a key or a value is unknown. The message suggests the right one, also for
+        names of other tools such as ``nDCG@10``, ``ndcg_cut_10`` and ``P_10``.
     """
     registry = registry or get_registry()
     match = SPELLING.fullmatch(text.strip())
     if match is None:
-        raise PartError(f"cannot read the metric {text!r}; write name@k(key=value,...).")
+        raise PartError(f"cannot parse the metric {text!r}; write name@k(key=value,...).")
     name = match["name"]
+    _refuse_unknown(text, name, registry)
     factory = registry.find("metric", name).load()
     known = inspect.signature(factory).parameters
-    params = _choices(match["choices"] or "", text)
+    params = _parse_options(match["choices"] or "", text)
     for key in params:
         if key == "k" or key not in known:
             raise PartError(
-                f"metric {name!r} has no choice {key!r}; "
-                f"it has {', '.join(key for key in known if key != 'k')}."
+                f"metric {name!r} has no option {key!r}; "
+                f"its options are {', '.join(key for key in known if key != 'k')}."
             )
     if match["k"] is not None:
         if "k" not in known:
@@ -60,22 +63,31 @@ def parse_metric(text: str, registry: Registry | None = None) -> Metric:
     return metric
 
 
+def _refuse_unknown(text: str, name: str, registry: Registry) -> None:
+    valid = registry.names("metric")
+    if name in valid:
+        return
+    suggestion = suggest_metric(text, valid)
+    meant = f"; write {suggestion!r}" if suggestion else ""
+    raise PartError(f"unknown metric {text!r}{meant}. Available metrics: {', '.join(valid)}.")
+
+
 def parse_metrics(text: str, registry: Registry | None = None) -> list[Metric]:
-    """Make the metrics of a comma-separated list."""
+    """Create the metrics of a comma-separated list."""
     return [parse_metric(word, registry) for word in split_metrics(text)]
 
 
 def split_metrics(text: str) -> list[str]:
-    """Split a comma-separated list of spellings; commas in parentheses do not separate."""
+    """Split a comma-separated list of metrics; commas in parentheses do not separate."""
     return [word.strip() for word in re.split(r",(?![^(]*\))", text)]
 
 
-def _choices(text: str, whole: str) -> dict[str, Any]:
+def _parse_options(text: str, whole: str) -> dict[str, Any]:
     params: dict[str, Any] = {}
     for pair in text.split(",") if text.strip() else []:
         key, _, value = (part.strip() for part in pair.partition("="))
         if not key or not value:
-            raise PartError(f"cannot read {pair!r} in the metric {whole!r}; write key=value.")
+            raise PartError(f"cannot parse {pair!r} in the metric {whole!r}; write key=value.")
         if key in params:
             raise PartError(f"the metric {whole!r} gives {key!r} twice; keep one.")
         params[key] = parse_value(value)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.contracts.model import MatchingModel, Tensors
-from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
+from ranking.data.ids import empty_ids, merge_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
@@ -53,10 +53,10 @@ class Bilinear(MatchingModel):
     dtype: str = "float32"
 
     query_feature_ids: Ids = dataclasses.field(
-        init=False, repr=False, compare=False, default_factory=no_ids
+        init=False, repr=False, compare=False, default_factory=empty_ids
     )
     document_feature_ids: Ids = dataclasses.field(
-        init=False, repr=False, compare=False, default_factory=no_ids
+        init=False, repr=False, compare=False, default_factory=empty_ids
     )
 
     def __post_init__(self) -> None:
@@ -120,6 +120,13 @@ class Bilinear(MatchingModel):
         shape = (rows.size, columns.size)
         return sp.csr_array(sp.coo_array((ones, (at_row, at_column)), shape=shape))
 
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return what `initial` was, if it is "auto"."""
+        if self.initial != "auto":
+            return {}
+        shared = _shared(self.query_feature_ids, self.document_feature_ids)[0].size
+        return {"initial": "identity" if shared else "zero"}
+
     def knows(self, data: MatchingData) -> bool:
         """Return whether W has a row or column for every feature of these data."""
         sides = (
@@ -130,8 +137,8 @@ class Bilinear(MatchingModel):
 
     def add_features(self, data: MatchingData, kernel: Kernel) -> None:
         """Append rows and columns to W for the features that are new in these data."""
-        rows = joined_ids(self.query_feature_ids, data.query_feature_ids)
-        columns = joined_ids(self.document_feature_ids, data.document_feature_ids)
+        rows = merge_ids(self.query_feature_ids, data.query_feature_ids)
+        columns = merge_ids(self.document_feature_ids, data.document_feature_ids)
         old = self.weights
         if (rows.size, columns.size) == old.shape:
             return

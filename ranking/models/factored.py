@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ranking.contracts.model import Embedding, MatchingModel, Tensors
-from ranking.data.ids import joined_ids, no_ids, pack_ids, unpack_ids
+from ranking.data.ids import empty_ids, merge_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
 from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
@@ -59,10 +59,10 @@ class Factored(MatchingModel):
     init_scale: float = 1.0
 
     query_feature_ids: Ids = dataclasses.field(
-        init=False, repr=False, compare=False, default_factory=no_ids
+        init=False, repr=False, compare=False, default_factory=empty_ids
     )
     document_feature_ids: Ids = dataclasses.field(
-        init=False, repr=False, compare=False, default_factory=no_ids
+        init=False, repr=False, compare=False, default_factory=empty_ids
     )
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class Factored(MatchingModel):
     def initialize(self, data: MatchingData, seed: int, kernel: Kernel) -> None:
         """Sample the embeddings: normal, with deviation init_scale / sqrt(dimensions)."""
         self._seed = seed
-        self.query_feature_ids, self.document_feature_ids = no_ids(), no_ids()
+        self.query_feature_ids, self.document_feature_ids = empty_ids(), empty_ids()
         self.U, self.V = self.U[:0], self.V[:0]
         self.document_biases = self.document_biases[:0]
         self._grow(data.query_feature_ids.copy(), data.document_feature_ids.copy(), kernel)
@@ -119,8 +119,8 @@ class Factored(MatchingModel):
     def add_features(self, data: MatchingData, kernel: Kernel) -> None:
         """Add embeddings of features that are new, as if they had been there from the start."""
         self._grow(
-            joined_ids(self.query_feature_ids, data.query_feature_ids),
-            joined_ids(self.document_feature_ids, data.document_feature_ids),
+            merge_ids(self.query_feature_ids, data.query_feature_ids),
+            merge_ids(self.document_feature_ids, data.document_feature_ids),
             kernel,
         )
 

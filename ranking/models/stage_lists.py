@@ -36,9 +36,9 @@ def best_lists(
         for start in range(0, data.n_queries, size):
             queries = np.arange(start, min(start + size, data.n_queries))
             scores = scorer(queries)
-            if data.itself is not None:
-                own = np.flatnonzero(data.itself[queries] >= 0)
-                scores[own, data.itself[queries[own]]] = np.nan
+            if data.own_document is not None:
+                own = np.flatnonzero(data.own_document[queries] >= 0)
+                scores[own, data.own_document[queries[own]]] = np.nan
             lists[queries] = _sort_scores(scores[:, order], order, lists.shape[1])
         return lists
     documents = np.ascontiguousarray(embedding.documents[order])
@@ -56,7 +56,7 @@ def best_lists(
 
 def _itself(data: MatchingData, queries: Ints, position: Ints) -> tuple[Ints, Ints]:
     """Return for each query the document that it is itself, as rows of a CSR matrix."""
-    itself = np.full(queries.size, -1) if data.itself is None else data.itself[queries]
+    itself = np.full(queries.size, -1) if data.own_document is None else data.own_document[queries]
     pointers = np.concatenate(([0], np.cumsum(itself >= 0)))
     return pointers, position[itself[itself >= 0]]
 

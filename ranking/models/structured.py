@@ -333,7 +333,7 @@ class Structured(Factored):
                 alone = kernel.factored.scores(
                     own, documents[:, : self.width].copy(), biases, threads
                 )
-                itself = None if data.itself is None else data.itself[positions]
+                itself = None if data.own_document is None else data.own_document[positions]
                 best = choose_jointly(alone, fits, self.k, breadth, itself)
                 return place_first(singles.astype(np.float64), best)
             return singles.astype(np.float64)

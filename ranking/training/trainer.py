@@ -17,6 +17,7 @@ from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import Model
+from ranking.contracts.part import Part
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import (
     Compatibility,
@@ -233,8 +234,13 @@ class Trainer:
         return f" The cause may also be {' or '.join(names)}." if names else ""
 
     def resolved_specs(self) -> dict[str, str]:
-        """Return the spec of each part."""
-        return {kind: getattr(self, kind).spec() for kind in PARTS}
+        """Return the spec of each part, with the values that were used instead of "auto"."""
+        problem = self.problem()
+        parts: dict[str, Part] = {kind: getattr(self, kind) for kind in PARTS}
+        return {
+            kind: dataclasses.replace(part, **part.auto_values(problem)).spec()
+            for kind, part in parts.items()
+        }
 
     @property
     def finished(self) -> bool:

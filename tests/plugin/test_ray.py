@@ -19,8 +19,8 @@ from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.regularizer import RowMaximum
 from ranking.errors import EngineError
 from ranking_cli.main import cli
-from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, enter
-from ranking_plugins.solvers.shards import Computing, best_rows, cut
+from ranking_plugins.engines.ray import RESTARTS, Ray, RayShards, connect
+from ranking_plugins.solvers.shards import Computing, best_rows, split
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("Ray is not installed: pip install ranking-kit[ray]", allow_module_level=True)
@@ -38,7 +38,7 @@ def cluster(tmp_path_factory):
     """A cluster on this machine that all tests here share, since it takes seconds to start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        ray, ours = enter(None, 2)
+        ray, ours = connect(None, 2)
         assert ours
         yield ray
         ray.shutdown()
@@ -80,7 +80,7 @@ def test_two_processes_train_to_the_same_bits(seed, cluster, regularizer, model)
 
 STEPS = {
     "l1l2-row": ["best_rows", "best_rows"],
-    "orthonormal": ["pulled_grams", "turned", "pulled_grams", "turned"],
+    "orthonormal": ["product_grams", "rotated", "product_grams", "rotated"],
 }
 
 
@@ -116,7 +116,7 @@ def test_only_what_was_lost_is_done_again(seed, cluster, monkeypatch):
 
     def count(shards, worker, step):
         number, name = shards.workers.index(worker), shards.steps[step][0].partition(":")[2]
-        if not killed and number == 1 and name == "turned":
+        if not killed and number == 1 and name == "rotated":
             killed.append(process_of(cluster, worker))
             os.kill(killed[0], signal.SIGKILL)
         asked[number].append(name)
@@ -126,7 +126,7 @@ def test_only_what_was_lost_is_done_again(seed, cluster, monkeypatch):
     Ranker(DENSE, "alignment", "orthonormal", "alternating:max_epochs=2", engine="ray").fit(
         clicks(seed)
     )
-    half = ["pulled_grams", "turned"]
+    half = ["product_grams", "rotated"]
     assert asked == {0: 3 * half, 1: 4 * half}
 
 
@@ -146,7 +146,7 @@ def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monke
 
 def test_what_a_function_raises_is_raised_here(cluster):
     matrix = sp.csr_array(np.eye(20, dtype=np.float32))
-    with Ray(workers=2).scatter(cut((matrix, matrix), 2)) as shards:
+    with Ray(workers=2).scatter(split((matrix, matrix), 2)) as shards:
         by = Computing(get_kernel("cython"), 1)
         with pytest.raises(ValueError, match="there are vectors for 7 features, and M has 20"):
             shards.map(best_rows, 0, np.zeros((7, 8), np.float32), by, RowMaximum(0.0, 1.0), None)
@@ -158,7 +158,7 @@ def test_more_workers_than_processors_are_refused(seed, cluster):
 
 
 def test_one_cluster_at_a_time(seed, cluster):
-    with pytest.raises(EngineError, match="in a Ray cluster already"):
+    with pytest.raises(EngineError, match="connected to a Ray cluster already"):
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray:address=127.0.0.1:6379")
 
 
@@ -168,15 +168,15 @@ def test_a_cluster_of_others_needs_token_login(seed, cluster, monkeypatch):
         cluster.runtime_context.RuntimeContext, "gcs_address", property(lambda _: "10.0.0.5:6379")
     )
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with pytest.raises(EngineError, match="token login is off"):
+    with pytest.raises(EngineError, match="token authentication is off"):
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray")
 
 
 OWN = """
 import json, socket
-from ranking_plugins.engines.ray import enter
+from ranking_plugins.engines.ray import connect
 
-ray, ours = enter(None, 1)
+ray, ours = connect(None, 1)
 host, port = ray.get_runtime_context().gcs_address.rsplit(":", 1)
 probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 probe.connect(("192.0.2.1", 9))  # sends nothing, but tells our address on the network

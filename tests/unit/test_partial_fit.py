@@ -95,7 +95,7 @@ def with_features(names, seed, n_objects=8):
         labels=(labels, labels),
         query_feature_ids=names,
         document_feature_ids=names,
-        same_objects=True,
+        queries_are_documents=True,
     )
 
 
@@ -137,7 +137,7 @@ def test_growing_is_as_if_the_features_had_always_been_there(matching_kernel):
             labels=(data.labels[0],) * 2,
             query_feature_ids=names,
             document_feature_ids=names,
-            same_objects=True,
+            queries_are_documents=True,
         )
 
     model = "bilinear:initial=zero,dtype=float64"

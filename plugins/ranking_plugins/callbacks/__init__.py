@@ -42,22 +42,22 @@ def ranking_callbacks() -> dict[str, Lazy]:
     return {
         "early-stopping": Lazy(
             "ranking_plugins.callbacks.early_stopping:EarlyStopping",
-            help="Stops when a metric on the validation data no longer gets better.",
+            help="Stop when a metric on the validation data no longer improves.",
         ),
         "checkpoint": Lazy(
             "ranking_plugins.callbacks.checkpoint:Checkpoint",
-            help="Keeps the run on disk after each epoch, so that it can be resumed.",
+            help="Store the run on disk after each epoch, so that it can be resumed.",
         ),
         "curve": Lazy(
             "ranking_plugins.callbacks.curve:Curve",
-            help="Measures metrics on the validation data after each epoch: a learning curve.",
+            help="Compute metrics on the validation data after each epoch: a learning curve.",
         ),
         "mlflow": Lazy(
             "ranking_plugins.callbacks.mlflow:MLflow",
-            help="Logs parts, epochs and the model to MLflow; needs ranking-kit[mlflow].",
+            help="Log parts, epochs and the model to MLflow; needs ranking-kit[mlflow].",
         ),
         "progress": Lazy(
             "ranking_plugins.callbacks.progress:Progress",
-            help="Shows epochs, objective and metric on the terminal.",
+            help="Show epochs, objective and metric on the terminal.",
         ),
     }

@@ -1,4 +1,4 @@
-"""Checkpoints: a run on disk, so that a kill loses at most the current epoch."""
+"""Checkpoints: store the run on disk, so that at most the current epoch can be lost."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ranking.training.trainer import Snapshot, Trainer
 
 @dataclasses.dataclass
 class Checkpoint(Callback):
-    """Writes the run to a file between epochs, atomically.
+    """Write the run to a file between epochs, atomically.
 
-    Epochs shorter than a second share a write, so that small problems are not slowed by the disk.
+    Epochs shorter than `every` share a write, so that small problems are not slowed by the disk.
 
     Parameters
     ----------
     path : str or Path
         The file.
     every : float
-        Seconds between two writes at least.
+        Minimal number of seconds between two writes.
     """
 
     name: ClassVar[str] = "checkpoint"
@@ -43,18 +43,18 @@ class Checkpoint(Callback):
         self._written = float("-inf")
 
     def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
-        """Write, unless the last write was a moment ago."""
+        """Write, unless the last write was less than `every` seconds ago."""
         if time.monotonic() - self._written >= self.every:
             self.write(run)
         return False
 
     def on_fit_end(self, run: Trainer) -> None:
-        """Write how the run ended; one that broke off with an error keeps its last good epoch."""
+        """Write the end of the run; after an error, the last good epoch stays on disk."""
         if run.stopped and run.history:
             self.write(run)
 
     def write(self, run: Trainer) -> None:
-        """Write the run, and what an outer loop (a search) has left in `outer_...`."""
+        """Write the run, and the state of an outer loop (a search) in `outer_...`."""
         snapshot = run.snapshot()
         tensors = snapshot.tensors | under("outer", self.outer_tensors)
         write_tensors(
@@ -65,10 +65,12 @@ class Checkpoint(Callback):
         self._written = time.monotonic()
 
     def read(self) -> Snapshot:
-        """Return the run that was written, and take back what the outer loop had left."""
+        """Read the run and the state of the outer loop."""
         tensors, facts = read_tensors(Path(self.path))
         if facts.get("checkpoint") != 1:
-            raise ModelFileError(f"{self.path} is not a checkpoint of this version; start anew.")
+            raise ModelFileError(
+                f"{self.path} is not a checkpoint of this version; train again from the start."
+            )
         snapshot = Snapshot(tensors, facts["run"])
         self.outer_facts, self.outer_tensors = facts["outer"], section(tensors, "outer")
         return snapshot

@@ -1,4 +1,4 @@
-"""Learning curves: metrics on the validation data, epoch by epoch."""
+"""Learning curves: metrics on the validation data after each epoch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ranking.training.trainer import Trainer
 
 @dataclasses.dataclass
 class Curve(Callback):
-    """Measures the model on the validation data after each epoch; it stops nothing.
+    """Evaluate the model on the validation data after each epoch.
 
-    The numbers go to the history, and so into the model file, where `ranking report` finds them.
+    The values go into the history, and so into the model file, from which `ranking report` reads.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class Curve(Callback):
         self._metrics = [parse_metric(word) for word in self.metrics.split("+")]
 
     def on_fit_begin(self, run: Trainer) -> None:
-        """Refuse to watch nothing."""
+        """Refuse to run without validation data."""
         if run.valid is None:
             raise PartError("curve needs validation data: give fit(valid=...) or --valid.")
 
     def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
-        """Measure, and take note."""
+        """Evaluate the model and record the values."""
         values = run.validate(self._metrics)
         run.history[-1] |= {name: mean(column) for name, column in values.items()}
         return False

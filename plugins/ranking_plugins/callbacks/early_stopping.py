@@ -1,4 +1,4 @@
-"""Early stopping on validation data; the best weights are kept."""
+"""Early stopping on validation data, with the best parameters at the end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ranking.training.trainer import Trainer
 
 @dataclasses.dataclass
 class EarlyStopping(Callback):
-    """Stops when the metric has not become better for `patience` epochs.
+    """Stop when the metric has not improved for `patience` epochs.
 
-    At the end the model holds the parameters of the best epoch, the first of equals.
+    At the end the model has the parameters of the best epoch (the first of equal ones).
 
     Parameters
     ----------
     metric : str
         Any metric, such as ``ndcg@10``.
     patience : int
-        Epochs without a better value after which the run stops.
+        Number of epochs without improvement after which the run stops.
     """
 
     name: ClassVar[str] = "early-stopping"
@@ -37,21 +37,21 @@ class EarlyStopping(Callback):
 
     def _setup(self) -> None:
         self._metric = parse_metric(self.metric)
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.best_value = float("nan")
         self.best_epoch = 0
         self._best: dict[str, np.ndarray[Any, Any]] = {}
 
     def on_fit_begin(self, run: Trainer) -> None:
-        """Forget an earlier run; refuse to watch nothing."""
-        self._forget()
+        """Reset the state; refuse to run without validation data."""
+        self._reset()
         if run.valid is None:
             raise PartError("early-stopping needs validation data: give fit(valid=...) or --valid.")
 
     def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
-        """Measure, keep the best, and say whether to stop."""
+        """Evaluate, store the best parameters, and return whether to stop."""
         values = run.validate([self._metric])
         value = mean(values[self._metric.spelled()])
         if np.isnan(value):
@@ -73,17 +73,17 @@ class EarlyStopping(Callback):
         return value < self.best_value
 
     def on_fit_end(self, run: Trainer) -> None:
-        """Give the model its best parameters back."""
+        """Restore the best parameters."""
         if self._best:
             run.model.restore(self._best)
 
     def state(self) -> dict[str, Any]:
-        """Return the best so far."""
+        """Return the best epoch so far."""
         value = None if np.isnan(self.best_value) else self.best_value
         return {"value": value, "epoch": self.best_epoch, **self._best}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take the best so far back."""
+        """Restore the best epoch so far."""
         state = dict(state)
         value = state.pop("value", None)
         self.best_value = float("nan") if value is None else value

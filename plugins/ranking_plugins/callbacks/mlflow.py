@@ -1,4 +1,4 @@
-"""A run in MLflow: its parts as parameters, its history as metrics, the model as an artifact."""
+"""Runs in MLflow: parts as parameters, the history as metrics, the model as an artifact."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ranking.training.trainer import Trainer
 
 @dataclasses.dataclass
 class MLflow(Callback):
-    """Logs a training to MLflow, as a run of its own or into the one that is active.
+    """Log training to MLflow, as a new run or into the active one.
 
-    Needs ``pip install "ranking-kit[mlflow]"``. Where it goes is MLflow's to say, as by the environment
-    variable MLFLOW_TRACKING_URI.
+    Needs ``pip install "ranking-kit[mlflow]"``. MLflow decides where runs are stored, for example
+    by the environment variable MLFLOW_TRACKING_URI.
 
     Parameters
     ----------
     experiment : str
-        The experiment; by default MLflow's own choice.
+        The experiment; by default that of MLflow.
     run_name : str
-        What the run is called; by default MLflow makes a name.
+        The name of the run; by default MLflow chooses one.
     model : bool
-        Whether the model file is kept as an artifact, ``model.safetensors``, at the end. It has
-        no vocabulary: of texts, save the ranker yourself.
+        Whether to log the model file as an artifact, ``model.safetensors``, at the end. It has no
+        vocabulary: for texts, save the ranker yourself.
     """
 
     name: ClassVar[str] = "mlflow"
@@ -46,42 +46,43 @@ class MLflow(Callback):
         self._ours = False
 
     def on_fit_begin(self, run: Trainer) -> None:
-        """Begin a run, unless one is active, and log what is trained."""
+        """Start a run, unless one is active, and log the parts and the sizes of the data."""
         mlflow = _module()
         active = mlflow.active_run()
         if active is None:
-            again = self.run_id if run.history else None  # the next stage of a model that has some
+            run_id = self.run_id if run.history else None  # the next stage of a model
             active = mlflow.start_run(
-                run_id=again,
-                run_name=None if again else self.run_name or None,
-                experiment_id=None if again else self._experiment(mlflow),
+                run_id=run_id,
+                run_name=None if run_id else self.run_name or None,
+                experiment_id=None if run_id else self._experiment(mlflow),
             )
             self._ours = True
         self.run_id = active.info.run_id
-        told = run.result().description
+        description = run.result().description
         params = {kind: getattr(run, kind).spec() for kind in PARTS}
-        sizes = {name.replace(" ", "_"): value for name, value in told["training"].items()}
+        sizes = {name.replace(" ", "_"): value for name, value in description["training"].items()}
         sizes.pop("stopped")
         mlflow.log_params({**params, **sizes, "kernel": run.kernel.name, "threads": run.threads})
-        mlflow.set_tags({"ranking": told["ranking"]})
+        mlflow.set_tags({"ranking": description["ranking"]})
 
     def _experiment(self, mlflow: ModuleType) -> str | None:
-        """Return the id of the experiment, made if need be; MLflow's own choice is left alone."""
+        """Return the id of the experiment, created if necessary, or None for the default."""
         if not self.experiment:
             return None
-        found = mlflow.get_experiment_by_name(self.experiment)
-        made: str = found.experiment_id if found else mlflow.create_experiment(self.experiment)
-        return made
+        existing = mlflow.get_experiment_by_name(self.experiment)
+        if existing:
+            return str(existing.experiment_id)
+        return str(mlflow.create_experiment(self.experiment))
 
     def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
-        """Log the row of the epoch: the objective, and what other callbacks measured before."""
+        """Log the row of the epoch: the objective, and the metrics of callbacks before this one."""
         row = {key: float(value) for key, value in run.history[-1].items() if key != "epoch"}
         finite = {_key(key): value for key, value in row.items() if math.isfinite(value)}
         _module().log_metrics(finite, step=result.epoch, run_id=self.run_id)
         return False
 
     def on_fit_end(self, run: Trainer) -> None:
-        """Keep the model, if that was asked, and end the run, if it is ours."""
+        """Log the model if requested, and end the run if this callback started it."""
         mlflow = _module()
         mlflow.set_tag("stopped", run.stopped or "failed")
         if self.model and run.history:
@@ -94,31 +95,31 @@ class MLflow(Callback):
             self._ours = False
 
     def state(self) -> dict[str, Any]:
-        """Return the run that a resumed training goes on with."""
+        """Return the id of the run, with which a resumed training continues."""
         return {"run": self.run_id}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on with the run of the training that is resumed."""
-        mlflow, before = _module(), state.get("run", "")
-        if before and before != self.run_id and self._ours:
+        """Continue with the run of the resumed training."""
+        mlflow, previous = _module(), state.get("run", "")
+        if previous and previous != self.run_id and self._ours:
             mlflow.end_run()
             mlflow.MlflowClient().delete_run(self.run_id)
-            self.run_id = before
-            mlflow.start_run(run_id=before)
+            self.run_id = previous
+            mlflow.start_run(run_id=previous)
 
 
 def _module() -> ModuleType:
-    """Import MLflow, or say how to get it."""
+    """Import MLflow; the error says how to install it."""
     try:
         import mlflow
     except ImportError as error:
         raise PartError(
             f'callback mlflow needs MLflow ({error}); pip install "ranking-kit[mlflow]".'
         ) from error
-    made: ModuleType = mlflow
-    return made
+    module: ModuleType = mlflow
+    return module
 
 
 def _key(name: str) -> str:
-    """Spell a name with the letters that MLflow takes."""
+    """Return a name with only the characters that MLflow accepts."""
     return "".join(one if one.isalnum() or one in "_-./ " else "_" for one in name)

@@ -13,14 +13,14 @@ from ranking.training.trainer import Trainer
 
 @dataclasses.dataclass
 class Progress(Callback):
-    """A live line with epoch, objective and whatever other callbacks measured.
+    """Show a live line with epoch, objective and the metrics of other callbacks.
 
-    On a terminal only; a file or a pipe gets nothing.
+    Only on a terminal.
 
     Parameters
     ----------
     label : str
-        What the line begins with.
+        The start of the line.
     """
 
     name: ClassVar[str] = "progress"

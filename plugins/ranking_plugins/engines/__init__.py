@@ -9,10 +9,10 @@ def ranking_engines() -> dict[str, Lazy]:
     return {
         "local": Lazy(
             "ranking_plugins.engines.local:Local",
-            help="All in this process, with its threads.",
+            help="This process and its threads.",
         ),
         "ray": Lazy(
             "ranking_plugins.engines.ray:Ray",
-            help="Processes of this machine or of several, by Ray; needs ranking-kit[ray].",
+            help="Processes on one or several machines, by Ray; needs ranking-kit[ray].",
         ),
     }

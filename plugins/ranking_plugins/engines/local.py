@@ -1,4 +1,4 @@
-"""The engine that needs nothing: parts are taken one after the other, in this process."""
+"""The engine of this process: functions run on the shards one after the other."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from ranking.contracts.engine import Engine, Shards, address_of
 
 
 class LocalShards(Shards):
-    """Parts in this process."""
+    """Shards in this process."""
 
-    def __init__(self, parts: Sequence[Any]) -> None:
-        self.held: list[tuple[Any, dict[str, Any]]] = [(part, {}) for part in parts]
+    def __init__(self, shards: Sequence[Any]) -> None:
+        self.shards: list[tuple[Any, dict[str, Any]]] = [(shard, {}) for shard in shards]
 
     def run(self, function: Callable[..., Any], broadcast: tuple[Any, ...]) -> Iterator[Any]:
-        """Yield what a function makes of each part."""
+        """Yield the result of a function for each shard."""
         address_of(function)
-        for part, kept in self.held:
-            yield function(part, kept, *broadcast)
+        for shard, cache in self.shards:
+            yield function(shard, cache, *broadcast)
 
     def checkpoint(self) -> None:
-        """Forget what functions have kept."""
-        for _, kept in self.held:
-            kept.clear()
+        """Clear the caches."""
+        for _, cache in self.shards:
+            cache.clear()
 
     def close(self) -> None:
-        """Let the parts go."""
-        self.held = []
+        """Release the shards."""
+        self.shards = []
 
 
 @dataclasses.dataclass
 class Local(Engine):
-    """All work in this process; the kernel's threads share it."""
+    """All work in this process, by the threads of the kernel."""
 
     name: ClassVar[str] = "local"
     here: ClassVar[bool] = True
 
     def n_parts(self) -> int:
-        """Return 1: threads share the rows of a part."""
+        """Return 1: threads share the rows of a shard."""
         return 1
 
-    def scatter(self, parts: Sequence[Any], threads: int = 1) -> LocalShards:
-        """Keep the parts here."""
-        return LocalShards(parts)
+    def scatter(self, shards: Sequence[Any], threads: int = 1) -> LocalShards:
+        """Keep the shards in this process."""
+        return LocalShards(shards)

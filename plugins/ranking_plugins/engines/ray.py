@@ -1,7 +1,7 @@
-"""The engine for several processes or machines: a Ray actor holds each part.
+"""The engine for several processes or machines: each shard has a Ray actor.
 
-Functions travel by their names, data as arrays. Ray itself pickles what it moves, within a cluster
-whose members trust each other; so nobody else may join it.
+Functions are sent by name, data as arrays. Ray itself pickles what it sends within a cluster, so
+all members of the cluster must be trusted.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from ranking.errors import EngineError, PartError
 from ranking.registry import Lazy
 
 RESTARTS = 3
-"""How often a part may lose its worker."""
+"""How often a shard may lose its worker."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
 class Ray(Engine):
-    """Workers of a Ray cluster, each with its part of the data.
+    """Workers of a Ray cluster, each with a shard of the data.
 
     Parameters
     ----------
     workers : int
-        Processes, each with as many threads as the training has.
+        Number of processes, each with the threads of the training.
     address : str or None
-        ``host:port`` of a cluster that runs, or "auto"; it must have token login, unless it is on
-        this machine. By default a cluster is started for the training, on this machine alone.
+        ``host:port`` of a running cluster, or "auto"; it must have token authentication, unless it
+        is on this machine. By default a cluster is started on this machine for the training.
     """
 
     name: ClassVar[str] = "ray"
@@ -50,85 +50,87 @@ class Ray(Engine):
     def _setup(self) -> None:
         if self.address is not None and "://" in str(self.address):
             raise PartError(
-                f"ray has address={self.address}; write host:port of the cluster's head, or auto."
+                f"ray has address={self.address}; it must be host:port of the head node, or auto."
             )
 
     def n_parts(self) -> int:
-        """Return one part a worker."""
+        """Return one shard per worker."""
         return int(self.workers)
 
-    def scatter(self, parts: Sequence[Any], threads: int = 1) -> RayShards:
-        """Start a worker for each part."""
-        return RayShards(parts, threads, self.address)
+    def scatter(self, shards: Sequence[Any], threads: int = 1) -> RayShards:
+        """Start a worker for each shard."""
+        return RayShards(shards, threads, self.address)
 
 
 class Worker:
-    """What runs in a worker's process."""
+    """The actor in the process of a worker."""
 
-    def __init__(self, part: Any) -> None:
-        self.part = part
-        self.kept: dict[str, Any] = {}
+    def __init__(self, shard: Any) -> None:
+        self.shard = shard
+        self.cache: dict[str, Any] = {}
 
-    def run(self, address: str, anew: bool, broadcast: tuple[Any, ...]) -> Any:
-        """Run a function, the first since a checkpoint if it is to begin anew."""
-        if anew:
-            self.kept.clear()
-        return Lazy(address, help="").load()(self.part, self.kept, *broadcast)
+    def run(self, address: str, first: bool, broadcast: tuple[Any, ...]) -> Any:
+        """Run a function; clear the cache if it is the first one since a checkpoint."""
+        if first:
+            self.cache.clear()
+        return Lazy(address, help="").load()(self.shard, self.cache, *broadcast)
 
 
 class RayShards(Shards):
-    """Parts, each with an actor; what ran since the checkpoint is known, to be repeated."""
+    """Shards, each with an actor; the calls since the checkpoint are stored to repeat them."""
 
-    def __init__(self, parts: Sequence[Any], threads: int, address: str | None) -> None:
-        self.parts, self.threads = list(parts), threads
-        self.ray, self.ours = enter(address, len(self.parts) * threads)
+    def __init__(self, shards: Sequence[Any], threads: int, address: str | None) -> None:
+        self.shards, self.threads = list(shards), threads
+        self.ray, self.ours = connect(address, len(self.shards) * threads)
         self.steps: list[tuple[str, Any]] = []
-        self.restarts = [0] * len(self.parts)
+        self.restarts = [0] * len(self.shards)
         try:
             self._refuse_too_many()
-            self.workers = [self._worker(part) for part in self.parts]
+            self.workers = [self._worker(shard) for shard in self.shards]
         except BaseException:
             self.workers = []
             self.close()
             raise
 
     def _refuse_too_many(self) -> None:
-        """Refuse workers for which Ray would wait without an end."""
-        there, wanted = self.ray.cluster_resources().get("CPU", 0), len(self.parts) * self.threads
-        if there < wanted:
+        """Refuse more workers than there are processors, for which Ray would wait forever."""
+        available = self.ray.cluster_resources().get("CPU", 0)
+        needed = len(self.shards) * self.threads
+        if available < needed:
             raise EngineError(
-                f"the Ray cluster has {there:g} processors, and {len(self.parts)} workers with "
-                f"{self.threads} threads each need {wanted}; take fewer of either."
+                f"the Ray cluster has {available:g} processors, and {len(self.shards)} workers "
+                f"with {self.threads} threads each need {needed}; use fewer of either."
             )
 
-    def _worker(self, part: Any) -> Any:
+    def _worker(self, shard: Any) -> Any:
         actor = self.ray.remote(num_cpus=self.threads, scheduling_strategy="SPREAD")(Worker)
-        return actor.remote(part)
+        return actor.remote(shard)
 
     def run(self, function: Callable[..., Any], broadcast: tuple[Any, ...]) -> Iterator[Any]:
-        """Yield what a function makes of each part."""
+        """Yield the result of a function for each shard."""
         self.steps.append((address_of(function), self.ray.put(broadcast)))
         last = len(self.steps) - 1
-        for number, asked in enumerate([self._ask(worker, last) for worker in self.workers]):
-            yield self._answer(number, asked)
+        requests = [self._request(worker, last) for worker in self.workers]
+        for number, request in enumerate(requests):
+            yield self._result(number, request)
 
-    def _ask(self, worker: Any, step: int) -> Any:
+    def _request(self, worker: Any, step: int) -> Any:
         address, broadcast = self.steps[step]
         return worker.run.remote(address, step == 0, broadcast)
 
-    def _answer(self, number: int, asked: Any) -> Any:
-        """Wait for the answer of a worker; if it is lost, that of the next in its place."""
+    def _result(self, number: int, request: Any) -> Any:
+        """Wait for the result of a worker; if it is lost, for that of its replacement."""
         errors = self.ray.exceptions
         while True:
             try:
-                return self.ray.get(asked)
+                return self.ray.get(request)
             except errors.RayTaskError as error:
                 raise error.cause from error
             except (errors.RayActorError, errors.ObjectLostError) as error:
                 self._replace(number, error)
-                # An actor takes its calls in order, and only the last answer is new.
-                asked = [self._ask(self.workers[number], step) for step in range(len(self.steps))]
-                asked = asked[-1]
+                # An actor runs its calls in order, and only the last result is new.
+                for step in range(len(self.steps)):
+                    request = self._request(self.workers[number], step)
 
     def _replace(self, number: int, error: Exception) -> None:
         reason = str(error).strip().partition("\n")[0]
@@ -136,19 +138,19 @@ class RayShards(Shards):
         if self.restarts[number] > RESTARTS:
             raise EngineError(
                 f"worker {number} of engine 'ray' was lost {self.restarts[number]} times "
-                f"({reason}); if memory is short, take more workers or machines."
+                f"({reason}); if memory is short, use more workers or machines."
             ) from error
-        logger.warning("worker %d was lost (%s); another takes its part.", number, reason)
+        logger.warning("worker %d was lost (%s); another one gets its shard.", number, reason)
         self.ray.kill(self.workers[number])
-        self.workers[number] = self._worker(self.parts[number])
+        self.workers[number] = self._worker(self.shards[number])
 
     def checkpoint(self) -> None:
-        """Forget what ran: a new worker need not repeat it."""
+        """Discard the calls so far: a new worker need not repeat them."""
         self.steps = []
 
     def close(self) -> None:
-        """End the workers, and the cluster if it was started for them."""
-        self.parts, self.steps = [], []
+        """Stop the workers, and the cluster if it was started for them."""
+        self.shards, self.steps = [], []
         for worker in self.workers:
             self.ray.kill(worker)
         self.workers = []
@@ -157,10 +159,10 @@ class RayShards(Shards):
             self.ours = False
 
 
-def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
-    """Enter a cluster; return Ray, and whether it must be left."""
+def connect(address: str | None, cpus: int) -> tuple[Any, bool]:
+    """Connect to a cluster; return Ray, and whether to disconnect at the end."""
     if address is None:
-        _keep_to_ourselves()
+        _isolate()
     else:
         refuse_open(address)
     try:
@@ -169,11 +171,11 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
         raise EngineError(
             f"engine 'ray' needs Ray ({error}); install it with `pip install ranking-kit[ray]`."
         ) from error
-    if ray.is_initialized():  # by whoever called: it is theirs, but must be as safe
+    if ray.is_initialized():  # by the caller, but it must be as safe
         if address is not None:
             raise EngineError(
-                f"this program is in a Ray cluster already, so it cannot enter {address}; leave "
-                "the address out."
+                f"this program is connected to a Ray cluster already, so it cannot connect to "
+                f"{address}; leave the address out."
             )
         refuse_open(ray.get_runtime_context().gcs_address)
         return ray, False
@@ -182,31 +184,31 @@ def enter(address: str | None, cpus: int) -> tuple[Any, bool]:
     if address is None:
         settings = {"address": "local", "num_cpus": cpus, "include_dashboard": False}
     try:
-        # Ray lets workers import from the folder it is called in before anything installed.
+        # Workers of Ray import from the current folder before installed packages.
         with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
             ray.init(configure_logging=False, log_to_driver=False, **settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise EngineError(
-            f"cannot enter the Ray cluster {settings['address']!r} ({error}); start one with "
+            f"cannot connect to the Ray cluster {settings['address']!r} ({error}); start one with "
             "`ray start --head`, or leave the address out."
         ) from error
     return ray, True
 
 
-def _keep_to_ourselves() -> None:
-    """Let a cluster that Ray starts here be for this process alone: loopback, and a fresh token."""
-    if "ray" not in sys.modules:  # which looks at these when it is imported
+def _isolate() -> None:
+    """Restrict a cluster that Ray starts here to this process: loopback and a new token."""
+    if "ray" not in sys.modules:  # which reads these when it is imported
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # else all interfaces
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray's default too, but with a remark
-    kept = Path.home() / ".ray" / "auth_token"
-    if not (os.environ.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} or kept.exists()):
+    token = Path.home() / ".ray" / "auth_token"
+    if not (os.environ.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} or token.exists()):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # else Ray writes one to that file
 
 
 def refuse_open(address: str) -> None:
-    """Refuse a cluster that others can reach, if it has no token login.
+    """Refuse a cluster that others can reach, if it has no token authentication.
 
-    Whoever reaches a Ray cluster can run anything on it, so on a network it needs the login.
+    Anybody who reaches a Ray cluster can run code on it.
     """
     host = address.rpartition(":")[0].strip("[]")
     try:
@@ -215,7 +217,7 @@ def refuse_open(address: str) -> None:
         loopback = False
     if not loopback and os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
         raise EngineError(
-            f"the Ray cluster at {address} may be open to others, and token login is off: whoever "
-            "reaches it can run anything on it. Set RAY_AUTH_MODE=token on all its machines and "
-            "here."
+            f"the Ray cluster at {address} may be open to others, and token authentication is off: "
+            "anybody who reaches it can run code on it. Set RAY_AUTH_MODE=token on all its "
+            "machines and here."
         )

@@ -59,11 +59,11 @@ def ranking_losses() -> dict[str, Lazy]:
     return {
         "domination": Lazy(
             "ranking_plugins.losses.domination:Domination",
-            help="Each item against all that it must outrank: log(1 + sum exp).",
+            help="Each document against all that it must outrank: log(1 + sum exp).",
         ),
         "hinge": Lazy(
             "ranking_plugins.losses.pairwise:Hinge",
-            help="max(0, 1 - z), z being how much better the better document is scored.",
+            help="max(0, 1 - z) of the margin z.",
         ),
         "squared-hinge": Lazy(
             "ranking_plugins.losses.pairwise:SquaredHinge", help="max(0, 1 - z)^2 of the margin z."
@@ -72,16 +72,19 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.pairwise:Logistic", help="log(1 + exp(-z)) of the margin z."
         ),
         "bpr": Lazy(
-            "ranking_plugins.losses.pairwise:BPR", help="The logistic loss by another name."
+            "ranking_plugins.losses.pairwise:BPR",
+            help="Bayesian personalized ranking: the logistic loss.",
         ),
-        "auc": Lazy("ranking_plugins.losses.pairwise:AUC", help="The hinge by another name."),
+        "auc": Lazy(
+            "ranking_plugins.losses.pairwise:AUC", help="The hinge, under its name in recommenders."
+        ),
         "warp": Lazy(
             "ranking_plugins.losses.pairwise:WARP",
-            help="The hinge, weighted by the rank that sampling estimates: the top of the list.",
+            help="The hinge, weighted by an estimate of the rank: optimizes the top of the list.",
         ),
         "squared": Lazy(
             "ranking_plugins.losses.squared:Squared",
-            help="The squared error of all pairs, 0 where none is stored: for svd and nmf.",
+            help="The squared error of all pairs, 0 where no relevance is stored: for svd and nmf.",
         ),
         "kos-warp": Lazy(
             "ranking_plugins.losses.pairwise:KosWARP",
@@ -89,6 +92,6 @@ def ranking_losses() -> dict[str, Lazy]:
         ),
         "alignment": Lazy(
             "ranking_plugins.losses.alignment:Alignment",
-            help="-sum clicks * score: needs a regularizer that bounds the vectors.",
+            help="-sum clicks * score: needs a regularizer that bounds the embeddings.",
         ),
     }

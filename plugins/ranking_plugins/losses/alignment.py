@@ -1,4 +1,4 @@
-"""Alignment: scores should be large where the clicks are."""
+"""Alignment: large scores for pairs with clicks."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from ranking.contracts.parameters import boolean
 
 @dataclasses.dataclass
 class Alignment(Loss):
-    """``-sum r * score``: minus how well scores and responses go together (Wu, Lu and Li, 2013).
+    """``-sum r * score``: the negative alignment of scores and responses (Wu, Lu and Li, 2013).
 
-    Scores could grow without end, so the regularizer has to bound the parameters. A relevance
-    below 0 counts as 0.
+    It is not bounded, so the regularizer has to bound the parameters. Negative relevance counts as
+    0.
 
     Parameters
     ----------
     per_query : bool
-        Whether the sum is a mean over queries of the mean over their documents; else every pair
-        counts by itself.
+        Whether all queries have the same weight, each as the mean over its documents; else all
+        pairs have the same weight.
     log : bool
-        Whether the response is log(1 + r), so that popular queries count less.
+        Whether the response is log(1 + r), which reduces the weight of frequent pairs.
     """
 
     name: ClassVar[str] = "alignment"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"linear"})
     unsupported: ClassVar[Mapping[LossInterface, str]] = {
-        "pairwise": "the loss is a sum over matches alone, and no function of how a match stands "
-        "against another document",
-        "coordinate": "the loss is a straight line along every weight, without a minimum",
+        "pairwise": "the loss is a sum over positives, not a function of the margin of a pair",
+        "coordinate": "the loss is linear along every weight, without a minimum",
     }
 
     per_query: bool = boolean(True)

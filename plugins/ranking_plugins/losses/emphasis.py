@@ -1,7 +1,7 @@
-"""What the domination loss may say about single items: their weights and their margins.
+"""Weights and margins of single documents in the domination loss.
 
-An item i of a list dominates every item j of a lower grade. Its term has a weight omega_i, and may
-demand that i stands above j by a margin Delta_ij.
+A document i of a list dominates every document j of a lower grade. Its term has a weight omega_i
+and may require a margin Delta_ij between the scores of i and j.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Ints = NDArray[np.int64]
 WEIGHTS = ("one", "gain", "query")
 MARGINS = ("none", "grade", "log", "layers")
 LARGEST_GAIN = 1000.0
-"""The largest grade g whose gain 2**g - 1 is taken."""
+"""The largest grade g for which the gain 2**g - 1 is computed."""
 
 
 def dominating(grades: Array, group_ptr: Ints) -> NDArray[np.bool_]:
-    """Return which rows stand above the lowest grade of their group."""
+    """Return which rows are above the lowest grade of their group."""
     lowest = np.minimum.reduceat(grades, group_ptr[:-1])
     return grades > np.repeat(lowest, np.diff(group_ptr))
 
@@ -41,8 +41,8 @@ def weights_by_grade(kind: str, grades: Array, above: NDArray[np.bool_], query: 
     if kind == "gain":
         if grades.max() > LARGEST_GAIN:
             raise DataError(
-                f"the largest grade is {grades.max():g}, and its gain 2^grade - 1 is no number to "
-                "weight with; scale the grades, or take weights=one."
+                f"the largest grade is {grades.max():g}, and its gain 2^grade - 1 is too large for "
+                "a weight; scale the grades, or use weights=one."
             )
         return np.maximum(np.exp2(grades) - 1.0, 0.0)
     if kind == "query":
@@ -54,58 +54,58 @@ def weights_by_grade(kind: str, grades: Array, above: NDArray[np.bool_], query: 
 def margins_by_grade(
     kind: str, grades: Array, above: NDArray[np.bool_], a: float, b: float
 ) -> Array:
-    """Return s of each row, for Delta_ij = s_i - s_j; 0 where nothing is dominated."""
+    """Return s of each row, with Delta_ij = s_i - s_j; 0 for rows that dominate nothing."""
     if kind == "log":
         if np.any(grades[above] <= 0.0):
             raise DataError(
-                f"margin=log takes the logarithm of grades, and an item of grade "
-                f"{grades[above].min():g} dominates others; take margin=grade."
+                f"margin=log needs positive grades, and a document of grade "
+                f"{grades[above].min():g} dominates others; use margin=grade."
             )
         grades = np.log(np.where(above, grades, 1.0))
     return np.where(above, a * grades + b, 0.0)
 
 
 def boundary_margins(boundaries: Sequence[float], grades: Array, above: NDArray[np.bool_]) -> Array:
-    """Return Delta of each row, demanded of all that it dominates: boundaries[grade - 1]."""
-    place = np.where(above, grades, 1.0) - 1.0
-    whole = (place == np.floor(place)) & (place >= 0) & (place < len(boundaries))
+    """Return the margin of each row to all that it dominates: boundaries[grade - 1]."""
+    index = np.where(above, grades, 1.0) - 1.0
+    whole = (index == np.floor(index)) & (index >= 0) & (index < len(boundaries))
     if not whole.all():
         raise DataError(
             f"boundaries has {len(boundaries)} margins, for the grades 1 to {len(boundaries)}, and "
-            f"an item of grade {grades[~whole][0]:g} dominates others; give one margin a grade."
+            f"a document of grade {grades[~whole][0]:g} dominates others; give one per grade."
         )
-    return np.where(above, np.asarray(boundaries, float)[place.astype(np.int64)], 0.0)
+    return np.where(above, np.asarray(boundaries, float)[index.astype(np.int64)], 0.0)
 
 
 def parse_boundaries(text: str | Sequence[float]) -> tuple[float, ...]:
-    """Read ``0.5+1``: the margin of grade 1, of grade 2, and so on."""
+    """Parse ``0.5+1``: the margins of grade 1, grade 2, and so on."""
     words = text.split("+") if isinstance(text, str) else text
     try:
-        found = tuple(float(word) for word in words)
+        margins = tuple(float(word) for word in words)
     except ValueError:
-        found = ()
-    if not found or not np.isfinite(found).all():
+        margins = ()
+    if not margins or not np.isfinite(margins).all():
         raise PartError(
-            f"domination has boundaries={text!r}; give one number a grade from 1 on, as in 0.5+1."
+            f"domination has boundaries={text!r}; give one number per grade from 1 on, as in 0.5+1."
         )
-    return found
+    return margins
 
 
-def given_values(name: str, values: Array, row_order: Ints) -> Array:
-    """Return what was given for each row of the input, in the order in which data keep them."""
+def reorder_values(name: str, values: Array, row_order: Ints) -> Array:
+    """Return values for each row of the input in the order of the rows of the data."""
     needed = int(row_order.max()) + 1
     if values.size < needed or (needed == row_order.size and values.size != needed):
         raise DataError(
-            f"{name} has {values.size} values, and the data {needed} rows; give one a row."
+            f"{name} has {values.size} values, and the data have {needed} rows; give one per row."
         )
     return values[row_order]
 
 
-def checked_values(name: str, values: object) -> Array:
-    """Return values that were given one a row, or raise `PartError`."""
+def validate_values(name: str, values: object) -> Array:
+    """Validate an array with one value per row."""
     array = np.asarray(values, dtype=float)
     if array.ndim != 1 or not np.isfinite(array).all():
         raise PartError(
-            f"domination has {name} of shape {array.shape}; give a finite number a row."
+            f"domination has {name} of shape {array.shape}; give one finite number per row."
         )
     return array

@@ -1,4 +1,4 @@
-"""Losses of a margin z = f(q, d+) - f(q, d-): how much better the better document is scored."""
+"""Pairwise losses: functions of the margin z = f(q, d+) - f(q, d-)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Hinge(Loss):
-    """``max(0, 1 - z)``: nothing to learn from a margin of 1 or more."""
+    """The hinge ``max(0, 1 - z)``, which is 0 from a margin of 1 on."""
 
     name: ClassVar[str] = "hinge"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise", "coordinate"})
@@ -47,20 +47,20 @@ class Hinge(Loss):
     def coordinate_problem(
         self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> CoordinateProblem:
-        """Lay the pairs of judged rows out by lists; the hinge is smoothed by a stated bit."""
+        """Prepare the pairs of judged lists; the hinge is slightly smoothed."""
         from ranking_plugins.losses.pairwise_problem import PairProblem
 
         if self.form is None:
             raise CombinationError(
-                f"loss {self.name!r} has a slope of its own, and coordinate descent knows those of "
-                "hinge, squared-hinge and logistic; take solver sgd."
+                f"loss {self.name!r} has a custom slope, and coordinate descent supports those of "
+                "hinge, squared-hinge and logistic; use solver sgd."
             )
         return PairProblem(cast(PairwiseLoss, self), self.form, data, weights, curvature)
 
 
 @dataclasses.dataclass
 class AUC(Hinge):
-    """The hinge under the name that recommenders know: it counts wrong pairs, wherever they are."""
+    """The hinge under the name that recommenders use: all wrong pairs count the same."""
 
     name: ClassVar[str] = "auc"
 
@@ -99,7 +99,7 @@ class Logistic(Hinge):
 
 @dataclasses.dataclass
 class BPR(Logistic):
-    """Bayesian personalised ranking: the logistic loss of a pair, under its other name."""
+    """Bayesian personalized ranking: the logistic loss of a pair."""
 
     name: ClassVar[str] = "bpr"
 
@@ -108,28 +108,28 @@ class BPR(Logistic):
 class WARP(Hinge):
     """The hinge, weighted by the estimated rank of the positive (Weston and Blitzer, 2012).
 
-    Negatives are drawn until one violates the margin. Found at the N-th, the positive's rank is
-    about r = (documents - 1) // N, and the violation counts L(r) = 1 + 1/2 + ... + 1/r.
+    Negatives are sampled until one violates the margin. If it is the N-th, the rank of the positive
+    is about r = (documents - 1) // N, and the weight is L(r) = 1 + 1/2 + ... + 1/r.
 
     Parameters
     ----------
     max_trials : int
-        How many are drawn at most; if none violates the margin, nothing is learnt.
+        The maximal number of sampled negatives; if none violates the margin, there is no step.
     """
 
     name: ClassVar[str] = "warp"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise"})
     unsupported: ClassVar[Mapping[LossInterface, str]] = {
         "coordinate": "the weight of a violation jumps when a document crosses the margin, so the "
-        "loss is not continuous along a weight, and no parabola bounds it; with the weights held "
-        "fast it would be bounded from below only"
+        "loss is not continuous along a weight, and no parabola bounds it; with the weights fixed "
+        "it would be bounded from below only"
     }
 
     max_trials: int = integer(10, minimum=2, maximum=10_000)
 
     @property
     def trials(self) -> int:
-        """The number of negatives at most."""
+        """The maximal number of sampled negatives."""
         return self.max_trials
 
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
@@ -141,16 +141,16 @@ class WARP(Hinge):
 
 @dataclasses.dataclass
 class KosWARP(WARP):
-    """WARP for the k-th best of n positives that are drawn (Weston, Yee and Weiss, 2013).
+    """WARP for the k-th best of n sampled positives (Weston, Yee and Weiss, 2013).
 
-    With a small k it is the best positives that are learnt from, with k = n the worst.
+    A small k trains on the best positives, k = n on the worst.
 
     Parameters
     ----------
     max_trials : int
-        How many negatives are drawn at most.
+        The maximal number of sampled negatives.
     k, n : int
-        Which of how many positives, by score, best first.
+        The k-th best, by score, of n positives.
     """
 
     name: ClassVar[str] = "kos-warp"
@@ -165,5 +165,5 @@ class KosWARP(WARP):
 
     @property
     def positives(self) -> tuple[int, int]:
-        """The number drawn, and the place."""
+        """The number of sampled positives, and the rank from 0 of the one that is used."""
         return self.n, self.k - 1

@@ -1,4 +1,4 @@
-"""The squared error of a matrix that two thin ones stand for: what SVD and NMF minimise."""
+"""The squared error of a factorized matrix: the objective of SVD and NMF."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from ranking.contracts.loss import Array, Loss, LossInterface
 class Squared(Loss):
     """``sum (r - f)**2`` over all pairs of a query and a document; r is 0 where none is stored.
 
-    It has no interface: it ties all pairs together, and its solvers know it as a whole.
+    It has no interface: it couples all pairs, and its solvers minimize it as a whole.
     """
 
     name: ClassVar[str] = "squared"
     unsupported: ClassVar[Mapping[LossInterface, str]] = {
-        "pairwise": "the loss is the error of single scores, and no function of how a match stands "
-        "against another document",
-        "coordinate": "the loss is the error of a matrix of relevance, and judged lists are none",
-        "linear": "the loss is not linear in the vectors of a side, so no half-step is the closed "
-        "maximum of a regularizer; least squares in its place end at the singular vectors (Eckart "
-        "and Young, 1936), which svd finds at once",
+        "pairwise": "the loss is the error of single scores, not a function of a margin",
+        "coordinate": "the loss is the error of a relevance matrix, which judged lists do not have",
+        "linear": "the loss is not linear in the embeddings of a side, so no half-step is the "
+        "closed maximum of a regularizer; alternating least squares converge to singular vectors "
+        "(Eckart and Young, 1936), which svd computes directly",
     }
 
     def factored_value(self, relevance: Any, queries: Array, documents: Array) -> float:
-        """Return the loss of ``f = queries @ documents.T``, with work that follows the non-zeros.
+        """Return the loss of ``f = queries @ documents.T``, in time linear in the non-zeros.
 
         Parameters
         ----------
         relevance : scipy.sparse.csr_array
         queries, documents : arrays
-            A row an object.
+            One row per query or document.
         """
         return expanded(relevance, documents * (relevance.T @ queries), queries, documents)
 

@@ -122,11 +122,15 @@ def _read(path: Path) -> dict[str, str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise PartError(f"group-l1 cannot read groups={path}: {error}.") from error
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         words = line.split("\t")
         if len(words) != 2:
-            raise PartError(f"{path}, line {number}: write feature<TAB>group, not {line[:40]!r}.")
+            raise PartError(
+                f"{path}, line {line_number}: write feature<TAB>group, not {line[:40]!r}."
+            )
         if words[0] in groups:
-            raise PartError(f"{path}, line {number}: {words[0]!r} occurs twice; keep one group.")
+            raise PartError(
+                f"{path}, line {line_number}: {words[0]!r} occurs twice; keep one group."
+            )
         groups[words[0]] = words[1]
     return groups

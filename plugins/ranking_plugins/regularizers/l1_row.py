@@ -17,8 +17,8 @@ from ranking_plugins.regularizers.soft import soft
 class L1Row(Regularizer):
     """The constraint ``sum |row| <= limit``.
 
-    For the alignment loss it degenerates (Wu, Lu and Li, 2013, appendix A): the maximum puts a whole
-    row on one dimension, and the optimum is one dimension for all rows. `l1l2-row` does not.
+    For the alignment loss it degenerates (Wu, Lu and Li, 2013, appendix A): the maximum puts a
+    whole row on one dimension, and the optimum is one dimension for all rows. `l1l2-row` does not.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class L1Row(Regularizer):
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the nearest rows within the limit: each soft-thresholded as far as necessary.
 
-        With the absolute values in decreasing order, a_1 >= a_2 >= ..., the threshold is the largest
+        With the absolute values in decreasing order a_1 >= a_2 >= ... the threshold is the largest
         of (a_1 + ... + a_k - limit) / k, and 0 if the row is within the limit.
         """
         decreasing = -np.sort(-np.abs(parameters), axis=1)

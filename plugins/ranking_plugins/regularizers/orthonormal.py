@@ -20,8 +20,8 @@ class Orthonormal(Regularizer):
 
     Parameters
     ----------
-    scale : float or "auto"
-        The length of a column. 1 is orthonormal in the strict sense; "auto" is sqrt(rows /
+    scale : float or "unit-rows"
+        The length of a column. 1 is orthonormal in the strict sense; "unit-rows" is sqrt(rows /
         columns), so that rows have norm 1 on average, as a loss with a margin requires.
     """
 
@@ -33,7 +33,7 @@ class Orthonormal(Regularizer):
         "rows as columns; of a diagonal matrix it has nothing but signs",
     }
 
-    scale: float | str = number("auto", above=0.0, words=("auto",))
+    scale: float | str = number("unit-rows", above=0.0, words=("unit-rows",))
 
     def column_length(self, shape: tuple[int, ...]) -> float:
         """Return the length of the columns of a matrix of this shape; refuse a wide one."""
@@ -45,7 +45,9 @@ class Orthonormal(Regularizer):
         return self._length(shape)
 
     def _length(self, shape: tuple[int, ...]) -> float:
-        return float(np.sqrt(shape[0] / shape[1])) if self.scale == "auto" else float(self.scale)
+        if self.scale == "unit-rows":
+            return float(np.sqrt(shape[0] / shape[1]))
+        return float(self.scale)
 
     def penalty(self, parameters: Array) -> float:
         """Return 0 if the columns are orthogonal and long enough, up to rounding; else infinity."""

@@ -159,10 +159,10 @@ def _part(data: MatchingData | TextCollection, size: int) -> MatchingData | Text
     ids = data.query_ids[chosen]
     if isinstance(data, TextCollection):
         texts = [data.query_texts[place] for place in chosen.tolist()]
-        return TextCollection(ids, texts, ids, texts, labels=labels, same_objects=True)
+        return TextCollection(ids, texts, ids, texts, labels=labels, queries_are_documents=True)
     rows_of = data.query_rows[chosen]
     return MatchingData(
-        rows_of, rows_of, labels=labels, query_ids=ids, document_ids=ids, same_objects=True
+        rows_of, rows_of, labels=labels, query_ids=ids, document_ids=ids, queries_are_documents=True
     )
 
 
@@ -194,15 +194,16 @@ def run(
         threads=options.threads,
         random_state=options.seed,
     )
-    data, held_out = ranker.describe_data(train, valid=test)
+    prepared = ranker.prepare_data(train, valid=test)
+    data, held_out = prepared.data, prepared.valid
     assert isinstance(held_out, MatchingData)
     watched = held_out.select(np.arange(min(CURVE_QUERIES, held_out.n_queries)))
     clock = _Stopwatch(metrics="+".join(MEASURES.values()))
-    training = ranker.set_params(callbacks=[clock] if curve else []).prepare(data, watched)
+    training = ranker.set_params(callbacks=[clock] if curve else []).plan().trainer(data, watched)
     started = time.perf_counter()
     training.train()
     seconds = time.perf_counter() - started - clock.away
-    ranker.adopt(training.result())
+    ranker.adopt(training.result(), prepared)
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
     values = evaluate_model(
         ranker.model_, list(metrics.values()), held_out, ranker.kernel_, options.threads

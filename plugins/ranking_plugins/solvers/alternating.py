@@ -1,4 +1,4 @@
-"""Alternating maximization over M: the best vectors of one side for those of the other, in turn."""
+"""Alternating optimization: the optimal embeddings of one side for those of the other."""
 
 from __future__ import annotations
 
@@ -36,54 +36,55 @@ from ranking.models.sparse_factored import (
 )
 from ranking_plugins.engines.local import Local
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
-from ranking_plugins.solvers.directions import direction_turns
-from ranking_plugins.solvers.margin_half_steps import margin_turns
+from ranking_plugins.solvers.directions import direction_epochs
+from ranking_plugins.solvers.margin_half_steps import margin_epochs
 from ranking_plugins.solvers.sgd import SGD
 from ranking_plugins.solvers.shards import (
     Computing,
-    Vectors,
+    Embeddings,
     add_all,
     best_rows,
-    cut,
-    joined,
-    pulled,
-    pulled_grams,
-    turned,
+    concatenated,
+    product_grams,
+    products,
+    rotated,
+    split,
 )
 
 BLOCK = 1 << 18
-"""Numbers whose penalty or gain is summed at a time: about what a cache holds."""
+"""Numbers whose penalty or gain is summed at a time: about the size of a cache."""
 
 
 @dataclasses.dataclass
 class Alternating(Solver):
-    """Half-steps in closed form, queries first, until the objective stands still.
+    """Half-steps in closed form, queries first, until the objective stops decreasing.
 
-    With the vectors V of the document features, those of the query features are the maximum of
-    ``<M V, U> - penalty(U)``; then the same for V. No half-step makes the objective worse. With
-    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013), whose half-steps go to
-    singular vectors faster than by their own maximum (see `directions`): then the objective is
-    that of the best directions found so far. A loss that has no closed
-    half-step, such as hinge, WARP or domination, has a pass of SGD over the matches instead, with
-    the other side frozen: large-margin RMLS. `scale`, `center` and `sparse_below` are not for it.
+    For the embeddings V of the document features, those of the query features are the maximum of
+    ``<M V, U> - penalty(U)``; then the same for V. No half-step increases the objective. With
+    l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013), whose half-steps converge to
+    singular vectors faster than alternating maxima (see `directions`): the objective is then that
+    of the best directions so far. A loss without a closed half-step, such as hinge, WARP or
+    domination, takes one pass of SGD over the positives, with the other side frozen: large-margin
+    RMLS.
+    `scale`, `center` and `sparse_below` have no effect on it.
 
     Parameters
     ----------
     max_epochs : int
-        Rounds of two half-steps at most. Few are best for RMLS: all vectors that are connected by
-        clicks draw nearer with each.
+        The maximal number of epochs of two half-steps. Few are best for RMLS: all embeddings that
+        clicks connect become more similar in each.
     tolerance : float
-        Stops when a round decreases the objective by less than this share of it.
+        Stop when an epoch decreases the objective by less than this share of it.
     scale : float or "auto"
-        What M is multiplied by, so that a strength means the same for few clicks and for many.
-        With "auto" it counts in standard deviations: what random vectors of norm 1 on the other
-        side pull at a coordinate of a feature's vector has a mean square of 1. 1 is the paper's.
+        The factor of M, so that a strength means the same for few and for many clicks. With "auto"
+        the product of M and random embeddings of norm 1 has a mean square of 1 per entry. 1 is the
+        value of the paper.
     center : bool
-        Whether M is taken less what popularity alone explains: the product of its row sums and
-        column sums, over the sum of all. Else vectors that clicks connect, however weakly, all
-        come to point in one direction, since M is not negative.
+        Whether to subtract from M what popularity explains: the product of its row sums and column
+        sums over the sum of all entries. Otherwise all embeddings that clicks connect converge to
+        one direction, since M is not negative.
     sparse_below : float
-        Vectors with a smaller share of non-zeros are kept as a sparse matrix.
+        Embeddings with a smaller share of non-zeros are stored as a sparse matrix.
     """
 
     name: ClassVar[str] = "alternating"
@@ -94,16 +95,31 @@ class Alternating(Solver):
     center: bool = boolean(False)
     sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
 
+    def _setup(self) -> None:
+        self.used_scale: float | None = None
+
+    def auto_values(self, problem: TrainingProblem) -> dict[str, Any]:
+        """Return the scale; 1 for a loss that does not use it."""
+        if self.scale != "auto":
+            return {}
+        if "linear" not in problem.loss.interfaces:
+            return {"scale": 1.0}
+        if self.used_scale is not None:
+            return {"scale": self.used_scale}
+        matrix = _matrix(problem)
+        center = Center(matrix.rows) if self.center else None
+        return {"scale": _unit(matrix.rows, center, cast(Factored, problem.model).dimensions)}
+
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Take factors of one stage, a linear interface and a penalty that bounds them."""
+        """Accept factors of one stage, a linear loss and a penalty that bounds the factors."""
         if not issubclass(model, Factored) or issubclass(model, StagedModel):
             return Compatibility(
                 False,
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
-                "here there is only one, or one that both sides share",
+                "this model has only one, or one that both sides share",
             )
         if "linear" not in loss.interfaces:
             if not {"pairwise", "listwise"} & loss.interfaces:
@@ -112,50 +128,53 @@ class Alternating(Solver):
         if not issubclass(regularizer, SupportsMaximize):
             return Compatibility(
                 False,
-                "the loss falls without end as vectors grow, and the regularizer does not bound "
-                "them",
+                "the loss decreases without bound as embeddings grow, and the regularizer does not "
+                "bound them",
             )
         return YES
 
     @classmethod
     def spreads(cls, loss: type[Loss]) -> bool:
-        """Say yes for half-steps in closed form: they need M alone, row by row."""
+        """Return True for half-steps in closed form, which need only M, row by row."""
         return "linear" in loss.interfaces
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Take two half-steps, once a turn."""
+        """Yield one result per epoch of two half-steps."""
         if "linear" not in problem.loss.interfaces:
-            yield from margin_turns(self, problem)
+            yield from margin_epochs(self, problem)
             return
         sides = Sides(self, problem)
+        self.used_scale = sides.scale
         directions = isinstance(problem.regularizer, OrthogonalColumns)
         with sides.shards:
-            yield from direction_turns(self, sides) if directions else self._rounds(problem, sides)
+            yield from direction_epochs(self, sides) if directions else self._rounds(problem, sides)
 
     def _rounds(self, problem: TrainingProblem, sides: Sides) -> Iterator[EpochResult]:
         model = sides.model
-        vectors = sides.form(1, sides.held(1))
-        penalty = sides.penalty(1, vectors)
+        embeddings = sides.compressed(1, sides.embeddings(1))
+        penalty = sides.penalty(1, embeddings)
         done, before = 0, np.inf
         if problem.state is not None:
             done, before = int(problem.state["epoch"][0]), float(problem.state["objective"][0])
         for epoch in range(done + 1, self.max_epochs + 1):
-            queries, gain = sides.half_step(0, vectors)
+            queries, gain = sides.half_step(0, embeddings)
             half = penalty - gain
             penalty = sides.penalty(0, queries)
-            vectors, gain = sides.half_step(1, queries)
+            embeddings, gain = sides.half_step(1, queries)
             objective = penalty - gain
-            penalty = sides.penalty(1, vectors)
-            sides.put(queries, vectors)
+            penalty = sides.penalty(1, embeddings)
+            sides.set_embeddings(queries, embeddings)
             converged = before - objective <= self.tolerance * abs(objective)
             if not model.density:
                 warnings.warn(
-                    f"{problem.regularizer.spec()} cuts every vector to 0; give a smaller strength.",
+                    f"{problem.regularizer.spec()} sets all embeddings to 0; reduce its strength.",
                     stacklevel=2,
                 )
                 converged = True
-            measures = {"megabytes": (stored_bytes(queries) + stored_bytes(vectors)) / 1e6}
-            if np.isfinite(half):  # the first vectors are drawn, and may be out of bounds
+            measures = {"megabytes": (stored_bytes(queries) + stored_bytes(embeddings)) / 1e6}
+            if np.isfinite(
+                half
+            ):  # the initial embeddings are random, and may violate the constraint
                 measures["half objective"] = half
             yield EpochResult(
                 epoch, objective, converged, partial(_state, epoch, objective), measures
@@ -166,7 +185,7 @@ class Alternating(Solver):
 
 
 class Sides:
-    """M of a problem by rows and by columns, and its half-steps."""
+    """The matrix M of a problem by rows and by columns, and its half-steps."""
 
     def __init__(self, solver: Alternating, problem: TrainingProblem) -> None:
         self.problem = problem
@@ -174,129 +193,134 @@ class Sides:
         self.model = cast(Factored, problem.model)
         matrix = _matrix(problem)
         self.center = Center(matrix.rows) if solver.center else None
-        factor = (
+        self.scale = (
             _unit(matrix.rows, self.center, self.model.dimensions)
             if solver.scale == "auto"
             else float(solver.scale)
         )
         self.matrices = [
-            _scaled(part, factor, self.center, side)
+            _scaled(part, self.scale, self.center, side)
             for side, part in enumerate((matrix.rows, matrix.columns))
         ]
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
         self.by = Computing(problem.kernel, problem.threads)
         self.engine = problem.engine or Local()
-        parts = cut(self.matrices, self.engine.n_parts())
+        parts = split(self.matrices, self.engine.n_parts())
         self.shards = self.engine.scatter(parts, problem.threads)
-        self.rooms: list[Singles | None] = [None, None]
+        self.buffers: list[Singles | None] = [None, None]
 
-    def half_step(self, side: int, others: Vectors) -> tuple[Vectors, float]:
-        """Return the best vectors of a side, and what they gain, less their penalty."""
+    def half_step(self, side: int, others: Embeddings) -> tuple[Embeddings, float]:
+        """Return the optimal embeddings of a side, and their gain minus their penalty."""
         regularizer = self.regularizers[side]
         if isinstance(regularizer, SupportsRowMaximum):
             self.shards.checkpoint()
-            given = self._beside(others, 1 - side)
-            room = None if sparse.issparse(given) else self._here(self._room(side))
-            found = self.shards.map(
-                best_rows, side, given, self.by, regularizer.row_maximum(), room
+            others_centered = self._with_center(others, 1 - side)
+            buffer = None if sparse.issparse(others_centered) else self._shared(self._buffer(side))
+            parts = self.shards.map(
+                best_rows, side, others_centered, self.by, regularizer.row_maximum(), buffer
             )
-            gain = float(np.concatenate([gains for _, gains in found]).sum())
-            return self.form(side, joined([made for made, _ in found], room)), gain
-        pull = self.pull(side, _dense(others), self._room(side))
+            gain = float(np.concatenate([gains for _, gains in parts]).sum())
+            return self.compressed(
+                side, concatenated([result for result, _ in parts], buffer)
+            ), gain
+        product = self.product(side, _dense(others), self._buffer(side))
         width, functions = self.model.dimensions, native_rows(regularizer)
         if functions is not None:
-            best = pull[:, :width].copy()
-            self.problem.kernel.native.maximize_rows(
-                functions, best, threads=self.problem.threads
-            )
+            best = product[:, :width].copy()
+            self.problem.kernel.native.maximize_rows(functions, best, threads=self.problem.threads)
         else:
-            gains = pull[:, :width].astype(np.float64)
+            gains = product[:, :width].astype(np.float64)
             best = cast(SupportsMaximize, regularizer).maximize(gains).astype(np.float32)
         gain = sum(
-            float((pull[rows, :width] * best[rows]).sum(dtype=np.float64)) for rows in _slices(pull)
+            float((product[rows, :width] * best[rows]).sum(dtype=np.float64))
+            for rows in _slices(product)
         )
-        pull[:, :width] = best
-        made = self.form(side, pull)
-        return made, gain - self.penalty(side, made)
+        product[:, :width] = best
+        result = self.compressed(side, product)
+        return result, gain - self.penalty(side, result)
 
-    def pull(self, side: int, others: Singles, room: Singles) -> Singles:
-        """Return M times the vectors of the other side, in `room` if that can be."""
+    def product(self, side: int, others: Singles, buffer: Singles) -> Singles:
+        """Return M times the embeddings of the other side, in `buffer` if possible."""
         self.shards.checkpoint()
-        given, here = self._beside(others, 1 - side), self._here(room)
-        return _dense(joined(self.shards.map(pulled, side, given, self.by, here), here))
+        others_centered, out = self._with_center(others, 1 - side), self._shared(buffer)
+        return _dense(
+            concatenated(self.shards.map(products, side, others_centered, self.by, out), out)
+        )
 
-    def pull_gram(
-        self, side: int, others: Singles, width: int, room: Singles, less: Singles | None = None
+    def product_gram(
+        self, side: int, others: Singles, width: int, buffer: Singles, less: Singles | None = None
     ) -> Square:
-        """Let workers keep M times the vectors of the other side; return their Gram matrix."""
+        """Let workers cache M times the embeddings of the other side; return the Gram matrix."""
         self.shards.checkpoint()
-        given, total = self._beside(others, 1 - side), np.zeros((width, width))
-        asked = (side, given, self.by, self._here(room), less)
-        return self.shards.reduce(pulled_grams, add_all, total, *asked, width)
+        others_centered, total = self._with_center(others, 1 - side), np.zeros((width, width))
+        arguments = (side, others_centered, self.by, self._shared(buffer), less)
+        return self.shards.reduce(product_grams, add_all, total, *arguments, width)
 
-    def turned(self, square: Square | None, room: Singles) -> Singles:
-        """Return what workers keep, times a small matrix, in `room` if that can be."""
-        here = self._here(room)
-        return _dense(joined(self.shards.map(turned, square), here))
+    def rotated(self, square: Square | None, buffer: Singles) -> Singles:
+        """Return the cached products times a small matrix, in `buffer` if possible."""
+        out = self._shared(buffer)
+        return _dense(concatenated(self.shards.map(rotated, square), out))
 
-    def _here(self, room: Singles) -> Singles | None:
-        """Return memory that workers may write to, if they are in this process."""
-        return room if self.engine.here else None
+    def _shared(self, buffer: Singles) -> Singles | None:
+        """Return the buffer if workers are in this process and may write to it."""
+        return buffer if self.engine.here else None
 
-    def _beside(self, vectors: Vectors, side: int) -> Vectors:
-        """Return the vectors of a side, with one more row if there is a center."""
+    def _with_center(self, embeddings: Embeddings, side: int) -> Embeddings:
+        """Return the embeddings of a side, with one more row if M is centered."""
         if self.center is None:
-            return vectors
-        last, room = self.center.mean(vectors, side), self.rooms[side]
-        if sparse.issparse(vectors):
-            return as_sparse(sparse.vstack([vectors, sparse.csr_array(last[None])], format="csr"))
-        if room is None or not np.may_share_memory(vectors, room):
-            return np.concatenate((vectors, last[None]))
-        room[-1] = last
-        return room
+            return embeddings
+        last, buffer = self.center.mean(embeddings, side), self.buffers[side]
+        if sparse.issparse(embeddings):
+            return as_sparse(
+                sparse.vstack([embeddings, sparse.csr_array(last[None])], format="csr")
+            )
+        if buffer is None or not np.may_share_memory(embeddings, buffer):
+            return np.concatenate((embeddings, last[None]))
+        buffer[-1] = last
+        return buffer
 
-    def _room(self, side: int) -> Singles:
-        """Return memory for dense vectors of a side: that of the round before, if it had such.
+    def _buffer(self, side: int) -> Singles:
+        """Return a buffer for dense embeddings of a side; it is allocated once.
 
-        With a center there is one more row, out of sight, for `_beside`.
+        If M is centered, it has one more row, for `_with_center`.
         """
         rows = self.matrices[side].shape[0]
-        room = self.rooms[side]
-        if room is None:
-            room = np.empty((rows + (self.center is not None), self.model.width), np.float32)
-            self.rooms[side] = room
-        return room[:rows]
+        buffer = self.buffers[side]
+        if buffer is None:
+            buffer = np.empty((rows + (self.center is not None), self.model.width), np.float32)
+            self.buffers[side] = buffer
+        return buffer[:rows]
 
-    def form(self, side: int, vectors: Vectors) -> Vectors:
-        """Return the same vectors, sparse if that is smaller and dense if not."""
-        if nonzero_share(vectors, self.model.dimensions) >= self.sparse_below:
-            return _dense(vectors)
-        self.rooms[side] = None
-        return as_sparse(vectors)
+    def compressed(self, side: int, embeddings: Embeddings) -> Embeddings:
+        """Return the embeddings as a sparse matrix if that is smaller, else as a dense one."""
+        if nonzero_share(embeddings, self.model.dimensions) >= self.sparse_below:
+            return _dense(embeddings)
+        self.buffers[side] = None
+        return as_sparse(embeddings)
 
-    def penalty(self, side: int, vectors: Vectors) -> float:
-        """Return the penalty of some vectors; what is not tied together is summed by blocks."""
+    def penalty(self, side: int, embeddings: Embeddings) -> float:
+        """Return the penalty of embeddings, by blocks of rows if they are independent."""
         width, regularizer = self.model.dimensions, self.regularizers[side]
         if regularizer.granularity == "matrix":
             with one_blas_thread():
-                return regularizer.penalty(_dense(vectors)[:, :width].astype(np.float64))
+                return regularizer.penalty(_dense(embeddings)[:, :width].astype(np.float64))
         return sum(
-            regularizer.penalty(_dense(vectors[rows])[:, :width].astype(np.float64))
-            for rows in _slices(vectors)
+            regularizer.penalty(_dense(embeddings[rows])[:, :width].astype(np.float64))
+            for rows in _slices(embeddings)
         )
 
     def dense(self, side: int) -> Singles:
-        """Return the vectors that the model has as a dense matrix."""
-        return _dense(self.held(side))
+        """Return the embeddings of the model as a dense matrix."""
+        return _dense(self.embeddings(side))
 
-    def held(self, side: int) -> Vectors:
-        """Return the vectors that the model has."""
+    def embeddings(self, side: int) -> Embeddings:
+        """Return the embeddings of the model."""
         if isinstance(self.model, SparseFactored):
             return self.model.matrix(side)
         return (self.model.U, self.model.V)[side]
 
-    def put(self, queries: Vectors, documents: Vectors) -> None:
-        """Let the model have the vectors."""
+    def set_embeddings(self, queries: Embeddings, documents: Embeddings) -> None:
+        """Set the embeddings of the model."""
         if isinstance(self.model, SparseFactored):
             self.model.set_matrices(queries, documents)
         else:
@@ -304,7 +328,7 @@ class Sides:
 
 
 class Center:
-    """What popularity alone explains of M: a c' / t, of row sums a, column sums c and their sum t.
+    """The part of M that popularity explains: a c' / t, of row sums a, column sums c, and total t.
 
     It has rank 1, so M stays sparse: ``(M - a c'/t) V`` is M with one more column, -a, times V
     with one more row, c'V / t, their mean by popularity.
@@ -316,56 +340,58 @@ class Center:
         self.total = float(self.sums[0].sum())
         if not self.total > 0.0:
             raise DataError(
-                f"M sums to {self.total:g}, and center=true needs a sum above 0; leave it out."
+                f"M sums to {self.total:g}, and center=true needs a positive sum; leave it out."
             )
 
     def explained(self, matrix: Any) -> float:
-        """Return by how much the sum of squares of M is larger than that of the rest."""
+        """Return the sum of squares of M minus that of the centered M."""
         rows, columns = self.sums
         both = float(rows @ (matrix @ columns)) / self.total
         return 2.0 * both - float(rows @ rows) * float(columns @ columns) / self.total**2
 
-    def mean(self, vectors: Vectors, side: int) -> Singles:
-        """Return the mean of the vectors of a side by popularity."""
-        sums, row = self.sums[side] / self.total, np.zeros(vectors.shape[1])
-        for rows in _slices(vectors):
+    def mean(self, embeddings: Embeddings, side: int) -> Singles:
+        """Return the mean of the embeddings of a side, weighted by popularity."""
+        sums, row = self.sums[side] / self.total, np.zeros(embeddings.shape[1])
+        for rows in _slices(embeddings):
             weights = sums[rows, None]
-            row += np.asarray((vectors[rows] * weights).sum(axis=0, dtype=np.float64)).ravel()
+            row += np.asarray((embeddings[rows] * weights).sum(axis=0, dtype=np.float64)).ravel()
         return row.astype(np.float32)
 
 
 def _matrix(problem: TrainingProblem) -> ClickMatrix:
     data, loss = cast(MatchingData, problem.data), cast(LinearLoss, problem.loss)
     model = cast(Factored, problem.model)
-    made = click_matrix(data, loss.pair_weights, per_query=loss.per_query, threads=problem.threads)
+    result = click_matrix(
+        data, loss.pair_weights, per_query=loss.per_query, threads=problem.threads
+    )
     for side in ("query", "document"):
         name = f"{side}_feature_ids"
-        if not np.array_equal(getattr(made, name), getattr(model, name)):
+        if not np.array_equal(getattr(result, name), getattr(model, name)):
             raise DataError(
-                f"the model was begun with other {side} features than these data have; start "
-                "anew, since alternating needs all data at once."
+                f"the model has other {side} features than these data; train a new model, since "
+                "alternating needs all data at once."
             )
-    if not made.rows.nnz:
-        raise DataError("no query has a document with relevance above 0: nothing to learn from.")
-    return made
+    if not result.rows.nnz:
+        raise DataError("no query has a document with positive relevance: nothing to learn from.")
+    return result
 
 
 def _unit(matrix: Any, center: Center | None, dimensions: int) -> float:
-    """Return the factor for "auto"; a pull has the mean square ||row||^2 / dimensions."""
+    """Return the factor for "auto"; a product has the mean square ||row||^2 / dimensions."""
     square = float(np.square(matrix.data, dtype=np.float64).sum())
     if center is not None:
         square -= center.explained(matrix)
     features = np.sqrt(float(matrix.shape[0]) * matrix.shape[1])  # their mean over both sides
     if square <= 0.0:
         raise DataError(
-            "popularity explains all clicks, so center=true leaves nothing to learn from; leave "
-            "it out."
+            "popularity explains all clicks, so nothing to learn from remains with center=true; "
+            "leave it out."
         )
     return float(np.sqrt(dimensions * features / square))
 
 
 def _scaled(matrix: Any, factor: float, center: Center | None, side: int) -> Any:
-    """Return M times a factor, and with a center one more column."""
+    """Return M times a factor, with one more column if it is centered."""
     values = (matrix.data * factor).astype(np.float32)
     scaled = sparse.csr_array((values, matrix.indices, matrix.indptr), matrix.shape)
     if center is None:
@@ -374,14 +400,14 @@ def _scaled(matrix: Any, factor: float, center: Center | None, side: int) -> Any
     return sparse.csr_array(sparse.hstack([scaled, sparse.csr_array(column)]))
 
 
-def _slices(vectors: Vectors) -> list[slice]:
+def _slices(embeddings: Embeddings) -> list[slice]:
     """Return blocks of rows."""
-    rows = max(BLOCK // max(vectors.shape[1], 1), 1)
-    return [slice(at, at + rows) for at in range(0, vectors.shape[0], rows)]
+    rows = max(BLOCK // max(embeddings.shape[1], 1), 1)
+    return [slice(at, at + rows) for at in range(0, embeddings.shape[0], rows)]
 
 
-def _dense(vectors: Vectors) -> Singles:
-    dense: Singles = vectors.toarray() if sparse.issparse(vectors) else vectors
+def _dense(embeddings: Embeddings) -> Singles:
+    dense: Singles = embeddings.toarray() if sparse.issparse(embeddings) else embeddings
     return dense
 
 

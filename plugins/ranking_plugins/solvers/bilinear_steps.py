@@ -15,122 +15,126 @@ from ranking.kernels.contract import Execution, PairwiseForm, ShrinkageState, Up
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
 from ranking.native import PairwiseFunctions
-from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
+from ranking_plugins.solvers.listwise_steps import margin_slopes, split_negatives
 from ranking_plugins.solvers.penalty import Penalty
-from ranking_plugins.solvers.schedules import rates
+from ranking_plugins.solvers.schedules import learning_rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
 
 PYTHON_BATCH = 64
-"""The batch of a loss that is asked in Python: large enough that the asking does not count."""
+"""Batch size of a loss in Python: large enough that the calls do not dominate."""
 
 
 class BilinearSteps(Steps):
-    """Steps on W, which a kernel keeps by its non-zeros."""
+    """Steps on W, of which a kernel stores the non-zeros."""
 
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
         super().__init__(solver, problem)
-        if self.plan.adagrad:
+        if self.settings.adagrad:
             raise CombinationError(
-                f"schedule=adagrad is for factors, and model {problem.model.name!r} has a matrix; "
-                "take sqrt, inverse or fixed."
+                f"schedule=adagrad is for embeddings, and {problem.model.name!r} has a matrix; use "
+                "inverse-sqrt, inverse or constant."
             )
         if solver.weighting != "uniform":
             raise CombinationError(
-                f"weighting={solver.weighting} is for factors; take sampling=weighted, which draws what "
-                "counts more the more often."
+                f"weighting={solver.weighting} is for embeddings; use sampling=weighted, which "
+                "samples positives in proportion to their relevance."
             )
         self.model = cast(Bilinear, problem.model)
-        self.objects = self._objects()
+        self.inputs = self._inputs()
         self.penalty = Penalty(problem.regularizer, self.model)
-        self.apart = self.penalty.apart
+        self.prox_between_calls = self.penalty.prox_between_calls
         self.weights = self.penalty.begin(problem.kernel, self.model)
         self.rank_weights = self._rank_weights()
 
-    def _objects(self) -> BilinearInputs:
+    def _inputs(self) -> BilinearInputs:
         return self.model.objects(self.data)
 
     def _rank_weights(self) -> Floats:
-        if self.lists_loss is not None:
+        if self.listwise is not None:
             return np.ones(1)
         return rank_weights(self.loss, self.data.n_documents)
 
-    def skip(self, done: int) -> None:
-        """Go on as after so many steps that led to the weights of the model."""
-        self.done = done
-        self.weights.shrinkage[ShrinkageState.STEP] = done * (self.trials if self.lists_loss else 1)
-        since = done % self.plan.prox_interval
-        due = rates(self.plan.schedule, self.plan.learning_rate, done - since + 1, since)
-        self.weights.shrinkage[ShrinkageState.LEARNING_RATES] = due.sum()
+    def resume_after(self, done: int) -> None:
+        """Continue as if the weights of the model were the result of `done` steps."""
+        self.steps_taken = done
+        self.weights.shrinkage[ShrinkageState.STEP] = done * (
+            self.n_negatives if self.listwise else 1
+        )
+        since = done % self.settings.prox_interval
+        pending = learning_rates(
+            self.settings.schedule, self.settings.learning_rate, done - since + 1, since
+        )
+        self.weights.shrinkage[ShrinkageState.LEARNING_RATES] = pending.sum()
 
-    def feed(self, data: MatchingData) -> None:
-        """Go on with other data; features that are new get their rows and columns."""
+    def set_data(self, data: MatchingData) -> None:
+        """Continue with other data; add rows and columns for new features."""
         if self.penalty.group is not None and not self.model.knows(data):
             raise CombinationError(
-                f"regularizer {self.problem.regularizer.name!r} weighs groups by their size, so "
-                "no feature can be new; use l1 or l2."
+                f"regularizer {self.problem.regularizer.name!r} weights groups by their size, so "
+                "features cannot be added; use l1 or l2."
             )
-        self.follow()
+        self.update_model()
         self.model.synchronize()
         shape = self.model.weights.shape
         self.model.add_features(data, self.problem.kernel)
         if self.model.weights.shape != shape:
             self.weights = self.weights.expand(self.model.weights)
         self.data = data
-        self.objects = self._objects()
+        self.inputs = self._inputs()
         self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
-        """Begin again from the result, without a penalty, where nothing new comes into being."""
-        self.follow()
+        """Restart from the result, without a penalty; zeros stay zero."""
+        self.update_model()
         self.model.synchronize()
         weights = self.model.weights
         self.refitting = True
-        self.penalty, self.apart = Penalty(None, self.model), False
+        self.penalty, self.prox_between_calls = Penalty(None, self.model), False
         self.weights = BilinearWeights(self.problem.kernel, weights)
 
-    def draw(self, count: int) -> Ints:
-        """Return the tuples of the coming steps."""
-        trials, (positives, _) = self.trials, self.problem.loss.positives
+    def sample(self, count: int) -> Ints:
+        """Return the triplets of the next steps."""
+        trials, (positives, _) = self.n_negatives, self.problem.loss.positives
         if not count:
             return np.zeros((0, 1 + positives + trials), np.int64)
         return self.problem.kernel.sampling.sample_triplets(
-            self.lists(), self.problem.seed, self.at, count, trials, positives
+            self.positive_lists(), self.problem.seed, self.position, count, trials, positives
         )
 
-    def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
-        """Take a step for each tuple; at each boundary, pay a penalty that no loop has."""
-        tuples = cast(Ints, source)
-        shape = (eta.size, self.trials) if self.lists_loss else (eta.size,)
+    def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
+        """Take a step for each triplet; apply a penalty that no kernel has at the boundaries."""
+        triplets = cast(Ints, source)
+        shape = (eta.size, self.n_negatives) if self.listwise else (eta.size,)
         margins, weights = np.empty(shape), np.empty(eta.size)
-        for start, stop, due in self.parts(eta.size):
+        for start, stop, rate in self.segments(eta.size):
             part = slice(start, stop)
-            margins[part], weights[part] = self._steps(tuples[part], eta[part])
-            if due > 0.0:
-                shrunk = self.penalty.shrunk(self.weights.weights(), due)
+            margins[part], weights[part] = self._train(triplets[part], eta[part])
+            if rate > 0.0:
+                shrunk = self.penalty.prox(self.weights.weights(), rate)
                 self.weights = BilinearWeights(self.problem.kernel, shrunk)
         return margins, weights
 
-    def _steps(self, tuples: Ints, eta: Floats) -> tuple[Floats, Floats]:
+    def _train(self, triplets: Ints, eta: Floats) -> tuple[Floats, Floats]:
         rule = UpdateRule(
-            prox_interval=self.plan.prox_interval,
+            prox_interval=self.settings.prox_interval,
             **self.penalty.strengths(),
             grow=self.model.grows and not self.refitting,
         )
         batch = self.solver.batch_size
-        if self.lists_loss is not None:
+        if self.listwise is not None:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_by_lists(tuples, eta, size, rule)
+            return self._train_listwise(triplets, eta, size, rule)
         if self.in_python:
             size = PYTHON_BATCH if batch == "auto" else int(batch)
-            return self._step_in_python(tuples, eta, size, rule)
+            return self._train_in_python(triplets, eta, size, rule)
         batch_size = 1 if batch == "auto" else int(batch)
         hogwild = self.solver.mode == "hogwild"
         return self.weights.train(
-            self.objects,
-            tuples,
+            self.inputs,
+            triplets,
             eta,
             loss=TrainingLoss(
                 cast(PairwiseForm, self.loss.form),
@@ -147,80 +151,84 @@ class BilinearSteps(Steps):
 
     @property
     def in_python(self) -> bool:
-        """Whether no loop has the whole step, so that slopes are made here, by batches."""
+        """Whether slopes are computed here by batches, since no kernel has the whole step."""
         return self.loss.form is None or self.problem.loss.positives[0] > 1
 
-    def _step_in_python(
-        self, tuples: Ints, eta: Floats, size: int, rule: UpdateRule
+    def _train_in_python(
+        self, triplets: Ints, eta: Floats, size: int, rule: UpdateRule
     ) -> tuple[Floats, Floats]:
-        """Step with slopes that Python computes, by batches."""
+        """Take steps with slopes that are computed in Python, by batches."""
         options = self._options()
-        margins, weights = np.empty(tuples.shape[0]), np.empty(tuples.shape[0])
-        for start in range(0, tuples.shape[0], size):
+        margins, weights = np.empty(triplets.shape[0]), np.empty(triplets.shape[0])
+        for start in range(0, triplets.shape[0], size):
             part = slice(start, start + size)
             single = one_positive(
-                self.problem.loss, self.weights, self.objects, tuples[part], options
+                self.problem.loss, self.weights, self.inputs, triplets[part], options
             )
             margins[part], weights[part], negatives = self.weights.violations(
-                self.objects, single, rank_weights=self.rank_weights, **options
+                self.inputs, single, rank_weights=self.rank_weights, **options
             )
             weights[part] = self._reweighted(single, negatives, weights[part])
-            chosen = np.column_stack((single[:, :2], negatives))
+            selected = np.column_stack((single[:, :2], negatives))
             slopes = weights[part] * self.loss.pairwise_slope(margins[part])
-            self.weights.update(self.objects, chosen, slopes, eta[part], rule=rule, **options)
+            self.weights.update(self.inputs, selected, slopes, eta[part], rule=rule, **options)
         return margins, weights
 
-    def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:
-        """Return the weights of violations; a kernel's are right if all documents are in play."""
+    def _reweighted(self, triplets: Ints, negatives: Ints, weights: Floats) -> Floats:
+        """Return the weights of violations; those of the kernel if all documents are ranked."""
         return weights
 
-    def _step_by_lists(
-        self, tuples: Ints, eta: Floats, size: int, rule: UpdateRule
+    def _train_listwise(
+        self, triplets: Ints, eta: Floats, size: int, rule: UpdateRule
     ) -> tuple[Floats, Floats]:
-        """Step for lists, by batches: a pair for each document that a match is set against.
+        """Take steps for lists, by batches: one triplet per negative.
 
-        A list of n pairs is one step, so a pair has an n-th of the rate, and n times the slope.
+        A list of n triplets is one step, so a triplet has 1/n of the learning rate and n times the
+        slope.
         """
         options = self._options()
-        n = tuples.shape[1] - 2
+        n = triplets.shape[1] - 2
         rule = rule._replace(prox_interval=rule.prox_interval * n)
-        margins = np.empty((tuples.shape[0], n))
-        for start in range(0, tuples.shape[0], size):
+        margins = np.empty((triplets.shape[0], n))
+        for start in range(0, triplets.shape[0], size):
             part = slice(start, start + size)
-            pairs = as_pairs(tuples[part])
-            found, _, _ = self.weights.violations(
-                self.objects, pairs, rank_weights=np.ones(1), **options
+            pairs = split_negatives(triplets[part])
+            values, _, _ = self.weights.violations(
+                self.inputs, pairs, rank_weights=np.ones(1), **options
             )
-            margins[part] = found.reshape(-1, n)
+            margins[part] = values.reshape(-1, n)
             slopes = n * margin_slopes(self.problem, margins[part]).ravel()
             etas = np.repeat(eta[part] / n, n)
-            self.weights.update(self.objects, pairs, slopes, etas, rule=rule, **options)
-        return margins, np.ones(tuples.shape[0])
+            self.weights.update(self.inputs, pairs, slopes, etas, rule=rule, **options)
+        return margins, np.ones(triplets.shape[0])
 
-    def follow(self) -> None:
-        """Let the model have W when it asks for it."""
+    def update_model(self) -> None:
+        """Let the model copy W when it is needed."""
         self.model.follow(self.weights, self.penalty.transposed)
 
+    def apply_pending_penalty(self) -> None:
+        """Apply a penalty that no kernel has to W of the model, also before the first step."""
+        rate = self.pending_rate() if self.prox_between_calls else 0.0
+        if rate or (self.prox_between_calls and not self.position):
+            self.model.weights = self.penalty.prox(self.model.weights, rate)
+
     def penalty_value(self) -> float:
-        """Return the penalty of W, after what is due of an operator that no loop has."""
-        due = self.owed() if self.apart else 0.0
-        if due or (self.apart and not self.at):  # no constraint was looked at before the first step
-            self.model.weights = self.penalty.shrunk(self.model.weights, due)
+        """Return the penalty of W of the model."""
         return self.penalty.value(self.problem.regularizer, self.model)
 
     def finite(self) -> bool:
-        """Say whether W is finite."""
+        """Return whether W is finite."""
         return bool(np.isfinite(self.model.weights.data).all())
 
     def arrays(self) -> State:
-        """Return W as the kernel keeps it."""
+        """Return W as the kernel stores it."""
         return self.weights.state()
 
     def restore_arrays(self, arrays: State) -> None:
-        """Go on with such a W."""
+        """Restore what `arrays` returned."""
         self.penalty = Penalty(None if self.refitting else self.problem.regularizer, self.model)
-        self.apart = self.penalty.apart
-        rows, columns = self.objects.n_query_features, self.objects.n_document_features
+        self.prox_between_calls = self.penalty.prox_between_calls
+        rows, columns = self.inputs.n_query_features, self.inputs.n_document_features
         width = rows if self.penalty.transposed else columns
         self.weights = BilinearWeights.restore(self.problem.kernel, width, arrays)
 
@@ -228,25 +236,25 @@ class BilinearSteps(Steps):
 def one_positive(
     loss: Loss,
     weights: BilinearWeights,
-    objects: BilinearInputs,
-    tuples: Ints,
+    inputs: BilinearInputs,
+    triplets: Ints,
     options: dict[str, Any],
 ) -> Ints:
-    """Return tuples of one positive: of several, the one in its place by score."""
-    several, place = loss.positives
+    """Return triplets with one positive each: of several, the one at a rank by score."""
+    several, rank = loss.positives
     if several == 1:
-        return tuples
-    query, positives, negatives = np.split(tuples, (1, 1 + several), axis=1)
-    # Margins against the same negative order the positives as their scores do.
-    against = np.column_stack(
+        return triplets
+    query, positives, negatives = np.split(triplets, (1, 1 + several), axis=1)
+    # Margins to the same negative have the order of the scores of the positives.
+    pairs_of_all = np.column_stack(
         (
-            np.repeat(tuples[:, 0], several),
+            np.repeat(triplets[:, 0], several),
             positives.ravel(),
             np.repeat(negatives[:, 0], several),
         )
     )
-    margins = weights.margins(objects, against, **options).reshape(-1, several)
-    chosen = np.argsort(-margins, axis=1, kind="stable")[:, place]
+    margins = weights.margins(inputs, pairs_of_all, **options).reshape(-1, several)
+    selected = np.argsort(-margins, axis=1, kind="stable")[:, rank]
     return np.column_stack(
-        (query, np.take_along_axis(positives, chosen[:, None], axis=1), negatives)
+        (query, np.take_along_axis(positives, selected[:, None], axis=1), negatives)
     )

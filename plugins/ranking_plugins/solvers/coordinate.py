@@ -1,4 +1,4 @@
-"""Coordinate descent: one weight at a time, each step a guaranteed decrease."""
+"""Coordinate descent: one weight at a time, no step increases the objective."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from ranking.models.linear import Linear
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
 ROUNDS = 5
-"""Times that an epoch of feature induction goes over few features: rows cost as much as those."""
+"""Sweeps over few features per epoch of feature induction."""
 
 FEW = 20
-"""A share of 1 / FEW of all features is few."""
+"""Features are few below a share of 1 / FEW of all."""
 
 
 @dataclasses.dataclass
 class Coordinate(Solver):
-    """Sweeps over the features until the objective stands still.
+    """Sweep over the features until the objective stops decreasing.
 
     Parameters
     ----------
     max_epochs : int
-        Sweeps at most.
+        The maximal number of sweeps.
     tolerance : float
-        Stops when a sweep decreases the objective by less than this share of it.
+        Stop when a sweep decreases the objective by less than this share of it.
     curvature : {"newton", "popoviciu", "paper"}
-        How a step's length is bounded; "newton" takes the fewest epochs, all three guarantee
-        that no step increases the objective.
+        The bound of the length of a step; "newton" needs the fewest epochs. With all three, no step
+        increases the objective.
     sweeps : {"all", "active", "induced"}
-        Which features a sweep goes over. "active": those with a weight, and all of them whenever
-        those stand still. "induced": feature induction, see `top`.
+        The features of a sweep. "active": those with non-zero weights, and all features whenever
+        those have converged. "induced": feature induction, see `top`.
     top : int
-        For sweeps="induced": how many features are added at a time, those with the largest
-        guaranteed decrease; training ends when none would help.
+        For sweeps="induced": the number of features that are added at a time, those with the
+        largest guaranteed decrease; training ends when none would help.
     shuffled : bool
-        Whether each sweep has an order of its own, drawn by the seed.
+        Whether each sweep has its own random order.
     """
 
     name: ClassVar[str] = "coordinate"
@@ -60,95 +60,100 @@ class Coordinate(Solver):
     shuffled: bool = boolean(False)
 
     def idle(self) -> set[str]:
-        """Return what only feature induction asks for, elsewhere."""
+        """Return `top`, unless features are induced."""
         return set() if self.sweeps == "induced" else {"top"}
 
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Take a vector of weights, a coordinate interface and a penalty by entries."""
+        """Accept a vector of weights, a coordinate loss and a penalty by entries."""
         if model.form != "vector":
             return Compatibility(
                 False,
-                "here every document is in the list of every query, so a step along one weight "
-                "would read the scores of all pairs, and a sweep cost the non-zeros of queries "
-                "times those of documents; sgd draws some of the pairs",
+                "every document is in the list of every query, so a step along one weight would "
+                "read the scores of all pairs, and a sweep would cost the non-zeros of queries "
+                "times those of documents; sgd samples some of the pairs",
             )
         if "coordinate" not in loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("coordinate"))
         if regularizer.granularity != "entry":
             return Compatibility(
                 False,
-                "the regularizer is no sum over single weights, and where it ties them together, "
-                "coordinate descent stands still short of the minimum: no weight can improve alone",
+                "the regularizer is not a sum over single weights, and where it couples them, "
+                "coordinate descent stops before the minimum: no single weight can improve",
             )
         return YES
 
-    def run_epochs(self, task: TrainingProblem) -> Iterator[EpochResult]:
-        """Sweep over the features of the working set, once a turn."""
-        penalty = kernel_form(task.regularizer, "vector")
+    def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
+        """Yield one result per sweep over the working set."""
+        penalty = kernel_form(problem.regularizer, "vector")
         if not isinstance(penalty, EntryPenalty):
             raise CombinationError(
-                f"regularizer {task.regularizer.name!r} is not of the form l1 |w| + l2/2 w^2, "
+                f"regularizer {problem.regularizer.name!r} is not of the form l1 |w| + l2/2 w^2, "
                 "which coordinate descent needs; l1 and l2 are."
             )
-        model = cast(Linear, task.model)
-        problem = cast(CoordinateLoss, task.loss).coordinate_problem(
-            cast(JudgedLists, task.data), model.weights, task.kernel, task.threads, self.curvature
+        model, data = cast(Linear, problem.model), cast(JudgedLists, problem.data)
+        loss = cast(CoordinateLoss, problem.loss).coordinate_problem(
+            data, model.weights, problem.kernel, problem.threads, self.curvature
         )
-        done = 0
-        if task.state is None:
-            before = problem.value() + task.regularizer.penalty(problem.weights)
-            working = self._working(problem)
-            if self.sweeps == "induced":
-                working.settled(problem, penalty, self.tolerance * abs(before))
-        else:
-            problem.restore(task.state)
-            done, before = int(task.state["epoch"][0]), float(task.state["objective"][0])
-            working = self._working(problem)
-            working.columns = task.state["columns"].astype(np.int64)
-        for epoch in range(done + 1, self.max_epochs + 1):
-            problem.sweep(self._ordered(working.columns, task, epoch), penalty)
-            model.weights = problem.weights.copy()
-            objective = problem.value() + task.regularizer.penalty(problem.weights)
+        working, epochs, previous = self._start(problem, loss, penalty)
+        for epoch in range(epochs + 1, self.max_epochs + 1):
+            loss.sweep(self._ordered(working.columns, problem, epoch), penalty)
+            model.weights = loss.weights.copy()
+            objective = loss.value() + problem.regularizer.penalty(loss.weights)
             least = self.tolerance * abs(objective)
-            measures = self._measures(problem, working)
+            measures = self._measures(loss, working)
             converged = False
-            if before - objective <= least:
-                converged = not working.settled(problem, penalty, least)
+            if previous - objective <= least:
+                converged = not working.expand(loss, penalty, least)
             else:
-                working.moved(problem)
-            state = partial(_state, problem, working.columns, epoch, objective)
+                working.shrink(loss)
+            state = partial(_state, loss, working.columns, epoch, objective)
             yield EpochResult(epoch, objective, converged, state, measures)
             if converged:
                 return
-            before = objective
+            previous = objective
+
+    def _start(
+        self, problem: TrainingProblem, loss: CoordinateProblem, penalty: EntryPenalty
+    ) -> tuple[Working, int, float]:
+        """Return the working set, the number of epochs and the objective at the start."""
+        if problem.state is None:
+            objective = loss.value() + problem.regularizer.penalty(loss.weights)
+            working = self._working(loss)
+            if self.sweeps == "induced":
+                working.expand(loss, penalty, self.tolerance * abs(objective))
+            return working, 0, objective
+        loss.restore(problem.state)
+        working = self._working(loss)
+        working.columns = problem.state["columns"].astype(np.int64)
+        return working, int(problem.state["epoch"][0]), float(problem.state["objective"][0])
 
     def _working(self, problem: CoordinateProblem) -> Working:
-        """Return the working set that training begins with."""
+        """Return the first working set."""
         everything = np.arange(problem.weights.size)
         if self.sweeps == "induced":
             return Induced(np.flatnonzero(problem.weights), self.top)
         return Active(everything) if self.sweeps == "active" else Everything(everything)
 
     def _ordered(
-        self, columns: NDArray[np.int64], task: TrainingProblem, epoch: int
+        self, columns: NDArray[np.int64], problem: TrainingProblem, epoch: int
     ) -> NDArray[np.int64]:
-        """Return the columns in the order of the sweep; draws belong to epoch and feature."""
-        n_features = cast(Linear, task.model).weights.size
+        """Return the columns in the order of the sweep."""
+        n_features = cast(Linear, problem.model).weights.size
         if self.shuffled:
-            draws = task.kernel.random.bits(task.seed, epoch * n_features, n_features)
-            columns = columns[np.argsort(draws[columns], kind="stable")]
+            numbers = problem.kernel.random.bits(problem.seed, epoch * n_features, n_features)
+            columns = columns[np.argsort(numbers[columns], kind="stable")]
         few = self.sweeps == "induced" and columns.size * FEW <= n_features
         return np.tile(columns, ROUNDS) if few else columns
 
     def _measures(self, problem: CoordinateProblem, working: Working) -> dict[str, float]:
-        """Return how far feature induction has come; otherwise there is nothing to tell."""
+        """Return the size of the working set and the density, unless all features are swept."""
         if self.sweeps == "all":
             return {}
-        kept = np.count_nonzero(problem.weights) / problem.weights.size
-        return {"features": float(working.columns.size), "density": kept}
+        density = np.count_nonzero(problem.weights) / problem.weights.size
+        return {"features": float(working.columns.size), "density": density}
 
 
 def _state(

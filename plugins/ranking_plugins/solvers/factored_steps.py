@@ -1,4 +1,4 @@
-"""The steps of SGD on the vectors of a factored model."""
+"""The steps of SGD on the embeddings of a factored model."""
 
 from __future__ import annotations
 
@@ -27,135 +27,138 @@ from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
 from ranking.native import PairwiseFunctions
-from ranking_plugins.solvers.list_steps import as_pairs, margin_slopes
+from ranking_plugins.solvers.listwise_steps import margin_slopes, split_negatives
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
 
 BLOCK, BLOCKS = 2048, 192
-"""The most tuples whose negatives are searched at the same vectors, if nobody says how many, and
-the least number of such blocks in an epoch: with few matches, a block is small."""
+"""The default maximal batch size (triplets whose negatives are sampled at the same embeddings), and
+the minimal number of batches per epoch: with few positives, a batch is small."""
 
 FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
-"""The same if vectors are sums: those of a block are made once for all of its tuples."""
+"""The same if embeddings are sums over features, which are computed once per batch."""
 
 
 class FactoredSteps(Steps):
-    """Steps on U, V, S and the biases, which the model holds and a kernel changes in place."""
+    """Steps on U, V, S and the biases of the model, which a kernel changes in place."""
 
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
         super().__init__(solver, problem)
         if solver.refit:
-            raise CombinationError("refit=true is not for factors; take model bilinear.")
+            raise CombinationError("refit=true is not for embeddings; use model bilinear.")
         if target_density(problem.regularizer) is not None:
             raise CombinationError(
-                "a wanted density is found for a sparse matrix, not for factors; give a strength, "
+                "a target density is for a sparse matrix, not for embeddings; set a strength, "
                 f"such as {problem.regularizer.name}:strength=0.001."
             )
         if problem.loss.positives[0] > 1 and solver.negatives == "any":
             raise CombinationError(
-                f"loss {problem.loss.name!r} draws several positives, none of which may be a "
-                "negative; take negatives=unobserved."
+                f"loss {problem.loss.name!r} samples several positives, none of which may be a "
+                "negative; use negatives=unobserved."
             )
-        if self.lists_loss is not None and solver.weighting != "uniform":
+        if self.listwise is not None and solver.weighting != "uniform":
             raise CombinationError(
-                f"weighting={solver.weighting} is for a loss of margins, and {problem.loss.name!r} is one "
-                "of lists; take sampling=weighted."
+                f"weighting={solver.weighting} is for a pairwise loss, and {problem.loss.name!r} "
+                "is listwise; use sampling=weighted."
             )
         self.model = cast(Factored, problem.model)
-        self.inlined = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
-        self.apart = self.inlined is None
+        self.row_penalty = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
+        self.prox_between_calls = self.row_penalty is None
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
-        """Let the kernel have the model's own arrays; what was kept sparse becomes dense."""
+        """Start from the arrays of the model, which become dense if they were sparse."""
         self.model.densify()
-        self.objects = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
+        self.inputs = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
-            self.problem.kernel, self.model.factors, adagrad=self.plan.adagrad, squares=squares
+            self.problem.kernel, self.model.factors, adagrad=self.settings.adagrad, squares=squares
         )
         self.rank_weights = np.ones(1, np.float32)
-        if self.lists_loss is None:
+        if self.listwise is None:
             ranks = rank_weights(self.loss, self.data.n_documents)
             self.rank_weights = ranks.astype(np.float32)
 
     @property
-    def block(self) -> int:
-        """The tuples of a block."""
+    def batch_size(self) -> int:
+        """The batch size."""
         if self.solver.batch_size != "auto":
             return int(self.solver.batch_size)
-        plain = all(side is None for side in self.objects.features)
-        most, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
-        return max(1, min(most, self.plan.steps_per_epoch // blocks))
+        plain = all(side is None for side in self.inputs.features)
+        return factored_batch_size(plain, self.settings.steps_per_epoch)
 
-    def skip(self, done: int) -> None:
-        """Go on as after so many steps; Adagrad's sums begin anew."""
-        self.done = done
+    def resume_after(self, done: int) -> None:
+        """Continue after `done` steps; the sums of Adagrad start again."""
+        self.steps_taken = done
 
-    def feed(self, data: MatchingData) -> None:
-        """Go on with other data; features that are new get their vectors."""
-        before = self.weights.squares
+    def set_data(self, data: MatchingData) -> None:
+        """Continue with other data; add embeddings for new features."""
+        previous = self.weights.squares
         self.model.add_features(data, self.problem.kernel)
         self.data = data
         squares = None
-        if self.plan.adagrad:
-            grown = [_grown(old, new) for old, new in zip(before, self.model.factors, strict=True)]
-            squares = Factors(*grown)
+        if self.settings.adagrad:
+            expanded = [
+                _expanded(old, new) for old, new in zip(previous, self.model.factors, strict=True)
+            ]
+            squares = Factors(*expanded)
         self._begin(squares)
 
     def begin_refit(self) -> None:
-        """Refuse: there is nothing to refit."""
+        """Do nothing: `__init__` refuses to refit."""
         raise NotImplementedError
 
-    def draw(self, count: int) -> Source:
-        """Return the coming steps, for the kernel to draw."""
+    def sample(self, count: int) -> Source:
+        """Return the sampler of the next steps, which the kernel samples itself."""
         positives, _ = self.problem.loss.positives
         if not count:
-            return np.zeros((0, 1 + positives + self.trials), np.int64)
-        first = self.model.stage * self.plan.max_steps + self.at
-        return TripletSampler(self.lists(), self.problem.seed, first, count, self.trials, positives)
+            return np.zeros((0, 1 + positives + self.n_negatives), np.int64)
+        first = self.model.stage * self.settings.max_steps + self.position
+        return TripletSampler(
+            self.positive_lists(), self.problem.seed, first, count, self.n_negatives, positives
+        )
 
-    def step(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
-        """Take a step for each tuple; at each boundary, pay the penalty that is due."""
-        shape = (eta.size, self.trials) if self.lists_loss else (eta.size,)
+    def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
+        """Take a step for each triplet; apply the penalty at the boundaries."""
+        shape = (eta.size, self.n_negatives) if self.listwise else (eta.size,)
         margins, weights = np.empty(shape), np.empty(eta.size)
-        for start, stop, due in self.parts(eta.size):
-            margins[start:stop], weights[start:stop] = self._steps(
+        for start, stop, rate in self.segments(eta.size):
+            margins[start:stop], weights[start:stop] = self._train(
                 _part(source, start, stop), eta[start:stop].astype(np.float32)
             )
-            if due > 0.0:
-                self._shrink(due)
+            if rate > 0.0:
+                self._apply_prox(rate)
         return margins, weights
 
-    def _steps(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
-        positives, place = self.problem.loss.positives
-        common = {"n_positives": positives, "positive_rank": place}
-        if self.lists_loss is not None:
-            return self._step_by_lists(source, eta)
+    def _train(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
+        positives, rank = self.problem.loss.positives
+        common = {"n_positives": positives, "positive_rank": rank}
+        if self.listwise is not None:
+            return self._train_listwise(source, eta)
         if self.loss.form is None:
-            return self._step_in_python(source, eta, common)
+            return self._train_in_python(source, eta, common)
         functions = cast(PairwiseFunctions | None, self.problem.loss.native)
         hogwild = self.solver.mode == "hogwild"
         return self.weights.train(
-            self.objects,
+            self.inputs,
             source,
             eta,
             loss=TrainingLoss(self.loss.form, functions, self.rank_weights),
-            penalty=self.inlined or NO_PENALTY,
-            execution=Execution(self.block, hogwild, self.problem.threads),
+            penalty=self.row_penalty or NO_PENALTY,
+            execution=Execution(self.batch_size, hogwild, self.problem.threads),
             **common,
         )
 
-    def _step_in_python(
+    def _train_in_python(
         self, source: Source, eta: Singles, common: dict[str, int]
     ) -> tuple[Singles, Singles]:
-        """Step by blocks, with slopes that Python computes."""
+        """Take steps by batches, with slopes that are computed in Python."""
         margins, weights = np.empty(eta.size, np.float32), np.empty(eta.size, np.float32)
-        for start in range(0, eta.size, self.block):
-            part = slice(start, min(start + self.block, eta.size))
-            chosen, margins[part], weights[part] = self.weights.sample(
-                self.objects,
+        for start in range(0, eta.size, self.batch_size):
+            part = slice(start, min(start + self.batch_size, eta.size))
+            triplets, margins[part], weights[part] = self.weights.sample(
+                self.inputs,
                 _part(source, part.start, part.stop),
                 rank_weights=self.rank_weights,
                 threads=self.problem.threads,
@@ -163,57 +166,61 @@ class FactoredSteps(Steps):
             )
             slopes = self.loss.pairwise_slope(margins[part].astype(np.float64)).astype(np.float32)
             slopes *= weights[part]
-            self._update(chosen, np.column_stack((slopes, -slopes)), eta[part])
+            self._update(triplets, np.column_stack((slopes, -slopes)), eta[part])
         return margins, weights
 
-    def _step_by_lists(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
-        """Step by blocks of lists: a match, and the documents that it is set against."""
-        margins = np.empty((eta.size, self.trials), np.float32)
-        for start in range(0, eta.size, self.block):
-            part = slice(start, min(start + self.block, eta.size))
-            tuples = _part(source, part.start, part.stop)
-            if isinstance(tuples, TripletSampler):
-                tuples = self.problem.kernel.sampling.sample_triplets(
-                    tuples.lists, tuples.seed, tuples.first, tuples.count, tuples.max_trials
+    def _train_listwise(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
+        """Take steps by batches of lists: one positive and its negatives each."""
+        margins = np.empty((eta.size, self.n_negatives), np.float32)
+        for start in range(0, eta.size, self.batch_size):
+            part = slice(start, min(start + self.batch_size, eta.size))
+            triplets = _part(source, part.start, part.stop)
+            if isinstance(triplets, TripletSampler):
+                triplets = self.problem.kernel.sampling.sample_triplets(
+                    triplets.lists,
+                    triplets.seed,
+                    triplets.first,
+                    triplets.count,
+                    triplets.max_trials,
                 )
-            _, found, _ = self.weights.sample(
-                self.objects, as_pairs(tuples), threads=self.problem.threads
+            _, values, _ = self.weights.sample(
+                self.inputs, split_negatives(triplets), threads=self.problem.threads
             )
-            margins[part] = found.reshape(-1, self.trials)
+            margins[part] = values.reshape(-1, self.n_negatives)
             slopes = margin_slopes(self.problem, margins[part].astype(np.float64))
-            self._update(tuples, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
+            self._update(triplets, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
         return margins, np.ones(eta.size, np.float32)
 
-    def _update(self, tuples: Ints, slopes: NDArray[Any], eta: Singles) -> None:
-        """Take a step for each row: a query, its documents, and the slopes of their scores."""
-        given = slopes.astype(np.float32)
-        if not self.plan.adagrad:
-            given *= eta[:, None]
+    def _update(self, triplets: Ints, slopes: NDArray[Any], eta: Singles) -> None:
+        """Take a step for each row: a query, its documents and the slopes of their scores."""
+        scaled = slopes.astype(np.float32)
+        if not self.settings.adagrad:
+            scaled *= eta[:, None]
         self.weights.update(
-            self.objects,
+            self.inputs,
             KernelSteps(
-                np.ascontiguousarray(tuples[:, 0]),
+                np.ascontiguousarray(triplets[:, 0]),
                 slopes.shape[1] * np.arange(slopes.shape[0] + 1),
-                np.ascontiguousarray(tuples[:, 1:]).ravel(),
-                given.ravel(),
+                np.ascontiguousarray(triplets[:, 1:]).ravel(),
+                scaled.ravel(),
             ),
             learning_rate=float(eta[0]),
-            penalty=self.inlined or NO_PENALTY,
+            penalty=self.row_penalty or NO_PENALTY,
             threads=self.problem.threads,
         )
 
-    def _shrink(self, due: float) -> None:
-        """Take the prox of each matrix, for the rates since the last boundary."""
-        for matrix, shrunk in zip(self._matrices(), self._shrunk(due), strict=True):
+    def _apply_prox(self, rate: float) -> None:
+        """Apply the prox to each matrix, for the learning rates since the last boundary."""
+        for matrix, shrunk in zip(self._matrices(), self._prox(rate), strict=True):
             matrix[...] = shrunk
 
-    def _shrunk(self, due: float) -> Iterator[Singles]:
-        """With Adagrad, the rates are what they have come to, in the mean of a matrix."""
+    def _prox(self, rate: float) -> Iterator[Singles]:
+        """Yield the prox of each matrix; with Adagrad, for the mean learning rate of the matrix."""
         inner = slice(None), slice(0, self.model.dimensions)
-        for place in self._places():
-            matrix, squares = self.weights.factors[place], self.weights.squares[place]
-            step = due * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else due
-            regularizer = self._regularizer(place)
+        for at in self._positions():
+            matrix, squares = self.weights.factors[at], self.weights.squares[at]
+            step = rate * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else rate
+            regularizer = self._regularizer(at)
             functions = native_rows(regularizer)
             if functions is not None:
                 shrunk = matrix.copy()
@@ -224,45 +231,45 @@ class FactoredSteps(Steps):
                 shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
             yield shrunk
 
-    def _places(self) -> list[int]:
-        """Return which of U, V and S there are to be shrunk."""
-        return [place for place in range(3) if self.weights.factors[place].shape[0]]
+    def _positions(self) -> list[int]:
+        """Return the positions of those of U, V and S that are regularized."""
+        return [at for at in range(3) if self.weights.factors[at].shape[0]]
 
-    def _regularizer(self, place: int) -> Regularizer:
-        """Return that of U, which is for queries, or of V and S, which are for documents."""
-        return of_side(self.problem.regularizer, min(place, 1))
+    def _regularizer(self, at: int) -> Regularizer:
+        """Return the regularizer of U, which is for queries, or of V and S, for documents."""
+        return of_side(self.problem.regularizer, min(at, 1))
 
     def _matrices(self) -> list[Singles]:
-        return [self.weights.factors[place] for place in self._places()]
+        return [self.weights.factors[at] for at in self._positions()]
 
-    def follow(self) -> None:
-        """Do nothing: the model's arrays are the ones in training."""
+    def update_model(self) -> None:
+        """Do nothing: the arrays of the model are the ones in training."""
 
     def penalty_value(self) -> float:
-        """Return the penalty of all vectors, shrunk by what is due."""
+        """Return the penalty of all embeddings, after the pending prox."""
         inner = slice(None), slice(0, self.model.dimensions)
-        if self.inlined is not None:
+        if self.row_penalty is not None:
             squares = [float((part.astype(np.float64) ** 2).sum()) for part in self._matrices()]
-            return 0.5 * self.inlined.l2 * sum(squares)
-        due = self.owed()
+            return 0.5 * self.row_penalty.l2 * sum(squares)
+        rate = self.pending_rate()
         matrices = self._matrices()
-        if due or not self.at:  # before the first step, no constraint has been looked at
-            matrices = list(self._shrunk(due))
+        if rate or not self.position:  # before the first step, no constraint has been applied
+            matrices = list(self._prox(rate))
         return sum(
-            self._regularizer(place).penalty(part[inner].astype(np.float64))
-            for place, part in zip(self._places(), matrices, strict=True)
+            self._regularizer(at).penalty(part[inner].astype(np.float64))
+            for at, part in zip(self._positions(), matrices, strict=True)
         )
 
     def finite(self) -> bool:
-        """Say whether all vectors are finite."""
+        """Return whether all embeddings are finite."""
         return all(bool(np.isfinite(part).all()) for part in self.weights.factors)
 
     def arrays(self) -> State:
-        """Return the vectors, and Adagrad's sums."""
+        """Return the embeddings and the sums of Adagrad."""
         return self.weights.state()
 
     def restore_arrays(self, arrays: State) -> None:
-        """Go on with such vectors."""
+        """Restore what `arrays` returned."""
         self.model.factors = Factors(*(arrays[name].copy() for name in NAMES))
         self._begin(Factors(*(arrays[f"squares_{name}"].copy() for name in NAMES)))
 
@@ -274,7 +281,13 @@ def _part(source: Source, start: int, stop: int) -> Source:
     return part
 
 
-def _grown(before: Singles, parameter: Singles) -> Singles:
-    """Return Adagrad's sums of squares, 1 for every parameter that had none yet."""
-    added = np.ones((parameter.shape[0] - before.shape[0], *parameter.shape[1:]), np.float32)
-    return np.concatenate((before, added))
+def _expanded(squares: Singles, parameter: Singles) -> Singles:
+    """Return the sums of squares of Adagrad, 1 for new parameters."""
+    added = np.ones((parameter.shape[0] - squares.shape[0], *parameter.shape[1:]), np.float32)
+    return np.concatenate((squares, added))
+
+
+def factored_batch_size(plain: bool, steps_per_epoch: int) -> int:
+    """Return the batch size for "auto"; `plain` means that no row has features."""
+    largest, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
+    return max(1, min(largest, steps_per_epoch // blocks))

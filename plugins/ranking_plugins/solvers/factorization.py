@@ -1,4 +1,4 @@
-"""What SVD and NMF have in common: one matrix, indicators on both sides, and no penalty."""
+"""The base of SVD and NMF: one relevance matrix, no features and no penalty."""
 
 from __future__ import annotations
 
@@ -27,72 +27,71 @@ Floats = NDArray[np.float64]
 
 @dataclasses.dataclass
 class Factorization(Solver):
-    """Makes a factored model of the relevance matrix alone."""
+    """Factorize the relevance matrix."""
 
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Take the factored model, the squared loss and no penalty."""
+        """Accept the factored model, the squared loss and no penalty."""
         if model.name != Factored.name:
             return Compatibility(
                 False,
-                f"{cls.name} makes two thin matrices whose product is near the relevance matrix, "
-                "and nothing else",
+                f"{cls.name} computes two thin matrices whose product approximates the relevance "
+                "matrix, and nothing else",
             )
         if not issubclass(loss, Squared):
             return Compatibility(
-                False, f"what {cls.name} makes is optimal for the squared error alone"
+                False, f"the result of {cls.name} is optimal only for the squared error"
             )
         if not issubclass(regularizer, NoPenalty):
             return Compatibility(
-                False, f"what {cls.name} makes is optimal without a penalty, and not with one"
+                False, f"the result of {cls.name} is optimal only without a penalty"
             )
         return YES
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Factorise, with as many threads in the linear algebra as were asked for."""
-        turns = self.factorise(problem)
+        """Factorize, with the given number of threads in the linear algebra."""
+        epochs = self.factorize(problem)
         while True:
             with threadpool_limits(problem.threads):
-                turn = next(turns, None)
-            if turn is None:
+                result = next(epochs, None)
+            if result is None:
                 return
-            yield turn
+            yield result
 
     @abstractmethod
-    def factorise(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Yield the turns."""
+    def factorize(self, problem: TrainingProblem) -> Iterator[EpochResult]:
+        """Yield one result per epoch."""
 
     def relevance(self, problem: TrainingProblem) -> Any:
-        """Return the matrix to factorise, in float64, or refuse the data."""
+        """Return the matrix to factorize, in float64; refuse data with features or classes."""
         data = cast(MatchingData, problem.data)
         for side, features in (("queries", data.queries), ("documents", data.documents)):
             if features is not None:
                 raise DataError(
-                    f"{self.name} knows {side} by their ids alone, and these have "
-                    f"{features.shape[1]} features; give MatchingData(None, None, relevance), or use "
-                    "solver sgd."
+                    f"{self.name} uses only the ids of {side}, and these have {features.shape[1]} "
+                    "features; pass MatchingData(None, None, relevance), or use solver sgd."
                 )
         if data.relevance is None:
             raise DataError(
-                f"{self.name} factorises a relevance matrix, and these data are labelled by "
-                "class; give relevance, or use solver sgd."
+                f"{self.name} factorizes a relevance matrix, and these data are labelled by "
+                "class; pass relevance, or use solver sgd."
             )
         matrix = sparse.csr_array(data.relevance, dtype=np.float64, copy=True)
         matrix.eliminate_zeros()
         if not matrix.nnz:
-            raise DataError(f"{self.name} has nothing to factorise: all relevance is 0.")
+            raise DataError(f"{self.name} has nothing to factorize: all relevance is 0.")
         return matrix
 
 
-def give(model: Factored, queries: Floats, documents: Floats) -> None:
-    """Give the model its vectors; biases stay 0."""
+def set_embeddings(model: Factored, queries: Floats, documents: Floats) -> None:
+    """Set the embeddings of the model; biases stay 0."""
     width = queries.shape[1]
     model.U[:, :width], model.V[:, :width] = queries, documents
 
 
-def vectors(model: Factored) -> tuple[Floats, Floats]:
-    """Return the vectors of a model, in float64 and without their padding."""
+def embeddings(model: Factored) -> tuple[Floats, Floats]:
+    """Return the embeddings of a model, in float64 and without padding."""
     width = model.dimensions
     return model.U[:, :width].astype(np.float64), model.V[:, :width].astype(np.float64)

@@ -1,4 +1,4 @@
-"""The steps of SGD on the weights of a linear model, from judged rows."""
+"""The steps of SGD on the weights of a linear model, for judged lists."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearInputs
+from ranking.kernels.kernel import Kernel
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking_plugins.preference_pairs import LowerRows
@@ -21,26 +22,23 @@ from ranking_plugins.solvers.steps import Floats, Ints
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
 
-LOOKED_AT = 1000
-"""Tuples whose lengths tell the rate."""
+RATE_SAMPLE = 1000
+"""Triplets from which the learning rate is estimated."""
 
 
 class LinearSteps(BilinearSteps):
-    """Steps on w: w . x is q' W x with a W of one row, and a query whose one feature is 1.
+    """Steps on w: w . x is q' W x with a W of one row and a query whose only feature is 1.
 
-    A tuple is a row and a worse one of its query, or some worse ones. The rank of a row, which
-    weighs a violation, is one among those that are worse than it.
+    A triplet has a row and one or several rows of the same query with lower grades. The rank of a
+    row, on which the weight of a violation depends, is its rank among the rows below it.
     """
 
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
-        for name, word, asked in (
-            ("sampling", "weighted", solver.sampling),
-            ("negatives", "any", solver.negatives),
-        ):
-            if asked == word:
+        for name, word in (("sampling", "weighted"), ("negatives", "any")):
+            if getattr(solver, name) == word:
                 raise CombinationError(
-                    f"{name}={word} is for queries and documents that match, and judged rows have "
-                    "grades; leave it out."
+                    f"{name}={word} is for queries and documents with positives, and judged lists "
+                    "have grades; leave it out."
                 )
         self.rows = cast(JudgedLists, problem.data)
         self.lower = LowerRows.of(self.rows)
@@ -51,63 +49,62 @@ class LinearSteps(BilinearSteps):
         model.weights = sp.csr_array(self.linear.weights[None, :])
         super().__init__(solver, dataclasses.replace(problem, model=model))
         if solver.learning_rate == "auto":
-            rate = self._rate()
-            self.plan = dataclasses.replace(
-                self.plan,
+            rate = estimate_rate(self.rows, self.lower, problem.kernel, problem.seed)
+            self.settings = dataclasses.replace(
+                self.settings,
                 learning_rate=rate,
                 refit_learning_rate=solver.refit_learning_rate or rate,
             )
 
-    def _rate(self) -> float:
-        """Return 1 over the mean square of what steps add: features may have any scale."""
-        tuples, _ = self.lower.tuples(self.problem.kernel, self.problem.seed, 0, LOOKED_AT)
-        rows = self.rows.features
-        apart = rows[tuples[:, 1]] - rows[tuples[:, 2]]
-        values = np.asarray(apart.data if sp.issparse(apart) else apart, np.float64)
-        square = float((values * values).sum()) / LOOKED_AT
-        return 1.0 / square if square > 0.0 else 1.0
-
-    def _objects(self) -> BilinearInputs:
+    def _inputs(self) -> BilinearInputs:
         return BilinearInputs(sp.csr_array(np.ones((1, 1))), sp.csr_array(self.rows.features))
 
     def _rank_weights(self) -> Floats:
-        """Return L(rank) for every rank; a kernel gets a 1, so that its weights say yes or no."""
+        """Compute L(rank) for every rank; the kernel gets 1, so that its weights are 0 or 1."""
         self.below = np.empty(self.rows.n_rows, np.int64)
         self.below[self.lower.order] = self.lower.below
         self.by_rank = np.ones(1)
-        if self.lists_loss is None:
+        if self.listwise is None:
             ranks = np.arange(int(self.lower.below.max()) + 1)
             self.by_rank = np.asarray(self.loss.rank_weight(ranks), np.float64)
         return np.ones(1)
 
     @property
     def in_python(self) -> bool:
-        """Whether steps are taken by batches: also where violations have weights."""
+        """Whether slopes are computed here, also if the weights of violations differ."""
         return super().in_python or not (self.by_rank == 1.0).all()
 
-    def draw(self, count: int) -> Ints:
-        """Return the tuples of the coming steps."""
-        return self.lower.tuples(
+    def sample(self, count: int) -> Ints:
+        """Return the triplets of the next steps."""
+        return self.lower.sample(
             self.problem.kernel,
             self.problem.seed,
-            self.at,
+            self.position,
             count,
-            self.trials,
+            self.n_negatives,
             by_query=self.solver.sampling == "queries",
         )[0]
 
-    def _reweighted(self, tuples: Ints, negatives: Ints, weights: Floats) -> Floats:
-        """Return L(below // N) for the violation that was found at the N-th trial."""
-        found = np.argmax(tuples[:, 2:] == negatives[:, None], axis=1) + 1
-        return np.where(weights > 0.0, self.by_rank[self.below[tuples[:, 1]] // found], 0.0)
+    def _reweighted(self, triplets: Ints, negatives: Ints, weights: Floats) -> Floats:
+        """Return L(below // N) for a violation at the N-th trial."""
+        trial = np.argmax(triplets[:, 2:] == negatives[:, None], axis=1) + 1
+        return np.where(weights > 0.0, self.by_rank[self.below[triplets[:, 1]] // trial], 0.0)
 
-    def follow(self) -> None:
-        """Let the model have the weights."""
-        super().follow()
+    def update_model(self) -> None:
+        """Copy the weights to the model."""
+        super().update_model()
         self.linear.weights = self.model.weights.toarray()[0]
 
-    def penalty_value(self) -> float:
-        """Return the penalty of w, after what is due."""
-        value = super().penalty_value()
+    def apply_pending_penalty(self) -> None:
+        """Apply a penalty that no kernel has to the weights of the model."""
+        super().apply_pending_penalty()
         self.linear.weights = self.model.weights.toarray()[0]
-        return value
+
+
+def estimate_rate(rows: JudgedLists, lower: LowerRows, kernel: Kernel, seed: int) -> float:
+    """Return 1 over the mean squared difference of a pair: features may have any scale."""
+    triplets, _ = lower.sample(kernel, seed, 0, RATE_SAMPLE)
+    difference = rows.features[triplets[:, 1]] - rows.features[triplets[:, 2]]
+    values = np.asarray(difference.data if sp.issparse(difference) else difference, np.float64)
+    square = float((values * values).sum()) / RATE_SAMPLE
+    return 1.0 / square if square > 0.0 else 1.0

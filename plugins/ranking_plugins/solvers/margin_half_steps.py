@@ -1,6 +1,6 @@
-"""Half-steps for a loss that has none in closed form: SGD on one side, the other one frozen.
+"""Half-steps for losses without a closed form: SGD on one side, with the other side frozen.
 
-With l1l2-row this is the large-margin RMLS that Wu, Lu and Li (2013) leave to the future.
+With l1l2-row this is the large-margin RMLS that Wu, Lu and Li (2013) propose as future work.
 """
 
 from __future__ import annotations
@@ -19,56 +19,58 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.alternating import Alternating
 
 OF_SIDE = ((0,), (1, 3))
-"""The places of a side's arrays among U, V, S and the biases."""
+"""The positions of the arrays of a side among U, V, S and the biases."""
 
 FROZEN = np.finfo(np.float32).max
-"""Sums of squares so large that Adagrad, which divides by their root, moves nothing to speak of."""
+"""A sum of squares so large that Adagrad, which divides by its root, moves nothing."""
 
 
 class HalfSteps(FactoredSteps):
-    """Steps of SGD that move one side only."""
+    """Steps of SGD that change one side only."""
 
     def __init__(self, problem: TrainingProblem) -> None:
         super().__init__(SGD(), problem)
-        self.inlined, self.apart = None, True
+        self.row_penalty, self.prox_between_calls = None, True
         self.free = 0
         if problem.state is None:
             for self.free in (1, 0):
-                self._shrink(0.0)  # the first vectors come to where the regularizer allows them
+                self._apply_prox(0.0)  # the initial embeddings may violate the constraint
 
-    def _places(self) -> list[int]:
+    def _positions(self) -> list[int]:
         return [self.free]
 
     def half_step(self, side: int) -> float:
-        """Take a pass over the matches with one side free; return the mean of the losses."""
+        """Take one pass over the positives with one side free; return the mean loss."""
         self.free = side
         factors, squares = self.weights.factors, self.weights.squares
         frozen = OF_SIDE[1 - side]
-        kept = [(factors[at].copy(), squares[at].copy()) for at in frozen]
+        saved = [(factors[at].copy(), squares[at].copy()) for at in frozen]
         for at in frozen:
             squares[at][...] = FROZEN
-        loss = self.take(self.draw(self.plan.steps_per_epoch))
-        for at, (values, sums) in zip(frozen, kept, strict=True):
+        loss = self.train(self.sample(self.settings.steps_per_epoch))
+        for at, (values, sums) in zip(frozen, saved, strict=True):
             factors[at][...], squares[at][...] = values, sums
         return loss
 
     def penalty_value(self) -> float:
-        """Return the penalty of both sides, each as its last half-step left it."""
+        """Return the penalty of both sides after their last half-steps."""
         inner = slice(None), slice(0, self.model.dimensions)
         return sum(
-            self._regularizer(place).penalty(self.weights.factors[place][inner].astype(np.float64))
-            for place in (0, 1)
+            self._regularizer(at).penalty(self.weights.factors[at][inner].astype(np.float64))
+            for at in (0, 1)
         )
 
 
-def margin_turns(solver: Alternating, problem: TrainingProblem) -> Iterator[EpochResult]:
-    """Take a half-step for queries and one for documents, once a turn."""
+def margin_epochs(solver: Alternating, problem: TrainingProblem) -> Iterator[EpochResult]:
+    """Yield one epoch per half-step for queries and half-step for documents."""
     steps = HalfSteps(problem)
     before = np.inf
     if problem.state is not None:
         steps.restore({name: part for name, part in problem.state.items() if name != "objective"})
         before = float(problem.state["objective"][0])
-    for epoch in range(steps.done // (2 * steps.plan.steps_per_epoch) + 1, solver.max_epochs + 1):
+    for epoch in range(
+        steps.steps_taken // (2 * steps.settings.steps_per_epoch) + 1, solver.max_epochs + 1
+    ):
         loss = 0.5 * (steps.half_step(0) + steps.half_step(1))
         objective = loss + steps.penalty_value()
         converged = abs(before - objective) <= solver.tolerance * abs(objective)

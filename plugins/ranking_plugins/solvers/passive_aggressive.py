@@ -1,9 +1,8 @@
 """PAMIR: passive-aggressive steps (Crammer et al., 2006; Grangier and Bengio, 2008).
 
-A tuple is a query q, a document d+ that matches and one d- that does not. If its margin
-z = f(q, d+) - f(q, d-) is at least 1, nothing happens. Else the weights go where half the square of
-the way plus C times the loss is least: towards a margin of 1, as far as the aggressiveness C lets
-them.
+A triplet is a query q, a positive d+ and a negative d-. If its margin z = f(q, d+) - f(q, d-) is at
+least 1, nothing happens. Otherwise the weights move to the minimum of half the squared distance
+plus C times the loss: towards a margin of 1, as far as the aggressiveness C allows.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, one_positive
 Ints = NDArray[np.int64]
 
 FORMS: Final = (PairwiseForm.HINGE, PairwiseForm.SQUARED_HINGE)
-"""The losses of a margin that are 0 from 1 on, and whose steps have a closed form."""
+"""The pairwise losses that are 0 from a margin of 1 on and whose steps have a closed form."""
 
 
 @dataclasses.dataclass
 class PassiveAggressive(Solver):
-    """Passive-aggressive steps for drawn tuples.
+    """Passive-aggressive steps on sampled triplets.
 
     Parameters
     ----------
     max_steps : int
-        Tuples that are drawn in all.
+        The total number of triplets.
     aggressiveness : float
-        C, how much the loss counts against the length of a step: of the hinge, the longest step in
-        units of q delta'. Small values average over many tuples, large ones set every tuple right
-        at once.
+        C, the weight of the loss against the length of a step: for the hinge, the longest step in
+        units of q delta'. Small values average over many triplets, large ones correct every
+        triplet at once.
     steps_per_epoch : int
-        Draws from one turn to the next.
+        Steps per epoch.
     """
 
     name: ClassVar[str] = "passive-aggressive"
@@ -66,7 +65,7 @@ class PassiveAggressive(Solver):
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Take a vector or a matrix of weights, the hinge or its square, weighted, no penalty."""
+        """Accept a vector or a matrix of weights, a hinge or squared hinge, and no penalty."""
         if model.form not in ("vector", "matrix"):
             return Compatibility(
                 False,
@@ -76,21 +75,21 @@ class PassiveAggressive(Solver):
         if "pairwise" not in loss.interfaces:
             return Compatibility(
                 False,
-                "a passive-aggressive step sets one pair right, and this loss is no function of "
-                "one pair's margin",
+                "a passive-aggressive step corrects one pair, and this loss is not a function of "
+                "the margin of one pair",
             )
         form = getattr(loss, "form", None)
         if form == PairwiseForm.LOGISTIC:
             return Compatibility(
                 False,
-                "a passive-aggressive step leaves weights alone that set a pair right, and this "
-                "loss is above 0 at every margin: no step would be passive",
+                "a passive-aggressive step does not change weights that rank a pair correctly, and "
+                "this loss is positive at every margin: no step would be passive",
             )
         if form not in FORMS:
             return Compatibility(
                 False,
-                "the margin y after a passive-aggressive step solves y = z - C n phi'(y): that is "
-                "solved for the hinge and its square, and of this loss single slopes are known",
+                "the margin y after a passive-aggressive step solves y = z - C n phi'(y), which "
+                "has a closed form for the hinge and its square, and not for an unknown slope",
             )
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
@@ -98,12 +97,12 @@ class PassiveAggressive(Solver):
             return Compatibility(
                 False,
                 "a passive-aggressive step is the only minimum of distance plus C times loss; "
-                "whatever a penalty or a bound changes after it takes the weights off that minimum",
+                "any change by a penalty or a constraint moves the weights away from that minimum",
             )
         return YES
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Take the draws of an epoch, once a turn."""
+        """Yield one result per epoch."""
         steps: Pairs = (
             JudgedPairs(problem) if isinstance(problem.data, JudgedLists) else MatchedPairs(problem)
         )
@@ -112,19 +111,19 @@ class PassiveAggressive(Solver):
             done = int(problem.state["done"][0])
             steps.restore(section(problem.state, "weights"))
         loss = cast(PairwiseLoss, problem.loss)
-        rank_weights = np.asarray(loss.rank_weight(np.arange(steps.most)), np.float64)
-        # Which of several positives counts is chosen by blocks, as sgd does; steps see each other.
+        rank_weights = np.asarray(loss.rank_weight(np.arange(steps.max_documents)), np.float64)
+        # One of several positives is selected by blocks, as in sgd; steps see each other.
         block = self.steps_per_epoch if problem.loss.positives[0] == 1 else PYTHON_BATCH
         epoch = -(-done // self.steps_per_epoch)
         while done < self.max_steps:
             count = min(self.steps_per_epoch, self.max_steps - done)
-            tuples, n_documents = steps.tuples(done, count)
+            triplets, n_documents = steps.sample(done, count)
             margins, weights = np.empty(count), np.empty(count)
             for start in range(0, count, block):
                 part = slice(start, start + block)
                 margins[part], weights[part], _ = steps.weights.passive_aggressive(
-                    steps.objects,
-                    one_positive(problem.loss, steps.weights, steps.objects, tuples[part], {}),
+                    steps.inputs,
+                    one_positive(problem.loss, steps.weights, steps.inputs, triplets[part], {}),
                     self.aggressiveness,
                     loss=TrainingLoss(cast(PairwiseForm, loss.form), rank_weights=rank_weights),
                     list_sizes=n_documents[part],
@@ -142,57 +141,57 @@ class PassiveAggressive(Solver):
 
 
 class Pairs(Protocol):
-    """What tuples are drawn from, and the weights that they move."""
+    """The source of triplets and the weights that they change."""
 
-    objects: BilinearInputs
+    inputs: BilinearInputs
     weights: BilinearWeights
     grows: bool
-    most: int
-    """Documents to be ranked in one list, at most."""
+    max_documents: int
+    """The maximal number of documents in one list."""
 
-    def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
-        """Return the tuples of the steps first, first + 1, ..., and how many each ranks."""
+    def sample(self, first: int, count: int) -> tuple[Ints, Ints]:
+        """Return the triplets of the steps first, first + 1, ..., and their list lengths."""
 
     def follow(self) -> None:
-        """Give the model the current weights."""
+        """Copy the current weights to the model."""
 
     def restore(self, state: State) -> None:
-        """Go back to weights as they were stored."""
+        """Restore stored weights."""
 
 
 class MatchedPairs:
-    """Queries and documents; W is the model's."""
+    """Queries and documents; W is that of the model."""
 
     def __init__(self, problem: TrainingProblem) -> None:
         data = cast(MatchingData, problem.data)
         self.problem, self.model = problem, cast(Bilinear, problem.model)
-        self.objects, self.grows = self.model.objects(data), self.model.grows
+        self.inputs, self.grows = self.model.objects(data), self.model.grows
         self.weights = BilinearWeights(problem.kernel, self.model.weights)
-        self.lists, self.most = positive_lists(data), data.n_documents
+        self.lists, self.max_documents = positive_lists(data), data.n_documents
 
-    def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
-        """Draw queries, one of their documents or more, and some that are not."""
+    def sample(self, first: int, count: int) -> tuple[Ints, Ints]:
+        """Sample queries, one or more of their positives, and negatives."""
         trials, (positives, _) = (
             cast(PairwiseLoss, self.problem.loss).trials,
             self.problem.loss.positives,
         )
-        drawn = self.problem.kernel.sampling.sample_triplets(
+        triplets = self.problem.kernel.sampling.sample_triplets(
             self.lists, self.problem.seed, first, count, trials, positives
         )
-        return drawn, np.full(count, self.most)
+        return triplets, np.full(count, self.max_documents)
 
     def follow(self) -> None:
-        """Give the model the current weights."""
+        """Copy the current weights to the model."""
         self.model.follow(self.weights, False)
 
     def restore(self, state: State) -> None:
-        """Go back to weights as they were stored."""
-        width = self.objects.n_document_features
+        """Restore stored weights."""
+        width = self.inputs.n_document_features
         self.weights = BilinearWeights.restore(self.problem.kernel, width, state)
 
 
 class JudgedPairs:
-    """Judged rows: w . x is q' W d with a W of one row and a query whose one feature is 1."""
+    """Judged lists: w . x is q' W d with a W of one row and a query whose only feature is 1."""
 
     grows = True
 
@@ -200,32 +199,32 @@ class JudgedPairs:
         data = cast(JudgedLists, problem.data)
         self.problem, self.model = problem, cast(Linear, problem.model)
         rows = sp.csr_array(data.features)
-        self.objects = BilinearInputs(sp.csr_array(np.ones((1, 1))), rows)
+        self.inputs = BilinearInputs(sp.csr_array(np.ones((1, 1))), rows)
         self.weights = BilinearWeights(problem.kernel, sp.csr_array(self.model.weights[None, :]))
         self.rows = LowerRows.of(data)
-        self.most = 1 + int(self.rows.below.max())
+        self.max_documents = 1 + int(self.rows.below.max())
 
-    def tuples(self, first: int, count: int) -> tuple[Ints, Ints]:
-        """Draw a row that dominates something, and some that it dominates: it ranks among those."""
+    def sample(self, first: int, count: int) -> tuple[Ints, Ints]:
+        """Sample rows, and rows with lower grades of the same query."""
         trials = cast(PairwiseLoss, self.problem.loss).trials
-        drawn, below = self.rows.tuples(
+        triplets, below = self.rows.sample(
             self.problem.kernel, self.problem.seed, first, count, trials
         )
-        return drawn, below + 1
+        return triplets, below + 1
 
     def follow(self) -> None:
-        """Give the model the current weights."""
+        """Copy the current weights to the model."""
         self.model.weights = self.weights.weights().toarray()[0]
 
     def restore(self, state: State) -> None:
-        """Go back to weights as they were stored."""
-        width = self.objects.n_document_features
+        """Restore stored weights."""
+        width = self.inputs.n_document_features
         self.weights = BilinearWeights.restore(self.problem.kernel, width, state)
 
 
 @dataclasses.dataclass(frozen=True)
 class _State:
-    """What a resumed run needs, made when it is asked for."""
+    """The state for a resumed run, computed when it is requested."""
 
     steps: Pairs
     done: int

@@ -1,4 +1,4 @@
-"""A regularizer as the bilinear loops take it: by entry, by group, or between two calls."""
+"""A regularizer of the bilinear model: by entry or group in the kernel, or between calls."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from ranking.kernels.kernel import Kernel
 from ranking.models.bilinear import Bilinear
 
 BLOCK = 1 << 20
-"""Numbers of the rows that are shrunk at a time."""
+"""Numbers of the rows to which `prox` is applied at a time."""
 
 
 class Penalty:
-    """The form of a regularizer that kernels inline, for one model.
+    """The kernel form of a regularizer, for one model.
 
     Attributes
     ----------
     transposed : bool
-        Whether W is trained with a row a document feature, as groups of columns need it.
-    apart : bool
-        Whether no loop has it, so that `shrunk` is taken between two calls.
+        Whether W is trained with one row per document feature, for groups of columns.
+    prox_between_calls : bool
+        Whether no kernel has it, so that `prox` is applied between calls.
     """
 
     def __init__(self, regularizer: Regularizer | None, model: Bilinear) -> None:
         self.regularizer = regularizer
         self.group: GroupPenalty | None = None
-        self.apart = regularizer is not None and "matrix" not in kernel_forms(regularizer)
+        self.prox_between_calls = regularizer is not None and "matrix" not in kernel_forms(
+            regularizer
+        )
         self.ids = FeatureIds(model.query_feature_ids, model.document_feature_ids)
         if regularizer is not None and target_density(regularizer) is None:
             form = kernel_form(regularizer, "matrix", self.ids)
@@ -49,15 +51,15 @@ class Penalty:
         self.transposed = self.group is not None and self.group.columns
 
     def begin(self, kernel: Kernel, model: Bilinear) -> BilinearWeights:
-        """Return the model's weights, ready for training."""
+        """Return the weights of the model in the form in which they are trained."""
         weights = model.weights.T.tocsr() if self.transposed else model.weights
         if self.group is None:
             return BilinearWeights(kernel, weights)
         return BilinearWeights(kernel, weights, self.group.groups, self.group.weights)
 
     def strengths(self) -> dict[str, float]:
-        """Return l1 and l2 as a kernel takes them."""
-        if self.regularizer is None or self.apart:
+        """Return l1 and l2 for the kernel."""
+        if self.regularizer is None or self.prox_between_calls:
             return {"l1": 0.0, "l2": 0.0}
         if self.group is not None:
             return {"l1": self.group.strength, "l2": 0.0}
@@ -69,21 +71,21 @@ class Penalty:
             )
         return {"l1": entry.l1, "l2": entry.l2}
 
-    def shrunk(self, weights: sp.csr_array, due: float) -> sp.csr_array:
-        """Return W after the regularizer's operator, for the sum of some steps' rates."""
+    def prox(self, weights: sp.csr_array, rate: float) -> sp.csr_array:
+        """Return the prox of W, for the sum of the learning rates of some steps."""
         assert self.regularizer is not None
-        made = weights.copy()
-        for entries, there, rows in _packed(made):
-            made.data[entries] = self.regularizer.prox(rows, due)[there]
-        made.eliminate_zeros()
-        return made
+        result = weights.copy()
+        for entries, present, rows in _packed(result):
+            result.data[entries] = self.regularizer.prox(rows, rate)[present]
+        result.eliminate_zeros()
+        return result
 
     def value(self, regularizer: Regularizer, model: Bilinear) -> float:
-        """Return the penalty of the model's weights, in time that follows the non-zeros."""
-        if self.apart:
+        """Return the penalty of the weights of the model, in time linear in the non-zeros."""
+        if self.prox_between_calls:
             return sum(regularizer.penalty(rows) for _, _, rows in _packed(model.weights))
         if not any(self.strengths().values()):
-            return 0.0  # and W, which may be large, is not even looked at
+            return 0.0  # without a copy of W, which may be large
         weights = model.weights
         if self.group is None:
             return regularizer.penalty(weights.data.astype(np.float64))
@@ -93,9 +95,9 @@ class Penalty:
 
 
 def _packed(weights: sp.csr_array) -> Iterator[tuple[Ints, NDArray[np.bool_], Floats]]:
-    """Yield rows without their zeros, some at a time: where their entries are, and a matrix.
+    """Yield blocks of rows without their zeros: positions of the entries, a mask, and a matrix.
 
-    Rows of about one length come together; where a shorter one has no entry, there is a 0.
+    Rows of similar length are in one block; shorter ones are padded with 0.
     """
     lengths = np.diff(weights.indptr)
     order = np.argsort(lengths, kind="stable")
@@ -105,15 +107,15 @@ def _packed(weights: sp.csr_array) -> Iterator[tuple[Ints, NDArray[np.bool_], Fl
         stop = start + 1 + int(np.searchsorted(_filled(lengths[order[start:]]), BLOCK))
         rows = order[start : min(stop, order.size)]
         within = np.arange(lengths[rows[-1]])
-        there = within < lengths[rows, None]
-        entries = (weights.indptr[rows].astype(np.int64)[:, None] + within)[there]
-        packed = np.zeros(there.shape)
-        packed[there] = weights.data[entries]
-        yield entries, there, packed
+        present = within < lengths[rows, None]
+        entries = (weights.indptr[rows].astype(np.int64)[:, None] + within)[present]
+        packed = np.zeros(present.shape)
+        packed[present] = weights.data[entries]
+        yield entries, present, packed
         start += rows.size
 
 
 def _filled(lengths: Ints) -> Ints:
-    """Return how many numbers the first 1, 2, ... rows take, all as long as the longest."""
+    """Return the size of blocks of the first 1, 2, ... rows, padded to the longest."""
     filled: Ints = lengths * np.arange(1, lengths.size + 1)
     return filled

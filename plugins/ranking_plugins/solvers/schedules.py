@@ -1,4 +1,4 @@
-"""Rates of the steps: how far to go at step t, from 1."""
+"""Schedules of the learning rate; steps count from 1."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SCHEDULES: dict[str, Callable[[Floats], Floats]] = {
     "constant": np.ones_like,
     "inverse": lambda t: 1.0 / t,
 }
-"""The rate of step t for C = 1."""
+"""The learning rate of step t for C = 1."""
 
 
-def rates(schedule: str, constant: float, first: int, count: int) -> Floats:
-    """Return C times the schedule for the steps first, first + 1, ..."""
+def learning_rates(schedule: str, constant: float, first: int, count: int) -> Floats:
+    """Return the learning rates C * schedule(t) of the steps t = first, first + 1, ..."""
     return constant * SCHEDULES[schedule](np.arange(first, first + count, dtype=np.float64))

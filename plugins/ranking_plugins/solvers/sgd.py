@@ -1,4 +1,4 @@
-"""Stochastic gradient descent on tuples: a query, a document that matches, one that does not."""
+"""Stochastic gradient descent on sampled triplets: query, positive, negative."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ranking.contracts.solver import (
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
+from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
@@ -38,12 +39,11 @@ AUTO = ("auto",)
 
 @dataclasses.dataclass
 class SGD(Solver):
-    """Draws tuples and steps against the gradient of their loss (Chen et al., 2010, algorithm 1).
+    """Stochastic gradient descent on sampled triplets (Chen et al., 2010, algorithm 1).
 
-    A query is drawn from those that have both, a document that matches from its own, and one that
-    does not from all others. Of judged rows, one is drawn that others of its query are worse than,
-    and one of those. The penalty of the steps since the last boundary is due at every
-    boundary.
+    Each step samples a query, one of its positives and a negative. For judged lists it samples a
+    row and a row of the same query with a lower grade. The penalty is applied at boundaries, for
+    all steps since the previous one.
 
     Parameters
     ----------
@@ -108,15 +108,15 @@ class SGD(Solver):
     def _setup(self) -> None:
         if "auto" not in (self.epochs, self.max_steps):
             raise PartError(
-                f"sgd has epochs={self.epochs} and max_steps={self.max_steps}; set only one of them."
+                f"sgd has epochs={self.epochs} and max_steps={self.max_steps}; set one of them."
             )
-        self.trials: list[Trial] = []
+        self.density_trials: list[Trial] = []
 
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Take a pair or listwise interface, and a penalty with an operator for the parameters.
+        """Accept a pairwise or listwise loss and a penalty with an operator for the parameters.
 
         A vector of weights is a matrix of one row.
         """
@@ -131,115 +131,128 @@ class SGD(Solver):
         return YES
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Take the draws of an epoch, once a turn; refitting goes on with as many again."""
+        """Yield one result per epoch; a refit takes as many steps again."""
         steps = self._steps(problem)
-        self.trials = []
+        self.density_trials = []
         if problem.state is not None:
             steps.restore(problem.state)
-            self.trials = [Trial(*row) for row in problem.state["trials"].tolist()]
+            self.density_trials = [Trial(*row) for row in problem.state["trials"].tolist()]
         elif target_density(problem.regularizer) is not None:
-            self.trials = find_strength(problem, partial(_pilot, self, problem))
-        plan, total = steps.plan, steps.total
-        epoch = -(-steps.done // plan.steps_per_epoch)
-        while steps.done < total or (not epoch and problem.state is None):
-            if self.refit and steps.done == plan.max_steps:
+            self.density_trials = find_strength(problem, partial(_pilot, self, problem))
+        settings, total = steps.settings, steps.total_steps
+        epoch = -(-steps.steps_taken // settings.steps_per_epoch)
+        while steps.steps_taken < total or (not epoch and problem.state is None):
+            if self.refit and steps.steps_taken == settings.max_steps:
                 steps.begin_refit()
-            limit = plan.max_steps if steps.done < plan.max_steps else total
-            loss = steps.take(steps.draw(min(plan.steps_per_epoch, limit - steps.done)))
+            limit = settings.max_steps if steps.steps_taken < settings.max_steps else total
+            loss = steps.train(
+                steps.sample(min(settings.steps_per_epoch, limit - steps.steps_taken))
+            )
             epoch += 1
-            yield steps.turn(epoch, loss)
+            yield steps.epoch_result(epoch, loss)
 
     def _steps(self, problem: TrainingProblem) -> Steps:
-        """Return the steps for the form of the model's parameters."""
+        """Return the steps for the form of the parameters of the model."""
         kinds = {"vector": LinearSteps, "matrix": BilinearSteps, "factors": FactoredSteps}
         return kinds[problem.model.form](self, problem)
 
     def online_trainer(self, problem: TrainingProblem, history: History = ()) -> SgdOnlineTrainer:
-        """Return a training that is fed part by part; draws and rates go on after the history."""
+        """Return a trainer that takes data part by part and continues after the history."""
         if self.refit or target_density(problem.regularizer) is not None:
-            what = "refit=true" if self.refit else "a wanted density"
+            what = "refit=true" if self.refit else "a target density"
             raise CombinationError(
-                f"{what} needs the end of a training, and partial_fit has none; leave it out."
+                f"{what} needs a fixed number of steps, unlike partial_fit; leave it out."
             )
         if problem.model.form == "vector":
             raise CombinationError(
-                "partial_fit takes queries and documents, and these are judged rows; give fit all "
-                "of them."
+                "partial_fit takes queries and documents, and these are judged lists; use fit with "
+                "all of them."
             )
         steps = self._steps(problem)
         epoch = 0
         if history:
             epoch = int(history[-1]["epoch"])
-            steps.skip(int(history[-1].get("steps", 0)))
+            steps.resume_after(int(history[-1].get("steps", 0)))
         return SgdOnlineTrainer(steps, epoch)
 
+    def auto_values(self, problem: TrainingProblem) -> dict[str, Any]:
+        """Return the value that is used for each parameter that is "auto"."""
+        return sgd_auto_values(self, problem)
+
+    def idle(self) -> set[str]:
+        """Return `epochs` or `max_steps`: the one that follows from the other."""
+        return {"epochs"} if self.epochs == "auto" else {"max_steps"}
+
     def notes(self) -> dict[str, Any]:
-        """Return the strengths that were tried for a wanted density."""
-        if not self.trials:
+        """Return the strengths of the pilot trainings for a target density."""
+        if not self.density_trials:
             return {}
-        return {"density search": [trial._asdict() for trial in self.trials]}
+        return {"density search": [trial._asdict() for trial in self.density_trials]}
 
 
 class SgdOnlineTrainer:
-    """Steps that are fed part by part."""
+    """Steps on data that come part by part."""
 
     def __init__(self, steps: Steps, epoch: int) -> None:
         self.steps, self.epoch = steps, epoch
 
     def set_data(self, data: MatchingData) -> None:
-        """Go on with other data."""
-        self.steps.feed(data)
+        """Continue with other data."""
+        self.steps.set_data(data)
 
     def step(self, triplets: NDArray[Any] | None, steps: int | None) -> EpochResult:
-        """Take these tuples' steps, or those of as many that are drawn."""
+        """Take a step for each of these triplets, or a number of steps on sampled ones."""
         if triplets is not None and steps is not None:
             raise PartError("partial_fit takes triplets or steps, not both.")
         if triplets is None:
-            count: object = self.steps.plan.max_steps if steps is None else steps
+            count: object = self.steps.settings.max_steps if steps is None else steps
             if not isinstance(count, numbers.Integral) or count < 0:
-                raise PartError(f"steps is {count!r}; it must be a whole number from 0.")
-            chosen: Source = self.steps.draw(int(count))
+                raise PartError(f"steps is {count!r}; it must be an integer >= 0.")
+            source: Source = self.steps.sample(int(count))
         else:
             if self.steps.solver.weighting != "uniform":
                 raise CombinationError(
-                    "weighting=relevance is for matches that are drawn, and these triplets are given; "
-                    "leave it out, or give steps."
+                    "weighting=relevance is for sampled positives, not for triplets; leave it out, "
+                    "or give steps."
                 )
             positives, _ = self.steps.problem.loss.positives
-            width = 1 + positives + self.steps.trials
-            chosen = _as_triplets(triplets, width, self.steps.data)
-        loss = self.steps.take(chosen)
+            width = 1 + positives + self.steps.n_negatives
+            source = _as_triplets(triplets, width, self.steps.data)
+        loss = self.steps.train(source)
         self.epoch += 1
-        return self.steps.turn(self.epoch, loss)
+        return self.steps.epoch_result(self.epoch, loss)
 
 
-def _as_triplets(given: NDArray[Any], width: int, data: MatchingData) -> Ints:
-    if given.ndim != 2 or given.shape[1] != width or given.dtype.kind not in "iu":
+def _as_triplets(array: NDArray[Any], width: int, data: MatchingData) -> Ints:
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "iu":
         raise DataError(
-            f"triplets must be whole numbers of shape (triplets, {width}): a query, a document that "
-            f"matches, and {width - 2} that do not; they have shape {given.shape} and type "
-            f"{given.dtype}."
+            f"triplets: expected integers of shape (*, {width}), a query, a positive and "
+            f"{width - 2} negatives; got shape {array.shape} and type {array.dtype}."
         )
     for what, part, size in (
-        ("queries", given[:, :1], data.n_queries),
-        ("documents", given[:, 1:], data.n_documents),
+        ("queries", array[:, :1], data.n_queries),
+        ("documents", array[:, 1:], data.n_documents),
     ):
         if part.size and not 0 <= part.min() <= part.max() < size:
             raise DataError(
-                f"triplets name {what} at positions {part.min()} to {part.max()}, and there are "
-                f"{size}; positions run from 0."
+                f"triplets contain {what} {part.min()} to {part.max()}, and there are {size}; "
+                "positions start at 0."
             )
-    return np.ascontiguousarray(given, dtype=np.int64)
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _pilot(solver: SGD, problem: TrainingProblem, strength: float) -> float:
-    """Train with a strength, and return the density that it gives."""
+    """Train with a strength and return the resulting density."""
     problem.regularizer.set_params(strength=strength, density=0.0)
     steps = (
         LinearSteps(solver, problem)
         if problem.model.form == "vector"
         else BilinearSteps(solver, problem)
     )
-    while steps.done < steps.plan.max_steps:
-        steps.take(steps.draw(min(steps.plan.steps_per_epoch, steps.plan.max_steps - steps.done)))
+    while steps.steps_taken < steps.settings.max_steps:
+        steps.train(
+            steps.sample(
+                min(steps.settings.steps_per_epoch, steps.settings.max_steps - steps.steps_taken)
+            )
+        )
     return steps.weights.n_nonzero / steps.model.n_weights

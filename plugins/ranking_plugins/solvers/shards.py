@@ -1,7 +1,7 @@
-"""M in shards: ranges of rows, the functions that an engine runs on them, and what they share.
+"""Shards of M: ranges of rows, and the functions that an engine runs on them.
 
-Each side of M is cut into ranges that depend on M alone. What is summed over rows is summed by
-range, and then range after range, so it has the same bits however many workers share the ranges.
+Each side of M is split into ranges that depend on M alone. Sums over rows are computed by range and
+then added in order, so they have the same bits for any number of workers.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from ranking.kernels.kernel import Kernel
 from ranking.models.sparse_factored import as_sparse
 from ranking_plugins.regularizers.polar import Square, grams, one_blas_thread, times
 
-Vectors: TypeAlias = Any
-"""A row a feature: a dense float32 array, padded, or a csr_array."""
+Embeddings: TypeAlias = Any
+"""One row per feature: a dense float32 array, padded, or a csr_array."""
 
 RANGES = 16
-"""Ranges of a side, so also the most workers that have something to do."""
+"""Ranges of a side, and so the maximal number of useful workers."""
 
 
 class Side(NamedTuple):
-    """Rows of one side of M, where they begin in it, and where their ranges begin and end."""
+    """Rows of one side of M, their first position in it, and the boundaries of their ranges."""
 
     matched: AlternatingMatrix
     start: int
     cuts: tuple[int, ...]
 
     def of(self, whole: Singles | None) -> Singles | None:
-        """Return the same rows of a matrix of the whole side, if there is one."""
+        """Return the same rows of a matrix of the whole side, or None."""
         return None if whole is None else whole[self.start : self.start + self.cuts[-1]]
 
 
 Shard: TypeAlias = tuple[Side, Side]
-"""What a worker holds: rows of M, and rows of M transposed."""
+"""The data of a worker: rows of M, and rows of the transpose of M."""
 
-Kept: TypeAlias = dict[str, Any]
+Cache: TypeAlias = dict[str, Any]
 
 
 class Computing(NamedTuple):
-    """Who computes."""
+    """The kernel and its threads."""
 
     kernel: Kernel
     threads: int
 
 
-def cut(sides: Sequence[Any], n_parts: int) -> list[Shard]:
-    """Return M, given by rows and by columns, in parts of whole ranges."""
-    first, second = (_cut(matrix, min(n_parts, RANGES)) for matrix in sides)
+def split(sides: Sequence[Any], n_parts: int) -> list[Shard]:
+    """Split M, as matrices by rows and by columns, into shards of whole ranges."""
+    first, second = (_split(matrix, min(n_parts, RANGES)) for matrix in sides)
     return list(zip(first, second, strict=True))
 
 
-def _cut(matrix: Any, n_parts: int) -> list[Side]:
-    """Cut such that ranges have about equally many rows and entries, and never within a row."""
+def _split(matrix: Any, n_parts: int) -> list[Side]:
+    """Split between rows, so that ranges have about equally many rows and entries."""
     work = matrix.indptr + np.arange(matrix.shape[0] + 1, dtype=np.int64)
     cuts = np.searchsorted(work, np.linspace(0, work[-1], RANGES + 1))
     ends = [RANGES * part // n_parts for part in range(n_parts + 1)]
@@ -74,7 +74,7 @@ def _cut(matrix: Any, n_parts: int) -> list[Side]:
 
 
 def _rows(matrix: Any, rows: slice) -> Any:
-    """Return some rows, whose entries are not copied."""
+    """Return some rows without copying their entries."""
     pointers = matrix.indptr[rows.start : rows.stop + 1]
     entries = slice(int(pointers[0]), int(pointers[-1]))
     arrays = (matrix.data[entries], matrix.indices[entries], pointers - pointers[0])
@@ -83,14 +83,14 @@ def _rows(matrix: Any, rows: slice) -> Any:
 
 def best_rows(
     shard: Shard,
-    kept: Kept,
+    cache: Cache,
     side: int,
-    others: Vectors,
+    others: Embeddings,
     by: Computing,
     best: RowMaximum,
-    room: Singles | None,
-) -> tuple[Vectors, NDArray[np.float64]]:
-    """Return the best vectors and the gain of each row."""
+    buffer: Singles | None,
+) -> tuple[Embeddings, NDArray[np.float64]]:
+    """Return the optimal embeddings and the gain of each row."""
     own = shard[side]
     return by.kernel.alternating.half_step(
         own.matched,
@@ -98,61 +98,64 @@ def best_rows(
         threshold=best.threshold,
         limit=best.limit,
         threads=by.threads,
-        out=own.of(room),
+        out=own.of(buffer),
     )
 
 
-def pulled(
-    shard: Shard, kept: Kept, side: int, others: Singles, by: Computing, room: Singles | None
-) -> Vectors:
-    """Return M times the vectors of the other side."""
+def products(
+    shard: Shard, cache: Cache, side: int, others: Singles, by: Computing, buffer: Singles | None
+) -> Embeddings:
+    """Return M times the embeddings of the other side."""
     own = shard[side]
     return by.kernel.alternating.half_step(
-        own.matched, others, threads=by.threads, out=own.of(room)
+        own.matched, others, threads=by.threads, out=own.of(buffer)
     )[0]
 
 
-def pulled_grams(
+def product_grams(
     shard: Shard,
-    kept: Kept,
+    cache: Cache,
     side: int,
     others: Singles,
     by: Computing,
-    room: Singles | None,
-    less: Singles | None,
+    buffer: Singles | None,
+    subtrahend: Singles | None,
     width: int,
 ) -> list[Square]:
-    """Keep M times the vectors of the other side, less something; return Gram matrices by range."""
+    """Cache M times the embeddings of the other side; return the Gram matrices by range.
+
+    `subtrahend` is subtracted from the product first, if there is one.
+    """
     own = shard[side]
-    whole = pulled(shard, kept, side, others, by, room)
-    if less is not None:
-        whole -= own.of(less)
-    kept.update(whole=whole, width=width, cuts=own.cuts, threads=by.threads)
+    whole = products(shard, cache, side, others, by, buffer)
+    if subtrahend is not None:
+        whole -= own.of(subtrahend)
+    cache.update(whole=whole, width=width, cuts=own.cuts, threads=by.threads)
     with one_blas_thread():
         return grams(whole[:, :width], own.cuts, by.threads)
 
 
-def turned(shard: Shard, kept: Kept, square: Square | None) -> Vectors:
-    """Return what is kept, times a small matrix if there is one."""
-    whole = kept["whole"]
+def rotated(shard: Shard, cache: Cache, square: Square | None) -> Embeddings:
+    """Return the cached product, times a small matrix if there is one."""
+    whole = cache["whole"]
     if square is not None:
-        tall = whole[:, : kept["width"]]
+        tall = whole[:, : cache["width"]]
         with one_blas_thread():
-            times(tall, square, kept["threads"], out=tall, cuts=kept["cuts"])
+            times(tall, square, cache["threads"], out=tall, cuts=cache["cuts"])
     return whole
 
 
 def add_all(total: Square, parts: list[Square]) -> Square:
-    """Return the sum of a total and some parts, added in order."""
+    """Add parts to a total, in order."""
     for part in parts:
         total += part
     return total
 
 
-def joined(parts: Sequence[Vectors], room: Singles | None) -> Vectors:
-    """Return the rows of all parts: `room`, if they were written there."""
-    if room is not None:
-        return room
+def concatenated(parts: Sequence[Embeddings], buffer: Singles | None) -> Embeddings:
+    """Return the rows of all parts, or `buffer` if they were written there."""
+    if buffer is not None:
+        return buffer
     if sparse.issparse(parts[0]):
         return parts[0] if len(parts) == 1 else as_sparse(sparse.vstack(parts, format="csr"))
     return np.concatenate(parts)

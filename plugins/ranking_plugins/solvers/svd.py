@@ -1,4 +1,4 @@
-"""Truncated singular value decomposition: the best squared error of any vectors so short."""
+"""Truncated singular value decomposition: the minimal squared error for the dimensions."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from ranking.contracts.solver import EpochResult, TrainingProblem
 from ranking.errors import DataError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import Squared
-from ranking_plugins.solvers.factorization import Factorization, Floats, give, vectors
+from ranking_plugins.solvers.factorization import Factorization, Floats, embeddings, set_embeddings
 
 
 @dataclasses.dataclass
 class SVD(Factorization):
-    """Takes the largest singular values of the relevance matrix, and their vectors, by ARPACK.
+    """Compute the largest singular values and vectors of the relevance matrix, by ARPACK.
 
-    Both sides get a root of the singular values. The seed plays no part.
+    Both sides are scaled by the square roots of the singular values. The seed has no effect.
     """
 
     name: ClassVar[str] = "svd"
 
-    def factorise(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Decompose, in one turn."""
+    def factorize(self, problem: TrainingProblem) -> Iterator[EpochResult]:
+        """Decompose the matrix, in one epoch."""
         matrix, model = self.relevance(problem), cast(Factored, problem.model)
         if model.dimensions >= min(matrix.shape):
             raise DataError(
-                f"svd takes fewer dimensions than there are queries and documents: "
+                f"svd needs fewer dimensions than there are queries and documents: "
                 f"{model.dimensions} of a matrix of {matrix.shape[0]} x {matrix.shape[1]}; lower "
                 f"the model's dimensions to at most {min(matrix.shape) - 1}."
             )
-        # A fixed vector, with a part in every direction that a real matrix may have.
+        # A fixed start vector with a component in every direction of a typical matrix.
         start = np.cos(np.arange(min(matrix.shape), dtype=np.float64))
         left, values, right = svds(matrix, k=model.dimensions, v0=start)
         order = np.argsort(-values, kind="stable")
         left, right = left[:, order], right[order].T
         roots = np.sqrt(values[order]) * _signs(left)
-        give(model, left * roots, right * roots)
-        objective = cast(Squared, problem.loss).factored_value(matrix, *vectors(model))
+        set_embeddings(model, left * roots, right * roots)
+        objective = cast(Squared, problem.loss).factored_value(matrix, *embeddings(model))
         yield EpochResult(1, objective, True, dict)
 
 

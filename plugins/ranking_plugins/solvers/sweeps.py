@@ -1,7 +1,7 @@
-"""Which features coordinate descent goes over next: all, the active ones, or induced ones.
+"""Working sets of coordinate descent: all features, active ones, or induced ones.
 
-A *working set* is swept until the objective stands still; then it may change. Training has
-converged when it does not.
+A working set is swept until the objective stops decreasing; then it may grow. Training has
+converged if it does not.
 """
 
 from __future__ import annotations
@@ -19,76 +19,76 @@ Ints = NDArray[np.int64]
 
 
 class Working(Protocol):
-    """A working set; `columns` is all that a resumed run needs to know of it."""
+    """A working set; `columns` is its whole state."""
 
     columns: Ints
 
-    def settled(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
-        """Change the set after it stands still; return False if nothing is left to do.
+    def expand(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
+        """Grow the set after it has converged; return False if nothing is left to do.
 
         Parameters
         ----------
         least : float
-            A decrease of the objective that does not count.
+            A decrease of the objective that is not worth a step.
         """
 
-    def moved(self, problem: CoordinateProblem) -> None:
-        """Change the set after a sweep that decreased the objective."""
+    def shrink(self, problem: CoordinateProblem) -> None:
+        """Shrink the set after a sweep that decreased the objective."""
 
 
 @dataclasses.dataclass
 class Everything:
-    """All features, always."""
+    """All features in every sweep."""
 
     columns: Ints
 
-    def settled(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
-        """All have been gone over."""
+    def expand(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
+        """Return False: all features have been swept."""
         return False
 
-    def moved(self, problem: CoordinateProblem) -> None:
-        """Stay."""
+    def shrink(self, problem: CoordinateProblem) -> None:
+        """Keep the set."""
 
 
 @dataclasses.dataclass
 class Active:
-    """The features whose weights are not zero, and all of them once those stand still."""
+    """The features with non-zero weights, and all features whenever those have converged."""
 
     columns: Ints
 
-    def settled(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
-        """Look at all features again, unless that was just done."""
-        looked = self.columns.size == problem.weights.size
+    def expand(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
+        """Return to all features, unless those were swept last."""
+        all_swept = self.columns.size == problem.weights.size
         self.columns = np.arange(problem.weights.size)
-        return not looked
+        return not all_swept
 
-    def moved(self, problem: CoordinateProblem) -> None:
-        """Keep to what is not zero after a look at all features."""
+    def shrink(self, problem: CoordinateProblem) -> None:
+        """Keep the features with non-zero weights after a sweep over all."""
         if self.columns.size == problem.weights.size:
             self.columns = np.flatnonzero(problem.weights)
 
 
 @dataclasses.dataclass
 class Induced:
-    """The features that were chosen so far; each time they stand still, the best `top` more.
+    """The induced features so far; whenever they have converged, the best `top` are added.
 
-    The best are those along which one step is guaranteed to decrease the objective the most. When
-    none is guaranteed to decrease it by more than `least`, training has converged.
+    The best are those with the largest guaranteed decrease of the objective by one step. When no
+    guarantee exceeds `least`, training has converged.
     """
 
     columns: Ints
     top: int
 
-    def settled(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
-        """Choose some more."""
-        open_to_choice = np.ones(problem.weights.size, dtype=bool)
-        open_to_choice[self.columns] = False
-        others = np.flatnonzero(open_to_choice)
+    def expand(self, problem: CoordinateProblem, penalty: EntryPenalty, least: float) -> bool:
+        """Add the best features."""
+        available = np.ones(problem.weights.size, dtype=bool)
+        available[self.columns] = False
+        others = np.flatnonzero(available)
         decrease = problem.decrease(others, penalty)
         helpful = np.flatnonzero(decrease > least)
-        chosen = others[helpful[np.argsort(-decrease[helpful], kind="stable")[: self.top]]]
-        self.columns = np.sort(np.concatenate([self.columns, chosen]))
-        return chosen.size > 0
+        added = others[helpful[np.argsort(-decrease[helpful], kind="stable")[: self.top]]]
+        self.columns = np.sort(np.concatenate([self.columns, added]))
+        return added.size > 0
 
-    def moved(self, problem: CoordinateProblem) -> None:
-        """Stay."""
+    def shrink(self, problem: CoordinateProblem) -> None:
+        """Keep the set."""

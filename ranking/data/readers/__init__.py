@@ -1,4 +1,4 @@
-"""Readers: files and folders in, one of `ranking.data.kinds` out. Built-ins come in by the hook."""
+"""Built-in readers of files and folders; they return one of `ranking.data.kinds`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ HERE = "ranking.data.readers"
 
 @hookimpl
 def ranking_readers() -> dict[str, Lazy]:
-    """Name the readers without importing them."""
+    """Register the readers by name, without importing them."""
     return {
         "letor": Lazy(f"{HERE}.letor:Letor", help="LETOR, or SVMlight with qid."),
-        "qrels": Lazy(f"{HERE}.trec:Qrels", help="TREC or BEIR judgements."),
-        "run": Lazy(f"{HERE}.trec:Run", help="TREC runs."),
+        "qrels": Lazy(f"{HERE}.trec:QrelsReader", help="TREC or BEIR judgements."),
+        "run": Lazy(f"{HERE}.trec:RunReader", help="TREC runs."),
         "beir": Lazy(f"{HERE}.texts:Beir", help="A BEIR folder: corpus, queries, qrels."),
         "smart": Lazy(f"{HERE}.texts:Smart", help="A SMART folder: .ALL, .QRY, .REL."),
         "clicks": Lazy(f"{HERE}.texts:Clicks", help="A click log: query, document, clicks."),
@@ -27,12 +27,12 @@ def ranking_readers() -> dict[str, Lazy]:
             f"{HERE}.interactions:Parquet", help="Interactions in a Parquet or Arrow file."
         ),
         "tab": Lazy(f"{HERE}.labelled:Tab", help="Class and text, after three header lines."),
-        "folders": Lazy(f"{HERE}.labelled:Folders", help="A folder of texts for each class."),
+        "folders": Lazy(f"{HERE}.labelled:Folders", help="One folder of texts per class."),
         "idx": Lazy(f"{HERE}.labelled:Idx", help="MNIST's images and labels."),
         "npz": Lazy(f"{HERE}.labelled:Npz", help="NumPy arrays X and y."),
         "svmlight": Lazy(f"{HERE}.svmlight:Svmlight", help="SVMlight with classes, without qid."),
         "arff": Lazy(f"{HERE}.arff:Arff", help="Multi-label ARFF, with Mulan's XML or as MEKA."),
         "adjacency": Lazy(
-            f"{HERE}.adjacency:Adjacency", help="A user a line: how many items, their numbers."
+            f"{HERE}.adjacency:Adjacency", help="One line per user: number of items, their ids."
         ),
     }

@@ -1,4 +1,4 @@
-"""Lists of neighbours, as CiteULike's: one line a user, how many items, then their numbers."""
+"""Adjacency lists, as of CiteULike: one line per user, the number of items, then the items."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NUMBER = re.compile("[0-9]{1,18}")
 
 @dataclasses.dataclass
 class Adjacency(Reader):
-    """Line u is user u, from 0; the items that it names match.
+    """Line u is user u, from 0; its items are positives.
 
     Attributes
     ----------
     item_features : str
-        A file of the same form: line i has the numbers of item i's features, such as its tags.
-        Without it, only items that a user has are documents.
+        A file of the same format: line i lists the features of item i, such as its tags.
+        Without it, only items of at least one user are documents.
     """
 
     name: ClassVar[str] = "adjacency"
@@ -38,7 +38,7 @@ class Adjacency(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether lines are of different lengths and each begins with its own."""
+        """Return whether lines are of different lengths and each begins with its length."""
         rows = [line.split() for line in head_lines(head)]
         return len({len(row) for row in rows}) > 1 and all(
             all(map(NUMBER.fullmatch, row)) and int(row[0]) == len(row) - 1 for row in rows
@@ -50,15 +50,15 @@ class Adjacency(Reader):
         if not self.item_features:
             known, items = np.unique(items, return_inverse=True)
             return MatchingData(None, None, _matrix(users, items, known.size), document_ids=known)
-        beside = Path(self.item_features)
-        rows, tags = _read(beside)
+        features_path = Path(self.item_features)
+        rows, tags = _read(features_path)
         if items.max(initial=-1) >= rows.size - 1:
             line = int(np.searchsorted(users, np.argmax(items), side="right"))
             refuse(
                 path,
                 line,
-                f"there is item {items.max()}, and {beside} has {rows.size - 1} lines, from 0; "
-                "check that they belong together",
+                f"there is item {items.max()}, and {features_path} has {rows.size - 1} lines, from "
+                "0; check that they belong together",
             )
         names, tags = np.unique(tags, return_inverse=True)
         return MatchingData(
@@ -70,7 +70,7 @@ class Adjacency(Reader):
 
 
 def _read(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the numbers of each line start, and the numbers."""
+    """Return the offsets of the lines, and their numbers."""
     starts, numbers = array("q", [0]), array("q")
     for at, line in enumerate(read_lines(path), start=1):
         words = line.split()
@@ -87,8 +87,8 @@ def _read(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             )
         own = [int(word) for word in words[1:]]
         if len(set(own)) < len(own):
-            twice = next(one for one in own if own.count(one) > 1)
-            refuse(path, at, f"{twice} is there twice; keep one")
+            repeated = next(one for one in own if own.count(one) > 1)
+            refuse(path, at, f"{repeated} is there twice; keep one")
         numbers.extend(own)
         starts.append(len(numbers))
     if not numbers:

@@ -1,6 +1,6 @@
-"""Multi-label ARFF files, sparse or dense: examples with features, and which labels each has.
+"""Multi-label ARFF files, sparse or dense: examples with features and labels.
 
-The file itself does not say which of its attributes are labels. Mulan says so in an XML file beside
+The file does not say which of its attributes are labels. Mulan lists them in an XML file next to
 it, ``<labels><label name="..."/>...</labels>``; MEKA in the name of the relation, ``-C 5`` for the
 first five attributes and ``-C -5`` for the last.
 """
@@ -34,14 +34,14 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclasses.dataclass
 class Arff(Reader):
-    """Examples are queries with features, labels are documents; an example's labels are relevant.
+    """Examples become queries with features, labels documents; labels of an example are relevant.
 
     Attributes
     ----------
     labels : str or int
-        Which attributes are labels: the path of an XML file of Mulan's, or as in MEKA their number,
-        n for the first and -n for the last. By default what the relation's name says, else the
-        XML file beside the data with whose name theirs begins.
+        Which attributes are labels: the path of an XML file of Mulan, or as in MEKA their number,
+        n for the first and -n for the last ones. By default what the name of the relation says,
+        else the XML file in the same folder whose name is a prefix of the data's.
     """
 
     name: ClassVar[str] = "arff"
@@ -50,16 +50,16 @@ class Arff(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first line that is no comment names a relation."""
+        """Return whether the first line that is not a comment names a relation."""
         lines = (line.lstrip() for line in head_lines(head, limit=1000))
         first = next((line for line in lines if not line.startswith("%")), "")
         return first.lower().startswith("@relation")
 
     def read(self, path: Path) -> MatchingData:
-        """Read the whole file and, if need be, the one that names the labels."""
+        """Read the whole file and, if necessary, the one that names the labels."""
         lines = read_lines(path)
         header = _read_header(path, lines)
-        is_label = self._are_labels(path, header)
+        is_label = self._label_mask(path, header)
         cells = _read_cells(path, lines, header)
         of_label = is_label[cells.columns]
         wrong = of_label & (cells.values != 0) & (cells.values != 1)
@@ -87,15 +87,15 @@ class Arff(Reader):
             query_feature_ids=names[~is_label],
         )
 
-    def _are_labels(self, path: Path, header: _Header) -> Any:
-        """Return for each attribute whether it is a label."""
+    def _label_mask(self, path: Path, header: _Header) -> Any:
+        """Return a mask of the attributes that are labels."""
         count = len(header.names)
         number = self.labels if isinstance(self.labels, int) else header.label_count
         if isinstance(self.labels, str) and (self.labels or number is None):
-            return _named_in(self._xml(path), path, header)
+            return _labels_in(self._xml(path), path, header)
         if number is None or not 0 < abs(number) < count:
             raise DataError(
-                f"{path} has {count} attributes, and {number} labels are asked for; give a number "
+                f"{path} has {count} attributes, and {number} labels are requested; give a number "
                 f"from 1 to {count - 1}, or its negative for the last ones."
             )
         is_label = np.zeros(count, dtype=bool)
@@ -105,22 +105,22 @@ class Arff(Reader):
     def _xml(self, path: Path) -> Path:
         if isinstance(self.labels, str) and self.labels:
             return Path(self.labels)
-        beside = [
+        candidates = [
             (len(stem), file)
             for file in path.parent.iterdir()
             for stem, ending, _ in [file.name.partition(".xml")]
             if ending and stem and path.name.startswith(stem)
         ]
-        if not beside:
+        if not candidates:
             raise DataError(
-                f"{path} does not say which attributes are labels; put Mulan's XML file beside it, "
-                "or say --reader arff:labels=FILE.xml, or arff:labels=-5 for the last five."
+                f"{path} does not say which attributes are labels; put Mulan's XML file next to "
+                "it, or say --reader arff:labels=FILE.xml, or arff:labels=-5 for the last five."
             )
-        return max(beside)[1]
+        return max(candidates)[1]
 
 
 class _Header(NamedTuple):
-    """The attributes, what the relation's name says of labels, and the line of @data."""
+    """The attributes, the number of labels in the relation's name, and the line of @data."""
 
     names: list[str]
     label_count: int | None
@@ -128,7 +128,7 @@ class _Header(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The values that are in the file, row by row, and the line of each row."""
+    """The stored values in the order of the rows, and the line of each row."""
 
     lines: array[int]
     row_ptr: Any
@@ -154,7 +154,7 @@ def _read_header(path: Path, lines: Sequence[str]) -> _Header:
             if name in names:
                 message = f"attribute {name!r} was on line {names[name]} already; rename one"
                 refuse(path, number, message)
-            _refuse_kind(path, number, name, kind)
+            _check_kind(path, number, name, kind)
             names[name] = number
         elif not word.startswith("%"):
             refuse(path, number, f"{short(text.encode())} is no line of a header; correct it")
@@ -162,12 +162,12 @@ def _read_header(path: Path, lines: Sequence[str]) -> _Header:
 
 
 def _attribute(path: Path, number: int, text: str) -> tuple[str, str]:
-    found = ATTRIBUTE.fullmatch(text)
-    if not found:
+    match = ATTRIBUTE.fullmatch(text)
+    if not match:
         refuse(
             path, number, "an attribute needs a name and a type; write `@attribute NAME numeric`"
         )
-    name, kind = found.groups()
+    name, kind = match.groups()
     if name[0] in "'\"":
         name = re.sub(r"\\(.)", r"\1", name[1:-1])
     if not name:
@@ -175,10 +175,10 @@ def _attribute(path: Path, number: int, text: str) -> tuple[str, str]:
     return name, kind.strip()
 
 
-def _refuse_kind(path: Path, number: int, name: str, kind: str) -> None:
-    """Refuse an attribute that is not a number.
+def _check_kind(path: Path, number: int, name: str, kind: str) -> None:
+    """Raise `DataError` for an attribute that is not numeric.
 
-    What a sparse row leaves out is the first of the values in braces, so that has to be 0.
+    A sparse row leaves out the first of the values in braces, which therefore has to be 0.
     """
     if kind.lower() in NUMERIC:
         return
@@ -190,7 +190,7 @@ def _refuse_kind(path: Path, number: int, name: str, kind: str) -> None:
         path,
         number,
         f"attribute {name!r} is {short(kind.encode())}, neither a number nor {{0,1}}; encode it as "
-        "numbers, or as one {0,1} attribute a value",
+        "numbers, or as one {0,1} attribute per value",
     )
 
 
@@ -229,27 +229,27 @@ def _cells(path: Path, number: int, text: str, width: int) -> tuple[list[int], l
         refuse(path, number, "the row has no closing brace; complete or remove it")
     cells: dict[int, str] = {}
     for pair in text[1:-1].split(",") if text[1:-1].strip() else []:
-        place, _, word = pair.strip().partition(" ")
-        if not word or not INDEX.fullmatch(place):
+        index, _, word = pair.strip().partition(" ")
+        if not word or not INDEX.fullmatch(index):
             message = f"{short(pair.encode())} is not `<index> <value>`; write both"
             refuse(path, number, message)
-        if int(place) >= width:
-            message = f"there is no attribute {place}; they are numbered from 0 to {width - 1}"
+        if int(index) >= width:
+            message = f"there is no attribute {index}; they are numbered from 0 to {width - 1}"
             refuse(path, number, message)
-        if int(place) in cells:
-            refuse(path, number, f"attribute {place} is given a second time; keep one")
-        cells[int(place)] = word
+        if int(index) in cells:
+            refuse(path, number, f"attribute {index} is there a second time; keep one")
+        cells[int(index)] = word
     return list(cells), list(cells.values())
 
 
 def _values(path: Path, number: int, names: Sequence[str], words: Sequence[str]) -> list[float]:
-    """Return the numbers of a row; words are looked at one by one only where that is needed."""
+    """Return the values of a row; words are checked one by one only if the fast path fails."""
     try:
         values = [float(word) for word in words]
     except ValueError:
         values = [math.nan]
-    fine = all(-LARGEST <= value <= LARGEST for value in values)
-    if fine and not any("_" in word for word in words):
+    in_range = all(-LARGEST <= value <= LARGEST for value in values)
+    if in_range and not any("_" in word for word in words):
         return values
     return [_value(path, number, *cell) for cell in zip(names, words, strict=True)]
 
@@ -267,8 +267,8 @@ def _value(path: Path, number: int, name: str, word: str) -> float:
     return value
 
 
-def _named_in(xml: Path, path: Path, header: _Header) -> Any:
-    """Return which attributes Mulan's file names as labels."""
+def _labels_in(xml: Path, path: Path, header: _Header) -> Any:
+    """Return a mask of the attributes that Mulan's file names as labels."""
     text = read_text(xml)
     if "<!DOCTYPE" in text:
         raise DataError(f"{xml} defines entities, which labels do not need; remove its DOCTYPE.")

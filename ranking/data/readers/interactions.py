@@ -1,4 +1,4 @@
-"""Interactions of users with items: delimited text, MovieLens and Parquet, all as `MatchingData`."""
+"""Readers of interactions: delimited text, MovieLens and Parquet; all return `MatchingData`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ TYPES = ("token", "token_seq", "float")
 
 @dataclasses.dataclass
 class _Roles(Reader):
-    """Which columns to read, and what to do with repeated interactions.
+    """The columns to read, and how to merge repeated interactions.
 
     Attributes
     ----------
     user, item, value, time : str
-        Names of columns; by default found by their usual names. Without value each counts 1.
+        Names of columns; by default detected by their usual names. Without a value column, each
+        interaction has the value 1.
     duplicates : {"sum", "max", "last"}
-        What becomes of the values of one user and item.
+        How to merge several values of the same user and item.
     user_features, item_features : str
-        Paths of tables whose first column are the ids.
+        Paths of tables whose first column holds the ids.
     """
 
     user: str = ""
@@ -50,14 +51,14 @@ class _Roles(Reader):
     item_features: str = ""
 
     def __post_init__(self) -> None:
-        """Check the word."""
+        """Validate `duplicates`."""
         if self.duplicates not in DUPLICATES:
             raise PartError(
                 f"reader {self.name}: duplicates={self.duplicates!r} is not known; it is "
                 f"{' or '.join(DUPLICATES)}."
             )
 
-    def _given(self) -> dict[str, str]:
+    def _columns(self) -> dict[str, str]:
         return {role: getattr(self, role) for role in ROLES}
 
 
@@ -65,17 +66,17 @@ class _Roles(Reader):
 class Interactions(_Roles):
     """CSV or TSV with a header, or a typed header as in ``user_id:token``.
 
-    Ids are texts. A typed file NAME.inter finds its features in NAME.user and NAME.item, where
-    ``float`` is a number, ``token`` a category and ``token_seq`` several, with spaces between. In
-    other tables a column of nothing but numbers is numeric, one with ``|`` in it lists, and else
-    categories.
+    Ids are texts. The features of a typed file NAME.inter are read from NAME.user and NAME.item,
+    where ``float`` is a number, ``token`` a category and ``token_seq`` several, separated by
+    spaces. In other tables a column of numbers only is numeric, one with ``|`` holds lists, and
+    any other categories.
     """
 
     name: ClassVar[str] = "interactions"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the header names a user and an item."""
+        """Return whether the header names a user and an item."""
         lines = head_lines(head, limit=1)
         names = {_untyped(name).lower() for line in lines for name in _cells(line)}
         return bool(names & set(ROLES["user"])) and bool(names & set(ROLES["item"]))
@@ -83,11 +84,11 @@ class Interactions(_Roles):
     def read(self, path: Path) -> MatchingData:
         """Read the file and the tables of features."""
         columns, _ = _table(path)
-        roles = find_roles(columns.names, self._given(), str(path))
+        roles = find_roles(columns.names, self._columns(), str(path))
         tables = {}
         for side, ending in (("user", ".user"), ("item", ".item")):
-            given = getattr(self, f"{side}_features")
-            table = Path(given) if given else _sibling(path, ending)
+            name = getattr(self, f"{side}_features")
+            table = Path(name) if name else _sibling(path, ending)
             tables[f"{side}_features"] = None if table is None else read_features(table)
         return MatchingData.from_interactions(
             columns.texts(roles["user"]),
@@ -101,12 +102,12 @@ class Interactions(_Roles):
 
 @dataclasses.dataclass
 class Movielens(Reader):
-    """MovieLens: user, item, rating and time without a header, with tabs or ``::`` between.
+    """MovieLens: user, item, rating and time without a header, separated by tabs or ``::``.
 
     Attributes
     ----------
     duplicates : {"sum", "max", "last"}
-        What becomes of several ratings of one item by one user.
+        How to merge several ratings of the same user and item.
     """
 
     name: ClassVar[str] = "movielens"
@@ -115,7 +116,7 @@ class Movielens(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether rows are four numbers, the last one large enough for a time."""
+        """Return whether rows are four numbers, the last one large enough for a time."""
         rows = [_cells(line) for line in head_lines(head)]
         return bool(rows) and all(
             len(row) == 4 and all(map(is_number, row)) and float(row[3]) >= LATEST_GRADE
@@ -148,7 +149,7 @@ class Parquet(_Roles):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first bytes are those of Parquet or Arrow."""
+        """Return whether the first bytes are those of Parquet or Arrow."""
         return head.startswith((PARQUET, ARROW))
 
     def read(self, path: Path) -> MatchingData:
@@ -161,7 +162,7 @@ class Parquet(_Roles):
         try:
             return matching_from_frame(
                 frame,
-                **self._given(),
+                **self._columns(),
                 user_features=users,
                 item_features=items,
                 duplicates=self.duplicates,
@@ -191,7 +192,7 @@ def read_frame(path: Path) -> Any:
 
 
 def read_features(path: Path) -> FeatureTable:
-    """Return a delimited file whose first column are ids as features."""
+    """Read a delimited file as features; its first column holds the ids."""
     columns, types = _table(path)
     first, *others = columns.names
     ids = columns.texts(first)
@@ -199,20 +200,20 @@ def read_features(path: Path) -> FeatureTable:
     for one, line in zip(ids, columns.numbers, strict=True):
         if lines.setdefault(one, line) != line:
             refuse(path, line, f"id {one!r} was on line {lines[one]} already; keep one of them")
-    made: dict[str, Numbers | Categories | Lists] = {}
+    encodings: dict[str, Numbers | Categories | Lists] = {}
     for name in others:
         values = columns.raw(name)
         kind = types.get(name) or _guess(values)
         if kind == "float":
-            made[name] = Numbers(columns.floats(name))
+            encodings[name] = Numbers(columns.floats(name))
         elif kind == "token":
-            made[name] = Categories([value or None for value in values])
+            encodings[name] = Categories([value or None for value in values])
         else:
-            between = " " if name in types else "|"
-            made[name] = Lists(
-                [[word for word in value.split(between) if word] for value in values]
+            separator = " " if name in types else "|"
+            encodings[name] = Lists(
+                [[word for word in value.split(separator) if word] for value in values]
             )
-    return encode(ids, made)
+    return encode(ids, encodings)
 
 
 def _guess(values: list[str]) -> str:
@@ -222,7 +223,7 @@ def _guess(values: list[str]) -> str:
 
 
 def _table(path: Path) -> tuple[Columns, dict[str, str]]:
-    """Return the columns of a delimited file by their names, and their types if it has some."""
+    """Return the columns of a delimited file by name, and their types if the header has types."""
     lines = read_lines(path)
     split = _splitter(lines[0])
     header = [name.strip() for name in split_line(path, 1, lines[0], split)]
@@ -242,14 +243,14 @@ def _untyped(name: str) -> str:
 
 
 def _splitter(line: str) -> Callable[[str], list[str]]:
-    for between in ("\t", "::"):
-        if between in line:
-            return lambda line: line.split(between)
+    for separator in ("\t", "::"):
+        if separator in line:
+            return lambda line: line.split(separator)
     return _split_csv
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a line that may be anything."""
+    """Return the cells of a line, none if it is not CSV."""
     try:
         return _splitter(line)(line)
     except csv.Error:
@@ -261,7 +262,7 @@ def _split_csv(line: str) -> list[str]:
 
 
 def _sibling(path: Path, ending: str) -> Path | None:
-    """Return the table of features beside a typed file of interactions, if there is one."""
+    """Return the table of features next to a typed file of interactions, if there is one."""
     stem, inter, compressed = path.name.rpartition(".inter")
     if not inter or compressed not in ("", ".gz", ".xz", ".zst"):
         return None

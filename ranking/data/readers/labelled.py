@@ -1,6 +1,6 @@
-"""Collections labelled by class, where the objects of its own class are relevant to each.
+"""Readers of data labelled by class, where documents of the class of a query are relevant to it.
 
-Every object is a query and a document; none is relevant to itself.
+Every row is a query and a document; none is relevant to itself.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ IMAGES, LABELS = b"\0\0\x08\x03", b"\0\0\x08\x01"
 
 @dataclasses.dataclass
 class Tab(Reader):
-    """Class and text with a tab between, after three header lines: names, types, roles."""
+    """Class and text separated by a tab, after three header lines: names, types, roles."""
 
     name: ClassVar[str] = "tab"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the third line says which of two columns is the class."""
+        """Return whether the third line says which of two columns is the class."""
         rows = [line.split("\t") for line in head_lines(head, limit=3)]
         return (
             len(rows) == 3
@@ -59,7 +59,7 @@ class Tab(Reader):
 
 @dataclasses.dataclass
 class Folders(Reader):
-    """One folder a class, one file a text.
+    """One folder per class, one file per text.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Folders(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say no: folders in a folder may be anything, so this reader is asked for by name."""
+        """Return False: subfolders are too common to detect, so this reader is selected by name."""
         return False
 
     def read(self, path: Path) -> TextCollection:
@@ -96,14 +96,14 @@ class Folders(Reader):
 
 @dataclasses.dataclass
 class Idx(Reader):
-    """MNIST's idx: a file of images, with its file of labels beside it.
+    """MNIST's idx: a file of images, and a file of labels in the same folder.
 
     A feature is the value of a pixel, 0 to 255, numbered from 1.
 
     Attributes
     ----------
     unit_length : bool
-        Whether images are scaled to Euclidean norm 1, as most models of matches want it.
+        Whether images are scaled to Euclidean norm 1, as most matching models expect.
     """
 
     name: ClassVar[str] = "idx"
@@ -112,7 +112,7 @@ class Idx(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first bytes are those of images or labels."""
+        """Return whether the first bytes are those of images or labels."""
         return head.startswith((IMAGES, LABELS))
 
     def read(self, path: Path) -> MatchingData:
@@ -120,18 +120,18 @@ class Idx(Reader):
         images = _idx(path, IMAGES)
         labels_name = re.sub("images(.)idx3", r"labels\1idx1", path.name)
         stem = re.sub(r"\.(gz|xz|zst)$", "", labels_name)
-        beside = [path.with_name(stem + ending) for ending in ("", ".gz", ".xz", ".zst")]
-        found = [file for file in beside if file.is_file() and file != path]
-        if not found:
-            raise DataError(f"{path}: its labels are missing; put {stem} beside it.")
-        labels = _idx(found[0], LABELS)
+        candidates = [path.with_name(stem + ending) for ending in ("", ".gz", ".xz", ".zst")]
+        files = [file for file in candidates if file.is_file() and file != path]
+        if not files:
+            raise DataError(f"{path}: its labels are missing; put {stem} next to it.")
+        labels = _idx(files[0], LABELS)
         if labels.size != images.shape[0]:
             raise DataError(
-                f"{path} has {images.shape[0]} images and {found[0]} has {labels.size} labels; "
+                f"{path} has {images.shape[0]} images and {files[0]} has {labels.size} labels; "
                 "they do not belong together."
             )
-        read = labelled_features(_compact(images.reshape(labels.size, -1)), labels)
-        return read.unit_length() if self.unit_length else read
+        data = labelled_features(_compact(images.reshape(labels.size, -1)), labels)
+        return data.unit_length() if self.unit_length else data
 
 
 @dataclasses.dataclass
@@ -151,7 +151,7 @@ class Npz(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether it is a zip file with that ending."""
+        """Return whether it is a zip file with the suffix .npz."""
         return path.suffix == ".npz" and head.startswith(b"PK\3\4")
 
     def read(self, path: Path) -> MatchingData:
@@ -174,7 +174,7 @@ class Npz(Reader):
         if features.ndim < 2 or labels.shape != features.shape[:1]:
             raise DataError(
                 f"{path}: {self.features} has shape {features.shape} and {self.labels} shape "
-                f"{labels.shape}; give one label a row of features."
+                f"{labels.shape}; give one label per row of features."
             )
         return labelled_features(_compact(features.reshape(labels.size, -1)), labels)
 
@@ -182,13 +182,15 @@ class Npz(Reader):
 def _labelled_texts(ids: Any, texts: list[str], classes: list[str]) -> TextCollection:
     names = np.array(ids)
     labels = np.array(classes)
-    return TextCollection(names, texts, names, texts, labels=(labels, labels), same_objects=True)
+    return TextCollection(
+        names, texts, names, texts, labels=(labels, labels), queries_are_documents=True
+    )
 
 
 def labelled_features(
     features: Any, labels: NDArray[Any], feature_ids: NDArray[np.int64] | None = None
 ) -> MatchingData:
-    """Return objects that are queries and documents, with whole numbers as such."""
+    """Return data whose rows are queries and documents; whole labels become int64."""
     if labels.dtype.kind in "buf" and (labels == np.floor(labels)).all():
         labels = labels.astype(np.int64)
     return MatchingData(
@@ -197,7 +199,7 @@ def labelled_features(
         labels=(labels, labels),
         query_feature_ids=feature_ids,
         document_feature_ids=feature_ids,
-        same_objects=True,
+        queries_are_documents=True,
     )
 
 
@@ -205,10 +207,10 @@ def _compact(array: NDArray[Any]) -> Any:
     """Return features as float32 unless they are float64, and CSR if most are zero."""
     if array.dtype.kind not in "buif":
         raise DataError(f"features are of type {array.dtype}; save numbers.")
-    kept = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
+    dtype = array.dtype if array.dtype == np.float64 else np.dtype(np.float32)
     if array.size > SMALL and np.count_nonzero(array) < array.size / 4:
-        return sparse.csr_array(array).astype(kept)
-    return array.astype(kept)
+        return sparse.csr_array(array).astype(dtype)
+    return array.astype(dtype)
 
 
 def _idx(path: Path, magic: bytes) -> NDArray[np.uint8]:
@@ -220,7 +222,7 @@ def _idx(path: Path, magic: bytes) -> NDArray[np.uint8]:
         kind = "images" if magic == IMAGES else "labels"
         raise DataError(f"{path} does not hold {kind} of unsigned bytes in idx; {remedy}.")
     start = 4 + 4 * magic[3]
-    # Python's whole numbers do not overflow, so a forged header cannot fake a fitting size.
+    # Python integers do not overflow, so a forged header cannot fake a fitting size.
     shape = tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4))
     size = 1
     for length in shape:

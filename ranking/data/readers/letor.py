@@ -1,4 +1,4 @@
-"""The LETOR reader: SVMlight with queries, one judged document a line.
+"""The LETOR reader: SVMlight with queries, one judged document per line.
 
 A line is ``<grade> qid:<id> <index>:<value> ... # comment``. A file is read as a whole or refused
 with ``FILE, line N: what is wrong; what to do``.
@@ -7,14 +7,14 @@ with ``FILE, line N: what is wrong; what to do``.
 In the file                                What happens
 =========================================  =======================================================
 a line without qid                         refused
-rows of a query apart from each other      gathered; one `DataWarning` says how many queries
+rows of a query that are not adjacent      gathered; one `DataWarning` says how many queries
 qid with letters or a sign                 accepted: a qid is a name, so 7 and 07 are two queries
 nan, inf, 1e999 as grade or value          refused
 NULL as value                              refused as a missing value
 ``1: .5``, ``1:``, ``:3``, ``a:1``         refused
 index 0                                    accepted: `feature_ids` then starts at 0
 negative index, index above 2**31 - 1      refused
-a large legal index                        no column is made for features that never occur
+a large legal index                        no column for features that never occur
 a feature twice in a line                  refused
 features out of order                      accepted
 blank lines, lines with only a comment     skipped
@@ -24,7 +24,7 @@ a gzip file that is cut off or damaged     refused
 no rows                                    refused
 ``docid = X`` in the comment               X is the document's id; else its number in its query
 a document twice in a query                refused
-a value beyond the dtype asked for         refused
+a value beyond the range of the dtype      refused
 a line of any length                       accepted
 =========================================  =======================================================
 """
@@ -74,11 +74,11 @@ class Letor(Reader):
     Attributes
     ----------
     dtype : {"float32", "float64"}
-        How features are stored. Files hold six digits as a rule, which float32 keeps.
+        Type of the features. Files usually have six digits, which float32 keeps.
     kernel : str, Kernel or None
-        Who parses, as :func:`ranking.get_kernel` takes it.
+        The kernel that parses, as in :func:`ranking.get_kernel`.
     threads : int
-        How many threads parse. The result depends on neither.
+        Number of threads that parse. The result depends on neither.
     """
 
     name: ClassVar[str] = "letor"
@@ -88,14 +88,14 @@ class Letor(Reader):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Validate the parameters."""
         if self.dtype not in ("float32", "float64"):
             raise PartError(f"reader letor: dtype={self.dtype!r} must be float32 or float64.")
         rows.check_threads(self.name, self.threads)
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first row has a grade and then a qid."""
+        """Return whether the first row has a grade and then a qid."""
         words = rows.first_words(head)
         return len(words) > 1 and bool(GRADE.fullmatch(words[0])) and words[1].startswith(b"qid:")
 
@@ -125,13 +125,13 @@ class _Lists(rows.Rows):
         self.doc_ids: list[str | None] = []
 
     def add_rows(self, chunk: Chunk, text: bytearray) -> None:
-        """Take in at least one row."""
+        """Add at least one row."""
         self.add_names(chunk, text)
         self.lines.add(chunk.lines + self.n_lines)
         super().add_rows(chunk, text)
 
     def add_names(self, chunk: Chunk, text: bytearray) -> None:
-        """Take in queries, run by run, and documents."""
+        """Add queries, as runs of equal ids, and documents."""
         starts = chunk.qids[:, 0]
         heads = np.concatenate(([0], np.flatnonzero(starts[1:] != starts[:-1]) + 1))
         sizes = np.diff(heads, append=starts.size).tolist()
@@ -151,7 +151,7 @@ class _Lists(rows.Rows):
             self.doc_ids += [None] * starts.size
 
     def judged(self) -> JudgedLists:
-        """Return the rows as data, once the last one is in."""
+        """Return the rows as data, after the last one was added."""
         if not self.values.size:
             raise DataError(f"{self.path}: no row has a feature; {SHAPE}.")
         heads = np.array(self.run_qids, dtype=np.str_)
@@ -164,7 +164,7 @@ class _Lists(rows.Rows):
             doc_ids=doc_ids,
             feature_ids=feature_ids,
         )
-        self.tell_of_scattered(heads)
+        self.warn_of_scattered(heads)
         return data
 
     def document_ids(self) -> list[str] | None:
@@ -174,9 +174,9 @@ class _Lists(rows.Rows):
         lines: dict[str, dict[str, int]] = {}
         names = []
         qids = itertools.chain.from_iterable(map(itertools.repeat, self.run_qids, self.run_sizes))
-        for line, qid, given in zip(self.lines.take().tolist(), qids, self.doc_ids, strict=True):
+        for line, qid, doc_id in zip(self.lines.take().tolist(), qids, self.doc_ids, strict=True):
             known = lines.setdefault(qid, {})
-            name = str(len(known)) if given is None else given
+            name = str(len(known)) if doc_id is None else doc_id
             if name in known:
                 refuse(
                     self.path,
@@ -188,8 +188,8 @@ class _Lists(rows.Rows):
             names.append(name)
         return names
 
-    def tell_of_scattered(self, heads: NDArray[np.str_]) -> None:
-        """Warn once if rows have to be gathered."""
+    def warn_of_scattered(self, heads: NDArray[np.str_]) -> None:
+        """Warn once if rows of a query are not adjacent."""
         names, counts = np.unique(heads, return_counts=True)
         if counts.max() > 1:
             warnings.warn(

@@ -1,4 +1,4 @@
-"""Lines and columns of text files, with the policies that all readers of text share.
+"""Lines and columns of text files, with the policies shared by all readers of text.
 
 UTF-8 with or without a byte-order mark, LF or CRLF; a NUL byte or text that is not UTF-8 is
 refused with its line. A line may be as long as memory allows.
@@ -22,7 +22,7 @@ from ranking.errors import DataError
 
 
 def refuse(path: Path, line: int, message: str) -> NoReturn:
-    """Refuse a file because of one line."""
+    """Raise `DataError` because of one line of a file."""
     raise DataError(f"{path}, line {line}: {message}.")
 
 
@@ -58,13 +58,13 @@ def head_lines(head: bytes, limit: int = 5) -> list[str]:
         return []
     text = head.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="replace")
     lines = text.split("\n")
-    # The last line of many may be cut off; a single one is all there is to look at.
+    # The last of several lines may be cut off; a single line is used as it is.
     whole = lines[:-1] if len(lines) > 1 else lines
     return [line.rstrip("\r") for line in whole if line.strip()][:limit]
 
 
 def split_line(path: Path, number: int, line: str, split: Callable[[str], list[str]]) -> list[str]:
-    """Return the cells of a line, or refuse it if its quotes do not match."""
+    """Return the cells of a line, or raise `DataError` if its quotes do not match."""
     try:
         return split(line)
     except csv.Error as error:
@@ -72,7 +72,7 @@ def split_line(path: Path, number: int, line: str, split: Callable[[str], list[s
 
 
 class Columns:
-    """The columns of a file of rows: of the same number everywhere, or refused.
+    """The columns of a file, which must have the same number of cells in each row.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Columns:
         self.path = path
         self.names = list(names)
         self.numbers = array("q")
-        # One flat list: a list a row would keep the garbage collector busy for seconds.
+        # One flat list: a list per row would keep the garbage collector busy for seconds.
         cells: list[str] = []
         width = len(self.names)
         for number, line in enumerate(lines, start=first):
@@ -109,7 +109,7 @@ class Columns:
             self.numbers.append(number)
         if not cells:
             raise DataError(f"{path} has no rows; write the columns {', '.join(self.names)}.")
-        self._columns = {name: cells[place::width] for place, name in enumerate(self.names)}
+        self._columns = {name: cells[at::width] for at, name in enumerate(self.names)}
 
     def texts(self, name: str) -> list[str]:
         """Return a column of ids or texts; none is empty."""
@@ -119,16 +119,16 @@ class Columns:
         return column
 
     def raw(self, name: str) -> list[str]:
-        """Return a column as it is."""
+        """Return a column without checks."""
         return self._columns[name]
 
     def floats(self, name: str, *, infinite: bool = False) -> NDArray[np.float64]:
-        """Return a column of numbers, finite unless said otherwise."""
+        """Return a column of numbers, finite unless `infinite` allows infinity."""
         column = self._columns[name]
         try:
             values = np.array(list(map(float, column)))
             good = not np.isnan(values).any() and (infinite or np.isfinite(values).all())
-            # Python reads 1_0 as ten, which nobody else does.
+            # Python reads 1_0 as ten, other tools do not.
             if good and not any("_" in word for word in column):
                 return values
         except ValueError:
@@ -140,7 +140,7 @@ class Columns:
         )
 
     def refuse_repeats(self, one: str, other: str) -> None:
-        """Refuse two rows that agree in two columns."""
+        """Raise `DataError` for two rows that are equal in two columns."""
         seen: dict[tuple[str, str], int] = {}
         for row, key in enumerate(zip(self._columns[one], self._columns[other], strict=True)):
             before = seen.setdefault(key, row)
@@ -154,7 +154,7 @@ class Columns:
 
 
 def is_number(word: str) -> bool:
-    """Say whether a word is a finite number."""
+    """Return whether a word is a finite number."""
     return _is_number(word, infinite=False)
 
 

@@ -1,4 +1,4 @@
-"""Opening a file of data: compressed or not, and with errors that say what to do."""
+"""Open a file of data, compressed or not, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHUNK = 1 << 17
 def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
     """Open a file for reading, decompressed if its first bytes are those of gzip, xz or zstd.
 
-    What goes wrong while it is open, also in the middle of a damaged file, becomes a `DataError`.
+    Errors while it is open, also in the middle of a damaged file, become a `DataError`.
     """
     kind = "file"
     damage: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
@@ -62,7 +62,7 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
 
 
 def _zstd(path: Path) -> Any:
-    """Return the module that decompresses zstd: Python's own from 3.14 on, else zstandard."""
+    """Return the module that decompresses zstd: compression.zstd (3.14 on) or zstandard."""
     for name in ("compression.zstd", "zstandard"):
         try:
             return importlib.import_module(name)
@@ -75,9 +75,9 @@ def _zstd(path: Path) -> Any:
 
 
 class _Frames(io.RawIOBase):
-    """The content of zstd frames; ends with an error if the last one is not whole.
+    """The content of zstd frames; raises an error if the last one is incomplete.
 
-    The readers of both modules are not used because one of them takes a cut-off file for a whole.
+    The readers of both modules are not used because one of them accepts a truncated file.
     """
 
     def __init__(self, raw: IO[bytes], module: Any) -> None:
@@ -87,11 +87,11 @@ class _Frames(io.RawIOBase):
         self.ready = b""
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Decompress until there is something to give."""
+        """Decompress until there is some content."""
         while not self.ready:
             rest = self.frame.unused_data if self.frame is not None and self.frame.eof else b""
             chunk = rest or self.raw.read(CHUNK)
@@ -108,6 +108,8 @@ class _Frames(io.RawIOBase):
         return size
 
     def _decompressor(self) -> Any:
-        made = self.module.ZstdDecompressor()
-        # zstandard keeps the stream apart from the settings, Python's module does not.
-        return made.decompressobj() if hasattr(made, "decompressobj") else made
+        decompressor = self.module.ZstdDecompressor()
+        # zstandard separates the stream from the settings, the standard library does not.
+        if hasattr(decompressor, "decompressobj"):
+            return decompressor.decompressobj()
+        return decompressor

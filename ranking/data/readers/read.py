@@ -1,4 +1,4 @@
-"""`read`: from one path or several to data, with the reader that fits."""
+"""Read data from one or several paths, with the reader that recognises the format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ranking.registry import Entry, Registry, get_registry, parse_spec
 from ranking.registry.security import OURS, canonical
 
 HEAD = 4096
-"""How many bytes, decompressed, a reader gets to recognise its format."""
+"""Number of decompressed bytes from which a reader recognises its format."""
 
 Paths: TypeAlias = str | os.PathLike[str]
 
@@ -39,15 +39,15 @@ def read(
     Parameters
     ----------
     path : path or sequence of paths
-        A query may be in one of the files only.
+        Each query must be in one file only.
     reader : str or Reader
-        ``"auto"`` asks each reader whether it recognises the file; else a name or spec, such as
+        ``"auto"`` takes the reader that recognises the file; else a name or spec, such as
         ``"letor:dtype=float64"``.
     kernel, threads
-        Who parses, and with how many threads, if the reader leaves that to a kernel; what is read
-        does not depend on them. A spec that names its own, or an object, keeps it.
+        The kernel and the number of threads, for readers that parse with a kernel; the result
+        does not depend on them. A spec or a `Reader` with its own settings takes precedence.
     registry : Registry, optional
-        Where readers are looked up; by default what is installed.
+        Registry of readers; by default that of all installed plugins.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def read(
     remedy = "if it is LETOR, each row needs a qid after the grade"
     if len(paths) > 1:
         remedy = "only such rows may come in several files, so join these into one"
-    how: dict[str, Any] = {"kernel": kernel, "threads": threads, "registry": registry}
-    parts = [_judged(one, recognise(one, reader, **how), remedy) for one in paths]
+    options: dict[str, Any] = {"kernel": kernel, "threads": threads, "registry": registry}
+    parts = [_judged(one, recognise(one, reader, **options), remedy) for one in paths]
     if len(parts) == 1:
         return parts[0]
     origin: dict[object, Path] = {}
@@ -89,7 +89,7 @@ def read_any(
     threads: int = 1,
     registry: Registry | None = None,
 ) -> Data:
-    """Read whatever a file or folder holds.
+    """Read a file or folder of any format.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def read_any(
 
     Returns
     -------
-    JudgedLists, MatchingData, TextCollection, Judgements or Ranking
-        As the reader makes them.
+    JudgedLists, MatchingData, TextCollection, Judgements or Run
+        As the reader returns them.
     """
-    found = recognise(path, reader, kernel=kernel, threads=threads, registry=registry)
-    return found.reader.read(Path(path))
+    recognised = recognise(path, reader, kernel=kernel, threads=threads, registry=registry)
+    return recognised.reader.read(Path(path))
 
 
 def read_trainable(
@@ -113,25 +113,25 @@ def read_trainable(
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
 ) -> JudgedLists | MatchingData | TextCollection:
-    """Read what a model can be trained on, or applied to.
+    """Read data that a model can be trained on or applied to.
 
-    Several files count as one if they hold judged rows. Parameters are those of `read`.
+    Several files are joined if they hold judged lists. Parameters are those of `read`.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if len(paths) != 1:
         return read(paths, reader, kernel=kernel, threads=threads)
-    found = recognise(paths[0], reader, kernel=kernel, threads=threads)
-    data = found.reader.read(Path(paths[0]))
+    recognised = recognise(paths[0], reader, kernel=kernel, threads=threads)
+    data = recognised.reader.read(Path(paths[0]))
     if isinstance(data, JudgedLists | MatchingData | TextCollection):
         return data
     raise DataError(
-        f"{paths[0]} was read as {found.name} and holds a {type(data).__name__}, which a model "
-        "cannot be trained on or applied to; name data with features or texts."
+        f"{paths[0]} was read as {recognised.name} and holds a {type(data).__name__}, which a "
+        "model cannot be trained on or applied to; name data with features or texts."
     )
 
 
 class Recognised(NamedTuple):
-    """The reader for a path, and what it is called."""
+    """The reader for a path, and its name."""
 
     name: str
     reader: Reader
@@ -148,13 +148,13 @@ def recognise(
     """Return the reader of that name, else the only one that recognises the path."""
     registry = registry or get_registry()
     path = Path(path)
-    how = {"kernel": kernel, "threads": threads}
+    options = {"kernel": kernel, "threads": threads}
     if not isinstance(reader, str):
         return Recognised(reader.name, reader)
     if reader != "auto":
         factory = registry.find("reader", parse_spec(reader).name).load()
-        made: Reader = registry.create("reader", reader, **_understood(factory, how))
-        return Recognised(made.name, made)
+        instance: Reader = registry.create("reader", reader, **_supported(factory, options))
+        return Recognised(instance.name, instance)
     names = ", ".join(registry.names("reader")) or "none"
     if path.is_dir():
         head = b""
@@ -163,36 +163,34 @@ def recognise(
             head = stream.read(HEAD)
         if not head:
             raise DataError(f"{path} is empty; download or write it again.")
-    found = {
+    candidates = {
         entry.name: entry.load()
         for entry in registry.entries("reader")
         if _recognised(entry, path, head)
     }
-    if len(found) == 1:
-        name, factory = found.popitem()
-        return Recognised(name, factory(**_understood(factory, how)))
+    if len(candidates) == 1:
+        name, factory = candidates.popitem()
+        return Recognised(name, factory(**_supported(factory, options)))
     remedy = 'say so with --reader NAME (reader="NAME" in Python)'
-    if found:
-        raise DataError(f"{path} may be {' or '.join(found)}; {remedy}.")
+    if candidates:
+        raise DataError(f"{path} may be {' or '.join(candidates)}; {remedy}.")
     if path.is_dir():
         raise DataError(
-            f"{path} is a directory, and no collection that is known here; name the file or files "
-            f"in it, or if it is one of {names}, {remedy}."
+            f"{path} is a directory, and not a collection of a known format; name the file or "
+            f"files in it, or if it is one of {names}, {remedy}."
         )
-    raise DataError(
-        f"{path} is in no format that is known here; if it is one of {names}, {remedy}."
-    )
+    raise DataError(f"{path} is not in a known format; if it is one of {names}, {remedy}.")
 
 
 def _recognised(entry: Entry, path: Path, head: bytes) -> bool:
-    """Ask a reader; one that others wrote and that fails is passed over, aloud."""
+    """Ask a reader; a third-party reader that fails is skipped with a warning."""
     try:
         return bool(entry.load().recognises(path, head))
     except Exception as error:
         if canonical(entry.distribution) in OURS:
             raise
         warnings.warn(
-            f"reader {entry.name!r} of {entry.distribution} {entry.version} is passed over: "
+            f"reader {entry.name!r} of {entry.distribution} {entry.version} is skipped: "
             f"{type(error).__name__}: {error}",
             PluginWarning,
             stacklevel=2,
@@ -200,10 +198,10 @@ def _recognised(entry: Entry, path: Path, head: bytes) -> bool:
         return False
 
 
-def _understood(factory: Callable[..., Any], how: dict[str, Any]) -> dict[str, Any]:
-    """Return what the factory has a parameter for; most readers need no kernel."""
+def _supported(factory: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that the factory has parameters for; most readers need no kernel."""
     known = inspect.signature(factory).parameters
-    return {name: value for name, value in how.items() if name in known}
+    return {name: value for name, value in options.items() if name in known}
 
 
 def _judged(path: Path, recognised: Recognised, remedy: str) -> JudgedLists:

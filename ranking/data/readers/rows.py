@@ -1,6 +1,6 @@
-"""Rows of ``index:value ...`` that a kernel parses, as LETOR and SVMlight files have them.
+"""Rows of ``index:value ...``, as in LETOR and SVMlight files, parsed by a kernel.
 
-A file is cut into blocks of whole lines; the kernel parses a block, and the rows are gathered.
+A file is divided into blocks of whole lines; the kernel parses a block, and the rows are collected.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ranking.kernels.contract import LARGEST_INDEX, Defect
 from ranking.kernels.letor import Chunk
 
 BLOCK = 1 << 22
-"""How many bytes are parsed at a time."""
+"""Number of bytes that are parsed at a time."""
 
 SMALL = 1_000_000
-"""The number of entries up to which dense is always fine."""
+"""Number of entries up to which features are always dense."""
 
 STEP = 1 << 16
-"""About how many entries of a dense array are made at a time."""
+"""Approximate number of entries of a dense array that are written at a time."""
 
 MESSAGES: Mapping[Defect, str] = {
     Defect.NUL_BYTE: "there is a NUL byte, so this is not text; download or export the file again",
@@ -44,13 +44,13 @@ MESSAGES: Mapping[Defect, str] = {
     Defect.LARGE_VALUE: "{word} is too large for float32; rescale the feature",
     Defect.REPEATED: "{word} gives feature {index} a second time; keep one",
 }
-"""What is wrong with the features of a line; each format adds what else may be."""
+"""Messages for defects of the features of a line; each format adds its own."""
 
 
 def blocks(
     stream: BufferedIOBase,
 ) -> Iterator[tuple[bytearray, int, int]]:
-    """Yield a buffer, and where in it whole lines start and stop; it is used again."""
+    """Yield a buffer, and the start and stop of whole lines in it; the buffer is reused."""
     buffer = bytearray(BLOCK)
     start = filled = 0
     first = True
@@ -79,7 +79,7 @@ def blocks(
 
 
 def first_words(head: bytes) -> list[bytes]:
-    """Return the words of the first row in a file's first bytes, its comment left out."""
+    """Return the words of the first row in a file's first bytes, without its comment."""
     for line in head.removeprefix(codecs.BOM_UTF8).splitlines():
         words = line.partition(b"#")[0].split()
         if words:
@@ -88,44 +88,44 @@ def first_words(head: bytes) -> list[bytes]:
 
 
 def check_threads(reader: str, threads: int) -> None:
-    """Refuse a number of threads that no kernel takes."""
+    """Raise `PartError` for an invalid number of threads."""
     if not 1 <= threads <= 1024:
         raise PartError(f"reader {reader}: threads={threads!r} must lie in 1..1024.")
 
 
 class Growing:
-    """An array that more is added to; memory is moved by the system, not copied."""
+    """An array that grows; memory is remapped by the system, not copied."""
 
     def __init__(self, dtype: Any) -> None:
-        self.room = np.empty(0, dtype)
+        self.buffer = np.empty(0, dtype)
         self.size = 0
 
     def add(self, items: NDArray[Any]) -> None:
         """Add items at the end."""
         size = self.size + items.size
-        if size > self.room.size:
+        if size > self.buffer.size:
             self.resize(size + size // 8)
-        self.room[self.size : size] = items
+        self.buffer[self.size : size] = items
         self.size = size
 
     def fill(self, items: NDArray[Any], times: int) -> None:
-        """Put in the same items many times."""
+        """Store the same items many times."""
         self.size = items.size * times
         self.resize(self.size)
-        self.room.reshape(times, -1)[:] = items
+        self.buffer.reshape(times, -1)[:] = items
 
     def resize(self, size: int) -> None:
-        """Change the room; nobody else may hold the array."""
-        self.room.resize(size, refcheck=False)
+        """Change the capacity; no other reference to the array may exist."""
+        self.buffer.resize(size, refcheck=False)
 
     def take(self) -> NDArray[Any]:
-        """Return what was added, once nothing more will be."""
+        """Return the array, after the last item was added."""
         self.resize(self.size)
-        return self.room
+        return self.buffer
 
 
 class Rows:
-    """The rows of one file, as far as it is read.
+    """The rows of one file, collected while it is read.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Rows:
     dtype : dtype
         Of the features.
     messages : mapping
-        What is said of each defect; ``{word}``, ``{index}`` and ``{where}`` are filled in.
+        Message for each defect; ``{word}``, ``{index}`` and ``{where}`` are filled in.
     """
 
     def __init__(self, path: Path, dtype: np.dtype[Any], messages: Mapping[Defect, str]) -> None:
@@ -144,14 +144,14 @@ class Rows:
         self.low, self.high = LARGEST_INDEX + 1, -1
         self.width: int | None = None
         """The number of features of every row so far, if they all are low, low + 1, ..., high;
-        then only the values are kept. -1 if the rows differ."""
+        then only the values are stored. -1 if the rows differ."""
         self.values = Growing(dtype)
         self.indices = Growing(np.int32)
         self.sizes = Growing(np.int64)
         self.grades = Growing(np.float64)
 
     def add(self, chunk: Chunk, text: bytearray) -> None:
-        """Take in some lines, or refuse the file because of one of them."""
+        """Add some lines, or raise `DataError` for the first defective one."""
         if chunk.grades.size:
             self.add_rows(chunk, text)
         if chunk.defect:
@@ -164,13 +164,13 @@ class Rows:
         self.n_lines += chunk.n_lines
 
     def add_rows(self, chunk: Chunk, text: bytearray) -> None:
-        """Take in at least one row."""
+        """Add at least one row."""
         self.add_features(chunk)
         self.grades.add(chunk.grades)
         self.n_rows += chunk.grades.size
 
     def add_features(self, chunk: Chunk) -> None:
-        """Take in values and, unless every row has the same features, their indices."""
+        """Add values and, unless every row has the same features, their indices."""
         low, high = min(self.low, chunk.low), max(self.high, chunk.high)
         if self.width is None:
             self.width = chunk.width
@@ -191,15 +191,15 @@ class Rows:
                 dense = self.values.take().reshape(self.n_rows, -1)
                 return dense, np.arange(self.low, self.high + 1)
             self.indices.fill(np.arange(self.low, self.high + 1), self.n_rows)
-        return lay_out(self.sizes.take(), self.indices, self.values)
+        return build_features(self.sizes.take(), self.indices, self.values)
 
 
-def lay_out(
+def build_features(
     sizes: NDArray[np.int64], indices: Growing, values: Growing
 ) -> tuple[Any, NDArray[np.int64]]:
-    """Return rows of so many indices and values as features, dense or CSR, and their ids.
+    """Return rows of these sizes as features, dense or CSR, and their ids.
 
-    The arrays are used up.
+    The arrays are consumed.
     """
     columns, count = indices.take(), values.size
     high, first = int(columns.max()), min(1, int(columns.min()))
@@ -210,28 +210,28 @@ def lay_out(
         feature_ids, columns = np.unique(columns, return_inverse=True)
     entries = sizes.size * feature_ids.size
     if entries <= SMALL or count >= entries / 4:
-        return _spread(sizes, columns, values, feature_ids.size), feature_ids
+        return _densify(sizes, columns, values, feature_ids.size), feature_ids
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     shape = (sizes.size, feature_ids.size)
     return sparse.csr_array((values.take(), columns, indptr), shape=shape), feature_ids
 
 
-def _spread(
+def _densify(
     sizes: NDArray[np.int64], columns: NDArray[Any], values: Growing, width: int
 ) -> NDArray[Any]:
-    """Return the values as a dense array, made in the memory that holds them.
+    """Return the values as a dense array, built in place.
 
-    Rows only move towards the end, as none has more values than there are columns; so going
+    Rows only move towards the end, as none has more values than there are columns, so writing
     backwards overwrites nothing that is still to be read.
     """
     ends = np.cumsum(sizes)
     values.resize(sizes.size * width)
-    dense = values.room.reshape(sizes.size, width)
+    dense = values.buffer.reshape(sizes.size, width)
     step = max(1, STEP // width)
     for start in reversed(range(0, sizes.size, step)):
         rows = slice(start, min(start + step, sizes.size))
         span = slice(int(ends[start] - sizes[start]), int(ends[rows.stop - 1]))
-        own = values.room[span].copy()
+        own = values.buffer[span].copy()
         dense[rows] = 0.0
         dense[np.repeat(np.arange(start, rows.stop), sizes[rows]), columns[span]] = own
     return dense

@@ -39,9 +39,9 @@ class Svmlight(Reader):
     Attributes
     ----------
     kernel : str, Kernel or None
-        Who parses, as :func:`ranking.get_kernel` takes it.
+        The kernel that parses, as in :func:`ranking.get_kernel`.
     threads : int
-        How many threads parse. The result depends on neither.
+        Number of threads that parse. The result depends on neither.
     """
 
     name: ClassVar[str] = "svmlight"
@@ -50,12 +50,12 @@ class Svmlight(Reader):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Validate the parameters."""
         rows.check_threads(self.name, self.threads)
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether the first row has a number and then a feature, not a qid."""
+        """Return whether the first row has a number and then a feature, not a qid."""
         words = rows.first_words(head)
         return (
             len(words) > 1
@@ -66,35 +66,35 @@ class Svmlight(Reader):
     def read(self, path: Path) -> MatchingData:
         """Read the whole file, under the policies of the LETOR reader."""
         kernel = get_kernel(self.kernel)
-        found = rows.Rows(path, np.dtype(np.float32), MESSAGES)
+        lines = rows.Rows(path, np.dtype(np.float32), MESSAGES)
         with open_bytes(path) as stream:
             for text, start, stop in rows.blocks(stream):
                 lists = _as_letor(text[start:stop])
                 for chunk in kernel.letor.parse(
                     lists, 0, len(lists), dtype="float32", threads=self.threads
                 ):
-                    _refuse_fractions(found, chunk)
-                    found.add(chunk, lists)
-        if not found.values.size:
+                    _check_classes(lines, chunk)
+                    lines.add(chunk, lists)
+        if not lines.values.size:
             raise DataError(
                 f"{path}: there is no row with a feature; write `<class> 1:<value> ...`."
             )
-        features, feature_ids = found.features()
-        return labelled_features(features, found.grades.take(), feature_ids)
+        features, feature_ids = lines.features()
+        return labelled_features(features, lines.grades.take(), feature_ids)
 
 
 def _as_letor(text: bytearray) -> bytearray:
-    """Return lines as one query's, which kernels parse.
+    """Return lines as those of one query, which kernels parse.
 
-    Comments go first, as they mean nothing here, in whatever encoding. A NUL byte stays, to be
-    refused.
+    Comments are removed first, as they have no meaning here and may have any encoding. A NUL byte
+    stays, so that the kernel reports it.
     """
     return bytearray(CLASS.sub(rb"\1 qid:0", COMMENT.sub(b"", text)))
 
 
-def _refuse_fractions(found: rows.Rows, chunk: Chunk) -> None:
+def _check_classes(lines: rows.Rows, chunk: Chunk) -> None:
     wrong = (chunk.grades != np.floor(chunk.grades)) | (np.abs(chunk.grades) > LARGEST_CLASS)
     if wrong.any():
         row = int(np.argmax(wrong))
         message = f"the class '{chunk.grades[row]:g}' is not a whole number; number the classes"
-        refuse(found.path, found.n_lines + int(chunk.lines[row]), message)
+        refuse(lines.path, lines.n_lines + int(chunk.lines[row]), message)

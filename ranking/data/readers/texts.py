@@ -1,4 +1,4 @@
-"""Collections of texts: BEIR folders, SMART folders and click logs, all as `TextCollection`."""
+"""Readers of texts: BEIR folders, SMART folders and click logs; all return `TextCollection`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ COMPRESSED = ("", ".gz", ".xz", ".zst")
 class Beir(Reader):
     """A BEIR folder: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv.
 
-    A document's title, if it has one, is the first line of its text. Queries without a judgement
-    in the split are left out, as they belong to other splits.
+    The title of a document, if it has one, is the first line of its text. Queries without a
+    judgement in the split are left out, as they belong to other splits.
 
     Attributes
     ----------
@@ -48,25 +48,25 @@ class Beir(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether both files and the folder of judgements are there."""
+        """Return whether both files and the folder of judgements exist."""
         return (
-            _named(path, "corpus.jsonl") is not None
-            and _named(path, "queries.jsonl") is not None
+            _find_file(path, "corpus.jsonl") is not None
+            and _find_file(path, "queries.jsonl") is not None
             and (path / "qrels").is_dir()
         )
 
     def read(self, path: Path) -> TextCollection:
         """Read the whole folder."""
-        sources = [_named(path, f"{name}.jsonl") for name in ("corpus", "queries")]
+        sources = [_find_file(path, f"{name}.jsonl") for name in ("corpus", "queries")]
         if sources[0] is None or sources[1] is None:
             raise DataError(f"{path} has no corpus.jsonl or no queries.jsonl; put it there.")
         documents, queries = _jsonl(sources[0]), _jsonl(sources[1])
         judgements = read_qrels(self._qrels(path))
         judged = set(judgements.query_ids.tolist())
-        kept = {query: text for query, text in queries.items() if query in judged}
+        used = {query: text for query, text in queries.items() if query in judged}
         return _collection(
             path,
-            kept,
+            used,
             documents,
             judgements.query_ids[judgements.row_groups].tolist(),
             judgements.document_ids.tolist(),
@@ -74,17 +74,17 @@ class Beir(Reader):
         )
 
     def _qrels(self, path: Path) -> Path:
-        found = {
+        files = {
             file.name.partition(".")[0]: file
             for file in sorted((path / "qrels").glob("*.tsv*"))
             if file.name.partition(".tsv")[2] in COMPRESSED
         }
-        if self.split in found:
-            return found[self.split]
-        if len(found) == 1 and not self.split:
-            return next(iter(found.values()))
+        if self.split in files:
+            return files[self.split]
+        if len(files) == 1 and not self.split:
+            return next(iter(files.values()))
         raise DataError(
-            f"{path / 'qrels'} has {', '.join(found) or 'no judgements'}; choose one of the splits "
+            f"{path / 'qrels'} has {', '.join(files) or 'no judgements'}; choose one of the splits "
             "with --reader beir:split=NAME."
         )
 
@@ -104,7 +104,7 @@ class Smart(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether there are three files with such names."""
+        """Return whether there are three files with such names."""
         return path.is_dir() and all(len(files) == 1 for files in _smart_files(path))
 
     def read(self, path: Path) -> TextCollection:
@@ -112,15 +112,15 @@ class Smart(Reader):
         if not path.is_dir():
             raise DataError(f"{path} is not a folder; name the one with the three files.")
         files = _smart_files(path)
-        if any(len(found) != 1 for found in files):
+        if any(len(paths) != 1 for paths in files):
             raise DataError(
                 f"{path} needs one file each of documents (.ALL), queries (.QRY) and judgements "
-                f"(.REL), and has {', '.join(str(len(found)) for found in files)}."
+                f"(.REL), and has {', '.join(str(len(paths)) for paths in files)}."
             )
         (all_file,), (query_file,), (relevance_file,) = files
         documents = _smart_texts(all_file)
         queries = _smart_texts(query_file)
-        judged, found, grades = _smart_judgements(relevance_file)
+        judged, judged_documents, grades = _smart_judgements(relevance_file)
         if not set(judged) <= set(queries):
             numbers = {str(number) for number in range(1, len(queries) + 1)}
             if not set(judged) <= numbers:
@@ -128,22 +128,22 @@ class Smart(Reader):
                 raise DataError(f"{relevance_file}: query {unknown} is not in {query_file}.")
             warnings.warn(
                 f"{path}: the judgements number the queries by their order in {query_file.name}, "
-                "and so are they called now.",
+                "and these numbers are now their ids.",
                 DataWarning,
                 stacklevel=3,
             )
             queries = dict(zip(map(str, range(1, len(queries) + 1)), queries.values(), strict=True))
-        return _collection(path, queries, documents, judged, found, grades)
+        return _collection(path, queries, documents, judged, judged_documents, grades)
 
 
 @dataclasses.dataclass
 class Clicks(Reader):
-    """A click log: query, document and clicks, tab-separated, with text on both sides.
+    """A click log: query text, document text and clicks, separated by tabs.
 
     Attributes
     ----------
     duplicates : {"sum", "max", "last"}
-        What becomes of the clicks of rows with the same two texts.
+        How to merge the clicks of rows with the same two texts.
     """
 
     name: ClassVar[str] = "clicks"
@@ -152,7 +152,7 @@ class Clicks(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether rows are two texts with letters and a whole number."""
+        """Return whether rows are two texts with letters and a whole number."""
         rows = [line.split("\t") for line in head_lines(head)]
         return bool(rows) and all(
             len(row) == 3
@@ -180,12 +180,15 @@ def _collection(
     path: Path,
     queries: dict[str, str],
     documents: dict[str, str],
-    judged: Sequence[str],
-    found: Sequence[str],
+    judged_queries: Sequence[str],
+    judged_documents: Sequence[str],
     grades: Any,
 ) -> TextCollection:
-    """Return texts with judgements, all of which have to be of texts that are there."""
-    for name, ids, known in (("query", judged, queries), ("document", found, documents)):
+    """Return texts with judgements; raise `DataError` for a judgement without its texts."""
+    for name, ids, known in (
+        ("query", judged_queries, queries),
+        ("document", judged_documents, documents),
+    ):
         for one in ids:
             if one not in known:
                 raise DataError(
@@ -196,7 +199,10 @@ def _collection(
     column_of = {document: column for column, document in enumerate(documents)}
     entries = (
         np.asarray(grades, dtype=np.float64),
-        ([row_of[query] for query in judged], [column_of[document] for document in found]),
+        (
+            [row_of[query] for query in judged_queries],
+            [column_of[document] for document in judged_documents],
+        ),
     )
     return TextCollection(
         list(queries),
@@ -207,7 +213,7 @@ def _collection(
     )
 
 
-def _named(folder: Path, name: str) -> Path | None:
+def _find_file(folder: Path, name: str) -> Path | None:
     for ending in COMPRESSED:
         if (folder / (name + ending)).is_file():
             return folder / (name + ending)
@@ -223,7 +229,7 @@ def _jsonl(path: Path) -> dict[str, str]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            refuse(path, number, f"this is not JSON ({error}); write one object a line")
+            refuse(path, number, f"this is not JSON ({error}); write one object per line")
         if not isinstance(row, dict) or not all(
             isinstance(row.get(key), str) for key in ("_id", "text")
         ):
@@ -261,24 +267,24 @@ def _smart_texts(path: Path) -> dict[str, str]:
 def _smart_records(path: Path) -> Iterator[tuple[int, str, list[str]]]:
     """Yield the line, the id and the lines of title and body of each record."""
     start, one = 0, ""
-    kept: list[str] = []
+    content: list[str] = []
     field = ""
     for number, line in enumerate(read_lines(path), start=1):
         marked = re.match(r"\.([A-Z])(?:\s|$)", line)
         if marked and marked[1] == "I":
             if start:
-                yield start, one, kept
+                yield start, one, content
             words = line.split()
             if len(words) != 2 or not words[1].isdecimal():
                 refuse(path, number, "a record must begin with `.I` and a number; correct it")
-            start, one, kept, field = number, str(int(words[1])), [], "I"
+            start, one, content, field = number, str(int(words[1])), [], "I"
         elif marked:
             field = marked[1]
         elif not start and line.strip():
             refuse(path, number, "a record must begin with `.I` and a number; correct it")
         elif field in ("T", "W") and line.strip():
-            kept.append(line.strip())
-    yield start, one, kept
+            content.append(line.strip())
+    yield start, one, content
 
 
 def _smart_judgements(path: Path) -> tuple[list[str], list[str], list[float]]:

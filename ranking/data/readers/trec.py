@@ -1,4 +1,4 @@
-"""TREC files: qrels, which say what was judged, and runs, which say what was found."""
+"""Readers of TREC files: qrels (relevance judgements) and runs (rankings of a system)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from ranking.contracts.reader import Reader
 from ranking.data.readers.lines import Columns, head_lines, is_number, read_lines, refuse
-from ranking.data.trec import Judgements, Ranking
+from ranking.data.trec import Judgements, Run
 
 QRELS = ("query", "iteration", "document", "grade")
 BEIR = ("query-id", "corpus-id", "score")
 RUN = ("query", "Q0", "document", "rank", "score", "tag")
 LATEST_GRADE = 1e8
-"""A fourth column this large is a time, not a grade."""
+"""A fourth column of at least this value is a time, not a grade."""
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Judgements:
@@ -31,8 +31,8 @@ def read_qrels(path: str | os.PathLike[str]) -> Judgements:
     return Judgements(columns.texts("query"), columns.texts("document"), columns.floats("grade"))
 
 
-def read_run(path: str | os.PathLike[str]) -> Ranking:
-    """Read a run: ``query Q0 document rank score tag``. The score counts, the rank does not."""
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """Read a run: ``query Q0 document rank score tag``. The rank is ignored, the score is used."""
     path = Path(path)
     columns = Columns(path, read_lines(path), str.split, RUN)
     columns.refuse_repeats("query", "document")
@@ -45,20 +45,20 @@ def read_run(path: str | os.PathLike[str]) -> Ranking:
                 f"the tag is {tag!r} and was {tags[0]!r}, so there are two runs; put each in a "
                 "file of its own",
             )
-    # Infinity has a place in a ranking, and systems write it for what a rule forbids.
+    # Systems write an infinite score for documents that a rule excludes.
     scores = columns.floats("score", infinite=True)
-    return Ranking(columns.texts("query"), columns.texts("document"), scores, tags[0])
+    return Run(columns.texts("query"), columns.texts("document"), scores, tags[0])
 
 
 @dataclasses.dataclass
-class Qrels(Reader):
+class QrelsReader(Reader):
     """TREC or BEIR judgements."""
 
     name: ClassVar[str] = "qrels"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether rows have four columns, the second being 0 or Q0, or BEIR's header."""
+        """Return whether rows have four columns, the second being 0 or Q0, or BEIR's header."""
         lines = head_lines(head)
         if lines and tuple(lines[0].split("\t")) == BEIR:
             return True
@@ -77,14 +77,14 @@ class Qrels(Reader):
 
 
 @dataclasses.dataclass
-class Run(Reader):
+class RunReader(Reader):
     """TREC runs."""
 
     name: ClassVar[str] = "run"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Say whether rows have six columns, the second being Q0 and the fifth a number."""
+        """Return whether rows have six columns, the second being Q0 and the fifth a number."""
         rows = [line.split() for line in head_lines(head)]
         return bool(rows) and all(
             len(row) == 6
@@ -93,6 +93,6 @@ class Run(Reader):
             for row in rows
         )
 
-    def read(self, path: Path) -> Ranking:
+    def read(self, path: Path) -> Run:
         """Read the whole file."""
         return read_run(path)

@@ -1,1 +1,1 @@
-"""Features of text: words, their vocabulary or hash, and their weights."""
+"""Features of texts: tokens, vocabulary or hashing, and weights."""

@@ -1,4 +1,4 @@
-"""How often each term occurs in each text; a term is a word or a run of n words."""
+"""Count the terms of texts; a term is a word or an n-gram."""
 
 from __future__ import annotations
 
@@ -27,43 +27,42 @@ def count(
     Returns
     -------
     terms : list of str
-        Each once, in no order that means anything.
+        Distinct, in arbitrary order.
     counts : csr_array of int32
-        One row a text, one column a term.
+        One row per text, one column per term.
     """
-    known, numbers, rows, n_texts = _numbered(texts)
+    known, numbers, rows, n_texts = _number_words(texts)
     if stop_words:
-        kept = np.array([word not in stop_words for word in known], dtype=bool)[numbers]
-        numbers, rows = numbers[kept], rows[kept]
+        mask = np.array([word not in stop_words for word in known], dtype=bool)[numbers]
+        numbers, rows = numbers[mask], rows[mask]
     terms: list[str] = []
-    found_rows, found_columns = [], []
-    for n, (grams, at, runs) in enumerate(_runs(known, numbers, rows, ngrams[1]), start=1):
+    term_rows, term_columns = [], []
+    for n, (grams, at, runs) in enumerate(_ngrams(known, numbers, rows, ngrams[1]), start=1):
         if n >= ngrams[0]:
-            found_rows.append(at)
-            found_columns.append(runs + len(terms))
+            term_rows.append(at)
+            term_columns.append(runs + len(terms))
             terms += grams
-    places = (np.concatenate(found_rows), np.concatenate(found_columns))
-    ones = np.ones(places[0].size, dtype=np.int32)
-    counts = sparse.coo_array((ones, places), shape=(n_texts, len(terms))).tocsr()
+    entries = (np.concatenate(term_rows), np.concatenate(term_columns))
+    ones = np.ones(entries[0].size, dtype=np.int32)
+    counts = sparse.coo_array((ones, entries), shape=(n_texts, len(terms))).tocsr()
     counts.sum_duplicates()
     return terms, counts
 
 
-def _numbered(texts: Iterable[str]) -> tuple[list[str], Ints, Ints, int]:
-    """Return the distinct words, the number and the text of each occurrence, and how many texts."""
-    # A word that is asked for the first time gets the next number, so the loop over words is
-    # `map`, in C.
+def _number_words(texts: Iterable[str]) -> tuple[list[str], Ints, Ints, int]:
+    """Return distinct words, the number and text of each occurrence, and the number of texts."""
+    # A new word gets the next number by default, so the loop over words is `map`, in C.
     number: defaultdict[str, int] = defaultdict()
     number.default_factory = number.__len__
-    found, ends = array("i"), array("q", [0])
+    numbers, ends = array("i"), array("q", [0])
     for text in texts:
-        found.extend(map(number.__getitem__, words(text)))
-        ends.append(len(found))
+        numbers.extend(map(number.__getitem__, words(text)))
+        ends.append(len(numbers))
     rows = np.repeat(np.arange(len(ends) - 1), np.diff(np.asarray(ends)))
-    return list(number), np.asarray(found).astype(np.int64), rows, len(ends) - 1
+    return list(number), np.asarray(numbers).astype(np.int64), rows, len(ends) - 1
 
 
-def _runs(
+def _ngrams(
     known: list[str], numbers: Ints, rows: Ints, longest: int
 ) -> Iterator[tuple[list[str], Ints, Ints]]:
     """Yield for n = 1, 2, ... the distinct n-grams, and the text and n-gram of each occurrence.
@@ -82,8 +81,8 @@ def _runs(
         grams = [
             f"{grams[i]} {known[j]}" for i, j in zip(first.tolist(), last.tolist(), strict=True)
         ]
-        # Where a text ends there is no run; what stands there is never looked at, for a longer
-        # run from there would cross the end too.
+        # There is no n-gram across the end of a text; its number here is never used, since a
+        # longer one would cross the end too.
         runs = np.zeros(starts, dtype=np.int64)
         runs[within] = inverse
         yield grams, rows[:starts][within], inverse
@@ -92,10 +91,10 @@ def _runs(
 def take_columns(counts: Any, columns: Ints, n_columns: int) -> Any:
     """Put column i of the counts into column ``columns[i]``; leave it out if that is negative."""
     moved = columns[counts.indices]
-    kept = moved >= 0
-    ends = np.concatenate([[0], np.cumsum(kept)])[counts.indptr]
-    taken = sparse.csr_array(
-        (counts.data[kept], moved[kept], ends), shape=(counts.shape[0], n_columns)
+    mask = moved >= 0
+    ends = np.concatenate([[0], np.cumsum(mask)])[counts.indptr]
+    selection = sparse.csr_array(
+        (counts.data[mask], moved[mask], ends), shape=(counts.shape[0], n_columns)
     )
-    taken.sort_indices()
-    return taken
+    selection.sort_indices()
+    return selection

@@ -1,4 +1,4 @@
-"""`TextFeatures`: texts in, a sparse matrix out, and everything it learned in a few arrays."""
+"""`TextFeatures`: transform texts into a sparse matrix of term weights."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
 from ranking.data.text.counts import count, take_columns
-from ranking.data.text.tokenise import checked, ngram_range, stop_list
+from ranking.data.text.tokenise import check_texts, ngram_range, stop_list
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
 from ranking.registry.spec import parse_spec
 
 MOST_COLUMNS = 2**31 - 1
 LARGEST = 2.0**63
-"""No count of texts or terms is larger; a file within this bound makes no feature infinite."""
+"""Largest value in a model file; values within this bound make no feature infinite."""
 
 WEIGHTINGS = ("tf-idf", "singhal", "counts")
 
 
-class Counted(NamedTuple):
+class TermCounts(NamedTuple):
     """Counts of terms by text; hashed terms are in the order of their hashes."""
 
     counts: Any
@@ -36,43 +36,43 @@ class Counted(NamedTuple):
 
 @dataclasses.dataclass
 class TextFeatures(Part):
-    """Turns texts into rows of a sparse matrix: one column a term, a word or a run of words.
+    """Transform texts into rows of a sparse matrix, with one column per term (word or n-gram).
 
-    The terms and what they are worth come from the texts that it was fitted on. A word that was
-    not among them is left out and counted; a text without any known word gives a row of zeros,
-    with a `DataWarning`. The result does not depend on the order of the texts.
+    The terms and their weights come from the texts of `fit`. Unknown words are left out and
+    counted; a text without any known word gives a row of zeros, with a `DataWarning`. The result
+    does not depend on the order of the texts.
 
     Parameters
     ----------
     words : int or None
-        How many terms become columns: those that occur most often, of equals the first by code
-        points. None takes all.
+        Maximal number of columns: the most frequent terms, ties broken by code points. None for
+        all terms.
     min_count, min_documents : int
-        How often a term must occur in all texts together, and in how many texts.
+        Minimal number of occurrences of a term in all texts, and of texts that contain it.
     ngrams : int or str
         1 for words, 2 for pairs of neighbours, ``"1-2"`` for both, and so on.
     stop_words : {"english", None}
-        Words to leave out before n-grams are made: scikit-learn's list, or none.
+        Words to leave out before n-grams are built: scikit-learn's list, or none.
     weighting : {"tf-idf", "singhal", "counts"}
-        What a count is worth; see :mod:`ranking.data.text.weights`. tf-idf has the smooth idf,
+        Weights of the counts; see :mod:`ranking.data.text.weights`. tf-idf has the smooth idf,
         singhal the plain one.
     sublinear : bool
-        Whether 1 + log c takes the place of the count c; singhal has its own formula.
+        Whether to replace the count c by 1 + log c; singhal has its own formula.
     unit_length : bool or "auto"
         Whether rows are scaled to Euclidean norm 1. "auto" is True for tf-idf only.
     hashing : int
-        The number of columns onto which terms are hashed instead of looked up, or 0. Then there is
-        no vocabulary, and `words` means nothing. A term's weight is added with its sign, which
-        depends on its hash, to its column; idf is a column's.
+        The number of columns of the hashing trick, or 0 for a vocabulary. With hashing, `words` is
+        ignored. The weight of a term is added to its column with a sign that depends on its hash;
+        idf belongs to the column.
 
     Attributes
     ----------
     idf_ : float64 array or None
-        One a column; None for counts.
+        One per column; None for counts.
     pivot_ : float or None
-        For singhal, the mean number of distinct known terms of the texts it was fitted on.
+        For singhal, the mean number of distinct known terms per text of `fit`.
     unknown_words_ : int
-        Occurrences of terms without a column in the texts that were last transformed.
+        Occurrences of terms without a column in the last transformed texts.
     """
 
     name: ClassVar[str] = "text"
@@ -88,7 +88,7 @@ class TextFeatures(Part):
     hashing: int = 0
 
     def __post_init__(self) -> None:
-        """Check the parameters and forget what was learned under others."""
+        """Validate the parameters and reset the fitted state."""
         self._check()
         self._ngrams = ngram_range(self.ngrams)
         self._stop_words = stop_list(self.stop_words)
@@ -98,10 +98,10 @@ class TextFeatures(Part):
         self.unknown_words_ = 0
 
     def _check(self) -> None:
-        least = {"min_count": 1, "min_documents": 1, "hashing": 0}
+        minima = {"min_count": 1, "min_documents": 1, "hashing": 0}
         if self.words is not None:
-            least["words"] = 1
-        for key, low in least.items():
+            minima["words"] = 1
+        for key, low in minima.items():
             value = getattr(self, key)
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if not whole or not low <= value <= MOST_COLUMNS:
@@ -132,26 +132,30 @@ class TextFeatures(Part):
                 "terms out; leave them at 1, or hashing at 0."
             )
 
+    def auto_values(self, problem: object = None) -> dict[str, Any]:
+        """Return what `unit_length` is, if it is "auto"."""
+        return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
+
     @classmethod
     def from_spec(cls, spec: str) -> Self:
-        """Make features, not fitted, from what `spec` returned."""
+        """Build unfitted features from a spec."""
         name, params = parse_spec(spec)
-        unknown = sorted(set(params) - set(cls._names()))
+        unknown = sorted(set(params) - set(cls.parameter_names()))
         if name != cls.name or unknown:
             raise PartError(
-                f"{spec!r} does not spell {cls.name!r} with some of its parameters "
-                f"{', '.join(cls._names())}."
+                f"{spec!r} is not {cls.name!r} with some of its parameters "
+                f"{', '.join(cls.parameter_names())}."
             )
         return cls(**params)
 
     def fit(self, texts: Iterable[str]) -> Self:
-        """Learn the terms and their weights from these texts, which are read once."""
+        """Learn the terms and their weights from texts, which are iterated once."""
         self._learn(texts)
         return self
 
     def fit_transform(self, texts: Iterable[str]) -> Any:
-        """Do what `fit` and then `transform` would do, reading the texts once."""
-        return self._weighted(self._learn(texts))
+        """Fit and transform, iterating the texts once."""
+        return self._weight(self._learn(texts))
 
     def transform(self, texts: Iterable[str]) -> Any:
         """Return the features of texts.
@@ -159,14 +163,14 @@ class TextFeatures(Part):
         Returns
         -------
         csr_array of float32
-            One row a text, in their order; indices are sorted, no stored entry is zero.
+            One row per text; indices are sorted, no stored entry is zero.
         """
         self._require_fit()
         assert self._columns is not None
         terms, counts = self._count(texts)
         if self.hashing:
-            return self._weighted(_by_hash(terms, counts))
-        return self._weighted(self._known(terms, counts, self._columns))
+            return self._weight(_sort_by_hash(terms, counts))
+        return self._weight(self._select_known(terms, counts, self._columns))
 
     @property
     def n_features(self) -> int:
@@ -183,7 +187,7 @@ class TextFeatures(Part):
         return [f"#{column}" for column in range(self.hashing)] or list(self._columns)
 
     def tensors(self) -> Tensors:
-        """Return what was learned as named arrays, for a model file."""
+        """Return the fitted state as named arrays, for a model file."""
         self._require_fit()
         tensors: Tensors = {}
         if self._columns:
@@ -195,12 +199,12 @@ class TextFeatures(Part):
         return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take back what `tensors` returned under the same parameters.
+        """Restore the state that `tensors` returned with the same parameters.
 
         Raises
         ------
         ModelFileError
-            If an array is missing or cannot be right.
+            If an array is missing or invalid.
         """
         columns: dict[str, int] = {}
         if not self.hashing:
@@ -222,7 +226,7 @@ class TextFeatures(Part):
 
             raise NotFittedError("these TextFeatures are not fitted; call fit or restore first.")
 
-    def _learn(self, texts: Iterable[str]) -> Counted:
+    def _learn(self, texts: Iterable[str]) -> TermCounts:
         terms, counts = self._count(texts)
         if counts.shape[0] == 0:
             raise DataError("there is no text to fit on; give at least one.")
@@ -230,19 +234,19 @@ class TextFeatures(Part):
         if self.hashing:
             if not counts.nnz:
                 raise DataError(f"no text has a term to fit on; {self._remedy()}.")
-            counted = _by_hash(terms, counts)
-            occupied = _folded(counted, np.ones(counts.nnz), self.hashing)
+            counted = _sort_by_hash(terms, counts)
+            occupied = _fold(counted, np.ones(counts.nnz), self.hashing)
         else:
-            places = vocabulary.most_frequent(
+            selection = vocabulary.most_frequent(
                 terms, counts, self.words, self.min_count, self.min_documents
             )
-            if not places:
+            if not selection:
                 raise DataError(
-                    f"the vocabulary is empty: {counts.shape[0]} texts have no term that may go "
-                    f"in; {self._remedy()}."
+                    f"the vocabulary is empty: {counts.shape[0]} texts have no term to "
+                    f"include; {self._remedy()}."
                 )
-            columns = {terms[place]: column for column, place in enumerate(places)}
-            counted = self._known(terms, counts, columns)
+            columns = {terms[at]: column for column, at in enumerate(selection)}
+            counted = self._select_known(terms, counts, columns)
             occupied = counted.counts
         documents = np.bincount(occupied.indices, minlength=occupied.shape[1])
         self._columns, self.idf_, self.pivot_ = columns, None, None
@@ -254,26 +258,26 @@ class TextFeatures(Part):
         return counted
 
     def _count(self, texts: Iterable[str]) -> tuple[list[str], Any]:
-        return count(checked(texts), self._ngrams, self._stop_words)
+        return count(check_texts(texts), self._ngrams, self._stop_words)
 
-    def _known(self, terms: list[str], counts: Any, columns: dict[str, int]) -> Counted:
+    def _select_known(self, terms: list[str], counts: Any, columns: dict[str, int]) -> TermCounts:
         """Keep the counts of terms that have a column, and note how many others occur."""
-        places = np.array([columns.get(term, -1) for term in terms], dtype=np.int64)
-        known = take_columns(counts, places, len(columns))
+        positions = np.array([columns.get(term, -1) for term in terms], dtype=np.int64)
+        known = take_columns(counts, positions, len(columns))
         self.unknown_words_ = int(counts.sum()) - int(known.sum())
-        return Counted(known, None)
+        return TermCounts(known, None)
 
     def _remedy(self) -> str:
-        said = ["check that the texts are not empty"]
+        remedies = ["check that the texts are not empty"]
         if self.min_count > 1 or self.min_documents > 1:
-            said.append("lower min_count or min_documents")
+            remedies.append("lower min_count or min_documents")
         if self.stop_words is not None:
-            said.append("keep the stop words")
+            remedies.append("keep the stop words")
         if self._ngrams[0] > 1:
-            said.append("let ngrams begin at 1")
-        return ", or ".join(said)
+            remedies.append("let ngrams begin at 1")
+        return ", or ".join(remedies)
 
-    def _weighted(self, counted: Counted) -> Any:
+    def _weight(self, counted: TermCounts) -> Any:
         counts = counted.counts
         empty = np.flatnonzero(np.diff(counts.indptr) == 0)
         if empty.size:
@@ -294,10 +298,10 @@ class TextFeatures(Part):
             features = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
         else:
             values *= hashes.signs_of(counted.hashes)[counts.indices]
-            features = _folded(counted, values, self.hashing)
+            features = _fold(counted, values, self.hashing)
         if self.idf_ is not None:
             features.data *= self.idf_[features.indices]
-        unit = self.weighting == "tf-idf" if self.unit_length == "auto" else self.unit_length
+        unit = self.auto_values().get("unit_length", self.unit_length)
         if unit:
             weights.scale_to_unit_length(features)
         features = features.astype(np.float32)
@@ -305,16 +309,16 @@ class TextFeatures(Part):
         return features
 
 
-def _by_hash(terms: list[str], counts: Any) -> Counted:
+def _sort_by_hash(terms: list[str], counts: Any) -> TermCounts:
     """Put terms in the order of their hashes, so that sums do not depend on other texts."""
     hashed = hashes.hash_terms(terms)
     order = np.argsort(hashed, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    return Counted(take_columns(counts, rank, counts.shape[1]), hashed[order])
+    return TermCounts(take_columns(counts, rank, counts.shape[1]), hashed[order])
 
 
-def _folded(counted: Counted, values: NDArray[np.float64], n_columns: int) -> Any:
+def _fold(counted: TermCounts, values: NDArray[np.float64], n_columns: int) -> Any:
     """Add up the values of the hashed terms of each column, in the order of their hashes."""
     counts = counted.counts
     assert counted.hashes is not None

@@ -1,4 +1,4 @@
-"""A hash of terms that is the same on every machine: columns without a vocabulary.
+"""A hash of terms that is the same on every machine, for the hashing trick.
 
 The hash of a term is FNV-1a (64 bits) of its UTF-8 bytes, mixed by the finaliser of SplitMix64::
 
@@ -24,8 +24,8 @@ Hashes = NDArray[np.uint64]
 OFFSET = 0xCBF29CE484222325
 PRIME = 0x100000001B3
 MASK = 2**64 - 1
-TOGETHER = 64
-"""Bytes of a term that are hashed for all terms at once; a longer rest is rare."""
+PREFIX_BYTES = 64
+"""Bytes of a term that are hashed for all terms at once; longer terms are rare."""
 
 
 def hash_terms(terms: Sequence[str]) -> Hashes:
@@ -34,26 +34,26 @@ def hash_terms(terms: Sequence[str]) -> Hashes:
     lengths = np.diff(offsets)
     order = np.argsort(-lengths, kind="stable")
     starts = offsets[:-1][order]
-    # Terms by length, longest first: those with a byte at some place are the first `n`.
-    longer = np.searchsorted(-lengths[order], -np.arange(TOGETHER + 1))
+    # Terms by length, longest first: those with a byte at a position are the first `n`.
+    longer = np.searchsorted(-lengths[order], -np.arange(PREFIX_BYTES + 1))
     hashes = np.full(len(terms), OFFSET, dtype=np.uint64)
     prime = np.uint64(PRIME)
-    for place in range(TOGETHER):
-        n = longer[place]
+    for position in range(PREFIX_BYTES):
+        n = longer[position]
         if n == 0:
             break
-        hashes[:n] = (hashes[:n] ^ data[starts[:n] + place]) * prime
-    for i in range(longer[TOGETHER]):
+        hashes[:n] = (hashes[:n] ^ data[starts[:n] + position]) * prime
+    for i in range(longer[PREFIX_BYTES]):
         value = int(hashes[i])
-        for byte in data[starts[i] + TOGETHER : starts[i] + lengths[order[i]]].tobytes():
+        for byte in data[starts[i] + PREFIX_BYTES : starts[i] + lengths[order[i]]].tobytes():
             value = ((value ^ byte) * PRIME) & MASK
         hashes[i] = value
     result = np.empty_like(hashes)
-    result[order] = _mixed(hashes)
+    result[order] = _mix(hashes)
     return result
 
 
-def _mixed(z: Hashes) -> Hashes:
+def _mix(z: Hashes) -> Hashes:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""The words of a text, by one stated rule; which n-grams and stop words are meant."""
+"""Tokenise texts; parse the parameters of n-grams and stop words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from ranking.errors import DataError, PartError
 
-# What \w matches is what str.isalnum says, and the underscore. Python's own tables decide, so NUL,
-# surrogates without a partner, marks and symbols all separate words.
+# \w matches what str.isalnum accepts, and the underscore, by Python's own tables; so NUL, lone
+# surrogates, marks and symbols all separate words.
 WORD = re.compile(r"[^\W_]+")
 NGRAMS = re.compile(r"([1-9]\d?)(?:-([1-9]\d?))?")
 
@@ -18,8 +18,8 @@ NGRAMS = re.compile(r"([1-9]\d?)(?:-([1-9]\d?))?")
 def words(text: str) -> list[str]:
     """Return the words of a text: lower case, runs of letters and digits.
 
-    Text beyond ASCII is brought into Unicode's composed form (NFC), so that an accent makes the
-    same word whether it comes with its letter or after it.
+    Text beyond ASCII is normalised to Unicode's composed form (NFC), so that composed and
+    decomposed accents give the same word.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def words(text: str) -> list[str]:
 
 
 def ngram_range(ngrams: int | str) -> tuple[int, int]:
-    """Read ``2`` (pairs of words) or ``"1-2"`` (words and pairs) as the shortest and longest."""
+    """Parse ``2`` (pairs of words) or ``"1-2"`` (words and pairs) as the shortest and longest."""
     match = NGRAMS.fullmatch(str(ngrams))
     shortest, longest = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
     if isinstance(ngrams, bool) or shortest > longest:
@@ -54,8 +54,8 @@ def stop_list(name: str | None) -> frozenset[str]:
     return frozenset(ENGLISH_STOP_WORDS)
 
 
-def checked(texts: Iterable[Any]) -> Iterable[str]:
-    """Hand texts through, one after the other, and refuse what is not text."""
+def check_texts(texts: Iterable[Any]) -> Iterable[str]:
+    """Yield the texts, and raise `DataError` for anything else."""
     if isinstance(texts, str | bytes):
         raise DataError(
             f"texts are one {type(texts).__name__}, and must be a sequence of str; "

@@ -1,4 +1,4 @@
-"""Which terms become features, and how they are kept in a file."""
+"""Select the terms of a vocabulary, and pack them into arrays."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Bytes = NDArray[np.uint8]
 def most_frequent(
     terms: Sequence[str], counts: Any, n: int | None, min_count: int, min_documents: int
 ) -> list[int]:
-    """Return the places of the n most frequent terms, in the order of the terms themselves.
+    """Return the positions of the n most frequent terms, sorted by term.
 
-    Frequent is what occurs often in all texts together; of two that occur equally often the first
-    by code points goes in. So the result does not depend on the order of the texts.
+    The frequency is that in all texts together; ties are broken by code points, so that the
+    result does not depend on the order of the texts.
     """
     occurrences = np.bincount(counts.indices, weights=counts.data, minlength=len(terms))
     documents = np.bincount(counts.indices, minlength=len(terms))
-    places = np.flatnonzero((occurrences >= min_count) & (documents >= min_documents))
-    chosen = places.tolist()
-    if n is not None and places.size > n:
-        # Only those that are as frequent as the last one in are compared as text: sorting all
-        # pairs of words would take longer than counting them.
-        often = occurrences[places]
-        least = np.partition(often, -n)[-n]
-        chosen = places[often > least].tolist()
-        ties = sorted(places[often == least].tolist(), key=terms.__getitem__)
-        chosen += ties[: n - len(chosen)]
-    return sorted(chosen, key=terms.__getitem__)
+    candidates = np.flatnonzero((occurrences >= min_count) & (documents >= min_documents))
+    selection = candidates.tolist()
+    if n is not None and candidates.size > n:
+        # Only terms as frequent as the last selected one are compared as text: sorting all
+        # n-grams would take longer than counting them.
+        frequency = occurrences[candidates]
+        least = np.partition(frequency, -n)[-n]
+        selection = candidates[frequency > least].tolist()
+        ties = sorted(candidates[frequency == least].tolist(), key=terms.__getitem__)
+        selection += ties[: n - len(selection)]
+    return sorted(selection, key=terms.__getitem__)
 
 
 def pack(terms: Sequence[str]) -> tuple[Bytes, Ints]:
-    """Put terms into one array of UTF-8 bytes; term i is ``data[offsets[i]:offsets[i + 1]]``."""
+    """Pack terms into one array of UTF-8 bytes; term i is ``data[offsets[i]:offsets[i + 1]]``."""
     encoded = [term.encode() for term in terms]
     offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(term) for term in encoded], out=offsets[1:])
@@ -47,7 +47,7 @@ def pack(terms: Sequence[str]) -> tuple[Bytes, Ints]:
 
 
 def unpack(data: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
-    """Take back what `pack` made of a vocabulary, or raise `ModelFileError`."""
+    """Return the terms that `pack` packed, or raise `ModelFileError`."""
     if data.dtype != np.uint8 or data.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
         raise ModelFileError(
             "a vocabulary needs `words`, a vector of uint8, and `word_offsets`, one of int64."

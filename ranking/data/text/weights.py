@@ -1,4 +1,4 @@
-"""What a count is worth: term frequency, inverse document frequency, length.
+"""Weights of terms: term frequency, inverse document frequency, length normalisation.
 
 All functions are in float64. Logarithms are natural.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SLOPE: Final = 0.3
-"""How much of a document's length the pivoted weights take into account, as published."""
+"""Slope of the pivoted length normalisation, as published."""
 
 
 def sublinear(counts: Floats) -> Floats:
@@ -30,7 +30,7 @@ def smooth_idf(documents: NDArray[Any], n_texts: int) -> Floats:
 def plain_idf(documents: NDArray[Any], n_texts: int) -> Floats:
     """Return log(m / r) for terms that r of m texts contain; 0 for what all of them contain.
 
-    What no text contains (a hashed column only) counts as if one did.
+    A term that no text contains (only a hashed column) counts as if one did.
     """
     idf: Floats = np.log(n_texts / np.maximum(documents, 1.0))
     return idf
@@ -49,8 +49,8 @@ def pivoted(counts: Any, pivot: float) -> Floats:
         (1 + log c) / (1 + log a) / (1 - slope + slope n / pivot)
     """
     distinct = np.diff(counts.indptr)
-    some = np.maximum(distinct, 1)  # an empty text has no entries, but must not divide by 0
-    mean = np.maximum(counts.sum(axis=1) / some, 1.0)
+    divisor = np.maximum(distinct, 1)  # an empty text has no entries, but must not divide by 0
+    mean = np.maximum(counts.sum(axis=1) / divisor, 1.0)
     scale = (1.0 + np.log(mean)) * (1.0 - SLOPE + SLOPE * distinct / pivot)
     values: Floats = sublinear(counts.data.astype(np.float64)) / np.repeat(scale, distinct)
     return values

@@ -32,7 +32,7 @@ def test_features_of_items(write, registry):
         read_any(path, f"adjacency:item_features={tags}", registry=registry)
 
 
-def test_a_table_is_not_taken_for_lists(write, registry):
+def test_numeric_table_is_not_recognised_as_adjacency(write, registry):
     judgements = "3 0 5 1\n3 0 6 1\n3 0 7 0\n"
     assert recognise(write(judgements), registry=registry).name == "qrels"
 
@@ -48,6 +48,6 @@ def test_a_table_is_not_taken_for_lists(write, registry):
         ("0\n0\n", "all lines are empty; download or write it again."),
     ],
 )
-def test_refused(write, registry, content, message):
+def test_invalid_input_raises_data_error(write, registry, content, message):
     with pytest.raises(DataError, match=re.escape(message)):
         read_any(write(content), "adjacency", registry=registry)

@@ -67,7 +67,7 @@ def test_labels_by_the_name_of_the_relation(write, registry, said, wanted):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_both_forms_are_what_scipy_reads(tmp_path_factory, registry, n, features, labels, seed):
+def test_dense_and_sparse_match_scipy(tmp_path_factory, registry, n, features, labels, seed):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(n, features)).astype(np.float32) * (rng.random((n, features)) < 0.5)
     table = np.hstack([values, rng.random((n, labels)) < 0.4]).astype(float)
@@ -97,14 +97,14 @@ def test_both_forms_are_what_scipy_reads(tmp_path_factory, registry, n, features
         ("1,0,2,0", "line 9: label 'cat' is 2; it must be 0 or 1."),
         ("{0 1", "line 9: the row has no closing brace; complete or remove it."),
         ("{4 1}", "line 9: there is no attribute 4; they are numbered from 0 to 3."),
-        ("{0 1, 0 2}", "line 9: attribute 0 is given a second time; keep one."),
+        ("{0 1, 0 2}", "line 9: attribute 0 is there a second time; keep one."),
         ("{0}", "line 9: '0' is not `<index> <value>`; write both."),
         ("{-1 1}", "line 9: '-1 1' is not `<index> <value>`; write both."),
         ("{0 1}, {5}", "is not `<index> <value>`"),
         ("", "has no rows after @data; download or write it again."),
     ],
 )
-def test_rows_that_are_refused(write, registry, row, message):
+def test_invalid_rows_raise(write, registry, row, message):
     write(XML, "x.xml")
     with pytest.raises(DataError, match=re.escape(message)):
         read_any(write(HEADER + row, "x.arff"), registry=registry)
@@ -127,7 +127,7 @@ def test_rows_that_are_refused(write, registry, row, message):
         ("@attribute a real", "has no @data; download or write it again."),
     ],
 )
-def test_headers_that_are_refused(write, registry, line, message):
+def test_invalid_headers_raise(write, registry, line, message):
     with pytest.raises(DataError, match=re.escape(message)):
         read_any(write(f"@relation r\n{line}\n"), registry=registry)
 
@@ -135,7 +135,7 @@ def test_headers_that_are_refused(write, registry, line, message):
 @pytest.mark.parametrize(
     ("xml", "message"),
     [
-        (None, "does not say which attributes are labels; put Mulan's XML file beside it"),
+        (None, "does not say which attributes are labels; put Mulan's XML file next to it"),
         ("<labels>", "x.xml is not XML"),
         (
             '<labels><label name="cow"/></labels>',
@@ -145,7 +145,7 @@ def test_headers_that_are_refused(write, registry, line, message):
         ('<!DOCTYPE l [<!ENTITY a "b">]><labels/>', "x.xml defines entities"),
     ],
 )
-def test_labels_that_are_refused(write, registry, xml, message):
+def test_invalid_labels_raise(write, registry, xml, message):
     if xml is not None:
         write(xml, "x.xml")
     with pytest.raises(DataError, match=re.escape(message)):
@@ -153,6 +153,6 @@ def test_labels_that_are_refused(write, registry, xml, message):
 
 
 @pytest.mark.parametrize("labels", ["4", "-4", "0"])
-def test_all_or_no_attributes_are_not_labels(write, registry, labels):
-    with pytest.raises(DataError, match=f"4 attributes, and {labels} labels are asked for"):
+def test_all_or_no_attributes_as_labels_raise(write, registry, labels):
+    with pytest.raises(DataError, match=f"4 attributes, and {labels} labels are requested"):
         read_any(write(DENSE), f"arff:labels={labels}", registry=registry)

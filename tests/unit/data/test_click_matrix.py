@@ -23,8 +23,8 @@ def naive(data, responses=lambda r: max(r, 0.0), per_query=True):
         else:
             row = data.relevance[[i]].tocoo()
             pairs = [(int(j), float(r)) for j, r in zip(row.coords[1], row.data, strict=True)]
-            if data.itself is not None:
-                pairs = [(j, r) for j, r in pairs if j != data.itself[i]]
+            if data.own_document is not None:
+                pairs = [(j, r) for j, r in pairs if j != data.own_document[i]]
         n_x += bool(pairs)
         for j, r in pairs:
             weight = responses(r) / (len(pairs) if per_query else 1)
@@ -33,35 +33,39 @@ def naive(data, responses=lambda r: max(r, 0.0), per_query=True):
 
 
 @pytest.mark.parametrize("kind", ["labels", "relevance"])
-@pytest.mark.parametrize("same_objects", [False, True])
+@pytest.mark.parametrize("queries_are_documents", [False, True])
 @pytest.mark.parametrize("per_query", [False, True])
-def test_it_is_the_double_loop(make_matching, seed, kind, same_objects, per_query):
-    widths = None if same_objects else (9, 7)
-    data = make_matching(seed, 30, 24, widths=widths, kind=kind, same_objects=same_objects)
-    made = click_matrix(data, per_query=per_query)
-    np.testing.assert_allclose(
-        made.rows.toarray(), naive(data, per_query=per_query), rtol=1e-5, atol=1e-7
+def test_click_matrix_matches_a_double_loop(
+    make_matching, seed, kind, queries_are_documents, per_query
+):
+    widths = None if queries_are_documents else (9, 7)
+    data = make_matching(
+        seed, 30, 24, widths=widths, kind=kind, queries_are_documents=queries_are_documents
     )
-    assert (made.columns.toarray() == made.rows.toarray().T).all()
-    assert made.rows.dtype == made.columns.dtype == np.float32
+    result = click_matrix(data, per_query=per_query)
+    np.testing.assert_allclose(
+        result.rows.toarray(), naive(data, per_query=per_query), rtol=1e-5, atol=1e-7
+    )
+    assert (result.columns.toarray() == result.rows.toarray().T).all()
+    assert result.rows.dtype == result.columns.dtype == np.float32
 
 
-def test_responses_are_of_the_callers_choosing(make_matching, seed):
+def test_custom_responses(make_matching, seed):
     data = make_matching(seed, kind="relevance")
-    made = click_matrix(data, lambda r: np.log1p(np.maximum(r, 0.0)))
+    result = click_matrix(data, lambda r: np.log1p(np.maximum(r, 0.0)))
     wanted = naive(data, lambda r: np.log1p(max(r, 0.0)))
-    np.testing.assert_allclose(made.rows.toarray(), wanted, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(result.rows.toarray(), wanted, rtol=1e-5, atol=1e-7)
 
 
-def test_a_zero_that_is_stored_is_a_document(seed):
+def test_stored_zero_counts_as_a_document(seed):
     relevance = sp.csr_array(([4.0, 0.0], ([0, 0], [0, 1])), shape=(2, 3))
-    made = click_matrix(MatchingData(None, None, relevance))
+    result = click_matrix(MatchingData(None, None, relevance))
     # One query has documents, and it has two of them.
-    assert made.rows.toarray().tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    assert made.n_queries == 1
+    assert result.rows.toarray().tolist() == [[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert result.n_queries == 1
 
 
-def test_threads_and_chunks_change_nothing(make_matching, seed, monkeypatch):
+def test_result_does_not_depend_on_threads_and_chunks(make_matching, seed, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 8)
     data = make_matching(seed, 64, 24, kind="relevance")
     whole = click_matrix(data)
@@ -74,16 +78,16 @@ def test_threads_and_chunks_change_nothing(make_matching, seed, monkeypatch):
     assert chunked.n_queries == whole.n_queries
 
 
-def test_it_is_data_by_itself(make_matching, seed):
+def test_click_matrix_as_matching_data(make_matching, seed):
     data = make_matching(seed, kind="relevance", widths=(9, 7))
-    made = click_matrix(data)
-    again = click_matrix(made.as_matching(), per_query=False)
-    assert (again.rows.toarray() == made.rows.toarray()).all()
+    result = click_matrix(data)
+    again = click_matrix(result.as_matching(), per_query=False)
+    assert (again.rows.toarray() == result.rows.toarray()).all()
     assert (again.query_feature_ids == data.query_feature_ids).all()
-    assert made.nbytes > 8 * made.rows.nnz
+    assert result.nbytes > 8 * result.rows.nnz
 
 
-def test_what_cannot_be_summed_is_refused(make_matching, seed):
+def test_invalid_chunks_raise(make_matching, seed):
     data = make_matching(seed, kind="relevance")
     with pytest.raises(DataError, match="query 0 is in two chunks"):
         click_matrix_of_chunks([data, data])

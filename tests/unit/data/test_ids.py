@@ -14,7 +14,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"))
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), unique=True))
-def test_numbers_there_and_back(numbers):
+def test_integer_ids_round_trip(numbers):
     ids = np.array(numbers, dtype=np.int64)
     packed = pack_ids("ids", ids)
     assert set(packed) == {"ids"}
@@ -24,7 +24,7 @@ def test_numbers_there_and_back(numbers):
 
 
 @given(st.lists(TEXT, min_size=1, unique=True))
-def test_texts_there_and_back(texts):
+def test_text_ids_round_trip(texts):
     ids = np.array(texts)
     packed = pack_ids("ids", ids)
     assert {name: array.dtype.name for name, array in packed.items()} == {
@@ -63,7 +63,7 @@ def test_texts_there_and_back(texts):
         ({"ids.text": b"a\x00a", "ids.offsets": [0, 2, 3]}, "each id once"),
     ],
 )
-def test_damaged_ids_are_refused(changed, problem):
+def test_damaged_ids_raise(changed, problem):
     tensors = {}
     for name, value in changed.items():
         if isinstance(value, bytes):
@@ -75,7 +75,7 @@ def test_damaged_ids_are_refused(changed, problem):
         unpack_ids("ids", tensors)
 
 
-def test_what_comes_back_is_a_copy():
+def test_unpacked_ids_are_a_copy():
     numbers = np.array([3, 1])
     back = unpack_ids("ids", {"ids": numbers})
     numbers[0] = 9

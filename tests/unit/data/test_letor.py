@@ -5,7 +5,6 @@ What the kernels parse is compared bit by bit in tests/parity/test_letor.py.
 
 import dataclasses
 import gzip
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -40,7 +39,7 @@ def kernel_name(request, load_kernel):
         yield request.param
 
 
-def test_a_good_file(write, registry):
+def test_valid_file(write, registry):
     data = read(write(GOOD), registry=registry)
     np.testing.assert_array_equal(data.features, np.float32([[0.5, -0.01], [3, 0], [0, 7]]))
     assert data.features.dtype == np.float32
@@ -52,7 +51,7 @@ def test_a_good_file(write, registry):
 
 
 @pytest.mark.parametrize("name", ["data.txt.gz", "misnamed.txt"])
-def test_gzip_is_known_by_its_bytes(write, registry, name):
+def test_gzip_is_detected_by_its_bytes(write, registry, name):
     data = read(write(gzip.compress(GOOD), name), registry=registry)
     assert data.n_rows == 3
 
@@ -63,13 +62,13 @@ def test_float64_is_read_to_the_last_bit(write, registry):
     assert data.features.tolist() == [[0.1234567890123456789, 1e300]]
 
 
-def test_an_unknown_dtype_is_refused():
+def test_unknown_dtype_raises():
     with pytest.raises(PartError, match="float32 or float64"):
         Letor(dtype="float16")
 
 
 @pytest.mark.parametrize("threads", [0, 1025])
-def test_threads_out_of_range_are_refused(threads):
+def test_threads_out_of_range_raise(threads):
     with pytest.raises(PartError, match=r"threads=.* must lie in 1\.\.1024"):
         Letor(threads=threads)
 
@@ -126,7 +125,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(write, registry, case):
+def test_invalid_input_raises_data_error(write, registry, case):
     content, message = REFUSED[case]
     path = write(content)
     with pytest.raises(DataError, match=message) as caught:
@@ -146,7 +145,7 @@ def test_refused(write, registry, case):
     ],
     ids=["crlf", "byte-order mark", "blank and comment lines", "no last newline", "tabs", "order"],
 )
-def test_accepted_as_the_same_data(write, registry, content):
+def test_format_variants_give_the_same_data(write, registry, content):
     want = read(write(GOOD), registry=registry)
     data = read(write(content, "other.txt"), registry=registry)
     np.testing.assert_array_equal(data.features, want.features)
@@ -178,6 +177,7 @@ def test_threads_do_not_matter(write, registry, monkeypatch):
         read(path, "letor:threads=3", registry=registry)
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_megabytes(write, registry, kernel_name):
     count = 200_000 if kernel_name == "reference" else 1_000_000
     up = " ".join(f"{i}:.5" for i in range(1, count + 1))
@@ -190,7 +190,7 @@ def test_a_line_of_ten_megabytes(write, registry, kernel_name):
 
 
 @pytest.mark.parametrize("regular", [0, 1, 40, 57])
-def test_rows_that_differ_after_rows_that_do_not(write, registry, monkeypatch, regular):
+def test_sparse_rows_after_dense_rows(write, registry, monkeypatch, regular):
     monkeypatch.setattr(letor_chunks, "CHUNK", 200)
     monkeypatch.setattr(rows_module, "STEP", 20)
     rng = np.random.default_rng(0)
@@ -223,17 +223,17 @@ def test_memory_is_about_that_of_the_result(write, monkeypatch, kernel_name, dty
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Room to grow is an eighth; rows that differ have an index of four bytes beside each value.
+    # The spare capacity is an eighth; rows that differ have an index of four bytes per value.
     share = 1 + (4 / data.features.itemsize if differ else 0)
     assert peak < (1.125 * share + 0.2) * data.features.nbytes
 
 
-def test_a_qid_is_a_name(write, registry):
+def test_qid_is_text(write, registry):
     path = write("1 qid:-3 1:1\n1 qid:q 1:1\n1 qid:é 1:1\n1 qid:7 1:1\n1 qid:07 1:1\n")
     assert read(path, registry=registry).query_ids.tolist() == ["-3", "q", "é", "7", "07"]
 
 
-def test_scattered_rows_are_gathered_and_told(write, registry):
+def test_scattered_rows_are_gathered_with_a_warning(write, registry):
     path = write("1 qid:1 1:1\n1 qid:2 1:2\n0 qid:1 1:3\n0 qid:3 1:4\n")
     with pytest.warns(DataWarning, match="rows of 1 of 3 queries are not next to each other") as w:
         data = read(path, registry=registry)
@@ -249,12 +249,12 @@ def test_index_zero_starts_the_numbering_at_zero(write, registry):
     assert data.feature_ids.tolist() == [0, 1, 2]
 
 
-def test_a_feature_that_never_occurs_keeps_its_column_in_a_dense_file(write, registry):
+def test_unused_feature_keeps_its_column_in_a_dense_file(write, registry):
     data = read(write("1 qid:1 1:5 3:6\n1 qid:1 1:7\n"), registry=registry)
     assert data.feature_ids.tolist() == [1, 2, 3]
 
 
-def test_a_huge_index_costs_one_column(write, registry):
+def test_huge_index_needs_one_column(write, registry):
     data = read(write("1 qid:1 2147483647:5 7:1\n"), registry=registry)
     assert data.feature_ids.tolist() == [7, 2147483647]
     assert data.features.tolist() == [[1, 5]]
@@ -300,7 +300,7 @@ def test_paths_that_cannot_be_read(tmp_path, write, registry):
     ("error", "message"),
     [(PermissionError(13, "denied"), "check its permissions"), (OSError(5, "I/O"), "read: I/O")],
 )
-def test_a_file_that_the_system_refuses(write, registry, monkeypatch, error, message):
+def test_os_errors_become_data_errors(write, registry, monkeypatch, error, message):
     def refuse(*args):
         raise error
 
@@ -311,7 +311,7 @@ def test_a_file_that_the_system_refuses(write, registry, monkeypatch, error, mes
 
 
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", "1\n", "#\n", b"\0\0"])
-def test_an_unknown_format_lists_the_readers(write, registry, content):
+def test_unknown_format_lists_the_readers(write, registry, content):
     with pytest.raises(DataError, match=r"no format that is known .* letor, .*--reader NAME"):
         read(write(content), registry=registry)
 
@@ -321,7 +321,7 @@ def test_an_unknown_reader(write, registry):
         read(write(GOOD), "lettor", registry=registry)
 
 
-def test_several_files_are_one(write, registry):
+def test_several_files_are_concatenated(write, registry):
     one = write(GOOD)
     two = write("1 qid:12 3:4\n", "two.txt")
     data = read([one, str(two)], registry=registry)
@@ -331,7 +331,7 @@ def test_several_files_are_one(write, registry):
     assert data.row_order.tolist() == [0, 1, 2, 3]
 
 
-def test_a_query_in_two_files_is_refused_with_both_names(write, registry):
+def test_query_in_two_files_raises_with_both_names(write, registry):
     one, two = write(GOOD), write("1 qid:11 1:1\n", "two.txt")
     with pytest.raises(DataError, match=r"query 11 is in .*data.txt and in .*two.txt"):
         read([one, two], registry=registry)
@@ -349,7 +349,7 @@ def rows(draw):
 
 @settings(deadline=None, max_examples=50)
 @given(rows())
-def test_what_is_written_is_read(tmp_path_factory, rows):
+def test_write_and_read_round_trip(tmp_path_factory, rows):
     features, grades, qids = rows
     path = tmp_path_factory.mktemp("letor") / "data.txt"
     with path.open("w") as stream:
@@ -367,7 +367,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
 @pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @settings(deadline=None, max_examples=50)
 @given(rows(), st.booleans())
-def test_the_writer_writes_what_is_read(tmp_path_factory, rows, is_sparse):
+def test_writer_round_trips(tmp_path_factory, rows, is_sparse):
     features, grades, qids = rows
     features[0] = 1.0  # a file has to have some feature, and sparse ones only know what occurs
     given = sparse.csr_array(features) if is_sparse else features.astype(np.float32)
@@ -384,7 +384,7 @@ def test_the_writer_writes_what_is_read(tmp_path_factory, rows, is_sparse):
 
 @settings(deadline=None, max_examples=50)
 @given(rows())
-def test_scikit_learn_reads_the_same(tmp_path_factory, rows):
+def test_result_matches_scikit_learn(tmp_path_factory, rows):
     features, grades, qids = rows
     features[0] = 1.0  # scikit-learn leaves zeros out, and a file has to have some feature
     path = str(tmp_path_factory.mktemp("letor") / "data.txt")
@@ -398,10 +398,8 @@ def test_scikit_learn_reads_the_same(tmp_path_factory, rows):
 
 
 @pytest.fixture
-def letor():
-    if "RANKING_DATA" not in os.environ:
-        pytest.skip("RANKING_DATA does not name the folder of real data")
-    return Path(os.environ["RANKING_DATA"]) / "letor"
+def letor(real_data):
+    return real_data / "letor"
 
 
 @pytest.mark.parametrize(
@@ -420,7 +418,7 @@ def test_real_files(letor, registry, folder, counts):
 
 
 @pytest.mark.parametrize("part", ["S1", "S2", "S3", "S4", "S5"])
-def test_real_missing_values_are_refused(letor, registry, part):
+def test_real_missing_values_raise(letor, registry, part):
     path = letor / "ohsumed" / "Feature-null" / f"{part}.txt.gz"
     with pytest.raises(DataError, match=rf"{part}.txt.gz, line \d+: '\d+:NULL' is a missing value"):
         read(path, registry=registry)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.data.split import by_time, leakage, leave_one_out, query_kfold
+from ranking.data.split import leakage, leave_one_out, query_kfold, split_by_time
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning
 
@@ -19,10 +19,10 @@ def judged(qids, shift=0):
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 9), min_size=2), st.integers(2, 5), st.integers(0, 2**64 - 1))
-def test_folds_are_a_partition_that_cuts_no_query(qids, k, seed):
+def test_folds_partition_the_queries(qids, k, seed):
     data = judged(qids)
     if data.n_queries < k:
-        with pytest.raises(DataError, match=f"of {data.n_queries} queries"):
+        with pytest.raises(DataError, match=f"there are {data.n_queries};"):
             query_kfold(data, k, seed)
         return
     folds = query_kfold(data, k, seed)
@@ -49,10 +49,10 @@ def test_folds_do_not_depend_on_the_order_of_rows(data):
         assert set(one.query_ids) == set(other.query_ids)
 
 
-def test_seeds_make_different_folds():
+def test_seeds_give_different_folds():
     data = judged(list(range(50)))
-    drawn = {tuple(query_kfold(data, 5, seed)[0][1].query_ids) for seed in range(5)}
-    assert len(drawn) == 5
+    folds = {tuple(query_kfold(data, 5, seed)[0][1].query_ids) for seed in range(5)}
+    assert len(folds) == 5
 
 
 def test_folds_of_matching_keep_all_documents():
@@ -77,29 +77,29 @@ def test_no_test_entry_is_before_a_training_entry(data, share):
     moment = np.sort(data.times)[min(round(data.times.size * (1 - share)), data.times.size - 1)]
     if moment == data.times.min():  # and what is of one moment is not cut
         with pytest.raises(DataError, match="on one side"):
-            by_time(data, share=share)
+            split_by_time(data, share=share)
         return
-    train, test = by_time(data, share=share)
+    train, test = split_by_time(data, share=share)
     assert train.times.max() < test.times.min()
     total = train.relevance.toarray() + test.relevance.toarray()
     np.testing.assert_array_equal(total, data.relevance.toarray())
     assert train.query_ids.tolist() == test.query_ids.tolist() == data.query_ids.tolist()
 
 
-def test_by_time_at_a_moment():
+def test_split_by_time_at_a_given_time():
     data = MatchingData.from_interactions([1, 1, 2], [1, 2, 2], None, [1, 5, 9])
-    train, test = by_time(data, 5)
+    train, test = split_by_time(data, 5)
     assert (train.times.tolist(), test.times.tolist()) == ([1], [5, 9])
     for named in ({}, {"when": 1, "share": 0.5}, {"share": 1.5}):
         with pytest.raises(DataError, match="share"):
-            by_time(data, **named)
+            split_by_time(data, **named)
     with pytest.raises(DataError, match="no times"):
-        by_time(MatchingData(None, None, [[1]]), 5)
+        split_by_time(MatchingData(None, None, [[1]]), 5)
 
 
 @settings(deadline=None, max_examples=50)
 @given(interactions(), st.integers(0, 99))
-def test_one_is_left_out_a_user_and_it_is_the_last(data, seed):
+def test_leave_one_out_holds_out_the_last_positive_of_each_user(data, seed):
     counts = np.diff(data.relevance.indptr)
     if counts.max() < 2:
         with pytest.raises(DataError, match="two relevant"):
@@ -117,7 +117,7 @@ def test_one_is_left_out_a_user_and_it_is_the_last(data, seed):
     np.testing.assert_array_equal(again.relevance.indices, test.relevance.indices)
 
 
-def test_left_out_by_draw_and_only_what_is_relevant():
+def test_leave_one_out_without_times_holds_out_a_random_positive():
     data = MatchingData(None, None, sparse.csr_array(np.array([[1.0, 2, -1, 3]])))
     left = {leave_one_out(data, seed)[1].relevance.indices[0] for seed in range(30)}
     assert left == {0, 1, 3}
@@ -128,15 +128,15 @@ def test_left_out_by_draw_and_only_what_is_relevant():
 def test_leakage_of_judged_lists():
     one = JudgedLists([[1.0], [2], [0]], [0, 1, 0], ["a", "a", "b"], doc_ids=["x", "y", "z"])
     other = JudgedLists([[2.0], [0], [5]], [0, 1, 0], ["a", "c", "c"], doc_ids=["y", "q", "r"])
-    found = leakage(one, other)
-    assert found.pairs == [("a", "y")]
-    assert found.queries == ["a"]
-    assert found.rows == 1  # rows of zeros are not counted
-    assert "1 pairs of query and document (as ('a', 'y')) and 1 queries" in str(found)
+    shared = leakage(one, other)
+    assert shared.pairs == [("a", "y")]
+    assert shared.queries == ["a"]
+    assert shared.rows == 1  # rows of zeros are not counted
+    assert "1 pairs of query and document (as ('a', 'y')) and 1 queries" in str(shared)
     assert not leakage(judged([1, 1]), judged([2], shift=9))
 
 
-def test_numbered_documents_are_not_the_same_documents():
+def test_leakage_ignores_numbered_documents():
     assert leakage(judged([1, 1]), judged([1], shift=9)).pairs == []
 
 
@@ -148,15 +148,15 @@ def test_leakage_of_matching():
     ):
         query_kfold(data, 3)
     query_kfold(data, 3, check=False)
-    found = leakage(data, data)
-    assert len(found.pairs) == len(found.queries) == 3
-    assert found.rows == 2
-    with pytest.raises(DataError, match="different kinds"):
+    shared = leakage(data, data)
+    assert len(shared.pairs) == len(shared.queries) == 3
+    assert shared.rows == 2
+    with pytest.raises(DataError, match="different types"):
         leakage(data, judged([1]))
 
 
 def test_leakage_of_texts():
     one = TextCollection(["a"], ["same"], ["d"], ["text"], [[1]])
     other = TextCollection(["b", "c"], ["same", "new"], ["d"], ["text"], [[1], [1]])
-    found = leakage(one, other)
-    assert (found.pairs, found.queries, found.rows) == ([], [], 1)
+    shared = leakage(one, other)
+    assert (shared.pairs, shared.queries, shared.rows) == ([], [], 1)

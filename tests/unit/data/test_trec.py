@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ranking.data.readers.read import read, read_any
 from ranking.data.readers.trec import read_qrels, read_run
-from ranking.data.trec import Judgements, Ranking, judged_from
+from ranking.data.trec import Judgements, Run, join_run
 from ranking.data.writers import write as write_data
 from ranking.errors import DataError
 
@@ -33,36 +33,36 @@ def test_judgements_of_beir(write, registry):
     assert data.query_ids.tolist() == ["q 1"]
 
 
-def test_a_run_is_in_the_order_of_its_scores(write, registry):
+def test_run_is_read_with_its_scores(write, registry):
     data = read_any(write(RUN), registry=registry)
-    assert isinstance(data, Ranking)
+    assert isinstance(data, Run)
     assert data.scores.tolist() == [0.5, 0.25, -np.inf]
     assert data.tag == "tag"
 
 
-def test_rows_of_a_query_are_gathered():
-    data = Ranking(["b", "a", "b"], ["x", "x", "y"], [1.0, 2.0, 3.0])
+def test_rows_are_grouped_by_query():
+    data = Run(["b", "a", "b"], ["x", "x", "y"], [1.0, 2.0, 3.0])
     assert data.query_ids.tolist() == ["b", "a"]
     assert data.document_ids.tolist() == ["x", "y", "x"]
     assert data.scores.tolist() == [1, 3, 2]
 
 
-def test_the_join(write):
-    joined = judged_from(read_run(write(RUN)), read_qrels(write(QRELS, "qrels")))
+def test_join(write):
+    joined = join_run(read_run(write(RUN)), read_qrels(write(QRELS, "qrels")))
     assert joined.query_ids.tolist() == ["1", "2"]
     assert joined.group_ptr.tolist() == [0, 2, 2]
     assert joined.document_ids.tolist() == ["b", "a"]
     assert joined.scores.tolist() == [0.5, 0.25]
     assert joined.grades.tolist() == [0, 2]
     assert joined.missing.tolist() == [False, True]
-    assert joined.unfound_grades.tolist() == [-1]
-    assert joined.unfound_ptr.tolist() == [0, 0, 1]
+    assert joined.unretrieved_grades.tolist() == [-1]
+    assert joined.unretrieved_ptr.tolist() == [0, 0, 1]
     assert joined.unjudged_queries.tolist() == ["3"]
 
 
-def test_the_join_wants_ids_of_one_kind():
-    with pytest.raises(DataError, match="query_ids of the ranking are like"):
-        judged_from(Ranking([1], ["a"], [1]), Judgements(["1"], ["a"], [1]))
+def test_join_of_different_id_types_raises():
+    with pytest.raises(DataError, match="query_ids of the run are like"):
+        join_run(Run([1], ["a"], [1]), Judgements(["1"], ["a"], [1]))
 
 
 row = st.tuples(st.integers(0, 4), st.integers(0, 9), st.floats(-9, 9))
@@ -71,33 +71,33 @@ rows = st.lists(row, min_size=1, unique_by=lambda row: row[:2])
 
 @settings(deadline=None, max_examples=50)
 @given(rows, rows)
-def test_the_join_is_that_of_dictionaries(found, judged):
-    run = Ranking(*(list(column) for column in zip(*found, strict=True)))
-    joined = judged_from(run, Judgements(*(list(c) for c in zip(*judged, strict=True))))
+def test_join_matches_dictionaries(retrieved, judged):
+    run = Run(*(list(column) for column in zip(*retrieved, strict=True)))
+    joined = join_run(run, Judgements(*(list(c) for c in zip(*judged, strict=True))))
     grades = {(query, document): grade for query, document, grade in judged}
-    scores = {(query, document): score for query, document, score in found}
+    scores = {(query, document): score for query, document, score in retrieved}
     for position, query in enumerate(joined.query_ids.tolist()):
         rows = slice(*joined.group_ptr[position : position + 2])
         documents = joined.document_ids[rows].tolist()
-        assert documents == [d for q, d, _ in found if q == query]
+        assert documents == [d for q, d, _ in retrieved if q == query]
         want = [grades.get((query, document), np.nan) for document in documents]
         np.testing.assert_array_equal(joined.grades[rows], want)
         assert joined.scores[rows].tolist() == [scores[query, d] for d in documents]
-        unfound = joined.unfound_grades[slice(*joined.unfound_ptr[position : position + 2])]
+        missing = joined.unretrieved_grades[slice(*joined.unretrieved_ptr[position : position + 2])]
         want = [g for q, d, g in judged if q == query and (q, d) not in scores]
-        assert unfound.tolist() == want
+        assert missing.tolist() == want
     judged_queries = {query for query, _, _ in judged}
-    assert set(joined.unjudged_queries.tolist()) == {q for q, _, _ in found} - judged_queries
+    assert set(joined.unjudged_queries.tolist()) == {q for q, _, _ in retrieved} - judged_queries
 
 
 @settings(deadline=None, max_examples=30)
 @given(rows)
-def test_what_is_written_is_read(tmp_path_factory, rows):
+def test_write_and_read_round_trip(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("trec")
     columns = [[f"q{q}" for q, _, _ in rows], [f"d{d}" for _, d, _ in rows]]
     numbers = [number for _, _, number in rows]
     write_data(Judgements(*columns, numbers), "qrels", folder / "qrels")
-    write_data(Ranking(*columns, numbers, "mine"), "run", folder / "run.gz")
+    write_data(Run(*columns, numbers, "mine"), "run", folder / "run.gz")
     want = dict(zip(zip(*columns, strict=True), numbers, strict=True))
     for data, got in (
         (read_qrels(folder / "qrels"), "grades"),
@@ -128,7 +128,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(write, case):
+def test_invalid_input_raises_data_error(write, case):
     reader, content, message = REFUSED[case]
     path = write(content)
     with pytest.raises(DataError, match=message) as caught:
@@ -136,8 +136,8 @@ def test_refused(write, case):
     assert str(caught.value).startswith(str(path))
 
 
-def test_a_run_is_no_judged_list(write, registry):
-    with pytest.raises(DataError, match="was read as run and holds a Ranking"):
+def test_run_cannot_be_read_as_judged_lists(write, registry):
+    with pytest.raises(DataError, match="was read as run and holds a Run"):
         read(write(RUN), registry=registry)
 
 
@@ -150,7 +150,7 @@ def test_a_run_is_no_judged_list(write, registry):
         ((["a"], ["b", "c"], [1]), "document_ids has 2 entries and grades 1 rows"),
     ],
 )
-def test_objects_refused(given, message):
+def test_invalid_judgements_and_runs_raise(given, message):
     with pytest.raises(DataError, match=message):
         Judgements(*given)
 

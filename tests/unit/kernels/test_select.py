@@ -32,7 +32,7 @@ def registry(**third_party: Any) -> Registry:
     plugin = SimpleNamespace(ranking_kernels=kernels)
     return Registry(
         [
-            Source("kernels", "ranking-kit", "1", lambda: builtin),
+            Source("kernels", "ranking-kit", "1", lambda: builtin, "ranking.kernels"),
             Source("fast", "ranking-fast", "2", lambda: plugin),
         ],
         disabled=(),

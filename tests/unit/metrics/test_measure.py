@@ -34,7 +34,7 @@ def asked(*names):
 def trec_eval(data, scores):
     qrels, run = {}, {}
     for query in range(data.n_queries):
-        itself = None if data.itself is None else data.itself[query]
+        itself = None if data.own_document is None else data.own_document[query]
         others = [d for d in range(data.n_documents) if d != itself]
         if data.labels is not None:
             grades = {d: int(data.is_relevant(query, [d])[0]) for d in others}
@@ -47,10 +47,10 @@ def trec_eval(data, scores):
     return evaluator.evaluate(run)
 
 
-@pytest.mark.parametrize(("kind", "same_objects"), KINDS)
+@pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
 @pytest.mark.parametrize("scale", [1.0, 0.0], ids=["scores", "all tied"])
-def test_trec_eval_agrees(matching_kernel, make_matching, kind, same_objects, scale):
-    data = make_matching(3, n_documents=15, kind=kind, same_objects=same_objects)
+def test_trec_eval_agrees(matching_kernel, make_matching, kind, queries_are_documents, scale):
+    data = make_matching(3, n_documents=15, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data, scale)
     found = evaluate_model(model, asked(*NAMES), data, matching_kernel)
     expected = trec_eval(data, model.scores(data, matching_kernel))
@@ -59,15 +59,17 @@ def test_trec_eval_agrees(matching_kernel, make_matching, kind, same_objects, sc
         np.testing.assert_allclose(found[metric.spelled()], want, atol=1e-9, err_msg=ours)
 
 
-@pytest.mark.parametrize(("kind", "same_objects"), KINDS)
-def test_the_pair_error_counts_ties_as_errors(matching_kernel, make_matching, kind, same_objects):
-    data = make_matching(3, kind=kind, same_objects=same_objects)
+@pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
+def test_the_pair_error_counts_ties_as_errors(
+    matching_kernel, make_matching, kind, queries_are_documents
+):
+    data = make_matching(3, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data)
     metric = parse_metric("pair-error")
     found = evaluate_model(model, [metric], data, matching_kernel)[metric.spelled()]
     scores = model.scores(data, matching_kernel)
     for query in range(data.n_queries):
-        itself = None if data.itself is None else data.itself[query]
+        itself = None if data.own_document is None else data.own_document[query]
         others = [d for d in range(data.n_documents) if d != itself]
         grade = (
             data.is_relevant(query, np.arange(data.n_documents)).astype(float)
@@ -79,12 +81,12 @@ def test_the_pair_error_counts_ties_as_errors(matching_kernel, make_matching, ki
         assert found[query] == pytest.approx(np.mean(wrong))
 
 
-@pytest.mark.parametrize(("kind", "same_objects"), KINDS)
+@pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
 @pytest.mark.parametrize("block", [1, 30, 45])
 def test_blocks_change_nothing(
-    matching_kernel, make_matching, monkeypatch, kind, same_objects, block
+    matching_kernel, make_matching, monkeypatch, kind, queries_are_documents, block
 ):
-    data = make_matching(3, kind=kind, same_objects=same_objects)
+    data = make_matching(3, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data)
     metrics = asked("map", "ndcg@3", "precision@2", "pair-error", "mean-rank")
     whole = evaluate_model(model, metrics, data, matching_kernel)

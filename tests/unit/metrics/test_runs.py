@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranking.contracts.metric import Metric
-from ranking.data.trec import Judgements, Ranking, judged_from
+from ranking.data.trec import Judgements, Run, join_run
 from ranking.errors import PartError
 from ranking.metrics.evaluation import evaluate_run
 from ranking.metrics.parse import parse_metric, parse_metrics
@@ -26,7 +26,7 @@ SHARED = {
 def compare(qrels, run):
     """Expect trec_eval's values; both are {query: {document: number}}."""
     judgements = Judgements(*columns(qrels))
-    joined = judged_from(Ranking(*columns(run)), judgements)
+    joined = join_run(Run(*columns(run)), judgements)
     metrics = [parse_metric(name) for name in SHARED.values()]
     values = evaluate_run(metrics, joined)
     names = {"ndcg", "ndcg_cut.5", "map", "P.5", "recall.5", "recip_rank", "Rprec"}
@@ -87,19 +87,19 @@ def test_trec_eval_agrees_on_small_runs(qrels, run):
 
 def test_what_the_run_lacks_does_not_count_in_pairs():
     judgements = Judgements(["q"] * 3, ["a", "b", "c"], [1, 0, 2])
-    joined = judged_from(Ranking(["q"] * 3, ["a", "b", "z"], [3.0, 2.0, 1.0]), judgements)
+    joined = join_run(Run(["q"] * 3, ["a", "b", "z"], [3.0, 2.0, 1.0]), judgements)
     values = evaluate_run(parse_metrics("pair-error,auc,mean-rank,recall@9"), joined)
     assert [float(value[0]) for value in values.values()] == [0.0, 1.0, 1.0, 0.5]
 
 
 def test_nothing_found_of_what_is_relevant():
-    joined = judged_from(Ranking(["q"], ["a"], [1.0]), Judgements(["q"], ["b"], [1]))
+    joined = join_run(Run(["q"], ["a"], [1.0]), Judgements(["q"], ["b"], [1]))
     values = evaluate_run(parse_metrics("map,mrr,ndcg,mean-rank"), joined)
     np.testing.assert_array_equal(list(values.values()), [[0.0], [0.0], [0.0], [np.nan]])
 
 
 def test_numbers_as_ids_are_compared_as_text():
-    joined = judged_from(Ranking([1, 1], [9, 10], [0.0, 0.0]), Judgements([1, 1], [9, 10], [1, 0]))
+    joined = join_run(Run([1, 1], [9, 10], [0.0, 0.0]), Judgements([1, 1], [9, 10], [1, 0]))
     assert evaluate_run([parse_metric("mrr")], joined)[parse_metric("mrr").spelled()][0] == 1.0
 
 
@@ -113,6 +113,6 @@ def test_a_metric_that_needs_data_is_refused():
         def spelled(self):
             return "strange"
 
-    joined = judged_from(Ranking(["q"], ["a"], [1.0]), Judgements(["q"], ["a"], [1]))
+    joined = join_run(Run(["q"], ["a"], [1.0]), Judgements(["q"], ["a"], [1]))
     with pytest.raises(PartError, match="'strange' measures judged data, not runs"):
         evaluate_run([Strange()], joined)

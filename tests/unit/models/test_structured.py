@@ -13,7 +13,7 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.list_inference import choose_jointly, place_first
@@ -23,7 +23,7 @@ from ranking_plugins.callbacks import EarlyStopping
 from ranking_plugins.losses import WARP, Logistic
 from ranking_plugins.regularizers import MaxNorm, NoPenalty
 from ranking_plugins.solvers import SGD
-from ranking_plugins.solvers.plan import lists_of
+from ranking_plugins.solvers.settings import sampling_lists
 
 SEED = 3
 SIDES = ["none", "queries", "documents", "both"]
@@ -72,7 +72,7 @@ def dense(matrix, dimensions):
 def lists_by_sorting(scores, data, k):
     found = []
     for query, row in enumerate(scores):
-        itself = None if data.itself is None else data.itself[query]
+        itself = None if data.own_document is None else data.own_document[query]
         others = [d for d in range(data.n_documents) if d != itself]
         found.append(sorted(others, key=lambda d: (-row[d], data.document_ids[d]))[:k])
     return found
@@ -119,7 +119,7 @@ def test_a_stage_is_the_formula(factored_kernel, make_tastes, features, biases, 
 
 
 def test_a_query_is_not_in_its_own_list(factored_kernel, make_matching):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     model = staged(data, 2, k=4)
     np.testing.assert_allclose(
         model.scores(data, factored_kernel), by_formula(model, data), rtol=1e-4, atol=1e-5
@@ -236,7 +236,9 @@ def test_a_stage_draws_other_tuples(factored_kernel, make_tastes):
     stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
         problem
     )
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 40, 40, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3
+    )
     for part in (tuples[:20], tuples[20:]):
         stream.step(part, None)
     assert bits(begun) == bits(fitted.model_)
@@ -258,7 +260,9 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
         stream = SGD(
             max_steps=40, learning_rate=0.1, schedule="constant", batch_size=8
         ).online_trainer(problem)
-        tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, first, 1)
+        tuples = factored_kernel.sampling.sample_triplets(
+            sampling_lists(data, SGD(), "positives"), SEED, first, 1
+        )
         ((query, better, worse),) = tuples.tolist()
         context = sum(d[document] / j for j, document in enumerate(lists[query], start=1))
 
@@ -494,7 +498,7 @@ def test_inference_ranks_the_joint_list_first(factored_kernel, make_tastes, infe
     iterative = by_formula(plain, data)
     scores = joint.scores(data, factored_kernel)
     for k in (2, None):
-        for found in top(joint, data, k, factored_kernel):
+        for found in top_k(joint, data, k, factored_kernel):
             first = chosen[found.query].tolist()
             rest = [d for d in range(15) if d not in first]
             rest.sort(key=lambda d, row=iterative[found.query]: -row[d])
@@ -505,13 +509,13 @@ def test_inference_ranks_the_joint_list_first(factored_kernel, make_tastes, infe
 @pytest.mark.parametrize("inference", ["greedy", "beam"])
 @pytest.mark.parametrize("k", [3, 14])
 def test_a_query_is_not_chosen_for_itself(factored_kernel, make_matching, inference, k):
-    data = make_matching(3, same_objects=True, kind="grades")
+    data = make_matching(3, queries_are_documents=True, kind="grades")
     model = staged(data, 1, k=k, inference=inference)
     rows = data.query_rows.toarray().astype(float)
     alone = (rows @ dense(model.U, 5)) @ (rows @ dense(model.V, 5)).T
     fits = rows @ dense(model.S, 5)
     breadth = model.beam if inference == "beam" else 1
-    for found in top(model, data, 3, factored_kernel):
+    for found in top_k(model, data, 3, factored_kernel):
         others = np.delete(np.arange(14), found.query)
         expected = choose_jointly(
             alone[found.query][None, others].astype(np.float32),
@@ -601,6 +605,7 @@ class Snapshots(Callback):
         self.kept.append(run.snapshot())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), "l1:strength=0.1"], ids=str)
 @pytest.mark.parametrize("base", [False, True])
 def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularizer, base):
@@ -609,13 +614,17 @@ def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularize
     def cascade(*callbacks):
         model = Structured(5, stages=2, k=3, base=by_svd(data) if base else None)
         stopping = EarlyStopping(metric="map", patience=1)
-        return ranker(
-            factored_kernel,
-            model,
-            regularizer=regularizer,
-            callbacks=[stopping, *callbacks],
-            max_steps=60,
-        ).prepare(data, valid)
+        return (
+            ranker(
+                factored_kernel,
+                model,
+                regularizer=regularizer,
+                callbacks=[stopping, *callbacks],
+                max_steps=60,
+            )
+            .plan()
+            .trainer(data, valid)
+        )
 
     kept = Snapshots()
     whole = cascade(kept)
@@ -716,7 +725,7 @@ def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tast
         stream = SGD(
             max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8
         ).online_trainer(problem)
-        lists = lists_of(data, SGD(), "positives")
+        lists = sampling_lists(data, SGD(), "positives")
         tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 40 * stage, 40, 3)
         for part in (tuples[:20], tuples[20:]):
             stream.step(part, None)
@@ -729,7 +738,9 @@ def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
 
     def run(*callbacks):
         model = Structured(5, stages=2, k=3, init="previous-stage")
-        return ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).prepare(data)
+        return (
+            ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).plan().trainer(data)
+        )
 
     kept = Snapshots()
     whole = run(kept)
@@ -804,7 +815,9 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
     stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
         problem
     )
-    tuples = factored_kernel.sampling.sample_triplets(lists_of(data, SGD(), "positives"), SEED, 40, 40, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3
+    )
     for part in (tuples[:20], tuples[20:]):
         stream.step(part, None)
     for mine, expected in zip(model.factors, begun.factors, strict=True):
@@ -822,8 +835,10 @@ def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
     def run(*callbacks):
         stopping = EarlyStopping(metric="map", patience=1)
         watching = [stopping, *callbacks]
-        return folded(factored_kernel, data, first, callbacks=watching, max_steps=60).prepare(
-            data, valid
+        return (
+            folded(factored_kernel, data, first, callbacks=watching, max_steps=60)
+            .plan()
+            .trainer(data, valid)
         )
 
     kept = Snapshots()

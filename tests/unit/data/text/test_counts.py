@@ -20,16 +20,16 @@ def counters(terms, counts):
 
 @settings(deadline=None)
 @given(TEXTS, st.integers(1, 4), st.integers(0, 3), st.frozensets(st.sampled_from("ab")))
-def test_counts_are_those_of_a_loop(texts, shortest, more, stop_words):
+def test_counts_match_a_loop(texts, shortest, more, stop_words):
     longest = shortest + more
     expected = []
     for text in texts:
-        kept = [word for word in text.split() if word not in stop_words]
+        terms = [word for word in text.split() if word not in stop_words]
         expected.append(
             Counter(
-                " ".join(kept[start : start + n])
+                " ".join(terms[start : start + n])
                 for n in range(shortest, longest + 1)
-                for start in range(len(kept) - n + 1)
+                for start in range(len(terms) - n + 1)
             )
         )
     terms, counts = count(iter(texts), (shortest, longest), stop_words)
@@ -39,7 +39,7 @@ def test_counts_are_those_of_a_loop(texts, shortest, more, stop_words):
     assert counters(terms, counts) == expected
 
 
-def test_runs_do_not_reach_from_one_text_into_the_next():
+def test_ngrams_do_not_cross_texts():
     terms, counts = count(["a b", "c", "", "d e f"], (2, 3), frozenset())
     assert sorted(terms) == ["a b", "d e", "d e f", "e f"]
     assert counts.sum(axis=1).tolist() == [1, 0, 0, 3]

@@ -59,7 +59,7 @@ def same(one, other):
 @pytest.mark.parametrize("stop_words", [None, "english"])
 @pytest.mark.parametrize("ngrams", [(1, 1), (1, 2), (2, 3)])
 @pytest.mark.parametrize("unit_length", [False, True])
-def test_tf_idf_is_that_of_scikit_learn(sublinear, stop_words, ngrams, unit_length):
+def test_tf_idf_matches_scikit_learn(sublinear, stop_words, ngrams, unit_length):
     # The two coincide for the same rule of what a word is, a vocabulary without a cut (scikit-learn
     # leaves ties at a cut to its sort), smooth idf, and text in composed form.
     theirs = TfidfVectorizer(
@@ -125,7 +125,7 @@ def singhal(texts, others):
 @pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @few
 @given(TEXTS, TEXTS)
-def test_singhal_is_that_of_a_double_loop(texts, others):
+def test_singhal_matches_a_double_loop(texts, others):
     texts = [*texts, "a a b b c c"]
     features = TextFeatures(words=None, min_count=2, weighting="singhal")
     np.testing.assert_allclose(
@@ -138,7 +138,7 @@ def test_singhal_is_that_of_a_double_loop(texts, others):
 
 @few
 @given(TEXTS, st.integers(1, 6), st.booleans())
-def test_hashed_tf_idf_is_that_of_a_double_loop(texts, n_columns, sublinear):
+def test_hashed_tf_idf_matches_a_double_loop(texts, n_columns, sublinear):
     hashes = {word: hash_terms([word]) for word in "abcdefgh"}
     columns = {word: int(columns_of(h, n_columns)[0]) for word, h in hashes.items()}
     signs = {word: float(signs_of(h)[0]) for word, h in hashes.items()}
@@ -152,8 +152,8 @@ def test_hashed_tf_idf_is_that_of_a_double_loop(texts, n_columns, sublinear):
                     tf = 1 + math.log(c) if sublinear else c
                     expected[row, column] += signs[word] * tf * idf
     features = TextFeatures(hashing=n_columns, sublinear=sublinear, unit_length=False)
-    found = features.fit_transform(texts)
-    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6, atol=1e-12)
+    result = features.fit_transform(texts)
+    np.testing.assert_allclose(result.toarray(), expected, rtol=1e-6, atol=1e-12)
     assert features.unknown_words_ == 0
 
 
@@ -166,9 +166,9 @@ def test_permuted_texts_give_permuted_rows(params, data, texts):
     order = data.draw(st.permutations(range(len(texts))))
     one, other = TextFeatures(**params), TextFeatures(**params)
     expected = one.fit_transform(texts)
-    found = other.fit_transform([texts[i] for i in order])
+    result = other.fit_transform([texts[i] for i in order])
     assert other.feature_names == one.feature_names
-    assert same(found, expected[order])
+    assert same(result, expected[order])
     # Each row alone gives the same bits too.
     alone = [one.transform([text]) for text in texts]
     assert np.concatenate([row.data for row in alone]).tobytes() == expected.data.tobytes()
@@ -187,13 +187,13 @@ def test_rows_have_unit_length_or_are_zero(texts, others, params):
 
 @pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @pytest.mark.parametrize("params", CONFIGURATIONS)
-def test_fit_transform_is_fit_and_transform(params):
+def test_fit_transform_equals_fit_then_transform(params):
     both = TextFeatures(**params)
     matrix = both.fit_transform(iter(TOY))
     unknown = both.unknown_words_
-    apart = TextFeatures(**params).fit(TOY)
-    assert same(matrix, apart.transform(TOY))
-    assert apart.unknown_words_ == unknown
+    other = TextFeatures(**params).fit(TOY)
+    assert same(matrix, other.transform(TOY))
+    assert other.unknown_words_ == unknown
     assert matrix.dtype == np.float32
     assert matrix.has_canonical_format
     assert (matrix.data != 0.0).all()
@@ -203,7 +203,7 @@ def test_fit_transform_is_fit_and_transform(params):
 
 @pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @pytest.mark.parametrize("params", CONFIGURATIONS)
-def test_what_was_saved_is_loaded(params, tmp_path):
+def test_tensors_round_trip(params, tmp_path):
     features = TextFeatures(**params).fit([*TOY, "naïve 東京 naïve 東京"])
     write_tensors(tmp_path / "text", features.tensors(), {"features": features.spec()})
     tensors, description = read_tensors(tmp_path / "text")
@@ -214,7 +214,7 @@ def test_what_was_saved_is_loaded(params, tmp_path):
     assert same(loaded.transform(OTHER), features.transform(OTHER))
 
 
-def test_two_features_travel_in_one_file(tmp_path):
+def test_two_features_in_one_file(tmp_path):
     queries = TextFeatures(words=3).fit(OTHER)
     documents = TextFeatures(weighting="singhal").fit(TOY)
     tensors = {f"queries.{name}": value for name, value in queries.tensors().items()}
@@ -232,7 +232,7 @@ GOOD = TextFeatures(weighting="singhal").fit(TOY).tensors()
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"words": None}, "`words`, and it is missing"),
         ({"word_offsets": None}, "`word_offsets`, and it is missing"),
@@ -251,17 +251,17 @@ GOOD = TextFeatures(weighting="singhal").fit(TOY).tensors()
         ({"pivot": np.array(3.0)}, "`pivot` must be 1 float64"),
     ],
 )
-def test_damaged_tensors_are_refused_and_change_nothing(changed, told):
+def test_damaged_tensors_raise_and_leave_the_state(changed, message):
     tensors = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
     features = TextFeatures(weighting="singhal")
-    with pytest.raises(ModelFileError, match=told):
+    with pytest.raises(ModelFileError, match=message):
         features.restore(tensors)
     with pytest.raises(NotFittedError):
         features.transform(TOY)
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"words": 0}, "words=0; it must be a whole number from 1 to 2147483647, or none"),
         ({"words": 1.5}, "words=1.5"),
@@ -281,26 +281,26 @@ def test_damaged_tensors_are_refused_and_change_nothing(changed, told):
         ({"hashing": 8, "min_documents": 2}, "no vocabulary"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused(params, told):
-    with pytest.raises(PartError, match=told):
+def test_invalid_parameters_raise(params, message):
+    with pytest.raises(PartError, match=message):
         TextFeatures(**params)
 
 
 @pytest.mark.parametrize("params", CONFIGURATIONS)
-def test_a_spec_and_back(params):
+def test_spec_round_trips(params):
     features = TextFeatures(**params)
     assert TextFeatures.from_spec(features.spec()) == features
     assert clone(features) == features
 
 
 @pytest.mark.parametrize("spec", ["words:words=3", "text:wrods=3", "text:words=0", "text:"])
-def test_a_wrong_spec_is_refused(spec):
+def test_wrong_spec_raises(spec):
     with pytest.raises(PartError):
         TextFeatures.from_spec(spec)
 
 
 @pytest.mark.parametrize(
-    ("params", "texts", "told"),
+    ("params", "texts", "message"),
     [
         ({}, [], "no text to fit on"),
         ({"hashing": 4}, [], "no text to fit on"),
@@ -315,23 +315,23 @@ def test_a_wrong_spec_is_refused(spec):
         ({}, ["a", 3], r"text 1 \(from 0\) is of type int"),
     ],
 )
-def test_texts_that_cannot_be_fitted_are_refused(params, texts, told):
-    with pytest.raises(DataError, match=told):
+def test_texts_without_terms_raise(params, texts, message):
+    with pytest.raises(DataError, match=message):
         TextFeatures(**params).fit(texts)
 
 
-def test_texts_without_a_known_word_are_rows_of_zeros_and_told_once():
+def test_texts_without_known_words_are_zero_rows_with_one_warning():
     features = TextFeatures().fit(TOY)
-    with pytest.warns(DataWarning, match=r"2 of 3 texts .* first is text 1 \(from 0\)") as told:
+    with pytest.warns(DataWarning, match=r"2 of 3 texts .* first is text 1 \(from 0\)") as message:
         matrix = features.transform(["cat", "", "zebra \0 \ud800"])
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(message) == 1
+    assert message[0].filename == __file__
     assert np.diff(matrix.indptr).tolist() == [1, 0, 0]
     assert features.unknown_words_ == 1
     assert features.transform([]).shape == (0, features.n_features)
 
 
-def test_not_fitted_features_say_so():
+def test_unfitted_features_raise_not_fitted_error():
     features = TextFeatures()
     for ask in (lambda: features.transform(TOY), features.tensors, lambda: features.feature_names):
         with pytest.raises(NotFittedError, match="call fit or restore"):
@@ -342,7 +342,7 @@ def test_not_fitted_features_say_so():
         features.transform(TOY)
 
 
-def test_a_hashed_column_that_no_text_used_has_a_finite_weight():
+def test_unused_hashed_column_has_finite_weight():
     for weighting in ("tf-idf", "singhal"):
         features = TextFeatures(hashing=1000, weighting=weighting).fit(["a", "b"])
         assert np.isfinite(features.idf_).all()

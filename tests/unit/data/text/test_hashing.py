@@ -29,8 +29,8 @@ def mixed(z: int) -> int:
     return z ^ z >> 31
 
 
-def test_the_halves_have_their_published_values():
-    # FNV-1a: the vectors of its authors. SplitMix64: the first draw of seed 0.
+def test_fnv_and_splitmix_match_published_values():
+    # FNV-1a: the vectors of its authors. SplitMix64: the first number of seed 0.
     assert fnv1a(b"") == 0xCBF29CE484222325
     assert fnv1a(b"a") == 0xAF63DC4C8601EC8C
     assert fnv1a(b"foobar") == 0x85944171F73967E8
@@ -45,12 +45,12 @@ def test_hashes_follow_the_definition(terms):
 
 @pytest.mark.parametrize("extra", [-1, 0, 1, 1000])
 def test_long_terms_are_hashed_whole(extra):
-    long = "ab" * hashing.TOGETHER
-    terms = ["x", long[: hashing.TOGETHER + extra], long * 10 + "z" * (extra + 1), "yy"]
+    long = "ab" * hashing.PREFIX_BYTES
+    terms = ["x", long[: hashing.PREFIX_BYTES + extra], long * 10 + "z" * (extra + 1), "yy"]
     assert hash_terms(terms).tolist() == [mixed(fnv1a(term.encode())) for term in terms]
 
 
-def test_the_vectors_in_the_file():
+def test_hashes_match_the_test_vectors():
     vectors = json.loads(VECTORS.read_text())
     hashes = hash_terms([vector["term"] for vector in vectors])
     assert [f"{value:016x}" for value in hashes.tolist()] == [v["hash"] for v in vectors]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranking.data.text.tokenise import checked, ngram_range, stop_list, words
+from ranking.data.text.tokenise import check_texts, ngram_range, stop_list, words
 from ranking.errors import DataError, PartError
 
 
@@ -20,9 +20,9 @@ def slow_words(text: str) -> list[str]:
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=())))
 def test_words_are_runs_of_letters_and_digits(text):
-    found = words(text)
-    assert found == [word for word in slow_words(text) if word]
-    "".join(found).encode()  # no surrogate without a partner is left
+    result = words(text)
+    assert result == [word for word in slow_words(text) if word]
+    "".join(result).encode()  # no surrogate without a partner is left
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ def test_words_of(text, expected):
 @pytest.mark.parametrize(
     ("ngrams", "expected"), [(1, (1, 1)), ("1", (1, 1)), (2, (2, 2)), ("1-3", (1, 3))]
 )
-def test_ngrams_are_read(ngrams, expected):
+def test_ngram_ranges_are_parsed(ngrams, expected):
     assert ngram_range(ngrams) == expected
 
 
 @pytest.mark.parametrize("ngrams", [0, -1, True, 1.5, "2-1", "0-1", "1-", "1,2", "x", None])
-def test_ngrams_that_mean_nothing_are_refused(ngrams):
+def test_invalid_ngrams_raise(ngrams):
     with pytest.raises(PartError, match="1-2 for both"):
         ngram_range(ngrams)
 
 
-def test_stop_words_go_by_name():
+def test_stop_words_by_name():
     assert stop_list(None) == frozenset()
     assert {"the", "of"} <= stop_list("english")
     with pytest.raises(PartError, match="stop_words='french'"):
@@ -63,7 +63,7 @@ def test_stop_words_go_by_name():
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         ("one text", "texts are one str"),
         (b"one text", "texts are one bytes"),
@@ -72,6 +72,6 @@ def test_stop_words_go_by_name():
         ([float("nan")], r"text 0 \(from 0\) is of type float"),
     ],
 )
-def test_what_is_not_text_is_refused(texts, told):
-    with pytest.raises(DataError, match=told):
-        list(checked(texts))
+def test_other_types_than_text_raise(texts, message):
+    with pytest.raises(DataError, match=message):
+        list(check_texts(texts))

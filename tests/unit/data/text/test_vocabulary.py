@@ -1,4 +1,4 @@
-"""The choice of terms, and the arrays in which they are kept."""
+"""The choice of terms, and the arrays that store them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=8).map(" ".join),
 
 @settings(deadline=None)
 @given(TEXTS, st.none() | st.integers(1, 8), st.integers(1, 4), st.integers(1, 4))
-def test_the_most_frequent_are_those_of_a_sort(texts, n, min_count, min_documents):
+def test_most_frequent_terms_match_a_sort(texts, n, min_count, min_documents):
     occurrences = Counter(word for text in texts for word in text.split())
     documents = Counter(word for text in texts for word in set(text.split()))
     allowed = [w for w in occurrences if occurrences[w] >= min_count]
@@ -29,14 +29,14 @@ def test_the_most_frequent_are_those_of_a_sort(texts, n, min_count, min_document
     assert [terms[place] for place in places] == expected
 
 
-def test_ties_go_by_word():
+def test_ties_are_broken_by_term():
     terms, counts = count(["z y x z", "w"], (1, 1), frozenset())
     assert [terms[place] for place in most_frequent(terms, counts, 2, 1, 1)] == ["w", "z"]
 
 
 @settings(deadline=None)
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
-def test_what_was_packed_is_unpacked(terms):
+def test_pack_round_trips(terms):
     ordered = sorted(terms)
     assert unpack(*pack(ordered)) == ordered
 
@@ -45,7 +45,7 @@ DATA, OFFSETS = pack(["a", "bé", "c d"])
 
 
 @pytest.mark.parametrize(
-    ("data", "offsets", "told"),
+    ("data", "offsets", "message"),
     [
         (DATA.astype(np.int8), OFFSETS, "a vector of uint8"),
         (DATA[None], OFFSETS, "a vector of uint8"),
@@ -66,6 +66,6 @@ DATA, OFFSETS = pack(["a", "bé", "c d"])
         (*pack(["a", "a"]), "must be sorted"),
     ],
 )
-def test_a_vocabulary_that_cannot_be_right_is_refused(data, offsets, told):
-    with pytest.raises(ModelFileError, match=told):
+def test_invalid_vocabulary_raises(data, offsets, message):
+    with pytest.raises(ModelFileError, match=message):
         unpack(data, offsets)

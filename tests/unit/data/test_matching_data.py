@@ -69,21 +69,21 @@ def test_times_follow_their_entries():
     assert MatchingData(None, None, given, times=days).times.tolist() == [172800, 86400, 259200]
 
 
-def test_objects_are_not_relevant_to_themselves():
+def test_own_document_is_not_relevant():
     labels = np.array(["x", "y", "x"])
-    data = MatchingData(np.eye(3), np.eye(3), labels=(labels, labels), same_objects=True)
+    data = MatchingData(np.eye(3), np.eye(3), labels=(labels, labels), queries_are_documents=True)
     assert [data.relevant(query).tolist() for query in range(3)] == [[2], [], [0]]
     assert data.n_relevant.tolist() == [1, 0, 1]
     assert data.select([2]).relevant(0).tolist() == [0]
     assert data.select([2]).is_relevant(0, [0, 1, 2]).tolist() == [True, False, False]
-    graded = MatchingData(None, None, np.ones((2, 2)), same_objects=True)
+    graded = MatchingData(None, None, np.ones((2, 2)), queries_are_documents=True)
     assert graded.relevant(1).tolist() == [0]
     assert graded.n_relevant.tolist() == [1, 1]
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(0, 3), min_size=1), st.lists(st.integers(0, 3), min_size=1))
-def test_classes_answer_as_the_matrix_that_is_never_made(one, other):
+def test_classes_equal_the_dense_relevance_matrix(one, other):
     data = MatchingData(None, None, labels=(one, other))
     want = np.equal.outer(one, other)
     for query in range(len(one)):
@@ -93,7 +93,7 @@ def test_classes_answer_as_the_matrix_that_is_never_made(one, other):
     np.testing.assert_array_equal(data.n_relevant, want.sum(axis=1))
 
 
-def test_many_labelled_objects_are_cheap():
+def test_many_labelled_rows_need_little_memory():
     labels = np.arange(10**6) % 10
     data = MatchingData(None, None, labels=(labels, labels))
     assert data.relevant(3).size == 10**5
@@ -112,10 +112,10 @@ REFUSED = {
     "wrong size": (
         (np.ones((2, 1)), np.ones((4, 1)), RELEVANCE),
         {},
-        r"\(2, 3\), but there are 2 queries and 4 documents: give one row a query",
+        r"\(2, 3\), but there are 2 queries and 4 documents: pass one row per query",
     ),
     "neither": ((None, None), {}, "there are no queries"),
-    "both": ((None, None, RELEVANCE), {"labels": ([1, 1], [1, 1, 1])}, "give either relevance"),
+    "both": ((None, None, RELEVANCE), {"labels": ([1, 1], [1, 1, 1])}, "pass either relevance"),
     "damaged": ((None, None, damaged), {}, r"relevance: an index is outside 0\.\.2"),
     "NaN": ((None, None, [[np.nan]]), {}, "relevance must not be NaN or inf: query 0, document 0"),
     "text": ((None, None, [["a"]]), {}, "relevance must be a matrix of numbers"),
@@ -148,15 +148,23 @@ REFUSED = {
     "times": ((None, None, RELEVANCE), {"times": [1, 2]}, r"times has shape \(2,\).* 3 entries"),
     "NaN in times": ((None, None, RELEVANCE), {"times": [1, np.nan, 2]}, "entry 1 is not finite"),
     "times of a dense matrix": ((None, None, [[1]]), {"times": [1]}, "CSR or COO"),
-    "times of labels": ((None, None), {"labels": ([1], [1]), "times": [1]}, "labels have none"),
+    "times of labels": (
+        (None, None),
+        {"labels": ([1], [1]), "times": [1]},
+        "labels have no entries",
+    ),
     "labels": ((None, None), {"labels": ([1], ["a"])}, "both as numbers or both as text"),
     "one side": ((np.ones((1, 1)), np.ones((1, 1))), {"labels": [1]}, "labels must be a pair"),
-    "same objects": ((None, None, RELEVANCE), {"same_objects": True}, "2 queries and 3 documents"),
+    "queries are documents": (
+        (None, None, RELEVANCE),
+        {"queries_are_documents": True},
+        "2 queries and 3 documents",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(case):
+def test_invalid_input_raises_data_error(case):
     given, named, message = REFUSED[case]
     with pytest.raises(DataError, match=message):
         MatchingData(*given, **named)
@@ -186,7 +194,7 @@ def test_interactions_of_any_ids():
 
 
 @pytest.mark.parametrize(("how", "value"), [("sum", 6), ("max", 3), ("last", 1)])
-def test_duplicates_are_merged_and_told(how, value):
+def test_duplicates_are_merged_with_a_warning(how, value):
     with pytest.warns(DataWarning, match=f"2 of 3 interactions repeat .*{how}"):
         data = MatchingData.from_interactions("uuu", "iii", [3, 2, 1], [1, 2, 3], duplicates=how)
     assert data.relevance.toarray().tolist() == [[value]]
@@ -215,7 +223,7 @@ def test_the_order_of_interactions_does_not_matter(data, how):
     np.testing.assert_array_equal(one.query_ids, other.query_ids)
 
 
-def test_feature_tables_are_laid_out_by_id():
+def test_feature_tables_are_ordered_by_id():
     table = FeatureTable(np.array(["z", "a"]), np.array([[1.0], [2.0]]), np.array(["age"]))
     with pytest.warns(DataWarning, match=r"1 of 3 users are not in their table .*first is m"):
         data = MatchingData.from_interactions(["m", "a"], [1, 1], user_features=table)
@@ -232,7 +240,7 @@ def test_feature_tables_are_checked():
         (FeatureTable(["a", "b"], broken, ["x", "y"]), "features of users: an index is outside"),
         (FeatureTable(["a", "a"], np.eye(2), ["x", "y"]), "rows 0 and 1 are both a"),
         (FeatureTable(["a", "b"], np.eye(2), ["x"]), "query_feature_ids has 1 entries"),
-        (FeatureTable([1, 2], np.eye(2), ["x", "y"]), "all of one kind"),
+        (FeatureTable([1, 2], np.eye(2), ["x", "y"]), "all of one type"),
     ):
         with pytest.raises(DataError, match=message):
             MatchingData.from_interactions(["a", "b"], [1, 1], user_features=table)
@@ -242,7 +250,7 @@ def test_feature_tables_are_checked():
     ("given", "named", "message"),
     [
         (([], []), {}, "users is empty"),
-        (([1, "a"], [1, 1]), {}, "all of one kind"),
+        (([1, "a"], [1, 1]), {}, "all of one type"),
         (([1.5], [1]), {}, "whole numbers"),
         (([1], [1, 2]), {}, "1 users and 2 items"),
         (([1], [1], [np.nan]), {}, "values: interaction 0 is nan"),
@@ -250,15 +258,15 @@ def test_feature_tables_are_checked():
         (([1], [1]), {"duplicates": "mean"}, "sum or max or last"),
     ],
 )
-def test_interactions_refused(given, named, message):
+def test_invalid_interactions_raise(given, named, message):
     with pytest.raises(DataError, match=message):
         MatchingData.from_interactions(*given, **named)
 
 
-def test_texts_become_matching_with_features():
+def test_text_collection_with_features_is_matching_data():
     labels = ["x", "y", "x"]
     texts = TextCollection(
-        [1, 2, 3], labels, [1, 2, 3], labels, labels=(labels, labels), same_objects=True
+        [1, 2, 3], labels, [1, 2, 3], labels, labels=(labels, labels), queries_are_documents=True
     )
     part = texts.select([2, 0])
     assert part.query_texts == ("x", "x")
@@ -269,15 +277,15 @@ def test_texts_become_matching_with_features():
 
 
 @pytest.mark.parametrize("texts", [[], "abc", [1]])
-def test_texts_refused(texts):
+def test_invalid_texts_raise(texts):
     with pytest.raises(DataError, match="query_texts"):
         TextCollection(["a"], texts, ["b"], ["text"], [[1]])
 
 
-# --- an indicator beside the features -----------------------------------------------------------
+# --- an indicator besides the features ----------------------------------------------------------
 
 
-def test_every_object_may_be_a_feature_too():
+def test_with_indicators_adds_one_feature_per_row():
     data = MatchingData(
         np.array([[0.5, 0.0], [1.0, 2.0]]),
         sparse.csr_array(np.array([[3.0], [0.0], [1.0]])),
@@ -293,7 +301,41 @@ def test_every_object_may_be_a_feature_too():
     assert both.document_feature_ids.tolist() == ["red", "document:7", "document:8", "document:9"]
     assert both.relevance.toarray().tolist() == data.relevance.toarray().tolist()
     assert (both.n_query_features, both.n_document_features) == (4, 4)
-    # An object without features is its own already.
+    # Rows without features are indicators already.
     plain = MatchingData(None, np.ones((2, 1)), np.eye(2)).with_indicators()
     assert plain.queries is None
     assert plain.n_document_features == 3
+
+
+def test_users_and_items_are_names_of_queries_and_documents():
+    users, items = np.ones((2, 4)), np.ones((3, 5))
+    names = {
+        "user_ids": ["u", "v"],
+        "item_ids": [7, 8, 9],
+        "user_feature_ids": ["a", "b", "c", "d"],
+        "item_feature_ids": [1, 2, 3, 4, 5],
+    }
+    data = MatchingData(users=users, items=items, relevance=RELEVANCE, **names)
+    other = MatchingData(
+        users,
+        items,
+        RELEVANCE,
+        query_ids=["u", "v"],
+        document_ids=[7, 8, 9],
+        query_feature_ids=["a", "b", "c", "d"],
+    )
+    assert data.query_ids.tolist() == data.user_ids.tolist() == ["u", "v"]
+    assert data.document_ids.tolist() == data.item_ids.tolist() == [7, 8, 9]
+    assert (data.n_users, data.n_items) == (data.n_queries, data.n_documents) == (2, 3)
+    assert data.queries is not None
+    assert data.query_feature_ids.tolist() == other.query_feature_ids.tolist()
+    np.testing.assert_array_equal(data.documents, other.documents)
+
+
+def test_names_are_unique_and_known():
+    with pytest.raises(DataError, match="user_ids is another name of query_ids; pass one"):
+        MatchingData(relevance=RELEVANCE, query_ids=["a", "b"], user_ids=["a", "b"])
+    with pytest.raises(DataError, match="items is another name of documents"):
+        MatchingData(None, np.ones((3, 1)), RELEVANCE, items=np.ones((3, 1)))
+    with pytest.raises(TypeError, match="no parameter 'user'; ids are passed as query_ids"):
+        MatchingData(relevance=RELEVANCE, user=[1, 2])

@@ -1,4 +1,4 @@
-"""What SGD does if it is left to choose: how many draws, from what, at which rates."""
+"""The settings of SGD with "auto" resolved: steps, sampling and learning rates."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
 
 EPOCHS = 10
-"""Over the matches, for a model whose vectors have to be found from nothing."""
+"""Passes over the positives, if neither epochs nor max_steps is set."""
 
 BOUNDARIES = 16
-"""In an epoch, for a penalty that no kernel has in its loop."""
+"""Applications of a penalty per epoch, if it is applied between calls of the kernel."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """The parameters of `SGD` with nothing left open.
+class SgdSettings:
+    """The parameters of `SGD` without "auto".
 
     Attributes
     ----------
     adagrad : bool
-        Whether every parameter has a rate of its own, which falls with its gradients.
+        Whether every parameter has its own learning rate, which decreases with its gradients.
     """
 
     max_steps: int
@@ -45,20 +45,20 @@ class Plan:
     sampling: str
 
 
-def settle(solver: SGD, problem: TrainingProblem) -> Plan:
-    """Fill in what is "auto": a matrix takes the paper's, factors what recommenders take."""
+def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
+    """Resolve "auto": the values of the paper for a matrix, those of recommenders for factors."""
     factors = problem.model.form == "factors"
-    steps, epoch, every = solver.max_steps, solver.steps_per_epoch, solver.prox_interval
+    steps, epoch, interval = solver.max_steps, solver.steps_per_epoch, solver.prox_interval
     if "auto" in (steps, epoch):
-        a_pass = _matches(cast(MatchingData, problem.data)) if factors else 10_000
-        epoch = a_pass if epoch == "auto" else epoch
+        one_pass = _n_positives(cast(MatchingData, problem.data)) if factors else 10_000
+        epoch = one_pass if epoch == "auto" else epoch
         if solver.epochs != "auto":
             steps = int(solver.epochs) * int(epoch)
         elif steps == "auto":
-            steps = EPOCHS * a_pass
-    if every == "auto":
+            steps = EPOCHS * one_pass
+    if interval == "auto":
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
-        every = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
+        interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = (
         (0.05 if factors else 200.0)
         if solver.learning_rate == "auto"
@@ -67,63 +67,67 @@ def settle(solver: SGD, problem: TrainingProblem) -> Plan:
     schedule = (
         ("adagrad" if factors else "inverse-sqrt") if solver.schedule == "auto" else solver.schedule
     )
-    draw = ("positives" if factors else "queries") if solver.sampling == "auto" else solver.sampling
+    sampling = (
+        ("positives" if factors else "queries") if solver.sampling == "auto" else solver.sampling
+    )
     adagrad = schedule == "adagrad"
-    return Plan(
+    return SgdSettings(
         int(steps),
         int(epoch),
-        int(every),
+        int(interval),
         rate,
         solver.refit_learning_rate or rate,
         "constant" if adagrad else schedule,
         adagrad,
-        draw,
+        sampling,
     )
 
 
-def _matches(data: MatchingData) -> int:
+def _n_positives(data: MatchingData) -> int:
     return max(int(data.n_relevant.sum()) if data.labels is None else data.n_queries, 1)
 
 
-def lists_of(data: MatchingData, solver: SGD, draw: str) -> PositiveLists:
-    """Return what can be drawn, how often, and how much it counts."""
+def sampling_lists(data: MatchingData, solver: SGD, sampling: str) -> PositiveLists:
+    """Return the positives to sample from, with their frequencies and weights."""
     lists = positive_lists(data)
-    drawn = lists.queries
+    queries = lists.queries
     if solver.negatives == "any":
         lists = dataclasses.replace(lists, any_negative=True)
     if solver.weighting == "relevance":
         values = member_values(data, lists).astype(np.float32)
         lists = dataclasses.replace(lists, member_weights=values)
-    if draw == "positives":
-        sizes = np.diff(lists.member_ptr)[lists.list_of[drawn]]
-        spare = sizes - (lists.own_document[drawn] >= 0)
-        return dataclasses.replace(lists, query_sums=_summed(spare, draw))
-    if draw == "weighted":
-        counts = _whole(member_values(data, lists))
+    if sampling == "positives":
+        sizes = np.diff(lists.member_ptr)[lists.list_of[queries]]
+        counts = sizes - (lists.own_document[queries] >= 0)
+        return dataclasses.replace(lists, query_sums=_cumulative(counts, sampling))
+    if sampling == "weighted":
+        counts = _integers(member_values(data, lists))
         ends = np.concatenate(([0], np.cumsum(counts)))
         sums = ends[1:] - np.repeat(ends[lists.member_ptr[:-1]], np.diff(lists.member_ptr))
         totals = ends[lists.member_ptr[1:]] - ends[lists.member_ptr[:-1]]
         return dataclasses.replace(
-            lists, member_sums=sums, query_sums=_summed(totals[lists.list_of[drawn]], draw)
+            lists,
+            member_sums=sums,
+            query_sums=_cumulative(totals[lists.list_of[queries]], sampling),
         )
     return lists
 
 
-def _summed(counts: Ints, draw: str) -> Ints:
+def _cumulative(counts: Ints, sampling: str) -> Ints:
     sums = np.cumsum(counts)
     if sums[-1] > MAX_COUNT:
         raise DataError(
-            f"sampling={draw} has {sums[-1]} to choose from, and more than {MAX_COUNT} cannot be told "
-            "apart; take sampling=queries."
+            f"sampling={sampling} has {sums[-1]} pairs, and the limit is {MAX_COUNT}; "
+            "use sampling=queries."
         )
     return sums
 
 
-def _whole(values: Floats) -> Ints:
+def _integers(values: Floats) -> Ints:
     counts = np.rint(values)
     if np.any(counts != values):
         raise DataError(
-            f"sampling=weighted draws a match as often as it counts, and {values[counts != values][0]}"
-            " is no whole number; take weighting=relevance instead."
+            f"sampling=weighted needs integer relevance, got {values[counts != values][0]}; use "
+            "weighting=relevance instead."
         )
     return counts.astype(np.int64)

@@ -19,7 +19,7 @@ def judged(**changes):
     return JudgedLists(given.pop("features"), given.pop("grades"), given.pop("qids"), **given)
 
 
-def test_rows_are_gathered_in_order_of_first_appearance():
+def test_rows_are_grouped_in_order_of_first_appearance():
     data = judged(doc_ids=list("uvwxyz"))
     assert data.query_ids.tolist() == ["b", "a", "c"]
     assert data.group_ptr.tolist() == [0, 3, 5, 6]
@@ -31,7 +31,7 @@ def test_rows_are_gathered_in_order_of_first_appearance():
     assert repr(data) == "JudgedLists(6 rows, 3 queries, 2 features)"
 
 
-def test_scores_go_back_to_the_order_of_the_caller():
+def test_row_order_restores_the_input_order():
     data = judged()
     given = np.empty(6)
     given[data.row_order] = data.features[:, 0]
@@ -46,7 +46,7 @@ def test_defaults():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_neighbouring_rows_are_not_copied_and_the_callers_arrays_stay_writeable(dtype):
+def test_adjacent_rows_are_not_copied_and_inputs_stay_writeable(dtype):
     features, grades = X.astype(dtype), np.array(GRADES, dtype=np.float64)
     data = JudgedLists(features, grades, [1, 1, 2, 2, 3, 3])
     assert np.shares_memory(data.features, features)
@@ -57,7 +57,7 @@ def test_neighbouring_rows_are_not_copied_and_the_callers_arrays_stay_writeable(
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_nothing_can_be_changed(make):
+def test_arrays_are_read_only(make):
     data = judged(features=make(X), doc_ids=list("uvwxyz"))
     for name in ("grades", "query_ids", "group_ptr", "feature_ids", "row_order", "doc_ids"):
         with pytest.raises(ValueError, match="read-only"):
@@ -130,16 +130,16 @@ def damaged(**parts):
         (damaged(indices=[0, 1, 2, 0, 1, -1]), r"an index is outside 0\.\.2"),
         (damaged(indices=[0, 1, 2, 2, 1, 2]), "row 1 has column 2 twice"),
         (damaged(indices=[0, 1, 2, 0, 1, 3]).T, r"an index is outside 0\.\.2"),
-        (sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2)), "1 entries are given"),
+        (sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2)), "1 entries are stored"),
     ],
 )
-def test_damaged_sparse_features_are_refused(features, message):
+def test_damaged_sparse_features_raise(features, message):
     n = features.shape[0]
     with pytest.raises(DataError, match=message):
         JudgedLists(features, [0] * n, [1] * n)
 
 
-def test_damaged_coordinates_are_refused():
+def test_damaged_coordinates_raise():
     given = sparse.coo_array(([1.0], ([0], [1])), shape=(2, 2))
     given.coords = (np.array([5]), np.array([1]))
     with pytest.raises(DataError, match=r"a row index is outside 0\.\.1"):
@@ -179,11 +179,11 @@ BAD[3, 1] = np.nan
         ({"doc_ids": [1]}, "doc_ids has 1 entries"),
         ({"feature_ids": [1]}, "feature_ids has 1 entries and the data 2 columns"),
         ({"feature_ids": [1, 1]}, "feature_ids has 1 twice"),
-        ({"feature_ids": [-1, 1]}, "not negative"),
+        ({"feature_ids": [-1, 1]}, "not be negative"),
         ({"feature_ids": [0.5, 1]}, "whole numbers"),
     ],
 )
-def test_what_cannot_be_used_is_refused(changes, message):
+def test_invalid_input_raises(changes, message):
     with pytest.raises(DataError, match=message):
         judged(**changes)
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_used_is_refused(changes, message):
         ("x", "ÿ", "x"),
     ],
 )
-def test_kinds_of_query_ids(qids):
+def test_types_of_query_ids(qids):
     data = JudgedLists(np.eye(3), [0, 0, 0], qids)
     assert data.query_ids.tolist() == list(qids[:2])
     assert data.row_order.tolist() == [0, 2, 1]
@@ -221,13 +221,13 @@ def test_doc_ranks_compare_as_bytes():
     assert [accents[row] for row in np.argsort(data.doc_ranks)] == sorted(accents, key=str.encode)
 
 
-def test_equal_feature_ids_give_the_same_object():
+def test_equal_feature_ids_return_the_same_array():
     data = judged()
     assert data.aligned_features([1, 2]) is data.features
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_features_are_aligned_and_what_is_missing_is_told(make):
+def test_aligned_features_warn_of_missing_and_unknown(make):
     data = JudgedLists(make(X), GRADES, [1] * 6, feature_ids=[5, 3])
     with pytest.warns(DataWarning, match=r"1 of the model's 2 .* first is 9.*; 1 of the data's 2"):
         aligned = data.aligned_features([9, 3])
@@ -252,7 +252,7 @@ def test_select_keeps_queries_whole(make, positions):
     np.testing.assert_array_equal(dense, X[part.row_order])
 
 
-def test_neighbouring_queries_are_selected_without_a_copy():
+def test_adjacent_queries_are_selected_without_a_copy():
     data = judged()
     assert np.shares_memory(data.select([1, 2]).features, data.features)
 
@@ -267,12 +267,12 @@ def test_neighbouring_queries_are_selected_without_a_copy():
         ([True, False, True], "positions"),
     ],
 )
-def test_select_refuses(positions, message):
+def test_select_raises(positions, message):
     with pytest.raises(DataError, match=message):
         judged().select(positions)
 
 
-def test_concatenate_joins_columns_and_refuses_a_common_query():
+def test_concatenate_merges_columns_and_raises_for_a_common_query():
     one = JudgedLists([[1.0]], [1], ["a"], feature_ids=[2])
     two = JudgedLists(sparse.csr_array([[3.0, 4.0]]), [2], ["b"], feature_ids=[1, 2], doc_ids=["x"])
     both = JudgedLists.concatenate([one, two])
@@ -293,11 +293,11 @@ def lists(draw):
 
 @settings(deadline=None)
 @given(lists(), st.data())
-def test_a_selection_never_cuts_a_query(rows, more):
+def test_select_never_divides_a_query(rows, more):
     data = JudgedLists(*rows)
-    chosen = more.draw(st.permutations(range(data.n_queries)))
-    chosen = chosen[: more.draw(st.integers(1, data.n_queries))]
-    part = data.select(chosen)
+    positions = more.draw(st.permutations(range(data.n_queries)))
+    positions = positions[: more.draw(st.integers(1, data.n_queries))]
+    part = data.select(positions)
     qids = np.array(rows[2])
     for q, name in enumerate(part.query_ids):
         inside = part.row_order[part.group_ptr[q] : part.group_ptr[q + 1]]
@@ -305,12 +305,12 @@ def test_a_selection_never_cuts_a_query(rows, more):
     np.testing.assert_array_equal(part.features, rows[0][part.row_order])
 
 
-def test_finite_features_whose_sum_is_not_are_accepted():
+def test_finite_features_with_infinite_sum_are_accepted():
     X = np.full((3, 2), np.finfo(np.float32).max)
     np.testing.assert_array_equal(JudgedLists(X, [0, 1, 2], [1, 1, 1]).features, X)
 
 
-def test_other_grades_for_the_same_rows():
+def test_with_grades_replaces_the_grades():
     data = JudgedLists([[0.1], [0.7], [0.3]], [0, 2, 1], ["b", "a", "b"], doc_ids=["x", "y", "z"])
     other = data.with_grades([5.0, 6.0, 7.0])  # of the rows as they are stored: b, b, a
     assert other.grades.tolist() == [5.0, 6.0, 7.0]

@@ -1,4 +1,7 @@
-"""`Matches`: who matches whom; what `MatchingData` and `TextCollection` have in common."""
+"""`RelevanceData`: which documents are relevant to which queries.
+
+It is the base of `MatchingData` and `TextCollection`.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ranking.data.validation import Ids, Ints, as_csr, as_ids, first_repeat, frozen, frozen_any
+from ranking.data.validation import (
+    Ids,
+    Ints,
+    as_csr,
+    as_ids,
+    first_repeat,
+    read_only,
+    read_only_matrix,
+)
 from ranking.errors import DataError
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
-class Matches:
+class RelevanceData:
     """Which documents are relevant to which queries, by a sparse matrix or by classes.
 
     Attributes
@@ -23,17 +34,19 @@ class Matches:
     query_ids, document_ids : int64 or str arrays
         By default positions, from 0.
     relevance : scipy.sparse.csr_array or None
-        Grades or clicks, one row a query. A stored entry is a judgement, also when it is 0; a
+        Grades or clicks, one row per query. A stored entry is a judgement, also when it is 0; a
         document is relevant if its entry is above 0.
     times : float64 array or None
-        When each stored entry of `relevance` came about.
+        The time of each stored entry of `relevance`.
     labels : (int64 array, int64 array) or None
         The classes of queries and documents, as positions in `classes`: the documents of its own
-        class are relevant to a query. The matrix that this stands for is never made.
+        class are relevant to a query. The equivalent matrix is never built.
     classes : int64 or str array or None
-    itself : int64 array or None
-        Where queries are documents too, the position of each query among the documents: no object
-        is relevant to itself.
+    own_document : int64 array or None
+        Where queries are documents too, the position of each query among the documents, which is
+        never relevant to it.
+
+    Recommenders may say `user_ids`, `item_ids`, `n_users` and `n_items`.
     """
 
     query_ids: Ids
@@ -42,23 +55,23 @@ class Matches:
     times: NDArray[np.float64] | None
     labels: tuple[Ints, Ints] | None
     classes: Ids | None
-    itself: Ints | None
+    own_document: Ints | None
 
-    def _fill(self, **values: Any) -> Self:
+    def _set_fields(self, **values: Any) -> Self:
         for name, value in values.items():
             if isinstance(value, np.ndarray) or sparse.issparse(value):
-                value = frozen_any(value)
+                value = read_only_matrix(value)
             elif isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
-                value = tuple(frozen(array) for array in value)
+                value = tuple(read_only(array) for array in value)
             object.__setattr__(self, name, value)
         return self
 
     def _replace(self, **values: Any) -> Self:
-        """Return the same data with some fields changed by somebody who knows what fits."""
+        """Return a copy with some fields replaced, which are not checked."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return object.__new__(type(self))._fill(**{**fields, **values})
+        return object.__new__(type(self))._set_fields(**{**fields, **values})
 
-    def _fill_matches(
+    def _set_relevance(
         self,
         sizes: tuple[int, int],
         relevance: Any,
@@ -66,30 +79,32 @@ class Matches:
         query_ids: Any,
         document_ids: Any,
         times: Any,
-        same_objects: bool,
+        queries_are_documents: bool,
     ) -> None:
         n_queries, n_documents = sizes
         if (relevance is None) == (labels is None):
             raise DataError(
-                "give either relevance, a matrix, or labels, the classes of both sides."
+                "pass either relevance (a matrix) or labels (the classes of both sides)."
             )
         matrix = None if relevance is None else as_relevance(relevance, sizes)
         codes, classes = (None, None) if labels is None else as_labels(labels, sizes)
         if times is not None and labels is not None:
-            raise DataError("times belong to entries of relevance, and labels have none.")
-        if same_objects and n_queries != n_documents:
+            raise DataError(
+                "times need a relevance matrix, one time per entry; labels have no entries."
+            )
+        if queries_are_documents and n_queries != n_documents:
             raise DataError(
                 f"there are {n_queries} queries and {n_documents} documents; "
-                "same_objects needs as many of the one as of the other."
+                "queries_are_documents=True needs equal numbers of both."
             )
-        self._fill(
+        self._set_fields(
             query_ids=as_unique_ids("query_ids", query_ids, n_queries, "queries"),
             document_ids=as_unique_ids("document_ids", document_ids, n_documents, "documents"),
             relevance=matrix,
             times=None if times is None else as_times(times, relevance, matrix),
             labels=codes,
             classes=classes,
-            itself=np.arange(n_queries) if same_objects else None,
+            own_document=np.arange(n_queries) if queries_are_documents else None,
         )
 
     @property
@@ -102,24 +117,44 @@ class Matches:
         """The number of documents."""
         return self.document_ids.size
 
+    @property
+    def user_ids(self) -> Ids:
+        """The ids of the users: `query_ids`."""
+        return self.query_ids
+
+    @property
+    def item_ids(self) -> Ids:
+        """The ids of the items: `document_ids`."""
+        return self.document_ids
+
+    @property
+    def n_users(self) -> int:
+        """The number of users: `n_queries`."""
+        return self.n_queries
+
+    @property
+    def n_items(self) -> int:
+        """The number of items: `n_documents`."""
+        return self.n_documents
+
     @functools.cached_property
     def n_relevant(self) -> Ints:
         """The number of relevant documents of each query."""
         if self.labels is not None:
             counts = np.diff(self._members[1])[self.labels[0]]
-            if self.itself is not None:
-                counts = counts - (self.labels[1][self.itself] == self.labels[0])
-            return frozen(counts)
+            if self.own_document is not None:
+                counts = counts - (self.labels[1][self.own_document] == self.labels[0])
+            return read_only(counts)
         above = np.concatenate(([0], np.cumsum(self.relevance.data > 0)))
         counts = np.diff(above[self.relevance.indptr])
-        if self.itself is not None:
-            own = [self._graded(q, self.itself[[q]])[0] for q in range(self.n_queries)]
+        if self.own_document is not None:
+            own = [self._graded(q, self.own_document[[q]])[0] for q in range(self.n_queries)]
             counts = counts - np.array(own)
-        return frozen(counts)
+        return read_only(counts)
 
     @functools.cached_property
     def _members(self) -> tuple[Ints, Ints]:
-        """The documents class by class, and where each class begins."""
+        """The documents ordered by class, and the offset of each class."""
         assert self.labels is not None
         assert self.classes is not None
         documents = np.argsort(self.labels[1], kind="stable")
@@ -132,32 +167,34 @@ class Matches:
         if self.labels is not None:
             documents, starts = self._members
             label = self.labels[0][query]
-            found = documents[starts[label] : starts[label + 1]]
+            positions = documents[starts[label] : starts[label + 1]]
         else:
             entries = slice(*self.relevance.indptr[query : query + 2])
-            found = self.relevance.indices[entries][self.relevance.data[entries] > 0]
-        if self.itself is not None:
-            found = found[found != self.itself[query]]
-        return found.astype(np.int64)
+            positions = self.relevance.indices[entries][self.relevance.data[entries] > 0]
+        if self.own_document is not None:
+            positions = positions[positions != self.own_document[query]]
+        return positions.astype(np.int64)
 
     def is_relevant(self, query: int, documents: ArrayLike) -> NDArray[np.bool_]:
-        """Say of each document, given by position, whether it is relevant to a query."""
+        """Return for each document position whether the document is relevant to a query."""
         self._check_query(query)
-        places = as_positions("documents", documents, self.n_documents)
+        positions = as_positions("documents", documents, self.n_documents)
         if self.labels is not None:
-            found: NDArray[np.bool_] = self.labels[1][places] == self.labels[0][query]
+            relevant: NDArray[np.bool_] = self.labels[1][positions] == self.labels[0][query]
         else:
-            found = self._graded(query, places)
-        return found if self.itself is None else found & (places != self.itself[query])
+            relevant = self._graded(query, positions)
+        if self.own_document is not None:
+            relevant &= positions != self.own_document[query]
+        return relevant
 
-    def _graded(self, query: int, places: Ints) -> NDArray[np.bool_]:
+    def _graded(self, query: int, positions: Ints) -> NDArray[np.bool_]:
         entries = slice(*self.relevance.indptr[query : query + 2])
         indices, grades = self.relevance.indices[entries], self.relevance.data[entries]
         if not indices.size:
-            return np.zeros(places.shape, np.bool_)
-        at = np.searchsorted(indices, places).clip(max=indices.size - 1)
-        found: NDArray[np.bool_] = (indices[at] == places) & (grades[at] > 0)
-        return found
+            return np.zeros(positions.shape, np.bool_)
+        at = np.searchsorted(indices, positions).clip(max=indices.size - 1)
+        relevant: NDArray[np.bool_] = (indices[at] == positions) & (grades[at] > 0)
+        return relevant
 
     def _check_query(self, query: int) -> None:
         if not 0 <= query < self.n_queries:
@@ -174,9 +211,9 @@ class Matches:
         queries : array-like of int
             Positions in `query_ids`, each at most once; the result has them in this order.
         """
-        chosen = as_positions("queries", queries, self.n_queries)
-        if chosen.size == 0 or np.unique(chosen).size < chosen.size:
-            raise DataError("select takes positions of queries: at least one, and each once.")
+        positions = as_positions("queries", queries, self.n_queries)
+        if positions.size == 0 or np.unique(positions).size < positions.size:
+            raise DataError("select takes positions of queries: at least one, each at most once.")
         relevance, times, labels = self.relevance, self.times, self.labels
         if relevance is not None:
             if times is not None:
@@ -184,51 +221,51 @@ class Matches:
                     (np.arange(relevance.nnz), relevance.indices, relevance.indptr),
                     shape=relevance.shape,
                 )
-                times = times[numbered[chosen].data]
-            relevance = relevance[chosen]
+                times = times[numbered[positions].data]
+            relevance = relevance[positions]
         if labels is not None:
-            labels = (labels[0][chosen], labels[1])
+            labels = (labels[0][positions], labels[1])
         return self._replace(
-            query_ids=self.query_ids[chosen],
+            query_ids=self.query_ids[positions],
             relevance=relevance,
             times=times,
             labels=labels,
-            itself=None if self.itself is None else self.itself[chosen],
-            **self._selected(chosen),
+            own_document=None if self.own_document is None else self.own_document[positions],
+            **self._select_features(positions),
         )
 
-    def _selected(self, chosen: Ints) -> dict[str, Any]:
-        """Return what describes the queries, for these only."""
+    def _select_features(self, positions: Ints) -> dict[str, Any]:
+        """Return the fields that describe these queries."""
         raise NotImplementedError
 
-    def keep_entries(self, kept: NDArray[np.bool_]) -> Self:
-        """Return the same queries and documents with some entries of `relevance` only."""
+    def keep_entries(self, mask: NDArray[np.bool_]) -> Self:
+        """Return the same queries and documents with the entries of `relevance` in the mask."""
         if self.relevance is None:
-            raise DataError("these data are labelled by class and have no entries to choose from.")
-        counts = np.concatenate(([0], np.cumsum(kept)))
+            raise DataError("data labelled by class have no entries to select.")
+        counts = np.concatenate(([0], np.cumsum(mask)))
         parts = (
-            self.relevance.data[kept],
-            self.relevance.indices[kept],
+            self.relevance.data[mask],
+            self.relevance.indices[mask],
             counts[self.relevance.indptr].astype(self.relevance.indptr.dtype),
         )
         return self._replace(
             relevance=sparse.csr_array(parts, shape=self.relevance.shape),
-            times=None if self.times is None else self.times[kept],
+            times=None if self.times is None else self.times[mask],
         )
 
 
-def as_relevance(given: Any, sizes: tuple[int, int]) -> Any:
-    """Return relevance as a checked CSR array with a row a query and a column a document."""
-    matrix = given
-    if not sparse.issparse(given):
-        matrix = np.asarray(given)
+def as_relevance(relevance: Any, sizes: tuple[int, int]) -> Any:
+    """Return relevance as a checked CSR array, one row per query and one column per document."""
+    matrix = relevance
+    if not sparse.issparse(relevance):
+        matrix = np.asarray(relevance)
         if matrix.ndim != 2 or matrix.dtype.kind not in "buif":
             raise DataError(
                 "relevance must be a matrix of numbers, queries by documents; it has "
                 f"{matrix.ndim} dimensions and type {matrix.dtype}."
             )
     if matrix.shape != sizes:
-        remedy = "give one row a query and one column a document"
+        remedy = "pass one row per query and one column per document"
         if matrix.shape == sizes[::-1]:
             remedy = "transpose it"
         raise DataError(
@@ -242,7 +279,7 @@ def as_relevance(given: Any, sizes: tuple[int, int]) -> Any:
         query = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
         raise DataError(
             f"relevance must not be NaN or inf: query {query}, document {csr.indices[entry]} is "
-            f"{csr.data[entry]}; leave out what nobody judged."
+            f"{csr.data[entry]}; leave out entries that were not judged."
         )
     return csr
 
@@ -267,17 +304,17 @@ def as_labels(labels: Any, sizes: tuple[int, int]) -> tuple[tuple[Ints, Ints], I
     return (codes[: sizes[0]], codes[sizes[0] :]), classes
 
 
-def as_times(times: Any, given: Any, matrix: Any) -> NDArray[np.float64]:
+def as_times(times: Any, relevance: Any, matrix: Any) -> NDArray[np.float64]:
     """Return the times of the entries in the order in which `matrix` stores them."""
-    if not sparse.issparse(given) or given.format not in ("csr", "coo"):
-        raise DataError("times need relevance as a CSR or COO matrix, with one time an entry.")
+    if not sparse.issparse(relevance) or relevance.format not in ("csr", "coo"):
+        raise DataError("times need relevance as a CSR or COO matrix, one time per entry.")
     array = np.asarray(times)
     if array.dtype.kind == "M":
         array = (array - np.datetime64(0, "s")) / np.timedelta64(1, "s")
-    if array.dtype.kind not in "iuf" or array.shape != (given.nnz,):
+    if array.dtype.kind not in "iuf" or array.shape != (relevance.nnz,):
         raise DataError(
             f"times has shape {array.shape} and type {array.dtype}, and relevance {matrix.nnz} "
-            "entries; give one number or date an entry."
+            "entries; pass one number or date per entry."
         )
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
@@ -285,12 +322,12 @@ def as_times(times: Any, given: Any, matrix: Any) -> NDArray[np.float64]:
             f"times: entry {int(np.argmin(np.isfinite(numbers)))} is not finite; fill it in or "
             "leave the entry out."
         )
-    row, column = given.tocoo().coords
+    row, column = relevance.tocoo().coords
     return numbers[np.lexsort((column, row))]
 
 
 def as_unique_ids(name: str, values: Any, n_rows: int, rows_of: str) -> Ids:
-    """Return ids, one an object and no two the same; by default positions."""
+    """Return distinct ids, one per row; by default positions."""
     if values is None:
         return np.arange(n_rows)
     ids = as_ids(name, values, n_rows, rows_of)
@@ -307,11 +344,11 @@ def as_positions(name: str, values: ArrayLike, bound: int) -> Ints:
     """Return positions as an int64 array, each from 0 and below `bound`."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise DataError(f"{name} are given by position, as whole numbers; got {str(values)[:60]}.")
-    places = array.astype(np.int64)
-    outside = places[(places < 0) | (places >= bound)]
+        raise DataError(f"{name} must be positions, as whole numbers; got {str(values)[:60]}.")
+    positions = array.astype(np.int64)
+    outside = positions[(positions < 0) | (positions >= bound)]
     if outside.size:
         raise DataError(
             f"{name}: there is none at position {outside[0]}; positions run from 0 to {bound - 1}."
         )
-    return places
+    return positions
