@@ -101,7 +101,9 @@ def test_a_label_that_the_validation_data_lack_is_reported():
 def test_labelled_data_have_a_query_a_label():
     rng = np.random.default_rng(0)
     rows, labels = rng.random((6, 3)), np.array(["x", "y", "x", "z", "y", "x"])
-    data = own_queries(MatchingData(rows, rows, labels=(labels, labels), queries_are_documents=True))
+    data = own_queries(
+        MatchingData(rows, rows, labels=(labels, labels), queries_are_documents=True)
+    )
     assert data.query_ids.tolist() == ["x", "y", "z"]
     np.testing.assert_array_equal(
         data.relevance.toarray(), labels == np.array([["x"], ["y"], ["z"]])
