@@ -3,14 +3,14 @@
     [RANKING_BENCH_PROFILE=full] python -P asv_benchmarks/alternating_report.py [--kernel NAME]
         [--repeats N] [--part iteration|density|week] [--width D ...]
 
-Three parts. `iteration`: both half-steps with dense vectors of d = 100, beside SciPy's product,
+Three parts. `iteration`: both half-steps with dense embeddings of d = 100, next to SciPy's product,
 NumPy's threshold and norm; bytes moved (as if no cache kept any), and their rate as a share of that
-of a copy. `density`: one half-step with sparse vectors beside one with the same as dense ones; the
-threshold is such that what is made is as sparse as what was given. `week`: one iteration at the
+of a copy. `density`: one half-step with sparse embeddings next to one with the same as dense ones;
+the threshold makes the output as sparse as the input. `week`: one iteration at the
 shape of a week of clicks, d = 1000, and the most memory that this process has held.
 
 Seconds are of the clock, and of the processor in brackets; the least of the repeats, in which
-the ways take turns.
+the ways are interleaved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import scipy.sparse as sp
 
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS, PROFILE, kernel_or_skip
-from benchmarks.matched import Sides, Vectors, make_sparse, make_vectors
+from benchmarks.half_steps import Embeddings, Sides, make_embeddings, make_sparse
 
 from ranking.kernels.kernel import Kernel
 
@@ -63,20 +63,20 @@ def measure(ways: dict[str, Callable[[], object]], repeats: int) -> Times:
 
 def copy_rate(threads: int, repeats: int) -> float:
     """Return the bytes read and written in a second by copies of memory."""
-    given = np.ones((threads, COPIED // 8 // threads))
-    room = np.zeros_like(given)
+    source = np.ones((threads, COPIED // 8 // threads))
+    buffer = np.zeros_like(source)
     with ThreadPoolExecutor(threads) as pool:
-        times = measure({"": lambda: list(pool.map(np.copyto, room, given))}, 2 * repeats)
-    return 2 * given.nbytes / times[""][0]
+        times = measure({"": lambda: list(pool.map(np.copyto, buffer, source))}, 2 * repeats)
+    return 2 * source.nbytes / times[""][0]
 
 
 def report_iteration(kernels: list[Kernel], repeats: int) -> None:
-    """Print an iteration with dense vectors beside SciPy's."""
-    sides, vectors = Sides.make((SIZE, SIZE), ROW_LENGTH), make_vectors(SIZE, WIDTH)
-    ways = {"scipy": partial(sides.iterate_scipy, vectors)}
+    """Print an iteration with dense embeddings next to SciPy's."""
+    sides, embeddings = Sides.make((SIZE, SIZE), ROW_LENGTH), make_embeddings(SIZE, WIDTH)
+    ways = {"scipy": partial(sides.iterate_scipy, embeddings)}
     for kernel in kernels:
         for threads in THREADS:
-            way = partial(sides.iterate, kernel, vectors, threads)
+            way = partial(sides.iterate, kernel, embeddings, threads)
             ways[f"{kernel.name} {threads}"] = way
     copies = {threads: copy_rate(threads, repeats) for threads in THREADS}
     times, moved = measure(ways, repeats), sides.bytes_moved(WIDTH)
@@ -96,56 +96,56 @@ def report_iteration(kernels: list[Kernel], repeats: int) -> None:
         )
 
 
-def keeping(sides: Sides, given: sp.csr_array, density: float) -> float:
+def keeping(sides: Sides, source: sp.csr_array, density: float) -> float:
     """Return a threshold that leaves about so many of the numbers of the first rows."""
-    part = sides.rows[: 1 << 11] @ given
+    part = sides.rows[: 1 << 11] @ source
     absent = 1.0 - part.nnz / np.prod(part.shape)
     share = max(0.0, 1.0 - density - absent) / max(1.0 - absent, 1e-9)
     return float(np.quantile(np.abs(part.data), share)) if part.nnz else 0.0
 
 
 def report_density(kernels: list[Kernel], repeats: int, width: int) -> None:
-    """Print sparse beside dense half-steps by density."""
+    """Print sparse next to dense half-steps by density."""
     sides = Sides.make((SIZE, SIZE), ROW_LENGTH)
     say(f"density, one half-step, d = {width}, one thread")
     for density in DENSITIES:
-        given = make_sparse((SIZE, width), density * width, seed=1)
-        true = given.nnz / np.prod(given.shape)
+        source = make_sparse((SIZE, width), density * width, seed=1)
+        true = source.nnz / np.prod(source.shape)
         dense = np.zeros((SIZE, -(-width // 8) * 8), np.float32)
-        dense[:, :width] = given.toarray()
-        cut = keeping(sides, given, true)
+        dense[:, :width] = source.toarray()
+        cut = keeping(sides, source, true)
         for kernel in kernels:
             ways = {
-                "sparse": partial(sides.half_step, kernel, given, 1, cut),
+                "sparse": partial(sides.half_step, kernel, source, 1, cut),
                 "dense": partial(sides.half_step, kernel, dense, 1, cut),
             }
             times = measure(ways, repeats)
-            made = sides.kernel.alternating.half_step(given, 1, cut)
+            output = sides.half_step(kernel, source, 1, cut)
             say(
-                f"  {kernel.name:8} {true:7.2%} in {made.nnz / np.prod(made.shape):7.2%} out"
+                f"  {kernel.name:8} {true:7.2%} in {output.nnz / np.prod(output.shape):7.2%} out"
                 f"   sparse {times['sparse'][0]:.3f} s ({times['sparse'][1]:.3f})"
                 f"   dense {times['dense'][0]:.3f} s ({times['dense'][1]:.3f})"
                 f"   {times['dense'][1] / times['sparse'][1]:5.2f} x"
-                f"   memory {nbytes(given) / nbytes(dense):.2f} of dense"
+                f"   memory {nbytes(source) / nbytes(dense):.2f} of dense"
             )
 
 
-def nbytes(vectors: Vectors) -> int:
-    """Return the bytes that vectors take."""
-    if isinstance(vectors, sp.csr_array):
-        return int(vectors.data.nbytes + vectors.indices.nbytes + vectors.indptr.nbytes)
-    return int(vectors.nbytes)
+def nbytes(embeddings: Embeddings) -> int:
+    """Return the bytes that embeddings take."""
+    if isinstance(embeddings, sp.csr_array):
+        return int(embeddings.data.nbytes + embeddings.indices.nbytes + embeddings.indptr.nbytes)
+    return int(embeddings.nbytes)
 
 
 def report_week(kernels: list[Kernel]) -> None:
     """Print one iteration at the shape of a week of clicks."""
     sides = Sides.make(WEEK, WEEK_COLUMN_LENGTH * WEEK[1] / WEEK[0])
-    vectors = make_vectors(WEEK[1], WEEK_WIDTH)
+    embeddings = make_embeddings(WEEK[1], WEEK_WIDTH)
     moved = sides.bytes_moved(WEEK_WIDTH)
     say(f"week, M {WEEK[0]} x {WEEK[1]}, {sides.rows.nnz} non-zeros, d = {WEEK_WIDTH}")
     for kernel in kernels:
         for threads in THREADS:
-            way = partial(sides.iterate, kernel, vectors, threads)
+            way = partial(sides.iterate, kernel, embeddings, threads)
             clock, processor = measure({"": way}, 2)[""]
             say(
                 f"  {kernel.name} {threads}: {clock:.2f} s ({processor:.2f}) an iteration, "

@@ -1,4 +1,4 @@
-"""Print what stepping W costs in every kernel, beside a dense loop and SciPy, as ratios in one run.
+"""Print what training W costs in every kernel, next to a dense loop and SciPy, as ratios.
 
     python -P asv_benchmarks/bilinear_report.py [--quick] [--kernel NAME]
 
@@ -40,7 +40,7 @@ from ranking.kernels.reference.bilinear import dense_train
 
 RATE = 0.5
 L1 = 6e-7
-"""With it about 7 % of W are left after 100,000 draws."""
+"""With it about 7 % of W are left after 100,000 steps."""
 EVERY = 100
 PARTS = 20
 
@@ -64,31 +64,31 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def train(kernel: str, n_words: int, n_draws: int, l1: float, n_texts: int) -> dict[str, Any]:
+def train(kernel: str, n_words: int, n_steps: int, l1: float, n_texts: int) -> dict[str, Any]:
     """Train once, and say what it took."""
     loaded, before = kernel_or_skip(kernel), peak()
     texts, labels = make_texts(n_texts, n_words)
-    objects = BilinearInputs(texts, texts)
-    tuples = loaded.sampling.sample_triplets(make_lists(labels), 1, 0, n_draws)
-    rates = np.full(n_draws, RATE)
-    made = BilinearWeights(loaded, identity(n_words))
+    inputs = BilinearInputs(texts, texts)
+    triplets = loaded.sampling.sample_triplets(make_lists(labels), 1, 0, n_steps)
+    rates = np.full(n_steps, RATE)
+    output = BilinearWeights(loaded, identity(n_words))
     seconds, largest, violated = [], 0, 0.0
-    for part in np.array_split(np.arange(n_draws), PARTS):
+    for part in np.array_split(np.arange(n_steps), PARTS):
         rows = slice(part[0], part[-1] + 1)
         start = time.process_time()
-        margins, _ = made.train(objects, tuples[rows], rates[rows], rule=UpdateRule(EVERY, l1))
+        margins, _ = output.train(inputs, triplets[rows], rates[rows], rule=UpdateRule(EVERY, l1))
         seconds.append(time.process_time() - start)
         violated += float(np.sum(margins < 1.0))
-        largest = max(largest, made.n_nonzero)
-    data = texts.data.nbytes + texts.indices.nbytes + texts.indptr.nbytes + tuples.nbytes
-    last = made.n_nonzero
+        largest = max(largest, output.n_nonzero)
+    data = texts.data.nbytes + texts.indices.nbytes + texts.indptr.nbytes + triplets.nbytes
+    last = output.n_nonzero
     return {
         "seconds": sum(seconds),
         "late": seconds[-1] / part.size,
-        "violated": violated / n_draws,
+        "violated": violated / n_steps,
         "nonzero": last,
         "density": last / n_words**2,
-        "bytes": made.store.memory() / last,
+        "bytes": output.store.memory() / last,
         "peak": peak() - before,
         "data": data,
         "model": 8 * last,
@@ -103,26 +103,26 @@ def in_a_process(**arguments: Any) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def show(name: str, found: dict[str, Any], n_draws: int) -> None:
+def show(name: str, result: dict[str, Any], n_steps: int) -> None:
     """Print one line of a training."""
-    share = found["peak"] / (found["model"] + found["data"])
-    on_the_way = found["peak"] / (found["largest"] + found["data"])
+    share = result["peak"] / (result["model"] + result["data"])
+    on_the_way = result["peak"] / (result["largest"] + result["data"])
     print(  # noqa: T201
-        f"{name:34}{found['seconds']:9.1f}s{found['seconds'] / n_draws * 1e6:8.0f}"
-        f"{found['late'] * 1e6:8.0f}{found['violated']:8.1%}{found['density']:9.2%}"
-        f"{found['bytes']:7.1f}{found['peak'] / 2**20:8.0f}{share:7.2f}{on_the_way:7.2f}",
+        f"{name:34}{result['seconds']:9.1f}s{result['seconds'] / n_steps * 1e6:8.0f}"
+        f"{result['late'] * 1e6:8.0f}{result['violated']:8.1%}{result['density']:9.2%}"
+        f"{result['bytes']:7.1f}{result['peak'] / 2**20:8.0f}{share:7.2f}{on_the_way:7.2f}",
         flush=True,
     )
 
 
-def report_training(kernel: str, n_draws: int, n_texts: int) -> None:
+def report_training(kernel: str, n_steps: int, n_texts: int) -> None:
     """Print the cost of a penalty and the gain over a dense loop."""
-    arguments = {"kernel": kernel, "n_words": 10_000, "n_draws": n_draws, "n_texts": n_texts}
+    arguments = {"kernel": kernel, "n_words": 10_000, "n_steps": n_steps, "n_texts": n_texts}
     plain = in_a_process(l1=0.0, **arguments)
-    show(f"{kernel}, no penalty", plain, n_draws)
+    show(f"{kernel}, no penalty", plain, n_steps)
     sparse = in_a_process(l1=L1, **arguments)
-    show(f"{kernel}, l1", sparse, n_draws)
-    dense = dense_seconds(2000 if n_draws >= 100_000 else 200, n_texts) * n_draws
+    show(f"{kernel}, l1", sparse, n_steps)
+    dense = dense_seconds(2000 if n_steps >= 100_000 else 200, n_texts) * n_steps
     print(  # noqa: T201
         f"  l1 takes {sparse['seconds'] / plain['seconds']:.2f} x no penalty (goal: at most 1.5)\n"
         f"  a dense NumPy loop would take {dense:.0f}s, {dense / sparse['seconds']:.0f} x l1 "
@@ -131,27 +131,29 @@ def report_training(kernel: str, n_draws: int, n_texts: int) -> None:
     )
 
 
-def dense_seconds(n_draws: int, n_texts: int) -> float:
-    """Return the seconds of a draw of the dense loop, sweeps included."""
+def dense_seconds(n_steps: int, n_texts: int) -> float:
+    """Return the seconds of a step of the dense loop, sweeps included."""
     texts, labels = make_texts(n_texts, 10_000)
-    tuples = kernel_or_skip("reference").sampling.sample_triplets(make_lists(labels), 1, 0, n_draws)
-    parts, rates = Csr(texts.indptr, texts.indices, texts.data), np.full(n_draws, RATE)
+    triplets = kernel_or_skip("reference").sampling.sample_triplets(
+        make_lists(labels), 1, 0, n_steps
+    )
+    parts, rates = Csr(texts.indptr, texts.indices, texts.data), np.full(n_steps, RATE)
     w, rule = np.eye(10_000), UpdateRule(EVERY, L1)
     features = BilinearFeatures(parts, parts, transposed=False)
     loss = PairwiseLoss(PairwiseForm.HINGE, NO_CALL, np.ones(1), n_texts)
-    return clock(lambda: dense_train(w, features, tuples, rates, loss, rule)) / n_draws
+    return clock(lambda: dense_train(w, features, triplets, rates, loss, rule)) / n_steps
 
 
-def report_widths(kernel: str, n_draws: int, n_texts: int, most: int) -> None:
-    """Print the cost of a draw by the number of words."""
+def report_widths(kernel: str, n_steps: int, n_texts: int, most: int) -> None:
+    """Print the cost of a step by the number of words."""
     for n_words in (10_000, 100_000, 1_000_000):
-        draws = most if n_words == 1_000_000 else n_draws
-        found = in_a_process(kernel=kernel, n_words=n_words, n_draws=draws, l1=L1, n_texts=n_texts)
-        show(f"{kernel}, l1, {n_words} words, {draws} draws", found, draws)
+        steps = most if n_words == 1_000_000 else n_steps
+        result = in_a_process(kernel=kernel, n_words=n_words, n_steps=steps, l1=L1, n_texts=n_texts)
+        show(f"{kernel}, l1, {n_words} words, {steps} steps", result, steps)
 
 
 def report_scores(kernel: str, n_queries: int, nonzero: int) -> None:
-    """Print the time of scoring beside SciPy's."""
+    """Print the time of scoring next to SciPy's."""
     texts, _ = make_texts(10_000, 10_000)
     rng = np.random.default_rng(0)
     # Columns and rows by Zipf's law, as training leaves them.
@@ -174,14 +176,14 @@ def report_scores(kernel: str, n_queries: int, nonzero: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the draws or fewer")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the steps or fewer")
     parser.add_argument("--kernel", help="only this kernel")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.train:
         print(json.dumps(train(**json.loads(options.train))))  # noqa: T201
         return
-    n_draws, most, n_texts = (10_000, 10_000, 2000) if options.quick else (100_000, 10**6, 11_000)
+    n_steps, most, n_texts = (10_000, 10_000, 2000) if options.quick else (100_000, 10**6, 11_000)
     print(  # noqa: T201
         f"{'':34}{'cpu':>10}{'us/draw':>8}{'late':>8}{'viol.':>8}{'density':>9}{'B/nz':>7}"
         f"{'MiB':>8}{'x m+d':>7}{'x max':>7}"
@@ -192,9 +194,9 @@ def main() -> None:
         except NotImplementedError as error:
             print(f"{kernel}: left out, {error}")  # noqa: T201
             continue
-        report_training(kernel, n_draws, n_texts)
+        report_training(kernel, n_steps, n_texts)
         report_scores(kernel, 100 if options.quick else 1000, 8_000_000)
-        report_widths(kernel, n_draws, n_texts, most)
+        report_widths(kernel, n_steps, n_texts, most)
 
 
 if __name__ == "__main__":

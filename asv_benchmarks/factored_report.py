@@ -1,11 +1,11 @@
-"""Print what an epoch of WARP costs in every kernel, beside LightFM if it is installed.
+"""Print what an epoch of WARP costs in every kernel, next to LightFM if it is installed.
 
     python -P asv_benchmarks/factored_report.py [--quick] [--kernel NAME] [--epochs N]
                                                 [--width N] [--threads N] [--block N]
                                                 [--processor] [--seeds N]
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; four fifths to train on. At most
-ten trials, adagrad, biases, and with "features" about 12 a row on both sides: an object's own and
+ten trials, adagrad, biases, and with "features" about 12 a row on both sides: a row's own and
 11 of 200 others. LightFM (`pip install lightfm-next`) does the same in the same run. All take
 turns, an epoch each, on one thread and on two, so that what else the machine does, and how far
 its processors are apart, is the same for all. Seconds are those of the clock, the shortest and the
@@ -68,7 +68,7 @@ class Racer(NamedTuple):
     Attributes
     ----------
     step : callable
-        Takes an epoch, and returns the share of tuples that moved something, if that is known.
+        Takes an epoch, and returns the share of triplets that moved something, if that is known.
     precision : callable
         That of what is trained.
     """
@@ -93,7 +93,7 @@ def ours(
     warp = kind(kernel, likes, width, features, block, seed)
 
     def step(epoch: int) -> float:
-        _, weights = warp.step(warp.draws(epoch), threads)
+        _, weights = warp.step(warp.sampler(epoch), threads)
         return float(np.mean(weights > 0.0))
 
     name = f"{kind.__name__} {kernel.name}"
@@ -119,16 +119,16 @@ def lightfm(likes: Likes, width: int, features: bool, threads: int, seed: int = 
     def step(_: int) -> None:
         model.fit_partial(train, epochs=1, num_threads=threads, **sides)
 
-    def found() -> float:
+    def result() -> float:
         _, users = model.get_user_representations(sides.get("user_features"))
         biases, items = model.get_item_representations(sides.get("item_features"))
         return precision(np.asarray(users @ items.T + biases, np.float32), likes)
 
-    return Racer(PEER, threads, step, found)
+    return Racer(PEER, threads, step, result)
 
 
 def race(racers: Sequence[Racer], width: int, features: bool, epochs: int) -> None:
-    """Let all take turns, epoch by epoch, and print what each took and reached."""
+    """Run all of them interleaved, epoch by epoch, and print what each took and reached."""
     seconds, moved = np.empty((epochs, len(racers))), [None] * len(racers)
     for epoch in range(epochs):
         for at, racer in enumerate(racers):
@@ -158,20 +158,20 @@ def report_precision(
 ) -> None:
     """Print the precision of each, over seeds."""
     for racer in racers:
-        found = []
+        result = []
         for seed in range(seeds):
             name, _, step, precision_now = racer(seed)
             for epoch in range(epochs):
                 step(epoch)
-            found.append(precision_now())
-        error = np.std(found, ddof=1) / seeds**0.5
-        print(f"{name:16}{width:6}  P@10 {np.mean(found):.4f} ± {error:.4f}", flush=True)  # noqa: T201
+            result.append(precision_now())
+        error = np.std(result, ddof=1) / seeds**0.5
+        print(f"{name:16}{width:6}  P@10 {np.mean(result):.4f} ± {error:.4f}", flush=True)  # noqa: T201
 
 
 def report_scores(kernel: Kernel, likes: Likes, width: int) -> None:
-    """Print the time of all scores, and of the ten best, beside NumPy's product."""
+    """Print the time of all scores, and of the ten best, next to NumPy's product."""
     warp = Warp(kernel, likes, width, False)
-    Q, D, biases = warp.vectors()
+    Q, D, biases = warp.embeddings()
     every = min(clock(lambda: kernel.factored.scores(Q, D, biases)) for _ in range(5))
     best = min(clock(lambda: kernel.factored.top_k(Q, D, biases, 10)) for _ in range(5))
     theirs = min(clock(lambda: Q @ D.T) for _ in range(5))

@@ -1,10 +1,10 @@
-"""Print BPR's epochs and the ten best of all users beside implicit's, and what NumPy needs.
+"""Print BPR's epochs and the ten best of all users next to implicit's, and what NumPy needs.
 
     python -P asv_benchmarks/implicit_report.py [--width D ...]
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; one thread. implicit is `pip
 install implicit`. Seconds are those of the clock, the shortest of five. Memory is what a process
-of its own holds at most beyond the vectors, for twenty times the users; on Linux.
+of its own holds at most beyond the embeddings, for twenty times the users; on Linux.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ REPEATS, BEST, MORE = 5, 10, 20
 
 def shortest(call: Callable[[], object]) -> float:
     """Return the seconds of the fastest of some calls."""
-    found = []
+    result = []
     for _ in range(REPEATS):
         start = time.perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    return min(found)
+        result.append(time.perf_counter() - start)
+    return min(result)
 
 
 def implicit_epoch(likes: Likes, width: int) -> float:
@@ -62,17 +62,19 @@ def numpy_top(queries: Singles, documents: Singles) -> None:
 
 
 def ways(width: int, users: int, items: int) -> dict[str, Callable[[], object]]:
-    """Return who finds the ten best of random vectors."""
+    """Return who finds the ten best of random embeddings."""
     rng, no_biases = np.random.default_rng(0), np.zeros(0, np.float32)
     queries, documents = (rng.standard_normal((n, width), np.float32) for n in (users, items))
-    made: dict[str, Callable[[], object]] = {
+    output: dict[str, Callable[[], object]] = {
         "numpy": lambda: numpy_top(queries, documents),
         "implicit": lambda: topk(documents, queries, BEST, num_threads=1),
     }
     for name in KERNELS:
         kernel = kernel_or_skip(name)
-        made[name] = lambda kernel=kernel: kernel.factored.top_k(queries, documents, no_biases, BEST)
-    return made
+        output[name] = lambda kernel=kernel: kernel.factored.top_k(
+            queries, documents, no_biases, BEST
+        )
+    return output
 
 
 def most_held() -> float:
@@ -81,7 +83,7 @@ def most_held() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-def grown(name: str, width: int, shape: tuple[int, int]) -> float:
+def peak_growth(name: str, width: int, shape: tuple[int, int]) -> float:
     """Return by how many MB the process grows when it finds the ten best."""
     call = ways(width, MORE * shape[0], shape[1])[name]
     before = most_held()
@@ -102,10 +104,10 @@ def main() -> None:
         epochs = {"implicit": implicit_epoch(likes, width)}
         for name in KERNELS:
             bpr = Bpr(kernel_or_skip(name), likes, width, False)
-            epochs[name] = shortest(lambda bpr=bpr: bpr.step(bpr.draws(0), 1))
+            epochs[name] = shortest(lambda bpr=bpr: bpr.step(bpr.sampler(0), 1))
         with threadpool_limits(1), multiprocessing.get_context("spawn").Pool(1, None, (), 1) as own:
             for name, call in ways(width, *shape).items():
-                memory = own.apply(grown, (name, width, shape))
+                memory = own.apply(peak_growth, (name, width, shape))
                 epoch = f"{epochs[name]:12.3f}" if name in epochs else f"{'':12}"
                 print(  # noqa: T201
                     f"{name:10}{width:6}{epoch}{shortest(call):12.3f}{memory:8.0f}", flush=True

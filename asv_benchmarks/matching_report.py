@@ -1,12 +1,12 @@
-"""Print what PLS and RMLS cost, solver and all, beside scikit-learn and SciPy.
+"""Print what PLS and RMLS cost, solver and all, next to scikit-learn and SciPy.
 
     [RANKING_BENCH_PROFILE=full] python -P asv_benchmarks/matching_report.py [--kernel NAME]
         [--threads N] [--part pls|matrix] [--epochs N ...]
 
-`pls`: the directions of M and the singular energy that they capture, beside scikit-learn's
+`pls`: the directions of M and the singular energy that they capture, next to scikit-learn's
 randomized_svd with as many threads and, with --exact, ARPACK; bytes moved (as if no cache kept
 any), and their rate as a share of that of a copy. `matrix`: M from clicks with features on both
-sides, beside SciPy's products in one piece. Seconds are of the clock, once; `shapes_report.py` has
+sides, next to SciPy's products in one piece. Seconds are of the clock, once; `shapes_report.py` has
 the shapes of the paper.
 """
 
@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).parent))
 from alternating_report import copy_rate
 from benchmarks.common import PROFILE
-from benchmarks.matched import make_sparse
+from benchmarks.half_steps import make_sparse
 
 from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
@@ -36,7 +36,7 @@ from ranking.data.click_matrix import click_matrix
 SIZE = {"fast": 20_000, "full": 200_000}[PROFILE]
 PLS_WIDTHS = (50, 100)
 TALL_PASSES = 16
-"""Reads and writes of matrices with a row a feature in a round, beside the two products."""
+"""Reads and writes of matrices with a row a feature in a round, next to the two products."""
 
 
 def say(line: str) -> None:
@@ -44,26 +44,26 @@ def say(line: str) -> None:
     print(line, flush=True)  # noqa: T201
 
 
-def timed(way: Callable[[], Any]) -> tuple[Any, float]:
+def timed_call(way: Callable[[], Any]) -> tuple[Any, float]:
     """Return what a call returns, and its seconds."""
     started = time.perf_counter()
-    found = way()
-    return found, time.perf_counter() - started
+    result = way()
+    return result, time.perf_counter() - started
 
 
 def topical(shape: tuple[int, int], row_length: float, topics: int, seed: int = 0) -> sp.csr_array:
     """M of clicks with topics: half of a row's columns are of its own topic."""
     rng = np.random.default_rng(seed)
-    made = abs(make_sparse(shape, row_length, seed))
-    rows = np.repeat(np.arange(shape[0]), np.diff(made.indptr))
-    own = rng.random(made.nnz) < 0.5
+    output = abs(make_sparse(shape, row_length, seed))
+    rows = np.repeat(np.arange(shape[0]), np.diff(output.indptr))
+    own = rng.random(output.nnz) < 0.5
     size = shape[1] // topics
     # Topics of different weight, so that singular values fall.
     topic = (rng.random(shape[0]) ** 2 * topics).astype(np.int64)
     columns = np.where(
-        own, topic[rows] * size + rng.integers(0, size, made.nnz), made.indices
+        own, topic[rows] * size + rng.integers(0, size, output.nnz), output.indices
     ).astype(np.int32)
-    joined = sp.coo_array((made.data, (rows, columns)), shape=shape).tocsr()
+    joined = sp.coo_array((output.data, (rows, columns)), shape=shape).tocsr()
     joined.sum_duplicates()
     return sp.csr_array(joined)
 
@@ -73,7 +73,7 @@ def energy(M: sp.csr_array, U: Any, V: Any) -> float:
     return float(np.linalg.norm(U.T.astype(np.float64) @ (M @ V.astype(np.float64))) ** 2)
 
 
-def trained(M: sp.csr_array, parts: tuple[str, ...], options: argparse.Namespace) -> Ranker:
+def train(M: sp.csr_array, parts: tuple[str, ...], options: argparse.Namespace) -> Ranker:
     """Return a ranker that is fitted on M alone."""
     ranker = Ranker(*parts, kernel=options.kernel, threads=options.threads)
     return ranker.fit(MatchingData(None, None, M))
@@ -91,23 +91,23 @@ def pls(options: argparse.Namespace) -> None:
     M = topical((SIZE, SIZE), 25.0, 200)
     rate = copy_rate(options.threads, 3)
     say(f"M {M.shape}, {M.nnz} non-zeros, {options.threads} threads, copies {rate / 1e9:.1f} GB/s")
-    trained(M, pls_parts(PLS_WIDTHS[0], 1), options)  # the first has libraries to load
+    train(M, pls_parts(PLS_WIDTHS[0], 1), options)  # the first has libraries to load
     for d in PLS_WIDTHS:
         with threadpool_limits(options.threads):
-            (U, _, V), peer = timed(lambda d=d: randomized_svd(M, d, random_state=0))
+            (U, _, V), peer = timed_call(lambda d=d: randomized_svd(M, d, random_state=0))
         say(f"d={d} randomized_svd: {peer:.2f} s, energy {energy(M, U, V.T):.6g}")
         for epochs in options.epochs:
             parts = pls_parts(d, epochs)
-            ranker, seconds = timed(lambda parts=parts: trained(M, parts, options))
-            found = energy(M, ranker.model_.U[:, :d], ranker.model_.V[:, :d])
+            ranker, seconds = timed_call(lambda parts=parts: train(M, parts, options))
+            result = energy(M, ranker.model_.U[:, :d], ranker.model_.V[:, :d])
             moved = bytes_moved(M, -(-(d + 10) // 8) * 8, epochs)
             say(
                 f"d={d} alternating, {epochs} rounds: {seconds:.2f} s, {peer / seconds:.2f} x, "
-                f"energy {found:.6g}; {moved / 1e9:.1f} GB moved, "
+                f"energy {result:.6g}; {moved / 1e9:.1f} GB moved, "
                 f"{moved / seconds / rate:.0%} of copy"
             )
         if options.exact:
-            (_, values, _), seconds = timed(lambda d=d: svds(M, k=d))
+            (_, values, _), seconds = timed_call(lambda d=d: svds(M, k=d))
             say(f"d={d} ARPACK: {seconds:.2f} s, energy {float((values**2).sum()):.6g}")
 
 
@@ -131,13 +131,13 @@ def matrix(options: argparse.Namespace) -> None:
         sp.csr_array(abs(make_sparse((n_queries, n_queries), 1.74, 3)) * rng.integers(1, 50)),
     )
     for threads in (1, 2):
-        made, seconds = timed(lambda threads=threads: click_matrix(data, threads=threads))
+        output, seconds = timed_call(lambda threads=threads: click_matrix(data, threads=threads))
         say(
-            f"M {made.rows.shape}, {made.rows.nnz} non-zeros, {threads} threads: {seconds:.2f} s, "
-            f"{made.nbytes / 1e6:.0f} MB"
+            f"M {output.rows.shape}, {output.rows.nnz} non-zeros, {threads} threads: "
+            f"{seconds:.2f} s, {output.nbytes / 1e6:.0f} MB"
         )
     R = data.relevance
-    _, seconds = timed(lambda: (data.queries.T @ (R @ data.documents)).tocsr().T.tocsr())
+    _, seconds = timed_call(lambda: (data.queries.T @ (R @ data.documents)).tocsr().T.tocsr())
     say(f"SciPy in one piece: {seconds:.2f} s")
 
 

@@ -1,4 +1,4 @@
-"""Print all metrics at once in every kernel beside pytrec_eval's NDCG alone, in one run.
+"""Print all metrics at once in every kernel next to pytrec_eval's NDCG alone, in one run.
 
     python -P asv_benchmarks/metrics_report.py
 

@@ -1,17 +1,17 @@
-"""Print the quality of WARP on MovieLens 100K, beside LightFM if it is installed.
+"""Print the quality of WARP on MovieLens 100K, next to LightFM if it is installed.
 
     python -P asv_benchmarks/movielens_report.py [--data FOLDER] [--seeds N] [--kernel NAME]
                                                  [--choose]
 
-Ten ratings of each user are drawn to test, 4 and 5 stars are matches, and every item is ranked for
-every user, those of the training too: the protocol of LightFM's tests, whose floors are printed.
-The official split (ua.base, ua.test) has ten ratings a user as well, but others. "unseen" leaves
-out what the user is known to like. Both systems take ten epochs on one thread and try up to 10
-negatives. LightFM (`pip install lightfm-next`) has the settings of its tests. Those of WARP here
+Ten ratings of each user are held out for test, 4 and 5 stars are positives, and every item is
+ranked for every user, those of the training too: the protocol of LightFM's tests, whose floors are
+printed. The official split (ua.base, ua.test) has ten ratings a user as well, but others. "unseen"
+leaves out what the user is known to like. Both systems take ten epochs on one thread and try up to
+10 negatives. LightFM (`pip install lightfm-next`) has the settings of its tests. Those of WARP here
 are what `--choose` finds: with the ten ratings left out and ten others held out, the settings of a
 grid with the largest product of test p@10 and unseen p@10. LightFM gets a grid there too.
 
-Numbers are means over the seeds, each of which draws the split and the training; behind them is
+Numbers are means over the seeds, each of which fixes the split and the training; behind them is
 the standard deviation. "gain" is the difference, seed by seed, and its standard error.
 """
 
@@ -48,14 +48,14 @@ Split = tuple[MatchingData, MatchingData]
 
 
 class Settings(NamedTuple):
-    """What is chosen: Adagrad's rate, the strength of l2, and the init_scale of the first vectors."""
+    """The learning rate of Adagrad, the strength of l2, and init_scale."""
 
     rate: float
     strength: float
     init_scale: float = 1.0
 
 
-CHOSEN = {
+BEST_SETTINGS = {
     (10, False): Settings(0.08, 0.01, 0.05),
     (32, False): Settings(0.06, 0.01, 0.05),
     (10, True): Settings(0.08, 0.01, 0.1),
@@ -69,7 +69,7 @@ GRID = [
 
 LIGHTFM_CHOSEN = Settings(0.05, 0.0)
 LIGHTFM_GRID = [Settings(*one) for one in itertools.product((0.05, 0.07), (0.0, 1e-6, 1e-5, 1e-4))]
-"""It draws its first vectors in one way only."""
+"""It initialises its embeddings in one way only."""
 
 System = Callable[[MatchingData, int, Settings, int], Scores]
 
@@ -153,11 +153,11 @@ def measured(
     system: System, splits: list[Split], dimensions: int, settings: Settings
 ) -> dict[str, Scores]:
     """Return the values of all seeds, by metric."""
-    found = [
+    result = [
         quality(system(train, dimensions, settings, seed), train, test)
         for seed, (train, test) in enumerate(splits)
     ]
-    return {metric: np.array([one[metric] for one in found]) for metric in found[0]}
+    return {metric: np.array([one[metric] for one in result]) for metric in result[0]}
 
 
 def show(name: str, cells: Iterable[str]) -> None:
@@ -168,7 +168,7 @@ def show(name: str, cells: Iterable[str]) -> None:
 def compare(system: System, splits: list[Split], dimensions: int, features: bool) -> None:
     """Print both systems, and what is gained."""
     rest = f"d = {dimensions}{', features' if features else ''}"
-    settings = CHOSEN[dimensions, features]
+    settings = BEST_SETTINGS[dimensions, features]
     values = measured(system, splits, dimensions, settings)
     show(f"ranking, {rest}", [f"{v.mean():.4f} ({v.std(ddof=1):.4f})" for v in values.values()])
     if LightFM is not None:
@@ -210,7 +210,7 @@ def main() -> None:
     if not options.choose:
         show("LightFM's published floors", [f"{floor:.3f}" for floor in FLOORS.values()])
     folder = Path(options.data) / "interactions"
-    for dimensions, features in CHOSEN:
+    for dimensions, features in BEST_SETTINGS:
         splits = [
             read_likes(folder, seed, features=features, validate=options.choose)
             for seed in range(options.seeds)

@@ -1,11 +1,11 @@
-"""Print what an epoch costs with a stranger's hinge, as a ratio to the built-in one.
+"""Print what an epoch costs with a third-party hinge, as a ratio to the built-in one.
 
     pip install ./examples/native/cython ./examples/native/cffi ./examples/native/numba \
         ./examples/native/rust
     python -P asv_benchmarks/native_report.py [--rounds N] [--quick]
 
-MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; one thread. Vectors of 64
-dimensions by SGD, a pass over the matches an epoch; and a sparse matrix, a tenth of that, as it
+MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; one thread. Embeddings of 64
+dimensions by SGD, a pass over the positives per epoch; and a sparse matrix, a tenth of that, as it
 has a row a user. Every way is timed in every round, so that a busy machine meets them all; the
 ratio is that of the shortest epochs, and behind it the median of those within a round. "equal"
 says that the weights have the same bits as those of the built-in hinge. The Python loss is asked
@@ -27,19 +27,19 @@ from benchmarks.interactions import make_likes, read_likes
 from benchmarks.native import WAYS, make_loss, matching_of, train
 
 MODELS = {"factored:dimensions=64": 1, "bilinear": 10}
-"""And the part of the matches that an epoch draws."""
+"""The share of the positives that an epoch samples."""
 
 
 def available() -> list[str]:
     """Return the ways that are installed; say which are not."""
-    found = ["built-in"]
+    result = ["built-in"]
     for way in (*WAYS, "python"):
         try:
             make_loss(way)
-            found.append(way)
+            result.append(way)
         except NotImplementedError as error:
             print(f"{way} is left out: {error}")  # noqa: T201
-    return found
+    return result
 
 
 def main() -> None:

@@ -46,15 +46,15 @@ def main() -> None:
 
     known, held_out = (MatchingData(None, None, part) for part in (likes.train, likes.test))
     ranker = Ranker(**get_registry().create("recipe", "warp").parts)
-    spent, found, epochs = 0.0, 0.0, 0
-    while found < goal and epochs < EPOCHS:
+    spent, result, epochs = 0.0, 0.0, 0
+    while result < goal and epochs < EPOCHS:
         start = time.perf_counter()
         ranker.partial_fit(known, steps=likes.train.nnz)
         spent += time.perf_counter() - start
-        found = ranker.score(held_out, metric="p@10(empty=skip)", exclude=known)
+        result = ranker.score(held_out, metric="p@10(empty=skip)", exclude=known)
         epochs += 1
     print(  # noqa: T201
-        f"recipe warp, {ranker.kernel_.name}: {epochs} epochs, {spent:.1f} s, P@10 {found:.4f}\n"
+        f"recipe warp, {ranker.kernel_.name}: {epochs} epochs, {spent:.1f} s, P@10 {result:.4f}\n"
         f"LightFM takes {seconds / spent:.1f} x"
     )
 

@@ -1,11 +1,11 @@
-"""Print the reading of one LETOR file in every kernel beside scikit-learn, as ratios in one run.
+"""Print the reading of one LETOR file in every kernel next to scikit-learn, as ratios in one run.
 
     python -P asv_benchmarks/reading_report.py 500
 
 The argument is the size of the file in megabytes: 136 features of six digits, 120 rows a query. It
 is written to the folder of temporary files and removed. Each reader runs in a process of its own,
-in turn, best of several; processor time is beside the clock, as other programs disturb it less.
-Memory is the most that the process needed beyond what it had before it read.
+interleaved, best of several; processor time is next to the clock, as other programs disturb it
+less. Memory is the most that the process needed beyond what it had before it read.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def main(megabytes: int) -> None:
                 known = best.setdefault((reader, threads), done)
                 best[reader, threads] = {key: min(known[key], done[key]) for key in done}
     wanted = best["scikit-learn", 1]
-    told = ["reader        threads  seconds  MB/s  ratio  processor s  ratio  memory / result"]
-    for (reader, threads), found in best.items():
-        told.append(
-            f"{reader:12}  {threads:7}  {found['clock']:7.2f}  {size / found['clock']:4.0f}"
-            f"  {wanted['clock'] / found['clock']:5.1f}  {found['processor']:11.2f}"
-            f"  {wanted['processor'] / found['processor']:5.1f}  {found['memory']:15.2f}"
+    lines = ["reader        threads  seconds  MB/s  ratio  processor s  ratio  memory / result"]
+    for (reader, threads), result in best.items():
+        lines.append(
+            f"{reader:12}  {threads:7}  {result['clock']:7.2f}  {size / result['clock']:4.0f}"
+            f"  {wanted['clock'] / result['clock']:5.1f}  {result['processor']:11.2f}"
+            f"  {wanted['processor'] / result['processor']:5.1f}  {result['memory']:15.2f}"
         )
-    sys.stdout.write("\n".join(told) + "\n")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

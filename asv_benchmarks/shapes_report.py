@@ -44,7 +44,7 @@ def say(line: str) -> None:
 
 
 def topical(shape: tuple[int, int], row_length: float, seed: int = 0) -> sp.csr_array:
-    """M of clicks with topics, made by blocks of rows: little memory is needed beside it."""
+    """M of clicks with topics, made by blocks of rows: little memory is needed next to it."""
     rng = np.random.default_rng(seed)
     rows, columns = shape
     lengths = rng.poisson(row_length, rows)
@@ -59,9 +59,9 @@ def topical(shape: tuple[int, int], row_length: float, seed: int = 0) -> sp.csr_
         last = min(first + BLOCK, rows)
         indices[indptr[first] : indptr[last]] = np.where(rng.random(topic.size) < 0.5, own, other)
     values = rng.random(indices.size, dtype=np.float32)
-    made = sp.csr_array((values, indices, indptr.astype(np.int32)), shape=shape)
-    made.sum_duplicates()
-    return made
+    output = sp.csr_array((values, indices, indptr.astype(np.int32)), shape=shape)
+    output.sum_duplicates()
+    return output
 
 
 class Clock(Callback):
@@ -74,7 +74,7 @@ class Clock(Callback):
 
     def on_fit_begin(self, run: Any) -> None:
         """Begin to count."""
-        self._tell(f"M and first vectors, {gibibytes():.1f} GiB")
+        self._tell(f"M and first embeddings, {gibibytes():.1f} GiB")
 
     def on_epoch_end(self, run: Any, result: Any) -> bool:
         """Tell the seconds since the last turn."""

@@ -1,9 +1,9 @@
-"""Print one sweep of Domination Rank in every kernel beside NumPy, as ratios in one run.
+"""Print one sweep of Domination Rank in every kernel next to NumPy, as ratios in one run.
 
     RANKING_BENCH_PROFILE=full python -P asv_benchmarks/sweep_report.py
 
 The full profile is 1,000,000 rows x 136 float32 features in 8,000 queries. A sweep is timed in
-the middle of training, best of several, kernels in turn; bytes moved count, for each row and
+the middle of training, best of several, kernels interleaved; bytes moved count, for each row and
 feature, both columns that a step reads (the one that moves and the next) and margins and
 exponentials, read and written.
 """
@@ -49,7 +49,7 @@ def main() -> None:
 
     first = {name: clock(run) for name, run in runs.items()}
     later = dict.fromkeys(runs, float("inf"))
-    for number in range(ROUNDS):  # in turn, so that a busy moment hits all alike
+    for number in range(ROUNDS):  # interleaved, so that a busy moment hits all equally
         for name, run in runs.items():
             if "numpy" not in name or number < 3:
                 later[name] = min(later[name], clock(run))

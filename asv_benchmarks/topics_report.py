@@ -4,7 +4,7 @@
 
 The full profile is 100 topics over 10,000 texts of 10,000 words. Ways to train are compared by
 processor time, which other work on the machine hardly changes; one thread and two by the clock,
-in turn, which needs a quiet machine: the medians count.
+interleaved, which needs a quiet machine: the medians count.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _compare_jobs(name: str, ranker: Ranker, train: MatchingData, rounds: int) -
             PerQuery(ranker.plan(), jobs=jobs).fit(train)
             seconds[jobs].append(time.perf_counter() - started)
     one, two = (statistics.median(seconds[jobs]) for jobs in JOBS)
-    told = f"{name}, {L1}: 1 thread {one:.2f}s, 2 threads {two:.2f}s, ratio {one / two:.2f}"
-    print(f"{told}, load {os.getloadavg()[0]:.1f}")  # noqa: T201
+    lines = f"{name}, {L1}: 1 thread {one:.2f}s, 2 threads {two:.2f}s, ratio {one / two:.2f}"
+    print(f"{lines}, load {os.getloadavg()[0]:.1f}")  # noqa: T201
 
 
 if __name__ == "__main__":

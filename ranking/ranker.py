@@ -2,90 +2,137 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
+from ranking._parameters import FOREIGN_NAMES, recipe_parameters
+from ranking._utils.keywords import explain_keywords
+from ranking._utils.validation import validate_k, validate_seed, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
-from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
+from ranking.contracts.model import Embedding, MatchingModel, Model
+from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
-from ranking.contracts.solver import OnlineTrainer, Solver, TrainingProblem
-from ranking.data.exclusions import known_pairs
-from ranking.data.inputs import Documents, Trainable, among_known, as_trainable, fit_text
+from ranking.contracts.solver import OnlineTrainer, Solver
+from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.inputs import (
+    Documents,
+    PreparedData,
+    Trainable,
+    among_known,
+    as_trainable,
+    prepare_data,
+)
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
-from ranking.inference.fold_in import fold_in, new_matches
-from ranking.inference.retrieval import Top, by_vectors, similar, top
+from ranking.inference.explain import Contribution, Related, explain_pair, related_features
+from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.judged import rank_judged
+from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
+from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
+from ranking.inference.score_features import pair_scores
+from ranking.inference.seen import SeenItems
 from ranking.io.model_file import read_model, write_model
+from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.evaluation import evaluate_model, mean, refuse_other_data, refuse_unscorable
+from ranking.metrics.evaluation import (
+    evaluate_model,
+    refuse_other_data,
+    refuse_unscorable,
+)
 from ranking.metrics.parse import parse_metric
-from ranking.training.fitter import Fitter, Training
+from ranking.metrics.result import Evaluation
+from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
-from ranking.training.trainer import Trainer, TrainingResult
+from ranking.training.trainer import Trainer
+from ranking.training.wrappers.search import ParameterSearch
+
+if TYPE_CHECKING:
+
+    class Estimator:
+        """scikit-learn's `BaseEstimator`, which has no type annotations."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the parameters by name."""
+
+        def set_params(self, **params: Any) -> Self:
+            """Set parameters by name."""
+
+        def __getstate__(self) -> dict[str, Any]:
+            """Return what a pickle holds."""
+
+else:
+    from sklearn.base import BaseEstimator as Estimator
 
 
-class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
-    """Learns to order the rows of each query, or to match queries with documents.
+class Ranker(Estimator):
+    """Learn to rank the documents of queries, or the items of users.
 
     Every part is a name (``"l2"``), a spec (``"l2:strength=0.1"``) or an object (``L2(0.1)``).
 
     Parameters
     ----------
     model : str or Model
-        What scores a row; "auto" takes the first that fits the loss.
+        What computes scores. "auto" takes the first that supports the loss: embeddings
+        (``"factored"``) for users and items without features.
     loss : str or Loss
-        What is minimised; there is no default.
+        What training minimises; there is no default.
     regularizer : str or Regularizer
-        The penalty on the model's parameters.
+        The penalty on the parameters of the model.
     solver : str or Solver
-        How it is minimised; "auto" takes the first that fits the other parts.
+        The optimisation method; "auto" takes the first that supports the other parts.
     kernel : str or Kernel
-        Who computes; see :func:`ranking.kernels.select.get_kernel`.
+        The implementation of the inner loops; see :func:`ranking.get_kernel`.
     threads : int
         The result does not depend on it.
     random_state : int
-        The same seed gives the same model, in every kernel.
+        The seed. The same seed gives the same model, in every kernel.
     callbacks : sequence of str or Callback
-        Called between epochs.
+        Called after each epoch.
     features : str or TextFeatures, optional
-        How texts are described, such as ``"text:words=10000,sublinear=true"``; for a
-        `TextCollection` only, and then ``"text"`` by default. They are fitted on its documents.
+        How texts are represented, such as ``"text:words=10000,sublinear=true"``; only for a
+        `TextCollection`, and then ``"text"`` by default. Fitted on its documents.
     engine : str or Engine
         Which processes train, such as ``"ray:workers=2"``; the result does not depend on it.
+    parameter_search : Search, optional
+        Parameters to choose on the validation data, if `fit` gets any; some recipes have one.
 
     Attributes
     ----------
     model_, loss_, regularizer_, solver_ : Part
-        The parts that were used.
+        The parts that were used, with "auto" resolved.
     kernel_ : Kernel
         The kernel that was used.
     history_ : list of dict
-        A row per epoch.
+        One row per epoch.
     objective_ : float
-        Loss plus penalty at the end.
+        Mean loss plus penalty at the end.
     n_iter_ : int
-        Epochs.
+        The number of epochs.
     stopped_ : str
         Why training ended.
     n_features_in_ : int
-        Features of the training data; of their documents, if those are matched.
+        The number of features; of the documents, if queries have their own.
     text_ : TextFeatures or None
-        As they were fitted.
+        Fitted.
     documents_ : Documents or None
         The documents of a collection of texts, for `search`.
+    seen_ : SeenItems or None
+        Users, items and positives of the training data, for `recommend`.
+    report_ : Any
+        What a wrapper reports, such as the trials of a parameter search, or None.
+    description_ : dict
+        What a model file says about the training: the resolved specs, versions and sizes.
 
     Examples
     --------
@@ -98,6 +145,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
     4
     """
 
+    model_: Model
+    loss_: Loss
+    regularizer_: Regularizer
+    solver_: Solver
+    kernel_: Kernel
+    history_: list[dict[str, Any]]
+    objective_: float
+    n_iter_: int
+    stopped_: str
+    n_features_in_: int
+    text_: TextFeatures | None
+    documents_: Documents | None
+    seen_: SeenItems | None
+    report_: Any
+    description_: dict[str, Any]
+
+    @explain_keywords(FOREIGN_NAMES)
     def __init__(
         self,
         model: str | Model = "auto",
@@ -111,6 +175,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         callbacks: Sequence[str | Callback] = (),
         features: str | TextFeatures | None = None,
         engine: str | Engine = "local",
+        parameter_search: Search | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
@@ -122,6 +187,39 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         self.callbacks = callbacks
         self.features = features
         self.engine = engine
+        self.parameter_search = parameter_search
+
+    @classmethod
+    def from_recipe(cls, name: str, **overrides: Any) -> Self:
+        """Return a ranker with the parts of a recipe, as ``ranking train --recipe`` trains it.
+
+        Parameters
+        ----------
+        name : str
+            Such as ``"warp"``; ``ranking plugins`` lists the recipes.
+        **overrides
+            Parameters of `Ranker` that replace those of the recipe.
+
+        Examples
+        --------
+        >>> Ranker.from_recipe("warp", random_state=7).model
+        'factored:dimensions=32,init_scale=0.1'
+        """
+        return cls(**recipe_parameters(name, overrides))
+
+    def plan(self) -> TrainingPlan:
+        """Return what `fit` trains, without the data; wrappers take it as their base."""
+        return TrainingPlan(
+            model=self.model,
+            loss=self.loss,
+            regularizer=self.regularizer,
+            solver=self.solver,
+            kernel=self.kernel,
+            threads=validate_threads(self.threads),
+            random_state=validate_seed(self.random_state),
+            callbacks=self.callbacks,
+            engine=self.engine,
+        )
 
     def fit(
         self,
@@ -137,19 +235,22 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         Parameters
         ----------
         X : array, sparse matrix, JudgedLists, MatchingData or TextCollection
-            One row of features per judged document; a `JudgedLists` brings grades and queries along,
-            a `MatchingData` or `TextCollection` queries, documents and who matches whom.
+            One row of features per judged document. A `JudgedLists` has its grades and queries, a
+            `MatchingData` or `TextCollection` has queries, documents and their relevance.
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
             The query of each row, in any order.
         valid : the same as X, or a tuple (X, y, qid), optional
-            Validation data for callbacks such as early stopping.
+            Validation data, for callbacks such as early stopping and for a parameter search.
         exclude_known : bool
-            Whether the matches of X are left out of the lists that are validated, as a recommender
-            does not offer again what a user has; not for judged rows.
+            Whether to leave the positives of X out of the lists that are validated, as a
+            recommender does not recommend again what a user has; not for judged rows.
         """
-        return self.fit_with(self.plan(), X, y, qid=qid, valid=valid, exclude_known=exclude_known)
+        fitter: Fitter = self.plan()
+        if self.parameter_search is not None and valid is not None:
+            fitter = ParameterSearch(self.plan(), self.parameter_search)
+        return self.fit_with(fitter, X, y, qid=qid, valid=valid, exclude_known=exclude_known)
 
     def fit_with(
         self,
@@ -161,182 +262,162 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         valid: Any = None,
         exclude_known: bool = False,
     ) -> Self:
-        """Train with a wrapper around `plan()`, such as a `ParameterSearch`.
+        """Train with a wrapper around `plan`, such as `PerQuery` or `RegularizationPath`.
 
-        Other parameters are those of `fit`. What the wrapper reports is in ``report_``.
+        Other parameters are those of `fit`. What the wrapper reports is in ``report_``. After an
+        interrupt the ranker is fitted as far as training came.
         """
-        before = getattr(self, "text_", None), getattr(self, "documents_", None)
-        training: Training | None = None
+        prepared = self.prepare_data(X, y, qid=qid, valid=valid)
+        training = fitter.trainer(prepared.data, prepared.valid, exclude_known=exclude_known)
         try:
-            data, held_out = self.describe_data(X, y, qid, valid)
-            training = fitter.trainer(data, held_out, exclude_known=exclude_known)
             training.train()
         finally:
-            if training is not None and training.finished:
-                self.adopt(training.result())
-            else:  # an earlier fit stays whole
-                self.text_, self.documents_ = before
+            if training.finished:
+                self.adopt(training.result(), prepared)
         return self
 
-    def describe_data(
-        self, X: Any, y: Any = None, qid: Any = None, valid: Any = None
-    ) -> tuple[Trainable, Trainable | None]:
-        """Return training and validation data as a run takes them; texts get their features."""
-        self.text_ = fit_text(X, self.features)
-        data = as_trainable(X, y, qid, self.text_)
-        self.documents_ = None
-        if self.text_ is not None and isinstance(data, MatchingData):
-            self.documents_ = Documents.of(data)
-        if valid is None:
-            return data, None
-        held_out = as_trainable(*_triple(valid), self.text_)
-        if isinstance(data, MatchingData) and isinstance(held_out, MatchingData):
-            held_out = held_out.with_documents(data.document_ids)
-        return data, held_out
+    def prepare_data(
+        self, X: Any, y: Any = None, *, qid: Any = None, valid: Any = None
+    ) -> PreparedData:
+        """Return training and validation data as a trainer takes them; texts get features."""
+        return prepare_data(X, y, qid, valid, self.features)
 
-    def prepare(
-        self,
-        data: Trainable,
-        valid: Trainable | None = None,
-        start: Tensors | None = None,
-        *,
-        exclude_known: bool = False,
-    ) -> Trainer:
-        """Return the run that `fit` would go through.
+    def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
+        """Take over the result of a training as the fitted attributes.
 
         Parameters
         ----------
-        data, valid : JudgedLists or MatchingData
-            Training and validation data.
-        start : dict of arrays, optional
-            Another model's tensors, to start from instead of the model's own first values.
-        exclude_known : bool
-            As in `fit`.
+        result : TrainingResult
+        prepared : PreparedData, optional
+            What it was trained on, for `search` and `recommend`.
         """
-        return self.plan().trainer(data, valid, initial=start, exclude_known=exclude_known)
+        text, documents = (None, None) if prepared is None else prepared[2:]
+        self._adopt(result, text, documents)
+        if prepared is not None and isinstance(prepared.data, MatchingData):
+            self.seen_ = SeenItems.from_data(prepared.data)
+        return self
 
-    def plan(self) -> TrainingPlan:
-        """Return the parts and settings of a training, without what was fitted."""
-        return TrainingPlan(
-            model=self.model,
-            loss=self.loss,
-            regularizer=self.regularizer,
-            solver=self.solver,
-            kernel=self.kernel,
-            threads=self.threads,
-            random_state=self.random_state,
-            callbacks=self.callbacks,
-            engine=self.engine,
-        )
-
-    def parts(self, data: Trainable) -> tuple[Model, Loss, Regularizer, Solver]:
-        """Return the parts that `fit` takes for these data, with "auto" settled."""
-        return self.plan().resolve(data)
-
-    def adopt(self, result: TrainingResult) -> None:
-        """Take over the result of a training as the fitted attributes."""
-        self.text_ = getattr(self, "text_", None)
-        self.documents_ = getattr(self, "documents_", None)
+    def _adopt(
+        self, result: TrainingResult, text: TextFeatures | None, documents: Documents | None
+    ) -> None:
         self.model_ = result.model
         for kind in ("loss", "regularizer", "solver"):
-            if getattr(result, kind) is not None:
-                setattr(self, f"{kind}_", getattr(result, kind))
-        self.report_ = result.report
+            part = getattr(result, kind)
+            if part is not None:  # a model file may come without the plugins that trained it
+                setattr(self, f"{kind}_", part)
         self.kernel_ = result.kernel
         self.history_ = result.history
-        self.objective_ = result.objective
-        self.n_iter_ = result.n_epochs
-        self.stopped_ = result.stopped
+        self.objective_, self.n_iter_ = result.objective, result.n_epochs
+        self.stopped_, self.report_ = result.stopped, result.report
         self.description_ = result.description
         self.n_features_in_ = result.n_features
-        self._stream: tuple[OnlineTrainer, Trainer] | None = None
+        self.text_, self.documents_, self.seen_ = text, documents, None
+        self._online: tuple[OnlineTrainer, Trainer] | None = None
 
     def partial_fit(
         self, X: Any, *, triplets: ArrayLike | None = None, steps: int | None = None
     ) -> Self:
-        """Go on training, with more tuples, other queries and documents, or new features.
+        """Continue training with more triplets, other queries and documents, or new features.
 
-        However a run is cut into parts, the weights are the same to the last bit; vectors are, and
-        what else is trained by batches, if it is cut between two batches. After `fit`, `load` or a
-        pickle, draws and rates go on where they were, and Adagrad's sums of squares begin anew. A
-        feature that is new gets its place, with the weights that training begins with.
+        However a training is cut into parts, the weights have the same bits; so have embeddings,
+        and whatever else is trained in batches, if it is cut between two batches. After `fit`,
+        `load` or a pickle, samples and learning rates continue where they were, and Adagrad's sums
+        of squares start again. A new feature gets the parameters that training starts with.
 
         Parameters
         ----------
         X : MatchingData or TextCollection
-            Texts are described as those that were first given.
+            Texts are represented as those of the first call.
         triplets : array of int of shape (triplets, 3)
-            Positions in X of a query, a document that matches and one that does not.
+            Positions in X of a query, a positive and a negative.
         steps : int
-            How many tuples are drawn instead; by default as many as the solver has.
+            The number of triplets to sample instead; by default that of the solver.
         """
-        going: tuple[OnlineTrainer, Trainer] | None = getattr(self, "_stream", None)
-        if going is None:
-            stream, run = self._begin_stream(X)
+        seen = getattr(self, "seen_", None)
+        online: tuple[OnlineTrainer, Trainer] | None = getattr(self, "_online", None)
+        if online is None:
+            prepared, online = self._start_online(X)
         else:
-            stream, run = going
-            data = as_trainable(X, None, None, self.text_)
-            refuse_other_data(run.model, data)
-            stream.set_data(data)
-            run.data = data
-        with run.watched():
-            run.record(stream.step(None if triplets is None else np.asarray(triplets), steps))
-        run.stopped = "partial_fit"
-        self.adopt(run.result())
-        self._stream = (stream, run)
+            prepared = self._as_before(X)
+            refuse_other_data(online[1].model, prepared.data)
+            online[0].set_data(prepared.data)
+            online[1].data = prepared.data
+        trainer = online[1]
+        with trainer.watched():
+            positions = None if triplets is None else np.asarray(triplets)
+            trainer.record(online[0].step(positions, steps))
+        trainer.stopped = "partial_fit"
+        self.adopt(trainer.result(), prepared)
+        if seen is not None and self.seen_ is not None:
+            self.seen_ = seen.union(self.seen_)
+        self._online = online
         return self
 
-    def _begin_stream(self, X: Any) -> tuple[OnlineTrainer, Trainer]:
-        """Return a training without an end; what is fitted already is where it begins."""
+    def _start_online(self, X: Any) -> tuple[PreparedData, tuple[OnlineTrainer, Trainer]]:
+        """Return data and an online trainer that starts from the fitted model, if there is one."""
         fitted = hasattr(self, "model_")
-        data = as_trainable(X, None, None, self.text_) if fitted else self.describe_data(X)[0]
-        run = self.prepare(data)
+        prepared = self._as_before(X) if fitted else self.prepare_data(X)
+        trainer = self.plan().trainer(prepared.data)
         if fitted:
-            run.model.restore(self.model_.tensors())
-            run.model.add_features(data, run.kernel)
-            run.history = list(self.history_)
-        problem = TrainingProblem(
-            run.model, run.loss, run.regularizer, data, run.kernel, run.threads, run.seed
-        )
-        return run.solver.online_trainer(problem, run.history), run
+            trainer.model.restore(self.model_.tensors())
+            trainer.model.add_features(prepared.data, trainer.kernel)
+            trainer.history = list(self.history_)
+        online = trainer.solver.online_trainer(trainer.problem(), trainer.history)
+        return prepared, (online, trainer)
+
+    def _as_before(self, X: Any) -> PreparedData:
+        """Return data with the text features and documents of the first fit."""
+        data = as_trainable(X, None, None, self.text_)
+        return PreparedData(data, None, self.text_, self.documents_)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travel between processes without what `partial_fit` holds in a kernel."""
+        """Return what a pickle holds: everything but a training that `partial_fit` continues."""
         state: dict[str, Any] = super().__getstate__()
-        return {**state, "_stream": None}
+        return {**state, "_online": None}
 
     @property
     def per_query(self) -> bool:
-        """Whether the fitted model has a weight vector a query; see `PerQuery`."""
+        """Whether the fitted model has one weight vector per query; see `ranking.PerQuery`."""
         return bool(getattr(self, "description_", {}).get("per query"))
 
-    def described(
-        self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None
+    def to_model_data(
+        self, X: Any, y: ArrayLike | None = None, *, qid: ArrayLike | None = None
     ) -> Trainable:
-        """Return data as the fitted model takes them.
+        """Return data as the fitted model takes them, with the candidates that are ranked.
 
-        Texts get the features that it was trained on; if it has a weight vector a query, queries
-        are known by their ids, and those of labelled data are the labels.
+        Texts get the features of the training. Documents that are known by id only are joined by
+        all others that the model knows. If the model has one weight vector per query, queries are
+        known by id, and those of labelled data are the labels.
         """
-        check_is_fitted(self, "model_")
+        return among_known(self._represent(X, y, qid), self.model_)
+
+    def _represent(self, X: Any, y: Any = None, qid: Any = None) -> Trainable:
+        self._check_fitted()
         data = as_trainable(X, y, qid, self.text_)
         return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
+
+    def _check_fitted(self) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "model_")
+        validate_threads(self.threads)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return scores, higher is better.
 
-        For an array or a `JudgedLists`, one a row, in the order of X. For a `MatchingData` or a
-        `TextCollection`, a row a query and a column a document; `rank` needs less memory.
+        For an array or a `JudgedLists`, one score per row, in the order of X. For a `MatchingData`
+        or a `TextCollection`, one row per query and one column per document of X; `rank` needs
+        less memory.
         """
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         if isinstance(X, JudgedLists):
             scores = np.empty(X.n_rows)
             scores[X.row_order] = self.score_rows(X)
             return scores
-        if self.model_.takes == "matching" or isinstance(X, MatchingData | TextCollection):
-            data = self.described(X)
-            refuse_unscorable(self.model_, data)
-            return self.model_.scores(data, self.kernel_, self.threads)
+        if X is None or self.model_.takes == "matching":
+            return self._predict_matching(X)
+        if isinstance(X, MatchingData | TextCollection):
+            return self._predict_matching(X)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
         if rows.n_features != self.n_features_in_:
@@ -349,11 +430,24 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             rows = JudgedLists(X, rows.grades, np.zeros(n_rows, dtype=np.int64), feature_ids=ids)
         return self.score_rows(rows)
 
+    def _predict_matching(self, X: Any) -> NDArray[np.float64]:
+        data = self._represent(X)
+        refuse_unscorable(self.model_, data)
+        return self.model_.scores(data, self.kernel_, self.threads)
+
     def score_rows(self, data: JudgedLists) -> NDArray[np.float64]:
-        """Return a score for each row of `data`, in the order in which it keeps them."""
-        check_is_fitted(self, "model_")
+        """Return a score for each row of `data`, in the order in which it stores them."""
+        self._check_fitted()
         refuse_other_data(self.model_, data)
         return self.model_.scores(data, self.kernel_, self.threads)
+
+    def score_pairs(
+        self, X: Any, queries: NDArray[np.int64], documents: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the score of each pair of a query and a document, given by positions in X."""
+        data = self._matching(self._represent(X), "score_pairs")
+        model = cast(MatchingModel, self.model_)
+        return pair_scores(model, data, queries, documents, self.kernel_, self.threads)
 
     def rank(
         self,
@@ -362,133 +456,227 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         *,
         exclude: Any = None,
         candidates: Sequence[Any] | None = None,
-    ) -> Iterator[Top]:
-        """Yield the k best documents of each query, by position, best first.
+    ) -> RankedResults:
+        """Return the k best documents of each query, by id.
+
+        Equal scores are ordered by document id. Documents that are known by id only are ranked
+        among all that the model knows; a query that is a document itself is left out of its list.
+        The lists are computed while the results are iterated.
 
         Parameters
         ----------
-        X : MatchingData or TextCollection
+        X : MatchingData, TextCollection or JudgedLists
         k : int, optional
             By default all.
         exclude : MatchingData or TextCollection, or a list of them, optional
-            Whose matches a query of the same id is not to have, such as the training data.
+            Whose positives are left out of the list of a query of the same id, such as the
+            training data. Not for judged rows.
         candidates : sequence of ids, optional
-            The documents that are ranked; by default all.
+            The documents that are ranked; by default all. Not for judged rows.
         """
-        data = self._matching(X, "rank")
-        _check_k(k, or_all=True)
-        barred = chosen = None
-        if exclude is not None:
-            barred = known_pairs(data, *self._excluded(exclude))
+        data = self.to_model_data(X)
+        refuse_unscorable(self.model_, data)
+        validate_k(k, or_all=True)
+        if isinstance(data, JudgedLists):
+            if exclude is not None or candidates is not None:
+                raise DataError("exclude and candidates are for queries and documents; omit them.")
+            return rank_judged(data, self.score_rows(data), k)
+        positions = None
         if candidates is not None:
-            chosen = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
-        return top(
+            positions = np.flatnonzero(np.isin(data.document_ids, np.asarray(candidates)))
+        exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
+        return self._retrieve(data, k, exclusions, positions)
+
+    def _retrieve(
+        self,
+        data: MatchingData,
+        k: int | None,
+        exclusions: Pairs | None = None,
+        candidates: NDArray[np.int64] | None = None,
+        columns: Columns | None = None,
+    ) -> RankedResults:
+        retriever = Retriever(
             cast(MatchingModel, self.model_),
             data,
             k,
             self.kernel_,
             self.threads,
-            barred=barred,
-            candidates=chosen,
+            exclusions=exclusions,
+            candidates=candidates,
         )
+        return RankedResults(data.query_ids, data.document_ids, retriever, columns)
 
-    def similar(self, X: Any, k: int = 10, *, side: str = "documents") -> Iterator[Top]:
-        """Yield the k documents, or queries, that are most alike to each, by their vectors' cosine.
+    def recommend(
+        self, user_ids: Iterable[Any], k: int = 10, *, exclude_seen: bool = True
+    ) -> RankedResults:
+        """Return the k best items for users of the training data, by id.
+
+        Parameters
+        ----------
+        user_ids : iterable of ids
+            Users of the training data; `fold_in` takes others.
+        k : int
+        exclude_seen : bool
+            Whether to leave out the positives of the user in the training data.
+
+        Examples
+        --------
+        >>> seen = MatchingData.from_interactions(["ann", "ann", "bob"], ["alien", "heat", "heat"])
+        >>> ranker = Ranker.from_recipe("warp").fit(seen)
+        >>> [item for item, score in ranker.recommend(["bob"])["bob"]]
+        ['alien']
+        """
+        seen = self._seen("recommend")
+        validate_k(k)
+        users = seen.user_positions(user_ids)
+        if not users.size:
+            return RankedResults(seen.user_ids[:0], seen.item_ids, retrieve_nothing)
+        exclusions = seen.exclusions(users) if exclude_seen else None
+        return self._retrieve(seen.data(users), k, exclusions, columns=Columns("user", "item"))
+
+    def similar_items(self, item_ids: Iterable[Any], k: int = 10) -> RankedResults:
+        """Return the k items whose embeddings have the largest cosine with each item, by id.
+
+        Parameters
+        ----------
+        item_ids : iterable of ids
+            Items of the training data.
+        k : int
+        """
+        seen = self._seen("similar_items")
+        positions = seen.item_positions(item_ids)
+        results = self.similar(seen.data(np.arange(1)), k)
+        columns = Columns("item", "similar item")
+        subset = Subset(results.retrieve, positions)
+        return RankedResults(seen.item_ids[positions], seen.item_ids, subset, columns)
+
+    def _seen(self, what: str) -> SeenItems:
+        self._check_fitted()
+        if self.seen_ is None:
+            raise DataError(
+                f"{what} is for models of users and items that are known by id only, and this one "
+                "was trained with features, texts, labels or judged rows; call rank or similar "
+                "with the data."
+            )
+        return self.seen_
+
+    def similar(self, X: Any, k: int = 10, *, side: str = "documents") -> RankedResults:
+        """Return the k documents, or queries, most similar to each, by cosine of embeddings.
 
         Parameters
         ----------
         X : MatchingData or TextCollection
+        k : int
         side : {"documents", "queries"}
         """
-        data, embedding = self._embedded(X, "similar")
-        _check_k(k)
+        data, embedding = self._embed(X, "similar")
+        validate_k(k)
         if side not in ("documents", "queries"):
             raise DataError(f"side is {side!r}; it must be documents or queries.")
         ids = data.document_ids if side == "documents" else data.query_ids
-        return similar(getattr(embedding, side), ids, k, self.kernel_, self.threads)
+        one = side.replace("ies", "y").removesuffix("s")
+        embeddings = getattr(embedding, side)
+        retrieve = partial(similar, embeddings, ids, k, self.kernel_, self.threads)
+        return RankedResults(ids, ids, retrieve, Columns(one, f"similar {one}"))
 
     def fold_in(
-        self, X: Any, matches: Sequence[Sequence[Any]], k: int = 10
-    ) -> list[list[tuple[Any, float]]]:
-        """Return ids and scores of the k best documents for queries that are new.
+        self, X: Any, positives: Mapping[Any, Sequence[Any]] | Sequence[Sequence[Any]], k: int = 10
+    ) -> RankedResults:
+        """Return the k best documents for queries, or users, that were not in the training data.
 
-        Each gets a vector of its own from the documents that it matches, by the loss that the
-        model was trained with; the model stays as it is. Those documents are not among the best.
-        A new query that has features needs no folding in: `rank` takes it as it is.
+        Each gets an embedding from its positives, trained by the loss of the model; the model
+        itself does not change. The positives are left out of the lists. A new query that has
+        features needs no folding in: `rank` takes it.
 
         Parameters
         ----------
         X : MatchingData or TextCollection
             Whose documents are ranked.
-        matches : sequence of sequences of ids
-            The documents that each new query matches.
+        positives : mapping or sequence of sequences of ids
+            The positive documents by the id of each new query; the queries of a sequence are
+            numbered from 0.
+        k : int
         """
-        data, embedding = self._embedded(X, "fold_in")
-        _check_k(k)
-        lists, barred = new_matches(data, matches)
-        vectors = fold_in(
-            embedding, lists, self.loss_, self.kernel_, seed=self.random_state, threads=self.threads
+        data, embedding = self._embed(X, "fold_in")
+        validate_k(k)
+        names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
+        lists = list(positives.values()) if isinstance(positives, Mapping) else positives
+        samples, exclusions = positives_of_new_queries(data, lists)
+        queries = fold_in(
+            embedding,
+            samples,
+            self.loss_,
+            self.kernel_,
+            seed=self.random_state,
+            threads=self.threads,
         )
-        asked = Embedding(vectors, embedding.documents, embedding.biases)
-        return [
-            list(zip(data.document_ids[documents].tolist(), scores.tolist(), strict=True))
-            for _, documents, scores in by_vectors(
-                asked, data.document_ids, k, self.kernel_, self.threads, barred
-            )
-        ]
+        new = Embedding(queries, embedding.documents, embedding.biases)
+        retrieve = partial(
+            top_k_by_embeddings,
+            new,
+            data.document_ids,
+            k,
+            self.kernel_,
+            self.threads,
+            exclusions,
+            None,
+        )
+        return RankedResults(np.array(names), data.document_ids, retrieve)
 
-    def _excluded(self, exclude: Any) -> list[MatchingData]:
-        """Return the data whose matches are left out."""
-        given = exclude if isinstance(exclude, list | tuple) else [exclude]
-        return [self._matching(each, "exclude") for each in given]
-
-    def _matching(self, X: Any, what: str) -> MatchingData:
-        """Return queries and documents that the model can score."""
-        data = self.described(X)
-        refuse_unscorable(self.model_, data)
-        if isinstance(data, JudgedLists):
-            raise DataError(
-                f"{what} takes queries and documents; order judged rows by what predict returns."
-            )
-        return data
-
-    def _embedded(self, X: Any, what: str) -> tuple[MatchingData, Embedding]:
-        """Return the data, and the vectors of their objects."""
-        data = self._matching(X, what)
-        model = cast(MatchingModel, self.model_)
-        embedding = model.embedding(data, self.kernel_, self.threads)
-        if embedding is None:
-            raise CombinationError(
-                f"{what} needs vectors, and model {model.name!r} has none; train model factored, "
-                "or structured with inference=iterative."
-            )
-        return data, embedding
-
-    def search(self, texts: Sequence[str], k: int | None = 10) -> list[list[tuple[Any, float]]]:
-        """Return the ids and scores of the k best documents of the collection for each text."""
-        check_is_fitted(self, "model_")
+    def search(self, texts: Sequence[str], k: int | None = 10) -> RankedResults:
+        """Return the k best documents of the collection for each text, by id."""
+        self._check_fitted()
         if self.text_ is None or self.documents_ is None:
             raise DataError(
-                "this model holds no texts to search; train it on a collection of texts, or rank "
-                "data that bring their documents."
+                "this model has no texts to search; train it on a collection of texts, or call "
+                "rank with data that have documents."
             )
         if self.per_query:
             raise DataError(
-                "this model knows its queries by their ids and no words of others; rank data that "
-                "have these queries or labels."
+                "this model knows its queries by id, not by words; call rank with data that have "
+                "these queries or labels."
             )
         if isinstance(texts, str):
             raise DataError(f"search takes a list of texts, not {texts[:40]!r}; put it in a list.")
-        if not len(texts):
-            return []
-        names = np.array(self.text_.feature_names)
-        places = np.arange(len(texts))
-        data = self.documents_.asked(self.text_.transform(texts), names, places)
-        ids = self.documents_.ids
-        return [
-            list(zip(ids[found.documents].tolist(), found.scores.tolist(), strict=True))
-            for found in self.rank(data, k)
-        ]
+        validate_k(k, or_all=True)
+        queries = np.array(texts, dtype=np.str_)
+        if not queries.size:
+            return RankedResults(queries, self.documents_.ids, retrieve_nothing)
+        data = self.documents_.with_queries(
+            self.text_.transform(texts),
+            np.array(self.text_.feature_names),
+            np.arange(queries.size),
+        )
+        refuse_unscorable(self.model_, data)
+        results = self._retrieve(data, k)
+        return RankedResults(queries, self.documents_.ids, results.retrieve)
+
+    def related_features(self, feature: Any, k: int = 5) -> list[Related]:
+        """Return the k document features with the largest weights for a query feature.
+
+        For bilinear models; a word is looked up as the text features spell it.
+        """
+        self._check_fitted()
+        text = None if self.per_query else self.text_
+        return related_features(self.model_, feature, k, text)
+
+    def explain(self, query: str, document: str) -> list[Contribution]:
+        """Return the contribution of each pair of words to the score, the largest first.
+
+        For bilinear models of texts.
+
+        Parameters
+        ----------
+        query, document : str
+            Texts; a document may also be an id of the collection that the model was trained on.
+        """
+        self._check_fitted()
+        if self.text_ is None or self.per_query:
+            raise DataError(
+                "explain needs a model of texts whose queries have words; for this one, call "
+                "related_features with a feature, or the id of a query."
+            )
+        return explain_pair(self.model_, self.text_, self.documents_, query, document)
 
     def score(
         self,
@@ -499,7 +687,20 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         metric: str = "ndcg@10",
         exclude: Any = None,
     ) -> float:
-        """Return the mean of a metric over the queries.
+        """Return the mean of a metric over the queries; see `evaluate`."""
+        evaluation = self.evaluate(X, y, qid=qid, metrics=[metric], exclude=exclude)
+        return evaluation.mean(metric)
+
+    def evaluate(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        metrics: Sequence[str] = ("ndcg@10",),
+        exclude: Any = None,
+    ) -> Evaluation:
+        """Return the values of metrics for each query.
 
         Documents that are known by id only are ranked among all that the model knows.
 
@@ -507,24 +708,66 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
         ----------
         X, y, qid
             As in `fit`.
-        metric : str
+        metrics : sequence of str
+            Such as ``["ndcg@10", "map"]``.
         exclude : MatchingData or TextCollection, or a list of them, optional
-            Whose matches are left out of the list of a query of the same id, unless they are
-            relevant in X too: such as the training data. Not for judged rows.
+            Whose positives are left out of the list of a query of the same id, unless they are
+            relevant in X too; such as the training data. Not for judged rows.
         """
-        data = among_known(self.described(X, y, qid), self.model_)
-        asked, barred = parse_metric(metric), None
+        data = self.to_model_data(X, y, qid=qid)
+        parsed = {name: parse_metric(name) for name in metrics}
+        exclusions = None
         if exclude is not None:
             if isinstance(data, JudgedLists):
                 raise DataError("exclude is for queries and documents; leave it out.")
-            barred = known_pairs(data, *self._excluded(exclude), but_relevant=True)
-        values = evaluate_model(self.model_, [asked], data, self.kernel_, self.threads, barred)
-        return mean(values[asked.spelled()])
+            exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
+        unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
+        values = evaluate_model(self.model_, unique, data, self.kernel_, self.threads, exclusions)
+        names = {name: metric.spelled() for name, metric in parsed.items()}
+        return Evaluation(data.query_ids, values, names)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted ranker to one safetensors file, atomically."""
-        check_is_fitted(self, "model_")
-        result = TrainingResult(
+    def _excluded(self, exclude: Any) -> list[MatchingData]:
+        """Return the data whose positives are left out."""
+        parts = exclude if isinstance(exclude, list | tuple) else [exclude]
+        return [self._matching(self._represent(each), "exclude") for each in parts]
+
+    def _matching(self, data: Trainable, what: str) -> MatchingData:
+        """Return queries and documents that the model can score."""
+        refuse_unscorable(self.model_, data)
+        if isinstance(data, JudgedLists):
+            raise DataError(
+                f"{what} takes queries and documents; call predict or rank for judged rows."
+            )
+        return data
+
+    def _embed(self, X: Any, what: str) -> tuple[MatchingData, Embedding]:
+        """Return the data, and the embeddings of their queries and documents."""
+        data = self._matching(self.to_model_data(X), what)
+        model = cast(MatchingModel, self.model_)
+        embedding = model.embedding(data, self.kernel_, self.threads)
+        if embedding is None:
+            raise CombinationError(
+                f"{what} needs embeddings, and model {model.name!r} has none; train model "
+                "factored, or structured with inference=iterative."
+            )
+        return data, embedding
+
+    def save(self, path: str | Path, *, seen: bool = True) -> None:
+        """Write the fitted ranker to one safetensors file, atomically.
+
+        Parameters
+        ----------
+        path : str or Path
+        seen : bool
+            Whether to write the positives of users too, so that `recommend` can exclude them
+            after `load`. Without them the file does not tell who has what.
+        """
+        self._check_fitted()
+        stored = self.seen_ if self.seen_ is None or seen else self.seen_.without_positives()
+        write_model(Path(path), self._result(), self.text_, self.documents_, stored)
+
+    def _result(self) -> TrainingResult:
+        return TrainingResult(
             self.model_,
             getattr(self, "loss_", None),
             getattr(self, "regularizer_", None),
@@ -533,37 +776,27 @@ class Ranker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no stubs
             self.history_,
             self.stopped_,
             self.description_,
+            self.report_,
         )
-        write_model(Path(path), result, self.text_, self.documents_)
 
     @classmethod
     def load(cls, path: str | Path, *, kernel: str | Kernel = "auto", threads: int = 1) -> Self:
-        """Read a fitted ranker; nothing in the file is run.
+        """Read a fitted ranker; no code in the file is run.
 
-        Its parts come back as specs; only the model is made, by the plugin of its name that is
-        installed here.
+        Its parts come back as specs; only the model is created, by the installed plugin of its
+        name.
         """
         file = read_model(Path(path), kernel)
-        features = None if file.text is None else file.text.spec()
         ranker = cls(
-            **file.specs, features=features, kernel=kernel, threads=threads, random_state=file.seed
+            file.specs["model"],
+            file.specs["loss"],
+            file.specs["regularizer"],
+            file.specs["solver"],
+            features=None if file.text is None else file.text.spec(),
+            kernel=kernel,
+            threads=validate_threads(threads),
+            random_state=file.seed,
         )
-        ranker.text_, ranker.documents_ = file.text, file.documents
-        ranker.adopt(file.result)
+        ranker._adopt(file.result, file.text, file.documents)
+        ranker.seen_ = file.seen
         return ranker
-
-
-def _check_k(given: object, *, or_all: bool = False) -> None:
-    if or_all and given is None:
-        return
-    if not isinstance(given, numbers.Integral) or given < 1:
-        all_of_them = ", or None for all" if or_all else ""
-        raise DataError(f"k is {given!r}; it must be a whole number from 1{all_of_them}.")
-
-
-def _triple(valid: Any) -> tuple[Any, Any, Any]:
-    if isinstance(valid, tuple) and len(valid) == 3:
-        return valid
-    if isinstance(valid, tuple | list):
-        raise DataError("valid must be of the kind of X, or a tuple (X, y, qid).")
-    return valid, None, None

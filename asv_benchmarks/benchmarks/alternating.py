@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .common import KERNELS, PROFILE, kernel_or_skip
-from .matched import Sides, make_sparse, make_vectors
+from .half_steps import Sides, make_embeddings, make_sparse
 
 SIZE = {"fast": 20_000, "full": 200_000}[PROFILE]
 ROW_LENGTH = 25.0
@@ -20,17 +20,17 @@ class Alternating:
     def setup(self, kernel: str, width: int, threads: int) -> None:
         self.kernel = kernel_or_skip(kernel)
         self.sides = Sides.make((SIZE, SIZE), ROW_LENGTH)
-        self.vectors = make_vectors(SIZE, width)
+        self.embeddings = make_embeddings(SIZE, width)
 
     def time_iteration(self, kernel: str, width: int, threads: int) -> None:
-        self.sides.iterate(self.kernel, self.vectors, threads)
+        self.sides.iterate(self.kernel, self.embeddings, threads)
 
     def peakmem_iteration(self, kernel: str, width: int, threads: int) -> None:
-        self.sides.iterate(self.kernel, self.vectors, threads)
+        self.sides.iterate(self.kernel, self.embeddings, threads)
 
     def track_error(self, kernel: str, width: int, threads: int) -> float:
-        found = self.sides.iterate(self.kernel, self.vectors, threads)
-        return float(np.abs(found - self.sides.iterate_scipy(self.vectors)).max())
+        result = self.sides.iterate(self.kernel, self.embeddings, threads)
+        return float(np.abs(result - self.sides.iterate_scipy(self.embeddings)).max())
 
     track_error.unit = "largest difference from SciPy's"
 
@@ -43,16 +43,16 @@ class AlternatingSparse:
     def setup(self, kernel: str, width: int, threads: int) -> None:
         self.kernel = kernel_or_skip(kernel)
         self.sides = Sides.make((SIZE, SIZE), ROW_LENGTH)
-        self.vectors = make_sparse((SIZE, width), DENSITY * width, seed=1)
+        self.embeddings = make_sparse((SIZE, width), DENSITY * width, seed=1)
 
     def time_half_step(self, kernel: str, width: int, threads: int) -> None:
-        self.sides.self.kernel.alternating.half_step(self.vectors, threads)
+        self.sides.half_step(self.kernel, self.embeddings, threads)
 
     def peakmem_half_step(self, kernel: str, width: int, threads: int) -> None:
-        self.sides.self.kernel.alternating.half_step(self.vectors, threads)
+        self.sides.half_step(self.kernel, self.embeddings, threads)
 
     def track_density(self, kernel: str, width: int, threads: int) -> float:
-        found = self.sides.self.kernel.alternating.half_step(self.vectors, threads)
-        return found.nnz / (SIZE * width)
+        result = self.sides.half_step(self.kernel, self.embeddings, threads)
+        return result.nnz / (SIZE * width)
 
     track_density.unit = "share of non-zeros"

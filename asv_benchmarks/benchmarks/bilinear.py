@@ -12,7 +12,7 @@ from .common import KERNELS, PROFILE, kernel_or_skip
 from .texts import identity, make_lists, make_texts
 
 N_WORDS = {"fast": 2000, "full": 10_000}[PROFILE]
-N_DRAWS = {"fast": 2000, "full": 100_000}[PROFILE]
+N_STEPS = {"fast": 2000, "full": 100_000}[PROFILE]
 N_TEXTS = {"fast": 1000, "full": 10_000}[PROFILE]
 RATE = 0.5
 L1 = 1e-5
@@ -25,14 +25,14 @@ class Bilinear:
     def setup(self, kernel: str, l1: float) -> None:
         self.kernel: Kernel = kernel_or_skip(kernel)
         self.texts, labels = make_texts(N_TEXTS, N_WORDS)
-        self.objects = BilinearInputs(self.texts, self.texts)
-        self.tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
+        self.inputs = BilinearInputs(self.texts, self.texts)
+        self.triplets = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_STEPS)
         self.held_out = self.kernel.sampling.sample_triplets(make_lists(labels), 2, 0, 1000)
 
     def train(self, l1: float) -> BilinearWeights:
-        made = BilinearWeights(self.kernel, identity(N_WORDS))
-        made.train(self.objects, self.tuples, np.full(N_DRAWS, RATE), rule=UpdateRule(l1=l1))
-        return made
+        output = BilinearWeights(self.kernel, identity(N_WORDS))
+        output.train(self.inputs, self.triplets, np.full(N_STEPS, RATE), rule=UpdateRule(l1=l1))
+        return output
 
     def time_steps(self, kernel: str, l1: float) -> None:
         self.train(l1)
@@ -41,14 +41,14 @@ class Bilinear:
         self.train(l1)
 
     def track_violations(self, kernel: str, l1: float) -> float:
-        margins = self.train(l1).margins(self.objects, self.held_out)
+        margins = self.train(l1).margins(self.inputs, self.held_out)
         return float(np.mean(margins < 1.0))
 
-    track_violations.unit = "share of tuples"
+    track_violations.unit = "share of triplets"
 
     def track_bytes(self, kernel: str, l1: float) -> float:
-        made = self.train(l1)
-        return made.store.memory() / made.n_nonzero
+        output = self.train(l1)
+        return output.store.memory() / output.n_nonzero
 
     track_bytes.unit = "bytes an entry"
 
@@ -60,11 +60,11 @@ class BilinearScores:
     def setup(self, kernel: str) -> None:
         self.kernel: Kernel = kernel_or_skip(kernel)
         self.texts, labels = make_texts(N_TEXTS, N_WORDS)
-        made = BilinearWeights(self.kernel, identity(N_WORDS))
-        tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
-        objects = BilinearInputs(self.texts, self.texts)
-        made.train(objects, tuples, np.full(N_DRAWS, RATE), rule=UpdateRule(l1=L1))
-        self.weights = made.weights()
+        output = BilinearWeights(self.kernel, identity(N_WORDS))
+        triplets = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_STEPS)
+        inputs = BilinearInputs(self.texts, self.texts)
+        output.train(inputs, triplets, np.full(N_STEPS, RATE), rule=UpdateRule(l1=L1))
+        self.weights = output.weights()
 
     def time_scores(self, kernel: str) -> None:
         self.kernel.bilinear.scores(self.texts[:100], self.weights, self.texts)

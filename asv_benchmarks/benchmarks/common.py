@@ -1,4 +1,4 @@
-"""What the benchmarks share: sizes by profile, kernels, and synthetic judged lists.
+"""Helpers of the benchmarks: sizes by profile, kernels, and synthetic judged lists.
 
 RANKING_BENCH_PROFILE chooses the size: "fast" (default) for `make bench`, "full" for numbers that
 are quoted (a million rows).

@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from ranking import JudgedLists, read_any
+from ranking import JudgedLists
 from ranking.data.readers.letor import Letor
+from ranking.data.readers.read import read_any
 from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
 
@@ -127,8 +128,8 @@ class Reading:
 
     def track_difference(self, path: str, reader: str, threads: int) -> float:
         theirs, _, _ = load_svmlight_file(path, query_id=True)
-        found = self.read()
-        ours = found[0] if reader == "scikit-learn" else found.features
+        result = self.read()
+        ours = result[0] if reader == "scikit-learn" else result.features
         dense = ours.toarray() if sparse.issparse(ours) else ours
         return float(np.abs(dense - theirs.toarray()).max())
 
@@ -147,17 +148,17 @@ class ReadingInteractions:
             stream.writelines(f"u{u},i{i}\n" for u, i in zip(*likes.nonzero(), strict=True))
         return str(path), likes.nnz
 
-    def setup(self, made: tuple[str, int]) -> None:
-        path, self.wanted = made
+    def setup(self, output: tuple[str, int]) -> None:
+        path, self.wanted = output
         self.read = lambda: read_any(path)
 
-    def time_read(self, made: tuple[str, int]) -> None:
+    def time_read(self, output: tuple[str, int]) -> None:
         self.read()
 
-    def peakmem_read(self, made: tuple[str, int]) -> None:
+    def peakmem_read(self, output: tuple[str, int]) -> None:
         self.read()
 
-    def track_lost(self, made: tuple[str, int]) -> int:
+    def track_lost(self, output: tuple[str, int]) -> int:
         return self.wanted - self.read().relevance.nnz
 
     track_lost.unit = "interactions"

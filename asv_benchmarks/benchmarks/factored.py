@@ -19,17 +19,17 @@ class Factored:
     def setup(self, kernel: str, width: int, features: bool, threads: int) -> None:
         self.likes = make_likes(SHAPE, N_LIKES)
         self.warp = Warp(kernel_or_skip(kernel), self.likes, width, features)
-        self.draws = self.warp.draws(0)
+        self.sampler = self.warp.sampler(0)
 
     def time_epoch(self, kernel: str, width: int, features: bool, threads: int) -> None:
-        self.warp.step(self.draws, threads)
+        self.warp.step(self.sampler, threads)
 
     def peakmem_epoch(self, kernel: str, width: int, features: bool, threads: int) -> None:
-        self.warp.step(self.draws, threads)
+        self.warp.step(self.sampler, threads)
 
     def track_precision(self, kernel: str, width: int, features: bool, threads: int) -> float:
         for epoch in range(EPOCHS):
-            self.warp.step(self.warp.draws(epoch), threads)
+            self.warp.step(self.warp.sampler(epoch), threads)
         return precision_of(self.warp.top(), self.likes)
 
     track_precision.unit = "precision@10"

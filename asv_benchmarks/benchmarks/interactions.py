@@ -21,7 +21,7 @@ from ranking_plugins.solvers.factored_steps import BLOCK, BLOCKS, FEATURE_BLOCK,
 
 SHAPE = (6040, 3706)
 SIDE = 200
-"""How many features there are besides an object's own."""
+"""How many features there are besides a row's own."""
 K = 10
 TRIALS = 10
 RATE = 0.05
@@ -37,11 +37,11 @@ class Likes(NamedTuple):
 
 def split_likes(name: str, likes: sp.coo_array, seed: int = 0) -> Likes:
     """Keep a fifth of the likes to test with."""
-    kept = np.random.default_rng(seed).random(likes.nnz) < 0.8
+    mask = np.random.default_rng(seed).random(likes.nnz) < 0.8
     ones = np.ones(likes.nnz, np.float32)
     parts = [
         sp.csr_array((ones[part], (likes.row[part], likes.col[part])), shape=likes.shape)
-        for part in (kept, ~kept)
+        for part in (mask, ~mask)
     ]
     return Likes(name, parts[0], parts[1])
 
@@ -81,15 +81,15 @@ def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_arr
         ),
         shape=(n_objects, SIDE),
     )
-    made = sp.csr_array(sp.hstack([sp.eye_array(n_objects, dtype=np.float32), side]))
-    made.data /= np.float32(per_object)
-    made.sort_indices()
-    made.indptr, made.indices = made.indptr.astype(np.int32), made.indices.astype(np.int32)
-    return made
+    output = sp.csr_array(sp.hstack([sp.eye_array(n_objects, dtype=np.float32), side]))
+    output.data /= np.float32(per_object)
+    output.sort_indices()
+    output.indptr, output.indices = output.indptr.astype(np.int32), output.indices.astype(np.int32)
+    return output
 
 
 def lists_of(likes: sp.csr_array) -> PositiveLists:
-    """Every user has a list, and those that like something are drawn, the more the oftener."""
+    """Every user has a list, and those that like something are sampled, the more the oftener."""
     likes.sort_indices()
     sizes = np.diff(likes.indptr).astype(np.int64)
     return PositiveLists(
@@ -106,7 +106,7 @@ def lists_of(likes: sp.csr_array) -> PositiveLists:
 class Warp:
     """WARP as LightFM has it: at most ten trials, adagrad, the logarithm of the rank.
 
-    Users are drawn as often as they like something, so that an epoch is a pass over the likes.
+    Users are sampled as often as they like something, so that an epoch is a pass over the likes.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class Warp:
         self.block = block or max(1, min(most, likes.train.nnz // blocks))
         sides = [make_features(n, at) for at, n in enumerate(likes.train.shape)]
         self.sides = sides if features else list(likes.train.shape)
-        self.objects = FactoredInputs(*self.sides)
-        self.made = self.make_weights(width)
+        self.inputs = FactoredInputs(*self.sides)
+        self.output = self.make_weights(width)
         ranks = np.arange(likes.train.shape[1], dtype=np.float64)
         self.rank_weights = np.log(np.maximum(ranks, 1.0)).astype(np.float32)
 
@@ -134,31 +134,31 @@ class Warp:
         rng = np.random.default_rng(self.seed)
         U, V = (
             ((rng.random((n, width)) - 0.5) / width).astype(np.float32)
-            for n in (self.objects.n_query_features, self.objects.n_document_features)
+            for n in (self.inputs.n_query_features, self.inputs.n_document_features)
         )
         no_contexts, biases = np.zeros((0, width), np.float32), np.zeros(V.shape[0], np.float32)
         return FactoredWeights(self.kernel, (U, V, no_contexts, biases), adagrad=True)
 
-    def draws(self, epoch: int, n: int = 0) -> TripletSampler:
-        """Return an epoch's tuples: as many as there are likes."""
+    def sampler(self, epoch: int, n: int = 0) -> TripletSampler:
+        """Return an epoch's triplets: as many as there are likes."""
         n = n or self.likes.train.nnz
         return TripletSampler(self.lists, 1 + self.seed, epoch * n, n, TRIALS)
 
     def step(
-        self, draws: TripletSampler, threads: int = 1, hogwild: bool = False
+        self, sampler: TripletSampler, threads: int = 1, hogwild: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Take an epoch's steps."""
-        return self.made.train(
-            self.objects,
-            draws,
-            np.full(draws.count, RATE, np.float32),
+        return self.output.train(
+            self.inputs,
+            sampler,
+            np.full(sampler.count, RATE, np.float32),
             loss=TrainingLoss(rank_weights=self.rank_weights),
             execution=Execution(self.block, hogwild, threads),
         )
 
-    def vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors of users and films, and the films' biases."""
-        U, V, _, biases = self.made.factors
+    def embeddings(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """Return the embeddings of users and films, and the films' biases."""
+        U, V, _, biases = self.output.factors
         Q, D = (
             self.kernel.factored.embeddings(side, rows)
             for side, rows in zip(self.sides, (U, V), strict=True)
@@ -169,13 +169,13 @@ class Warp:
 
     def scores(self) -> NDArray[np.float32]:
         """Return the score of every user and film."""
-        return self.kernel.factored.scores(*self.vectors())
+        return self.kernel.factored.scores(*self.embeddings())
 
     def top(self, k: int = 10, threads: int = 1) -> NDArray[np.int64]:
         """Return the best films of every user, those to train on left out."""
         train = self.likes.train
         excluded = (train.indptr.astype(np.int64), train.indices.astype(np.int64))
-        return self.kernel.factored.top_k(*self.vectors(), k, excluded, threads)[0]
+        return self.kernel.factored.top_k(*self.embeddings(), k, excluded, threads)[0]
 
 
 class Bpr(Warp):
@@ -186,24 +186,24 @@ class Bpr(Warp):
         rng = np.random.default_rng(self.seed)
         U, V = (
             (0.1 * rng.normal(size=(n, width)) / np.sqrt(width)).astype(np.float32)
-            for n in (self.objects.n_query_features, self.objects.n_document_features)
+            for n in (self.inputs.n_query_features, self.inputs.n_document_features)
         )
         empty = np.zeros((0, width), np.float32), np.zeros(0, np.float32)
         return FactoredWeights(self.kernel, (U, V, *empty))
 
-    def draws(self, epoch: int, n: int = 0) -> TripletSampler:
-        """Return an epoch's tuples, with one negative each."""
+    def sampler(self, epoch: int, n: int = 0) -> TripletSampler:
+        """Return an epoch's triplets, with one negative each."""
         n = n or self.likes.train.nnz
         return TripletSampler(self.lists, 1 + self.seed, epoch * n, n)
 
     def step(
-        self, draws: TripletSampler, threads: int = 1, hogwild: bool = False
+        self, sampler: TripletSampler, threads: int = 1, hogwild: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Take an epoch's steps."""
-        return self.made.train(
-            self.objects,
-            draws,
-            np.full(draws.count, RATE, np.float32),
+        return self.output.train(
+            self.inputs,
+            sampler,
+            np.full(sampler.count, RATE, np.float32),
             loss=TrainingLoss(PairwiseForm.LOGISTIC),
             penalty=RowPenalty(0.01, 0.0),
             execution=Execution(self.block, hogwild, threads),
@@ -217,11 +217,11 @@ def precision_of(best: NDArray[np.int64], likes: Likes) -> float:
     return float(hits.mean())
 
 
-def precision(found: NDArray[np.float32], likes: Likes, k: int = 10) -> float:
+def precision(result: NDArray[np.float32], likes: Likes, k: int = 10) -> float:
     """Return precision@k on the test likes, those to train on left out."""
-    found = found.copy()
-    found[likes.train.nonzero()] = -np.inf
-    return precision_of(np.argpartition(-found, k, axis=1)[:, :k], likes)
+    result = result.copy()
+    result[likes.train.nonzero()] = -np.inf
+    return precision_of(np.argpartition(-result, k, axis=1)[:, :k], likes)
 
 
 def recall(ranker: Ranker, likes: Likes) -> float:

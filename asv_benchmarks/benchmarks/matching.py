@@ -10,7 +10,7 @@ from ranking.data.click_matrix import click_matrix
 from ranking_plugins.regularizers.polar import polar_factor
 
 from .common import KERNELS, PROFILE, kernel_or_skip
-from .matched import make_sparse, make_vectors
+from .half_steps import make_embeddings, make_sparse
 from .texts import CLASSES, make_texts
 
 SIZE = {"fast": 10_000, "full": 100_000}[PROFILE]
@@ -72,13 +72,13 @@ class Polar:
     param_names = ("width", "threads")
 
     def setup(self, width: int, threads: int) -> None:
-        self.vectors = make_vectors(2 * SIZE, width)
+        self.embeddings = make_embeddings(2 * SIZE, width)
 
     def time_polar_factor(self, width: int, threads: int) -> None:
-        polar_factor(self.vectors, threads)
+        polar_factor(self.embeddings, threads)
 
     def peakmem_polar_factor(self, width: int, threads: int) -> None:
-        polar_factor(self.vectors, threads)
+        polar_factor(self.embeddings, threads)
 
 
 class Training:
@@ -103,7 +103,7 @@ class Training:
         self.ranker.fit(self.data)
 
 
-def make_matches() -> tuple[MatchingData, MatchingData]:
+def make_data() -> tuple[MatchingData, MatchingData]:
     """Texts with two clicks each on others of their class, and new texts whose class is wanted."""
     texts, labels = make_texts(3 * N_TEXTS, N_WORDS)
     queries, documents, new = (slice(at * N_TEXTS, (at + 1) * N_TEXTS) for at in range(3))
@@ -127,7 +127,7 @@ class Learnt:
     timeout = 600
 
     def setup(self, kernel: str, way: str) -> None:
-        self.train, self.test = make_matches()
+        self.train, self.test = make_data()
         self.ranker = Ranker(*WAYS[way], kernel=kernel_or_skip(kernel))
 
     def time_fit(self, kernel: str, way: str) -> None:

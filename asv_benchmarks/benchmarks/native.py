@@ -1,4 +1,4 @@
-"""An epoch with a stranger's hinge, native or in Python, beside the built-in one."""
+"""An epoch with a third-party hinge, native or in Python, next to the built-in one."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def make_loss(way: str) -> Loss:
         parts = importlib.import_module(f"ranking_example_{way}.parts")
     except ImportError as error:
         raise NotImplementedError(f"pip install ./examples/native/{way}: {error}") from error
-    made: Loss = parts.SmoothHinge(width=0.0)
-    return made
+    output: Loss = parts.SmoothHinge(width=0.0)
+    return output
 
 
 class Clock(Callback):
@@ -59,11 +59,11 @@ class Clock(Callback):
 
 
 def train(
-    kernel: Kernel, data: MatchingData, way: str, model: str, epochs: int, draws: int
+    kernel: Kernel, data: MatchingData, way: str, model: str, epochs: int, steps: int
 ) -> tuple[list[float], Ranker]:
     """Return the seconds of each epoch on one thread, and what came of them."""
     clock = Clock()
-    solver = f"sgd:max_steps={epochs * draws},epoch={draws}"
+    solver = f"sgd:max_steps={epochs * steps},steps_per_epoch={steps}"
     ranker = Ranker(
         model=model, loss=make_loss(way), solver=solver, kernel=kernel, callbacks=[clock]
     ).fit(data)

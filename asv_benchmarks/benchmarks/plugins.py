@@ -27,8 +27,8 @@ class Plugins:
 
     def setup(self, whose: str) -> None:
         """Make data and a loss."""
-        made = type("Hinge", (Watched,), {"__module__": "ranking_plugins.losses.pairwise"})
-        self.loss = made() if whose == "ours" else Watched()
+        output = type("Hinge", (Watched,), {"__module__": "ranking_plugins.losses.pairwise"})
+        self.loss = output() if whose == "ours" else Watched()
         self.data = small_matching(0)
 
     def time_registry(self, whose: str) -> None:

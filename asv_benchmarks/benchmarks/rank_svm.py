@@ -1,4 +1,4 @@
-"""The hinge of pairs by coordinate descent, beside scikit-learn's LinearSVC on their differences.
+"""The hinge of pairs by coordinate descent, next to scikit-learn's LinearSVC on their differences.
 
 Both minimise the hinge over all pairs of judged lists plus L2, with the same weights. LinearSVC
 needs every pair as a row.
@@ -24,8 +24,8 @@ def all_pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray]:
     sizes = np.diff(groups.bottom_ptr)[groups.top_group]
     better = np.repeat(groups.tops, sizes)
     worse = groups.bottoms[spans(groups.bottom_ptr[groups.top_group], sizes)]
-    apart = data.features[better].astype(np.float64) - data.features[worse]
-    return apart, np.repeat(groups.weights, sizes)
+    differences = data.features[better].astype(np.float64) - data.features[worse]
+    return differences, np.repeat(groups.weights, sizes)
 
 
 class RankSvm:
@@ -40,10 +40,10 @@ class RankSvm:
 
     def fit(self, solver: str) -> np.ndarray:
         if solver == "linear-svc":
-            apart, weights = all_pairs(self.data)
+            differences, weights = all_pairs(self.data)
             signs = np.where(np.arange(weights.size) % 2, 1.0, -1.0)  # it wants two classes
             machine = LinearSVC(loss="hinge", dual=True, fit_intercept=False, tol=1e-3)
-            machine.fit(apart * signs[:, None], signs, sample_weight=weights / STRENGTH)
+            machine.fit(differences * signs[:, None], signs, sample_weight=weights / STRENGTH)
             return machine.coef_[0]
         ranker = Ranker("linear", "hinge", f"l2:strength={STRENGTH}", solver)
         return ranker.fit(self.data).model_.weights
@@ -56,10 +56,10 @@ class RankSvm:
 
     def track_objective(self, solver: str) -> float:
         """The hinge itself, not smoothed, plus the penalty."""
-        found = self.fit(solver)
-        apart, weights = all_pairs(self.data)
+        result = self.fit(solver)
+        differences, weights = all_pairs(self.data)
         return float(
-            weights @ np.maximum(0.0, 1.0 - apart @ found) + 0.5 * STRENGTH * found @ found
+            weights @ np.maximum(0.0, 1.0 - differences @ result) + 0.5 * STRENGTH * result @ result
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranking import MatchingData, Ranker
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Likes, make_likes, recall
@@ -84,7 +84,7 @@ class Labels:
 
 
 class Top:
-    """The best of all users without what they have, and what is alike."""
+    """The best of all users without what they have, and the similar ones."""
 
     params = (KERNELS, [32, 128], [1, 2])
     param_names = ("kernel", "dimensions", "threads")
@@ -106,8 +106,10 @@ class Top:
         self.ranker = ranker.fit(self.data)
 
     def best(self, threads: int) -> None:
-        found = top(self.ranker.model_, self.data, K, self.kernel, threads, barred=self.known)
-        for _ in found:
+        result = top_k(
+            self.ranker.model_, self.data, K, self.kernel, threads, exclusions=self.known
+        )
+        for _ in result:
             pass
 
     def time_top(self, kernel: str, dimensions: int, threads: int) -> None:
@@ -137,14 +139,14 @@ class NewUsers:
         self.matches = [rows.indices[start : start + 10].tolist() for start in rows.indptr[:-1]]
 
     def time_fold_in(self, kernel: str) -> None:
-        self.ranker.fold_in(self.data, self.matches, K)
+        self.ranker.fold_in(self.data, self.matches, K).collect()
 
     def peakmem_fold_in(self, kernel: str) -> None:
-        self.ranker.fold_in(self.data, self.matches, K)
+        self.ranker.fold_in(self.data, self.matches, K).collect()
 
     def track_precision(self, kernel: str) -> float:
         best = self.ranker.fold_in(self.data, self.matches, K)
-        hits = [self.liked[user, item] for user, row in enumerate(best) for item, _ in row]
+        hits = [self.liked[user, item] for user, row in best for item, _ in row]
         return float(np.mean(hits))
 
     track_precision.unit = f"precision@{K}"

@@ -42,10 +42,10 @@ def make_texts(n_texts: int = N_TEXTS, seed: int = 0) -> tuple[list[str], np.nda
     classes = rng.integers(0, N_CLASSES, n_texts)
     texts = []
     for label in classes:
-        drawn = rng.choice(N_WORDS, size=int(rng.integers(50, 150)), p=shares)
-        own = rng.random(drawn.size) < 0.1
-        drawn[own] = own_order[label][drawn[own]]
-        texts.append(" ".join(words[drawn]))
+        sample = rng.choice(N_WORDS, size=int(rng.integers(50, 150)), p=shares)
+        own = rng.random(sample.size) < 0.1
+        sample[own] = own_order[label][sample[own]]
+        texts.append(" ".join(words[sample]))
     return texts, classes
 
 

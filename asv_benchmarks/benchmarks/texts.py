@@ -40,7 +40,7 @@ def make_texts(
 
 
 def make_lists(labels: NDArray[np.int64]) -> PositiveLists:
-    """Every text is a query, and matches the others of its class."""
+    """Every text is a query, and positives the others of its class."""
     sizes = np.bincount(labels, minlength=CLASSES)
     return PositiveLists(
         queries=np.arange(labels.size),

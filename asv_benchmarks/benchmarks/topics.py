@@ -11,7 +11,7 @@ from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking.training.wrappers.per_query import PerQuery
 
-from .bilinear import N_DRAWS, N_TEXTS, N_WORDS
+from .bilinear import N_STEPS, N_TEXTS, N_WORDS
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .texts import CLASSES, identity, make_lists, make_texts
 
@@ -51,14 +51,14 @@ class Passive:
     def setup(self, kernel: str) -> None:
         self.kernel = kernel_or_skip(kernel)
         texts, labels = make_texts(N_TEXTS, N_WORDS)
-        self.objects = BilinearInputs(texts, texts)
-        self.tuples = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_DRAWS)
+        self.inputs = BilinearInputs(texts, texts)
+        self.triplets = self.kernel.sampling.sample_triplets(make_lists(labels), 1, 0, N_STEPS)
         self.held_out = self.kernel.sampling.sample_triplets(make_lists(labels), 2, 0, 1000)
 
     def step(self) -> BilinearWeights:
-        made = BilinearWeights(self.kernel, identity(N_WORDS))
-        made.passive_aggressive(self.objects, self.tuples, 0.1)
-        return made
+        output = BilinearWeights(self.kernel, identity(N_WORDS))
+        output.passive_aggressive(self.inputs, self.triplets, 0.1)
+        return output
 
     def time_steps(self, kernel: str) -> None:
         self.step()
@@ -67,7 +67,7 @@ class Passive:
         self.step()
 
     def track_hinge(self, kernel: str) -> float:
-        margins = self.step().margins(self.objects, self.held_out)
+        margins = self.step().margins(self.inputs, self.held_out)
         return float(np.mean(np.maximum(0.0, 1.0 - margins)))
 
     track_hinge.unit = "hinge a tuple"
@@ -96,7 +96,9 @@ class Topics:
         return PerQuery(self.ranker.plan()).fit(self.train).model.density
 
     def track_map(self, kernel: str, sweeps: str) -> float:
-        return average_precision(PerQuery(self.ranker.plan()).fit(self.train).model, self.test, kernel)
+        return average_precision(
+            PerQuery(self.ranker.plan()).fit(self.train).model, self.test, kernel
+        )
 
 
 class TopicsShared:

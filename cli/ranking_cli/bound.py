@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 
-from ranking import Ranker
-from ranking.contracts.loss import LinearLoss
-from ranking.data.inputs import as_trainable
-from ranking.data.judged_lists import JudgedLists
-from ranking.data.readers.read import read_trainable
-from ranking.models.factored import Factored
-from ranking.registry import get_registry
-from ranking_cli.options import existing, reader_option
+from ranking import JudgedLists, get_registry
+from ranking.contracts import LinearLoss
+from ranking_cli.options import Resources, existing, reader_option
 from ranking_cli.tables import format_option, render
 from ranking_plugins.bound import bound as bound_of
 
@@ -41,9 +36,11 @@ def bound(model: Path, data: tuple[Path, ...], delta: float, form: str, reader: 
     \b
     ranking bound rmls.safetensors clicks.tsv
     """
-    ranker = Ranker.load(model)
-    described = as_trainable(read_trainable(data, reader), None, None, ranker.text_)
-    if isinstance(described, JudgedLists) or not isinstance(ranker.model_, Factored):
+    resources = Resources(reader, kernel="auto", threads=1)
+    ranker = resources.load(model)
+    described = ranker.to_model_data(resources.read(data))
+    factored: Any = ranker.model_
+    if isinstance(described, JudgedLists) or factored.form != "factors":
         raise click.ClickException("bounds are for factored models of queries and documents.")
     registry = get_registry()
     loss = registry.create("loss", ranker.loss)
@@ -52,5 +49,5 @@ def bound(model: Path, data: tuple[Path, ...], delta: float, form: str, reader: 
             f"bounds are for loss alignment, and this model was trained with {loss.name}."
         )
     regularizer = registry.create("regularizer", ranker.regularizer)
-    result = bound_of(ranker.model_, cast(LinearLoss, loss), regularizer, described, delta)
+    result = bound_of(factored, cast(LinearLoss, loss), regularizer, described, delta)
     click.echo(render(result.rows(), form), nl=False)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
-from ranking._utils.files import write_bytes
-from ranking.data.readers.opening import open_bytes
-from ranking.data.readers.read import HEAD
-from ranking.data.readers.trec import RunReader
-from ranking.io.tensors import looks_like_tensors
-from ranking.metrics.comparison import Comparison
-from ranking.metrics.comparison import compare as compare_systems
-from ranking.metrics.evaluation import Values
-from ranking.metrics.parse import parse_metrics
+from ranking import DataError, recognise, split_metrics
+from ranking import compare as compare_systems
 from ranking_cli.compare_report import report
 from ranking_cli.evaluate import measure_model, measure_run
+from ranking_cli.files import write_text
 from ranking_cli.options import Resources, existing, metrics_option, resources_options
 from ranking_cli.tables import format_option, render
 
@@ -59,18 +52,17 @@ def compare(
         raise click.UsageError(
             f"runs are measured against one file of judgements, not {len(data)}; join them first."
         )
-    unique = list({metric.spelled(): metric for metric in parse_metrics(metrics)}.values())
-    results = {
-        str(path): measure_run(path, data[0], unique, resources)
+    words = split_metrics(metrics)
+    evaluations = {
+        str(path): measure_run(path, data[0], words, resources)
         if runs[0]
-        else measure_model(path, data, unique, resources)
+        else measure_model(path, data, words, resources)
         for path in systems
     }
-    queries, values = _align(results)
-    comparisons = compare_systems(unique, queries, values, resources.kernel)
+    comparisons = compare_systems(evaluations, kernel=resources.kernel)
     click.echo(render([_row(one) for one in comparisons], form), nl=False)
     if output is not None:
-        write_bytes(output, report(comparisons, ", ".join(map(str, data))).encode())
+        write_text(output, report(comparisons, ", ".join(map(str, data))))
         click.echo(f"wrote {output}", err=True)
 
 
@@ -85,38 +77,23 @@ def _split_files(files: tuple[Path, ...]) -> tuple[tuple[Path, ...], tuple[Path,
 
 
 def _is_system(path: Path) -> bool:
-    with open_bytes(path) as stream:
-        return looks_like_tensors(stream.read(9)) or _is_run(path)
+    return _is_model(path) or _is_run(path)
+
+
+def _is_model(path: Path) -> bool:
+    """Say whether a file begins as safetensors do: a length of 8 bytes, then JSON."""
+    with path.open("rb") if path.is_file() else io.BytesIO() as stream:
+        return stream.read(9)[8:] == b"{"
 
 
 def _is_run(path: Path) -> bool:
-    with open_bytes(path) as stream:
-        return RunReader.recognises(path, stream.read(HEAD))
+    try:
+        return recognise(path).name == "run"
+    except DataError:
+        return False
 
 
-def _align(
-    results: dict[str, tuple[list[str], Values]],
-) -> tuple[list[str], dict[str, Values]]:
-    """Align all systems to the same queries; a query that a system lacks is NaN."""
-    queries = list(dict.fromkeys(query for own, _ in results.values() for query in own))
-    positions = {query: position for position, query in enumerate(queries)}
-    values: dict[str, Values] = {}
-    for system, (own, columns) in results.items():
-        rows = [positions[query] for query in own]
-        values[system] = {
-            name: _scatter(column, rows, len(queries)) for name, column in columns.items()
-        }
-    return queries, values
-
-
-def _scatter(column: NDArray[np.float64], rows: list[int], size: int) -> NDArray[np.float64]:
-    """Return the values at their rows, and NaN elsewhere."""
-    values = np.full(size, np.nan)
-    values[rows] = column
-    return values
-
-
-def _row(one: Comparison) -> dict[str, Any]:
+def _row(one: Any) -> dict[str, Any]:
     return {
         "metric": one.metric,
         "A": one.a,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
-from ranking.metrics.bootstrap import RESAMPLES
-from ranking.metrics.comparison import Comparison
-from ranking.metrics.significance import EXACT, FLIPS
 from ranking_cli.pages import page
 
 WIDTH, HEIGHT = 720, 220
@@ -17,25 +15,25 @@ MOST_BARS = 600
 """More queries than this are drawn as one step line: bars would be thinner than a pixel."""
 
 
-def report(comparisons: Sequence[Comparison], data: str) -> str:
+def report(comparisons: Sequence[Any], data: str) -> str:
     """Return the page.
 
     Parameters
     ----------
     comparisons : sequence of Comparison
+        As `ranking.compare` returns them.
     data : str
         What the systems were measured on.
     """
     sections = "".join(_section(one) for one in comparisons)
     return page(
         f"Comparison on {data}",
-        f"<p>Intervals: 95 %, bootstrap over queries, {RESAMPLES} resamples. p: paired "
-        f"randomisation test, all signs up to {EXACT} queries, else {FLIPS} sampled. Holm: "
-        f"corrected for {len(comparisons)} comparisons.</p>\n{sections}",
+        f"<p>{escape(comparisons[0].method)} Holm: corrected for {len(comparisons)} "
+        f"comparisons.</p>\n{sections}",
     )
 
 
-def _section(one: Comparison) -> str:
+def _section(one: Any) -> str:
     better = "higher" if one.higher_is_better else "lower"
     cells = {
         "mean A": _number(one.mean_a),
@@ -56,7 +54,7 @@ def _section(one: Comparison) -> str:
     )
 
 
-def _chart(one: Comparison) -> str:
+def _chart(one: Any) -> str:
     """Draw the gain of B on each query, sorted: wins above the line, losses below."""
     if not one.gains.size:
         return "<p>No query has a value for both.</p>\n"

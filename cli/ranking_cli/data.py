@@ -8,17 +8,20 @@ from typing import Any
 
 import click
 
-from ranking import MatchingData
-from ranking.data.describe import describe, find_problems
-from ranking.data.readers.read import recognise
-from ranking.data.synthetic import SYNTHETIC_DATA
-from ranking.data.writers import FORMATS, write
-from ranking.errors import DataWarning
-from ranking_cli.get_data import get_data
+from ranking import (
+    DataWarning,
+    MatchingData,
+    check_data,
+    describe_data,
+    recognise,
+    write_data,
+)
+from ranking_cli.get_data import DATASETS, get_data
 from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.tables import format_option, render
 
 GET = Path("get")
+FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 
 
 @click.command()
@@ -68,14 +71,14 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         _convert(content, convert, output, messages)
         return
     rows: list[dict[str, Any]] = [{"what": "format", "value": recognised.name}]
-    rows += [{"what": what, "value": value} for what, value in describe(content).items()]
-    rows += [{"what": "warning", "value": text} for text in [*messages, *find_problems(content)]]
+    rows += [{"what": what, "value": value} for what, value in describe_data(content).items()]
+    rows += [{"what": "warning", "value": text} for text in [*messages, *check_data(content)]]
     click.echo(render(rows, form), nl=False)
 
 
 def _convert(content: Any, form: str, output: Path, messages: list[str]) -> None:
     """Write data in another format, and say what was left out."""
-    write(content, form, output)
+    write_data(content, form, output)
     for message in messages:
         click.echo(message, err=True)
     if isinstance(content, MatchingData) and (
@@ -89,7 +92,7 @@ def _get(path: Path, name: str | None, convert: str | None, output: Path | None)
     if path != GET:
         raise click.UsageError(f"give one PATH, or `get NAME`; {name} is not expected.")
     if name is None:
-        raise click.UsageError(f"say which data set: {', '.join(SYNTHETIC_DATA)}.")
+        raise click.UsageError(f"say which data set: {', '.join(DATASETS)}.")
     if convert is not None:
         raise click.UsageError("--convert is for a PATH; get the data first.")
     for file in get_data(name, output or Path(name)):

@@ -10,17 +10,16 @@ from typing import Any
 import click
 import numpy as np
 
-from ranking import JudgedLists
-from ranking.contracts.metric import Metric
-from ranking.data.exclusions import known_pairs
-from ranking.data.inputs import among_known
-from ranking.data.readers.trec import read_qrels, read_run
-from ranking.data.relevance import RelevanceData
-from ranking.data.trec import join_run
-from ranking.metrics.bins import by_bins, total_clicks
-from ranking.metrics.bootstrap import bootstrap_interval
-from ranking.metrics.evaluation import Values, evaluate_model, evaluate_run, mean
-from ranking.metrics.parse import parse_metric, split_metrics
+from ranking import (
+    Evaluation,
+    JudgedLists,
+    MatchingData,
+    TextCollection,
+    evaluate_run,
+    read_qrels,
+    read_run,
+    split_metrics,
+)
 from ranking_cli.options import (
     Resources,
     exclude_option,
@@ -84,74 +83,69 @@ def evaluate(
     """
     request = Request(**options)
     edges = _edges(request.bins, request.clicks)
-    names = {word: parse_metric(word) for word in split_metrics(request.metrics)}
-    metrics = list({metric.spelled(): metric for metric in names.values()}.values())
+    metrics = split_metrics(request.metrics)
     if request.run is not None and request.qrels is not None and model is None:
-        queries, values = measure_run(request.run, request.qrels, metrics, resources)
+        evaluation = measure_run(request.run, request.qrels, metrics, resources)
     elif request.run is None and request.qrels is None and model is not None and data:
-        queries, values = measure_model(model, data, metrics, resources, request.exclude)
+        evaluation = measure_model(model, data, metrics, resources, request.exclude)
     else:
         raise click.UsageError("give MODEL and DATA, or --run and --qrels.")
 
     if edges:
         sources = data if request.clicks is None else (request.clicks,)
         log = resources.read(sources) if sources else None
-        click.echo(render(_binned(log, queries, values, edges), request.form), nl=False)
-        return
-    summary = _Summary(queries, values, resources.kernel)
-    if request.form == "jsonl":
-        click.echo(summary.json_lines(names), nl=False)
-        return
-    rows = summary.query_rows() if request.per_query else summary.metric_rows()
-    click.echo(render(rows, request.form), nl=False)
+        click.echo(render(_binned(log, evaluation, edges), request.form), nl=False)
+    elif request.form == "jsonl":
+        click.echo(_json_lines(evaluation, resources.kernel), nl=False)
+    else:
+        table = _query_rows if request.per_query else _metric_rows
+        click.echo(render(table(evaluation, resources.kernel), request.form), nl=False)
 
 
-class _Summary:
-    """The values of all queries, their means and the intervals of the means."""
-
-    def __init__(self, queries: list[str], values: Values, kernel: str) -> None:
-        self.queries, self.values = queries, values
-        self.means = {name: mean(value) for name, value in values.items()}
-        self.intervals = {name: bootstrap_interval(value, kernel) for name, value in values.items()}
-
-    def metric_rows(self) -> list[dict[str, Any]]:
-        """Return one row per metric."""
-        return [
+def _metric_rows(evaluation: Evaluation, kernel: str) -> list[dict[str, Any]]:
+    """Return one row per metric."""
+    rows = []
+    for name, values in evaluation.values.items():
+        interval = evaluation.interval(name, kernel)
+        rows.append(
             {
                 "metric": name,
-                "mean": self.means[name],
-                "queries": int(np.count_nonzero(~np.isnan(value))),
-                "low": self.intervals[name].low,
-                "high": self.intervals[name].high,
+                "mean": evaluation.mean(name),
+                "queries": int(np.count_nonzero(~np.isnan(values))),
+                "low": interval.low,
+                "high": interval.high,
             }
-            for name, value in self.values.items()
-        ]
+        )
+    return rows
 
-    def query_rows(self) -> list[dict[str, Any]]:
-        """Return one row per query, and the means."""
-        rows: list[dict[str, Any]] = [
-            {
-                "query": query,
-                **{name: float(value[position]) for name, value in self.values.items()},
-            }
-            for position, query in enumerate(self.queries)
-        ]
-        return [*rows, {"query": "all", **self.means}]
 
-    def json_lines(self, requested: dict[str, Metric]) -> str:
-        """Return one object per query; a metric has its requested name and its full name."""
-        names = {word: metric.spelled() for word, metric in requested.items()}
-        names |= {name: name for name in self.values}
-        lines = []
-        for position, query in enumerate(self.queries):
-            row = {name: _number(self.values[full][position]) for name, full in names.items()}
-            lines.append(json.dumps({"query": query, "metrics": row}))
-        means = {name: _number(self.means[full]) for name, full in names.items()}
-        intervals = {
-            name: [_number(end) for end in self.intervals[full]] for name, full in names.items()
+def _query_rows(evaluation: Evaluation, kernel: str) -> list[dict[str, Any]]:
+    """Return one row per query, and the means."""
+    rows: list[dict[str, Any]] = [
+        {
+            "query": str(query),
+            **{name: float(values[at]) for name, values in evaluation.values.items()},
         }
-        lines.append(json.dumps({"query": "all", "metrics": means, "interval": intervals}))
-        return "\n".join(lines) + "\n"
+        for at, query in enumerate(evaluation.query_ids)
+    ]
+    return [*rows, {"query": "all", **{name: evaluation.mean(name) for name in evaluation.values}}]
+
+
+def _json_lines(evaluation: Evaluation, kernel: str) -> str:
+    """Return one object per query; a metric has its requested name and its full name."""
+    names = {**evaluation.names, **{name: name for name in evaluation.values}}
+    lines = []
+    for at, query in enumerate(evaluation.query_ids):
+        row = {name: _number(evaluation.values[full][at]) for name, full in names.items()}
+        lines.append(json.dumps({"query": str(query), "metrics": row}))
+    intervals = {
+        full: [_number(end) for end in evaluation.interval(full, kernel)]
+        for full in evaluation.values
+    }
+    means = {name: _number(evaluation.mean(full)) for name, full in names.items()}
+    spans = {name: intervals[full] for name, full in names.items()}
+    lines.append(json.dumps({"query": "all", "metrics": means, "interval": spans}))
+    return "\n".join(lines) + "\n"
 
 
 def _edges(bins: str | None, clicks: Path | None) -> list[float]:
@@ -165,61 +159,52 @@ def _edges(bins: str | None, clicks: Path | None) -> list[float]:
         raise click.UsageError(f"--bins is {bins!r}; give numbers, such as 10,100,1000.") from error
 
 
-def _binned(
-    log: Any, queries: list[str], values: Values, edges: list[float]
-) -> list[dict[str, Any]]:
+def _binned(log: Any, evaluation: Evaluation, edges: list[float]) -> list[dict[str, Any]]:
     """Return one row per bin."""
-    if not isinstance(log, RelevanceData):
+    if not isinstance(log, MatchingData | TextCollection):
         raise click.UsageError("--bins counts clicks on documents; give --clicks such data.")
-    totals = total_clicks(log, np.array(queries))
     return [
         {"clicks": row.label, "queries": row.queries, **row.means}
-        for row in by_bins(values, totals, edges)
+        for row in evaluation.by_bins(log, edges)
     ]
 
 
 def measure_model(
     model: Path,
     data: tuple[Path, ...],
-    metrics: list[Metric],
+    metrics: list[str],
     resources: Resources,
     exclude: tuple[Path, ...] = (),
-) -> tuple[list[str], Values]:
-    """Return the queries of the data, and the values of a model for them."""
-    ranker = resources.load(model)
-    described = among_known(ranker.described(resources.read(data)), ranker.model_)
-    exclusions = None
-    if exclude:
-        known = [resources.read([path]) for path in exclude]
-        matches = [each for each in known if isinstance(each, RelevanceData)]
-        if isinstance(described, JudgedLists) or len(matches) < len(known):
-            raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
-        exclusions = known_pairs(described, *matches, but_relevant=True)
-    values = evaluate_model(
-        ranker.model_, metrics, described, ranker.kernel_, resources.threads, exclusions
-    )
-    return [str(query) for query in described.query_ids], values
+) -> Evaluation:
+    """Evaluate a model file on data files."""
+    ranker, rows = resources.load(model), resources.read(data)
+    exclusions = [resources.read([path]) for path in exclude]
+    if exclude and any(isinstance(each, JudgedLists) for each in (rows, *exclusions)):
+        raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
+    return ranker.evaluate(rows, metrics=metrics, exclude=exclusions or None)
 
 
-def measure_run(
-    run: Path, qrels: Path, metrics: list[Metric], resources: Resources
-) -> tuple[list[str], Values]:
-    """Return the queries that a run and the judgements share, and the values for them."""
-    joined = join_run(read_run(run), read_qrels(qrels))
-    values = evaluate_run(metrics, joined, resources.kernel, resources.threads)
-    shared = ~joined.missing
-    if not shared.any():
+def measure_run(run: Path, qrels: Path, metrics: list[str], resources: Resources) -> Evaluation:
+    """Evaluate a run file against judgements, and report the queries that only one has."""
+    ranking, judgements = read_run(run), read_qrels(qrels)
+    judged, answered = _queries(judgements), _queries(ranking)
+    if not judged & answered:
         raise click.ClickException(
             f"{run} has no query of {qrels}; check that they belong together."
         )
     for count, where in (
-        (int(joined.missing.sum()), f"of {qrels}, which are not in {run}"),
-        (joined.unjudged_queries.size, f"of {run}, which are not in {qrels}"),
+        (len(judged - answered), f"of {qrels}, which are not in {run}"),
+        (len(answered - judged), f"of {run}, which are not in {qrels}"),
     ):
         if count:
             click.echo(f"left out, as in trec_eval: {count} of the queries {where}.", err=True)
-    queries = [str(query) for query in joined.query_ids[shared]]
-    return queries, {name: value[shared] for name, value in values.items()}
+    return evaluate_run(
+        ranking, judgements, metrics, kernel=resources.kernel, threads=resources.threads
+    )
+
+
+def _queries(rows: Any) -> set[str]:
+    return {str(query) for query in np.unique(rows.query_ids)}
 
 
 def _number(value: float) -> float | None:

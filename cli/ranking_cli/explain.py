@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from ranking import Ranker
-from ranking.data.text.tokenise import words
-from ranking.inference.explain import contributions, related
-from ranking.models.bilinear import Bilinear
+from ranking import DataWarning, Ranker
 from ranking_cli.options import existing
 from ranking_cli.queries import text_features
 from ranking_cli.tables import format_option, render
@@ -48,17 +45,13 @@ def explain(
     if bool(terms) == (pair is not None):
         raise click.UsageError("give terms, or --pair QUERY DOCUMENT.")
     ranker = Ranker.load(model)
-    if not isinstance(ranker.model_, Bilinear):
-        raise click.ClickException(
-            f"{model} is a {ranker.model_.name} model; explain reads bilinear and diagonal ones."
-        )
     if pair is not None:
-        _explain_pair(ranker, ranker.model_, *pair, k or 20, form)
+        _explain_pair(ranker, *pair, k or 20, form)
         return
     rows: list[dict[str, Any]] = [
         {"term": term, "document term": str(entry.feature), "weight": entry.weight}
         for term in terms
-        for entry in related(ranker.model_, _feature(ranker, term), k or 5)
+        for entry in ranker.related_features(term, k or 5)
     ]
     empty = [term for term in terms if term not in {row["term"] for row in rows}]
     if empty:
@@ -67,39 +60,11 @@ def explain(
         click.echo(render(rows, form), nl=False)
 
 
-def _feature(ranker: Ranker, term: str) -> str:
-    """Return the text feature of a term."""
-    if ranker.text_ is None or ranker.per_query or term in ranker.text_.feature_names:
-        return term
-    if ranker.text_.hashing:
-        raise click.ClickException(
-            f"this model hashes words, so it has no word {term!r}, only columns such as #0; "
-            "train one without hashing to read it."
-        )
-    return " ".join(words(term)) or term
-
-
-def _explain_pair(
-    ranker: Ranker, model: Bilinear, query: str, document: str, k: int, form: str
-) -> None:
-    if ranker.text_ is None:
-        raise click.ClickException("this model was not trained on texts, so --pair has no words.")
-    if ranker.per_query:
-        raise click.ClickException(
-            "this model knows its queries by their ids, not by words; explain an id instead."
-        )
-    query_row = text_features(ranker, query)
-    document_row = None
-    if ranker.documents_ is not None:
-        positions = np.flatnonzero(ranker.documents_.ids.astype(np.str_) == document)
-        if positions.size:
-            document_row = ranker.documents_.rows[[int(positions[0])]]
-    if document_row is None:
-        document_row = text_features(ranker, document)
-    for row, text in ((query_row, query), (document_row, document)):
-        if not row.nnz:
-            raise click.ClickException(f"the model knows no word of {text!r}.")
-    entries = contributions(model, query_row, document_row)
+def _explain_pair(ranker: Ranker, query: str, document: str, k: int, form: str) -> None:
+    with warnings.catch_warnings():  # an unknown text is an error, and unknown words are reported
+        warnings.simplefilter("ignore", DataWarning)
+        entries = ranker.explain(query, document)
+    text_features(ranker, query)
     rows: list[dict[str, Any]] = [
         {
             "query": str(entry.query_feature),

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from ranking import JudgedLists
-from ranking.data.writers import write
-from ranking.inference.score_features import judged_pairs, with_scores
+from ranking import JudgedLists, scores_as_features, write_data
 from ranking_cli.options import Resources, existing, resources_options
 
 
@@ -59,13 +57,10 @@ def features(
     pairs = resources.read(data)
     if isinstance(pairs, JudgedLists):
         raise click.UsageError("DATA must be queries and documents; judged rows go to --append.")
-    if append is None:
-        rows = judged_pairs(rankers, pairs)
-    else:
-        judged = resources.read([append], "auto")
-        if not isinstance(judged, JudgedLists):
-            raise click.UsageError(f"{append} has no judged rows (LETOR).")
-        rows = with_scores(judged, rankers, pairs)
-    write(rows, "letor", output)
+    judged = None if append is None else resources.read([append], "auto")
+    if judged is not None and not isinstance(judged, JudgedLists):
+        raise click.UsageError(f"{append} has no judged rows (LETOR).")
+    rows = scores_as_features(rankers, pairs, judged)
+    write_data(rows, "letor", output)
     names = ", ".join(str(name) for name in rows.feature_ids[-len(rankers) :])
     click.echo(f"{rows.n_rows} rows, scores in feature {names}, written to {output}", err=True)

@@ -67,16 +67,18 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; map errors of `ranking` to exit code 1, and misuse to 2."""
-        from ranking.errors import PartError, RankingError
+        from ranking import PartError, RankingError
 
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 return super().invoke(ctx)
         except click.NoSuchOption as error:
-            if error.option_name in RENAMED_OPTIONS:
-                error.possibilities = [RENAMED_OPTIONS[error.option_name]]
-            raise
+            name = error.option_name
+            if name not in RENAMED_OPTIONS:
+                raise
+            hint = f"No such option {name!r}. Did you mean {RENAMED_OPTIONS[name]!r}?"
+            raise click.UsageError(hint, error.ctx) from None
         except PartError as error:
             raise click.UsageError(str(error)) from error
         except RankingError as error:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import click
 
-from ranking.registry import KINDS, get_registry
+from ranking import get_registry
+from ranking.contracts import KINDS
 
 NATIVE_KINDS = ("loss", "regularizer")
 """Kinds of parts that have a native interface."""

@@ -62,11 +62,9 @@ class Resources:
         self, paths: Sequence[Path], reader: str | None = None
     ) -> JudgedLists | MatchingData | TextCollection:
         """Read data; several files of judged rows count as one."""
-        from ranking.data.readers.read import read_trainable
+        from ranking import read_data
 
-        return read_trainable(
-            paths, reader or self.reader, kernel=self.kernel, threads=self.threads
-        )
+        return read_data(paths, reader or self.reader, kernel=self.kernel, threads=self.threads)
 
     def load(self, model: Path) -> Ranker:
         """Read a model file."""

@@ -9,11 +9,16 @@ from typing import Any
 
 import click
 
-from ranking import JudgedLists, Ranker
-from ranking._utils.files import write_bytes
-from ranking.metrics.parse import parse_metric, split_metrics
-from ranking.registry import parse_spec
-from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
+from ranking import (
+    JudgedLists,
+    Ranker,
+    RegularizationPath,
+    cross_validated_path,
+    parse_metric,
+    parse_spec,
+    split_metrics,
+)
+from ranking_cli.files import write_text
 from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.settings import check_shared_reader, resolve_settings
@@ -101,7 +106,7 @@ def path(
     ]
     click.echo(render(rows, form), nl=False)
     if output is not None:
-        write_bytes(output, _page(results, histories, metric).encode())
+        write_text(output, _page(results, histories, metric))
         click.echo(f"wrote {output}", err=True)
 
 
@@ -147,7 +152,6 @@ def _train(
                 path, data, request.folds, request.seed, jobs=resources.threads
             )
             continue
-        assert valid is not None
         ranker.set_params(callbacks=[Curve(metrics="+".join(metrics))])
         points = RegularizationPath(ranker.plan(), strengths, metrics).fit(data, valid).report
         results[spec] = [point.row() for point in points]

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import click
 
-from ranking import JudgedLists, Ranker, TextCollection
-from ranking.data.own_queries import own_queries
-from ranking.training.wrappers.per_query import PerQuery, QueryReport, problems
+from ranking import JudgedLists, PerQuery, Ranker, TextCollection
 from ranking_cli.options import Resources
 from ranking_cli.settings import Settings
 from ranking_cli.validation import refuse_equal
@@ -34,32 +32,31 @@ def train_per_query(paths: Sequence[Path], output: Path, settings: Settings, qui
         kernel=settings["kernel"],
         random_state=settings["seed"],
     )
-    data, valid = ranker.describe_data(train_input, valid=valid_input)
+    prepared = ranker.prepare_data(train_input, valid=valid_input)
+    data, valid = prepared.data, prepared.valid
     if isinstance(data, JudgedLists) or isinstance(valid, JudgedLists):
         raise click.UsageError(
             "--per-query is for queries and documents, and these are judged rows, whose queries "
             "share no documents; leave it out."
         )
     refuse_equal(data, valid)
-    topics = own_queries(data)
-    start = time.perf_counter()
     wrapper = PerQuery(ranker.plan(), settings.search, jobs=settings["threads"])
-    held_out = None if valid is None else own_queries(valid, topics.query_ids)
-    result = wrapper.fit(topics, held_out)
-    ranker.adopt(result)
+    start = time.perf_counter()
+    ranker.adopt(wrapper.fit(*wrapper.prepare(data, valid)), prepared)
     ranker.save(output)
     if not quiet:
-        _report(ranker, result.report, time.perf_counter() - start, output)
+        _report(ranker, time.perf_counter() - start, output)
 
 
-def _report(ranker: Ranker, reports: list[QueryReport], seconds: float, output: Path) -> None:
+def _report(ranker: Ranker, seconds: float, output: Path) -> None:
     parts = [ranker.loss_, ranker.regularizer_, ranker.solver_]
     click.echo(f"linear, one per query x {' x '.join(part.spec() for part in parts)}", err=True)
-    for query, problem in problems(reports).items():
-        click.echo(f"{query} has no weights: {problem}", err=True)
-    trained = len(reports) - len(problems(reports))
+    failed = [report for report in ranker.report_ if report.problem]
+    for report in failed:
+        click.echo(f"{report.query} has no weights: {report.problem}", err=True)
+    trained = len(ranker.report_) - len(failed)
     click.echo(
-        f"kernel {ranker.kernel_.name}, {trained} of {len(reports)} queries trained; "
+        f"kernel {ranker.kernel_.name}, {trained} of {len(ranker.report_)} queries trained; "
         f"{seconds:.2f} s, at most {ranker.n_iter_} epochs\n"
         f"mean objective {ranker.objective_:.6g}, density {ranker.model_.density:.1%}, "
         f"written to {output} ({output.stat().st_size} bytes)",

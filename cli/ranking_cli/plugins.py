@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from ranking import get_kernel
-from ranking.errors import KernelUnavailableError
-from ranking.registry import Problem, Registry
-from ranking.registry.compatibility import Grid
-from ranking.registry.manager import Entry, Source, installed_sources
-from ranking.registry.security import PluginSecurity
+from ranking import (
+    RankingError,
+    get_kernel,
+    get_registry,
+    list_combinations,
+    list_plugins,
+)
 from ranking_cli.tables import format_option, render
 
 AXES = ("model", "loss", "regularizer")
@@ -45,98 +46,39 @@ def plugins(matrix: bool, kernels: bool, load: bool, form: str) -> None:
     ranking plugins --kernels
     ranking plugins --matrix --format jsonl
     """
-    sources = installed_sources()
-    load = load or matrix
-    registry = Registry(sources if load else [source for source in sources if source.ours])
-    problems = [str(problem) for problem in registry.problems]
     reasons: list[str] = []
+    rows: list[Row]
+    problems: list[Any]
     if kernels:
-        rows, more = _kernels(registry)
-        problems += more
-    elif matrix:
-        rows, reasons, more = _matrix(registry, people=form in ("table", "markdown"))
-        problems += more
+        rows, problems = _kernels()
     else:
-        rows = [_entry(entry) for entry in registry.entries()]
-        if not load:
-            unopened, refused = _third_party(sources)
-            rows += unopened
-            problems += map(str, refused)
+        rows, problems = list_plugins(load=load or matrix)
+    if matrix:
+        rows = [cell._asdict() for cell in list_combinations()]
+        if form in ("table", "markdown"):
+            rows, reasons = _pivot(rows)
     click.echo(render(rows, form), nl=False)
     if reasons:
         click.echo()
     for number, reason in enumerate(reasons, start=1):
         click.echo(f"({number}) {reason}")
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(str(problem), err=True)
 
 
-def _entry(entry: Entry) -> Row:
-    return {
-        "kind": entry.kind,
-        "name": entry.name,
-        "origin": entry.distribution,
-        "version": entry.version,
-        "help": entry.help,
-    }
-
-
-def _kernels(registry: Registry) -> tuple[list[Row], list[str]]:
+def _kernels() -> tuple[list[Row], list[Any]]:
     """Return one row per family with the kernel that serves it, and unavailable kernels."""
     families: dict[str, dict[str, str]] = {}
     problems = []
-    for name in registry.names("kernel"):
+    for name in get_registry().names("kernel"):
         try:
             kernel: Any = get_kernel(name)
-        except KernelUnavailableError as error:
+        except RankingError as error:
             problems.append(str(error))
             continue
         for family, server in kernel.families().items():
             families.setdefault(family, {})[name] = server
     return [{"family": family, **row} for family, row in families.items()], problems
-
-
-def _third_party(sources: list[Source]) -> tuple[list[Row], list[Problem]]:
-    """Return one row per third-party entry point, from metadata, and those that are refused."""
-    rows: list[Row] = []
-    refused, trust = [], PluginSecurity()
-    for source in sources:
-        if source.ours:
-            continue
-        refusal = trust.refusal(source.distribution, source.name)
-        if refusal:
-            refused.append(Problem(f"{source.distribution} {source.version}", source.name, refusal))
-            continue
-        rows.append(
-            {
-                "kind": "plugin",
-                "name": source.name,
-                "origin": source.distribution,
-                "version": source.version,
-                "help": f"{source.module}, not imported: --load lists its parts",
-            }
-        )
-    return rows, refused
-
-
-def _matrix(registry: Registry, people: bool) -> tuple[list[Row], list[str], list[str]]:
-    """Return the rows, the reasons that they refer to by number, and problems."""
-    grid = Grid(registry)
-    cells = list(_cells(grid))
-    rows, reasons = _pivot(cells) if people else (cells, [])
-    return rows, reasons, grid.problems
-
-
-def _cells(grid: Grid) -> Iterator[Row]:
-    """Yield one row per combination: whether it works, or why not and what to change."""
-    for cell in grid.cells():
-        compatibility = cell.compatibility()
-        yield {
-            **cell.names(),
-            "works": compatibility.works,
-            "reason": compatibility.reason,
-            "instead": "" if compatibility.works else grid.remedy(cell),
-        }
 
 
 def _pivot(cells: Iterable[Row]) -> tuple[list[Row], list[str]]:
@@ -156,11 +98,11 @@ def _pivot(cells: Iterable[Row]) -> tuple[list[Row], list[str]]:
         if cell["works"]:
             row["instead"] = ""
         elif row["instead"]:
-            row["instead"] = min(row["instead"], cell["instead"], key=_changes)
+            row["instead"] = min(row["instead"], cell["instead"], key=_count_changes)
     for row in rows.values():
         row["instead"] = row.pop("instead")  # the last column
     return list(rows.values()), list(numbers)
 
 
-def _changes(remedy: str) -> int:
+def _count_changes(remedy: str) -> int:
     return remedy.count(" and ")

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from ranking import Ranker
-from ranking.errors import DataWarning
+from ranking import DataWarning, Ranker
 
 
 def text_features(ranker: Ranker, text: str) -> Any:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import numpy as np
 
-from ranking import JudgedLists, Ranker
-from ranking._utils.files import write_bytes
-from ranking.data.inputs import Trainable, among_known
+from ranking import JudgedLists, MatchingData, RankedResults, Ranker
+from ranking_cli.files import write_text
 from ranking_cli.options import Resources, exclude_option, existing, resources_options
 from ranking_cli.queries import text_features
 
@@ -86,22 +83,25 @@ def rank(
     """
     request = Request(**options)
     ranker = resources.load(model)
-    if any(_is_path(word) for word in data):
-        lines = _rank_data(ranker, _paths(data), request, resources)
-    elif request.exclude or request.candidates:
+    searched = not any(_is_path(word) for word in data)
+    if searched and (request.exclude or request.candidates):
         raise click.UsageError("--exclude and --candidates are for queries that are data.")
+    if searched:
+        results = _search(ranker, data, request.k or 10)
     else:
-        lines = _search(ranker, data, request.k or 10)
+        results = _rank_data(ranker, _paths(data), request, resources)
     form = request.form or (ENDINGS.get(output.suffix, "trec") if output else "trec")
     text = io.StringIO()
     if form == "csv":
         text.write("query,document,rank,score\n")
-    for line in lines:
-        text.write(_line(line, form, request.tag))
+    for query, ranked in results:
+        name = _word(query) if searched else str(query)
+        for rank_of, (document, score) in enumerate(ranked, start=1):
+            text.write(_line(Ranked(name, str(document), rank_of, score), form, request.tag))
     if output is None:
         click.echo(text.getvalue(), nl=False)
     else:
-        write_bytes(output, text.getvalue().encode())
+        write_text(output, text.getvalue())
 
 
 def _is_path(word: str) -> bool:
@@ -119,8 +119,8 @@ def _paths(data: tuple[str, ...]) -> list[Path]:
     return [Path(word) for word in data]
 
 
-def _search(ranker: Ranker, texts: tuple[str, ...], k: int) -> Iterator[Ranked]:
-    """Search for each text; its id is its words joined by hyphens, as TREC ids have no spaces."""
+def _search(ranker: Ranker, texts: tuple[str, ...], k: int) -> RankedResults:
+    """Search for each text, after a check that the model knows words of it."""
     if ranker.documents_ is None:
         raise click.UsageError(
             f"there is no file {texts[0]!r}, and this model holds no texts that could be searched "
@@ -131,13 +131,10 @@ def _search(ranker: Ranker, texts: tuple[str, ...], k: int) -> Iterator[Ranked]:
             raise click.UsageError(
                 f"the model knows no word of {text!r}; if it is a path, there is no such file."
             )
-    for text, results in zip(texts, ranker.search(texts, k), strict=True):
-        query = "-".join(text.split()) or "query"
-        for position, (document, score) in enumerate(results, start=1):
-            yield Ranked(query, str(document), position, score)
+    return ranker.search(texts, k)
 
 
-def _candidates(path: Path, data: Trainable) -> list[Any]:
+def _candidates(path: Path, data: JudgedLists | MatchingData) -> list[Any]:
     """Return the ids of a file that the data have, with the type that they have there."""
     if isinstance(data, JudgedLists):
         raise click.UsageError("--candidates is for queries and documents, not for judged rows.")
@@ -157,34 +154,17 @@ def _candidates(path: Path, data: Trainable) -> list[Any]:
 
 def _rank_data(
     ranker: Ranker, paths: list[Path], request: Request, resources: Resources
-) -> Iterator[Ranked]:
+) -> RankedResults:
     """Rank the documents of each query of the data."""
-    data = among_known(ranker.described(resources.read(paths)), ranker.model_)
+    data = ranker.to_model_data(resources.read(paths))
     limits: dict[str, Any] = {}
     if request.exclude:
         limits["exclude"] = [resources.read([path]) for path in request.exclude]
     if request.candidates:
         limits["candidates"] = _candidates(request.candidates, data)
-    if isinstance(data, JudgedLists):
-        if limits:
-            raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
-        yield from _rank_lists(ranker, data, request.k)
-        return
-    for result in ranker.rank(data, request.k, **limits):
-        names = data.document_ids[result.documents].tolist()
-        for position, (name, score) in enumerate(zip(names, result.scores, strict=True), start=1):
-            yield Ranked(str(data.query_ids[result.query]), str(name), position, float(score))
-
-
-def _rank_lists(ranker: Ranker, data: JudgedLists, k: int | None) -> Iterator[Ranked]:
-    """Rank the rows of each judged list."""
-    scores = ranker.score_rows(data)
-    for index, query in enumerate(data.query_ids):
-        start, stop = data.group_ptr[index : index + 2]
-        documents = data.doc_ids[start:stop]
-        order = np.lexsort((documents, -scores[start:stop]))[:k]
-        for position, row in enumerate(order, start=1):
-            yield Ranked(str(query), str(documents[row]), position, float(scores[start + row]))
+    if limits and isinstance(data, JudgedLists):
+        raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
+    return ranker.rank(data, request.k, **limits)
 
 
 def _line(line: Ranked, form: str, tag: str) -> str:
@@ -192,7 +172,12 @@ def _line(line: Ranked, form: str, tag: str) -> str:
         return json.dumps(line._asdict()) + "\n"
     if form == "csv":
         return f"{_quoted(line.query)},{_quoted(line.document)},{line.rank},{line.score!r}\n"
-    return f"{line.query} Q0 {line.document} {line.rank} {line.score!r} {tag}\n"
+    return f"{_word(line.query)} Q0 {_word(line.document)} {line.rank} {line.score!r} {tag}\n"
+
+
+def _word(text: str) -> str:
+    """Return an id for a TREC line, whose fields have no spaces."""
+    return "-".join(text.split()) or "-"
 
 
 def _quoted(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking._utils.files import write_bytes
+from ranking_cli.files import write_text
 from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -36,7 +36,7 @@ def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
     """
     rankers = {str(path): Ranker.load(path) for path in models}
     if output is not None:
-        write_bytes(output, _page(rankers).encode())
+        write_text(output, _page(rankers))
         click.echo(f"wrote {output}", err=True)
         return
     histories = [(name, row) for name, ranker in rankers.items() for row in ranker.history_]

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from ranking.contracts.recipe import Axis, Recipe, Search
-from ranking.errors import PartError
-from ranking.registry import get_registry, parse_spec
+from ranking import PartError, get_registry, parse_spec
+from ranking.contracts import Axis, Recipe, Search
 
 PARTS = ("features", "model", "loss", "regularizer", "solver")
 PART_DEFAULTS = {"regularizer": "none"}
@@ -149,14 +148,15 @@ def _valid_reader(values: dict[str, Setting]) -> Setting:
 
 
 def check_shared_reader(reader: str) -> None:
-    """Refuse to read --valid by a reader with options, which are about DATA.
+    """Refuse to read --valid by the reader of DATA if that selects a split.
 
-    Options such as ``split=train`` would select the same rows of --valid.
+    Other options, such as tables of features, are shared.
     """
-    if reader != "auto" and parse_spec(reader).params:
+    spec = parse_spec(reader)
+    if "split" in spec.params:
         raise click.UsageError(
-            f"--reader {reader} has options, which are for DATA only; also give the reader of "
-            "--valid: --valid-reader NAME:key=value."
+            f"--reader {reader} selects the split of DATA; also name the split of --valid: "
+            f"--valid-reader {spec.name}:split=NAME."
         )
 
 

@@ -11,14 +11,17 @@ from typing import Any
 
 import click
 
-from ranking import JudgedLists, Ranker, TextCollection
-from ranking.contracts.callback import Callback
-from ranking.contracts.recipe import Search
-from ranking.data.fingerprint import fingerprint
-from ranking.metrics.parse import parse_metric, split_metrics
-from ranking.registry import get_registry
-from ranking.training.trainer import Snapshot, Trainer
-from ranking.training.wrappers.search import ParameterSearch, SearchProgress
+from ranking import (
+    JudgedLists,
+    ParameterSearch,
+    Ranker,
+    TextCollection,
+    fingerprint,
+    get_registry,
+    parse_metric,
+    split_metrics,
+)
+from ranking.contracts import Callback, Search
 from ranking_cli.options import Resources, existing
 from ranking_cli.per_query import train_per_query
 from ranking_cli.settings import Settings, read_config, resolve_settings
@@ -83,8 +86,8 @@ FIELDS = dataclasses.fields(Request)
 @click.option(
     "--valid-reader",
     metavar="SPEC",
-    help="Format of --valid, such as beir:split=dev; by default as --reader, if that has no "
-    "options.",
+    help="Format of --valid, such as beir:split=dev; by default as --reader, if that selects no "
+    "split.",
 )
 @click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
 @click.option("--engine", metavar="SPEC", help="Which processes train: local, or ray:workers=2.")
@@ -170,7 +173,8 @@ class _Training:
             threads=settings["threads"],
             random_state=settings["seed"],
         )
-        self.data, self.valid = self.ranker.describe_data(data, valid=valid)
+        self.prepared = self.ranker.prepare_data(data, valid=valid)
+        self.data, self.valid = self.prepared.data, self.prepared.valid
         refuse_equal(self.data, self.valid)
         self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.progress = ProgressLine(label=f"training {output.name}")
@@ -211,7 +215,7 @@ class _Training:
         """
         if not isinstance(self.data, JudgedLists):
             metrics = split_metrics(self.settings["metrics"])
-            if self.ranker.parts(self.data)[0].form == "factors":
+            if self.ranker.plan().resolve(self.data)[0].form == "factors":
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
         search = self.settings.search
@@ -230,24 +234,24 @@ class _Training:
             self._report(time.perf_counter() - start)
 
     def _fit(self) -> None:
-        search = self.settings.search
-        plan = self.ranker.plan()
+        plan, search = self.ranker.plan(), self.settings.search
         fitter = plan if search is None else ParameterSearch(plan, search, self._begin_trial)
         training: Any = fitter.trainer(
             self.data, self.valid, exclude_known=self.request.exclude_seen
         )
         if search is not None and self.snapshot is not None:
-            facts = self.checkpoint.outer_facts["search"]
-            training.progress = SearchProgress.restore(facts, self.checkpoint.outer_tensors)
+            training.progress = type(training.progress).restore(
+                self.checkpoint.outer_facts["search"], self.checkpoint.outer_tensors
+            )
         try:
             training.train(self.snapshot)
         finally:
             if training.finished:
-                self.ranker.adopt(training.result())
+                self.ranker.adopt(training.result(), self.prepared)
         if search is not None and not self.quiet:
             self._report_search(search, training.progress)
 
-    def _report_search(self, search: Search, result: SearchProgress) -> None:
+    def _report_search(self, search: Search, result: Any) -> None:
         """Print what the search tried, and what it chose."""
         spelled = parse_metric(search.metric).spelled()
         table = [
@@ -266,7 +270,7 @@ class _Training:
         click.echo(f"{names}, by {spelled} on --valid:", err=True)
         click.echo(render(table, "table"), err=True)
 
-    def _begin_trial(self, run: Trainer, progress: SearchProgress) -> None:
+    def _begin_trial(self, trainer: Any, progress: Any) -> None:
         """Store the results of the search so far in the checkpoints of the next trial."""
         search = self.settings.search
         assert search is not None
@@ -288,7 +292,7 @@ class _Training:
         identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
         return identity
 
-    def _read_checkpoint(self) -> Snapshot:
+    def _read_checkpoint(self) -> Any:
         path = Path(self.checkpoint.path)
         if not path.exists():
             raise click.ClickException(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from ranking import JudgedLists, MatchingData
-from ranking.data.fingerprint import fingerprint
+from ranking import JudgedLists, MatchingData, fingerprint
 
 
 def refuse_equal(

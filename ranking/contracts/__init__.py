@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ranking.contracts.callback import Callback
     from ranking.contracts.engine import Engine, Shards
+    from ranking.contracts.hooks import KINDS, Lazy, hookimpl
     from ranking.contracts.loss import (
         CoordinateLoss,
         CoordinateProblem,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "KINDS",
     "Axis",
     "Callback",
     "Compatibility",
@@ -67,6 +69,7 @@ __all__ = [
     "EpochResult",
     "FeatureIds",
     "GroupPenalty",
+    "Lazy",
     "LinearLoss",
     "ListwiseLoss",
     "Loss",
@@ -93,6 +96,7 @@ __all__ = [
     "boolean",
     "choice",
     "constraints",
+    "hookimpl",
     "integer",
     "number",
 ]
@@ -111,6 +115,8 @@ _MODULES = {
     "EpochResult": "solver",
     "FeatureIds": "regularizer",
     "GroupPenalty": "regularizer",
+    "KINDS": "hooks",
+    "Lazy": "hooks",
     "LinearLoss": "loss",
     "ListwiseLoss": "loss",
     "Loss": "loss",
@@ -137,6 +143,7 @@ _MODULES = {
     "boolean": "parameters",
     "choice": "parameters",
     "constraints": "parameters",
+    "hookimpl": "hooks",
     "integer": "parameters",
     "number": "parameters",
 }

@@ -1,4 +1,4 @@
-"""Pairs of queries and documents that are left out of a ranking, such as what is known already."""
+"""Exclusions: pairs of queries and documents to leave out of ranked lists, such as those seen."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ranking.data.relevance import RelevanceData
 
 Ints: TypeAlias = NDArray[np.int64]
 Pairs: TypeAlias = tuple[Ints, Ints]
-"""Pointers by query, and documents: the pattern of a CSR matrix, rows rising."""
+"""Pointers by query, and documents: the pattern of a CSR matrix with sorted rows."""
 
 
 def pattern(rows: Ints, columns: Ints, n_rows: int) -> Pairs:
-    """Return pairs in order, each once."""
+    """Return pairs sorted by row and column, each once."""
     width = int(columns.max(initial=0)) + 1
     ones = np.ones(rows.size, np.bool_)
-    made = sparse.csr_array((ones, (rows, columns)), shape=(n_rows, width))
-    made.sum_duplicates()
-    made.sort_indices()
-    return made.indptr.astype(np.int64), made.indices.astype(np.int64)
+    pairs = sparse.csr_array((ones, (rows, columns)), shape=(n_rows, width))
+    pairs.sum_duplicates()
+    pairs.sort_indices()
+    return pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64)
 
 
 def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool = False) -> Pairs:
-    """Return the matches of other data as positions in these, by ids.
+    """Return the positives of other data as positions in these, found by id.
 
     Parameters
     ----------
     but_relevant : bool
-        Whether a pair that is relevant in these data too stays out of what is returned.
+        Whether to omit pairs that are relevant in these data too.
     """
     none = np.zeros(0, np.int64)
     rows, columns = [none], [none]
@@ -39,17 +39,17 @@ def known_pairs(data: RelevanceData, *known: RelevanceData, but_relevant: bool =
         queries = places(data.query_ids, each.query_ids)
         documents = places(data.document_ids, each.document_ids)
         for query in np.flatnonzero(queries >= 0).tolist():
-            matched = documents[each.relevant(query)]
-            matched = matched[matched >= 0]
+            positives = documents[each.relevant(query)]
+            positives = positives[positives >= 0]
             if but_relevant:
-                matched = np.setdiff1d(matched, data.relevant(int(queries[query])))
-            rows.append(np.full(matched.size, queries[query]))
-            columns.append(matched)
+                positives = np.setdiff1d(positives, data.relevant(int(queries[query])))
+            rows.append(np.full(positives.size, queries[query]))
+            columns.append(positives)
     return pattern(np.concatenate(rows), np.concatenate(columns), data.n_queries)
 
 
 def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
-    """Return where each of `want` is in `have`; -1 if it is not."""
+    """Return the position of each of `want` in `have`, or -1."""
     if have.dtype.kind != want.dtype.kind:
         have, want = have.astype(np.str_), want.astype(np.str_)
     order = np.argsort(have, kind="stable")

@@ -1,4 +1,4 @@
-"""What a ranker may be given, and what it makes of it: judged rows, or queries and documents."""
+"""Input data of a ranker: judged rows, or queries and documents, with texts as features."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
+from ranking.data.fingerprint import fingerprint
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -19,7 +20,70 @@ from ranking.errors import DataError, ModelFileError, PartError
 Trainable: TypeAlias = JudgedLists | MatchingData
 
 DEFAULT_TEXT = "text"
-"""The features of texts if nobody says which."""
+"""The features of texts unless others are named."""
+
+
+class OptionalSpec(str):
+    """A spec of text features that is ignored for data without texts: a recipe's default."""
+
+    __slots__ = ()
+
+
+class PreparedData(NamedTuple):
+    """Training and validation data as a model takes them.
+
+    Attributes
+    ----------
+    data : JudgedLists or MatchingData
+    valid : JudgedLists, MatchingData or None
+    text : TextFeatures or None
+        Fitted on the documents of a collection of texts.
+    documents : Documents or None
+        The documents of that collection.
+    """
+
+    data: Trainable
+    valid: Trainable | None
+    text: TextFeatures | None
+    documents: Documents | None
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return a digest of the training and of the validation data, to recognise them again."""
+        valid = "none" if self.valid is None else fingerprint(self.valid)
+        return {"training data": fingerprint(self.data), "validation data": valid}
+
+
+def prepare_data(
+    X: Any, y: Any, qid: Any, valid: Any, features: str | TextFeatures | None
+) -> PreparedData:
+    """Return training and validation data as a model takes them.
+
+    Parameters
+    ----------
+    X, y, qid
+        As in `as_trainable`.
+    valid : the same as X, or a tuple (X, y, qid), or None
+    features : str, TextFeatures or None
+        How to represent texts.
+    """
+    text = fit_text(X, features)
+    data = as_trainable(X, y, qid, text)
+    by_text = text is not None and isinstance(data, MatchingData)
+    documents = Documents.from_data(data) if by_text else None  # type: ignore[arg-type]
+    if valid is None:
+        return PreparedData(data, None, text, documents)
+    held_out = as_trainable(*_triple(valid), text)
+    if isinstance(data, MatchingData) and isinstance(held_out, MatchingData):
+        held_out = held_out.with_documents(data.document_ids)
+    return PreparedData(data, held_out, text, documents)
+
+
+def _triple(valid: Any) -> tuple[Any, Any, Any]:
+    if isinstance(valid, tuple) and len(valid) == 3:
+        return valid
+    if isinstance(valid, tuple | list):
+        raise DataError("valid must be of the kind of X, or a tuple (X, y, qid).")
+    return valid, None, None
 
 
 def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainable:
@@ -31,8 +95,13 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
     y, qid : array-like
         Grades and queries, for an array.
     text : TextFeatures or None
-        Fitted; they describe the texts of a `TextCollection`.
+        Fitted; they represent the texts of a `TextCollection`.
     """
+    if X is None:
+        raise DataError(
+            "X is None; give an array with y and qid, or a JudgedLists, MatchingData or "
+            "TextCollection."
+        )
     if isinstance(X, JudgedLists | MatchingData | TextCollection):
         if y is not None or qid is not None:
             raise DataError(
@@ -49,36 +118,39 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
     if y is None or qid is None:
         missing = "y (the grades)" if y is None else "qid (the query of each row)"
         raise DataError(
-            f"{missing} is not given; give both y and qid, or a JudgedLists, MatchingData or TextCollection."
+            f"{missing} is missing; give both y and qid, or a JudgedLists, MatchingData or "
+            "TextCollection."
         )
     return JudgedLists(X, y, qid)
 
 
 def among_known(data: Trainable, model: Model) -> Trainable:
-    """Return the data with every document that the model knows by its id, to be ranked too."""
+    """Return the data with all documents that the model knows by id as candidates.
+
+    Interactions name the items of some users; they are ranked among all items of the training
+    data. Documents that have features are ranked among themselves.
+    """
     names = getattr(model, "document_feature_ids", None)
-    return (
-        data.with_documents(names) if isinstance(data, MatchingData) and names is not None else data
-    )
+    if names is None or not isinstance(data, MatchingData):
+        return data
+    return data.with_documents(names)
 
 
 def fit_text(X: Any, features: str | TextFeatures | None) -> TextFeatures | None:
     """Return features fitted on the documents of a `TextCollection`; None for other data."""
     if not isinstance(X, TextCollection):
-        if features is not None:
+        if features is not None and not isinstance(features, OptionalSpec):
             raise PartError(
-                f"features={features!s} describe texts, and the data are a {type(X).__name__}; "
+                f"features={features!s} represent texts, and the data are a {type(X).__name__}; "
                 "leave them out."
             )
         return None
-    made = TextFeatures.from_spec(
-        features.spec() if isinstance(features, TextFeatures) else features or DEFAULT_TEXT
-    )
-    return made.fit(X.document_texts)
+    spec = features.spec() if isinstance(features, TextFeatures) else features or DEFAULT_TEXT
+    return TextFeatures.from_spec(spec).fit(X.document_texts)
 
 
 def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
-    """Return the same matches with a feature a term."""
+    """Return the same relevance with one feature per term."""
     documents = text.transform(texts.document_texts)
     same = texts.query_texts is texts.document_texts or texts.query_texts == texts.document_texts
     queries = documents if same else text.transform(texts.query_texts)
@@ -89,13 +161,13 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
 
 
 class Documents(NamedTuple):
-    """The documents of a collection of texts, kept with a model so that it can search them."""
+    """The documents of a collection of texts, stored with a model so that it can search them."""
 
     ids: Ids
     rows: Any
 
     @classmethod
-    def of(cls, data: MatchingData) -> Documents:
+    def from_data(cls, data: MatchingData) -> Documents:
         """Return the documents of these data."""
         return cls(data.document_ids, data.document_rows)
 
@@ -110,7 +182,7 @@ class Documents(NamedTuple):
 
     @classmethod
     def restore(cls, tensors: Tensors, n_features: int) -> Documents:
-        """Take back what `tensors` returned, or raise `ModelFileError`."""
+        """Restore what `tensors` returned, or raise `ModelFileError`."""
         from scipy import sparse
 
         kinds = {"indptr": ("int64",), "indices": ("int32",), "values": ("float32", "float64")}
@@ -122,14 +194,14 @@ class Documents(NamedTuple):
         try:
             parts = (tensors["values"], tensors["indices"], tensors["indptr"])
             rows = sparse.csr_array(parts, shape=(ids.size, n_features))
-            # The checks at the door of all data are also those for a file.
+            # Validates the rows of the file as any other data.
             checked = MatchingData(rows, rows, labels=(ids, ids), query_ids=ids, document_ids=ids)
         except ValueError as error:
             raise ModelFileError(f"the documents in the file are damaged: {error}") from error
         return cls(ids, checked.document_rows)
 
-    def asked(self, queries: Any, names: Ids, query_ids: Ids) -> MatchingData:
-        """Return these documents and some queries as data without matches."""
+    def with_queries(self, queries: Any, names: Ids, query_ids: Ids) -> MatchingData:
+        """Return these documents and some queries as data without positives."""
         from scipy import sparse
 
         return MatchingData(

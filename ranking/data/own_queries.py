@@ -1,4 +1,4 @@
-"""Queries that are known by their ids alone: what one weight vector per query is trained on."""
+"""Queries that are known by id only: the data for one weight vector per query."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ranking.errors import DataError
 
 
 def own_queries(data: MatchingData, ids: Ids | None = None) -> MatchingData:
-    """Return the same documents for queries without features; of labelled data, a query a label.
+    """Return the same documents for queries without features; one query per label, if labelled.
 
     Parameters
     ----------
     ids : array, optional
-        The queries that the result has, in this order; one that the data lack matches nothing.
+        The queries of the result, in this order; one that the data lack has no positives.
 
     Examples
     --------
@@ -29,21 +29,22 @@ def own_queries(data: MatchingData, ids: Ids | None = None) -> MatchingData:
             "one model per query has a weight for each feature of a document, and these documents "
             "have none; give documents with features."
         )
-    names, matches = data.query_ids, data.relevance
+    names, relevance = data.query_ids, data.relevance
     if data.labels is not None and data.classes is not None:
-        names, places = data.classes, np.arange(data.n_documents)
+        names, documents = data.classes, np.arange(data.n_documents)
         shape = (names.size, data.n_documents)
-        matches = sparse.csr_array((np.ones(places.size), (data.labels[1], places)), shape=shape)
+        ones = np.ones(documents.size)
+        relevance = sparse.csr_array((ones, (data.labels[1], documents)), shape=shape)
     if ids is not None:
-        place = {name: number for number, name in enumerate(names.tolist())}
-        found = [(row, place[name]) for row, name in enumerate(ids.tolist()) if name in place]
-        rows, columns = np.array(found, int).reshape(-1, 2).T
-        chosen = sparse.csr_array((np.ones(rows.size), (rows, columns)), (ids.size, names.size))
-        names, matches = ids, sparse.csr_array(chosen @ matches)
+        position = {name: number for number, name in enumerate(names.tolist())}
+        pairs = [(row, position[name]) for row, name in enumerate(ids.tolist()) if name in position]
+        rows, columns = np.array(pairs, int).reshape(-1, 2).T
+        selection = sparse.csr_array((np.ones(rows.size), (rows, columns)), (ids.size, names.size))
+        names, relevance = ids, sparse.csr_array(selection @ relevance)
     return MatchingData(
         None,
         data.documents,
-        matches,
+        relevance,
         query_ids=names,
         document_ids=data.document_ids,
         document_feature_ids=data.document_feature_ids,

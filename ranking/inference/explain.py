@@ -1,4 +1,4 @@
-"""Reading a bilinear model: which words like which, and what made a score."""
+"""Explain a bilinear model: the weights of a feature, and the contributions to a score."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ranking.contracts.model import Model
+from ranking.data.inputs import Documents
+from ranking.data.text.features import TextFeatures
+from ranking.data.text.tokenise import words
 from ranking.data.validation import Ids
-from ranking.errors import DataError
+from ranking.errors import CombinationError, DataError
 from ranking.models.bilinear import Bilinear
 
 
 class Related(NamedTuple):
-    """A document feature and the weight that a query feature gives it."""
+    """A document feature and its weight for a query feature."""
 
     feature: Any
     weight: float
 
 
 class Contribution(NamedTuple):
-    """A pair of features of a query and a document, and what it adds to their score."""
+    """A pair of features of a query and a document, and its contribution to their score."""
 
     query_feature: Any
     document_feature: Any
@@ -29,9 +33,54 @@ class Contribution(NamedTuple):
     contribution: float
 
 
+def related_features(
+    model: Model, feature: Any, k: int, text: TextFeatures | None
+) -> list[Related]:
+    """Return what `related` does for any model and term, or say why it cannot."""
+    bilinear = _bilinear(model)
+    if text is None or feature in text.feature_names:
+        return related(bilinear, feature, k)
+    if text.hashing:
+        raise DataError(
+            f"this model hashes words, so it has no word {feature!r}, only columns such as #0; "
+            "train one without hashing to read it."
+        )
+    return related(bilinear, " ".join(words(str(feature))) or feature, k)
+
+
+def explain_pair(
+    model: Model, text: TextFeatures, documents: Documents | None, query: str, document: str
+) -> list[Contribution]:
+    """Return the contributions of the words of two texts, or of a text and a document's id."""
+    bilinear = _bilinear(model)
+    left = text.transform([query])
+    positions = (
+        np.zeros(0, np.int64)
+        if documents is None
+        else np.flatnonzero(documents.ids.astype(np.str_) == document)
+    )
+    if documents is not None and positions.size:
+        right = documents.rows[[int(positions[0])]]
+    else:
+        right = text.transform([document])
+    for row, words_of in ((left, query), (right, document)):
+        if not row.nnz:
+            raise DataError(f"the model knows no word of {words_of!r}; use words of its texts.")
+    return contributions(bilinear, left, right)
+
+
+def _bilinear(model: Model) -> Bilinear:
+    if not isinstance(model, Bilinear):
+        raise CombinationError(
+            f"only bilinear and diagonal models can be explained, and this one is {model.name}; "
+            "train model bilinear."
+        )
+    return model
+
+
 def related(model: Bilinear, feature: Any, k: int = 5) -> list[Related]:
     """Return the k document features with the largest absolute weights for a query feature."""
-    row = _place(model.query_feature_ids, feature)
+    row = _position(model.query_feature_ids, feature)
     weights = model.weights
     part = slice(*weights.indptr[row : row + 2])
     columns, values = weights.indices[part], weights.data[part]
@@ -42,41 +91,41 @@ def related(model: Bilinear, feature: Any, k: int = 5) -> list[Related]:
 
 
 def contributions(model: Bilinear, query: Any, document: Any) -> list[Contribution]:
-    """Return what each pair of features adds to q' W d, the largest absolute first.
+    """Return the contribution of each pair of features to q' W d, the largest absolute first.
 
     Parameters
     ----------
     query, document : csr_array of shape (1, features)
         With the columns of the model.
     """
-    found = []
+    pairs = []
     weights = model.weights
-    there = dict(zip(document.indices.tolist(), document.data.tolist(), strict=True))
+    values = dict(zip(document.indices.tolist(), document.data.tolist(), strict=True))
     for row, q in zip(query.indices.tolist(), query.data.tolist(), strict=True):
         part = slice(*weights.indptr[row : row + 2])
         for column, w in zip(
             weights.indices[part].tolist(), weights.data[part].tolist(), strict=True
         ):
-            if column in there:
-                found.append(
+            if column in values:
+                pairs.append(
                     Contribution(
                         model.query_feature_ids[row].item(),
                         model.document_feature_ids[column].item(),
                         w,
                         q,
-                        there[column],
-                        q * w * there[column],
+                        values[column],
+                        q * w * values[column],
                     )
                 )
-    return sorted(found, key=lambda one: -abs(one.contribution))
+    return sorted(pairs, key=lambda one: -abs(one.contribution))
 
 
-def _place(ids: Ids, feature: Any) -> int:
-    """Return the row of a feature; one that is called by a number may be given as text."""
+def _position(ids: Ids, feature: Any) -> int:
+    """Return the row of a feature; a number may be given as text."""
     wanted = str(feature)
-    places = np.flatnonzero(ids.astype(np.str_) == wanted)
-    if not places.size:
+    positions = np.flatnonzero(ids.astype(np.str_) == wanted)
+    if not positions.size:
         close = [one for one in ids.astype(np.str_).tolist() if one.startswith(wanted[:3])][:5]
         hint = f"; there are {', '.join(close)}" if close else ""
         raise DataError(f"the model has no query feature {wanted!r}{hint}.")
-    return int(places[0])
+    return int(positions[0])

@@ -1,4 +1,4 @@
-"""Vectors for queries that come after training, from the documents that they match."""
+"""Fold in new queries: embeddings for queries that were not in the training data."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 PASSES = 30
-"""TripletSampler for each match of a new query."""
+"""Steps for each positive of a new query."""
 
-RATE = 0.05
-"""Of Adagrad, as in training: more has overshot."""
+LEARNING_RATE = 0.05
+"""Of Adagrad, as in training; larger values overshoot."""
 
 BLOCK = 64
+"""Steps per kernel call."""
 
 
 def fold_in(
@@ -37,18 +38,20 @@ def fold_in(
     seed: int = 0,
     threads: int = 1,
 ) -> Singles:
-    """Return a vector for each new query by the loss of its matches; documents stay as they are.
+    """Train an embedding for each new query from its positives, with the documents fixed.
+
+    The time is linear in the number of positives.
 
     Parameters
     ----------
     embedding : Embedding
-        Of the documents; its queries are not looked at.
+        Of the documents; its queries are not used.
     lists : PositiveLists
-        Which documents the new queries match.
+        The positives of the new queries.
     """
     if "pairwise" not in loss.interfaces:
         raise CombinationError(
-            f"loss {loss.name!r} is no function of a margin, so nothing can be folded in by it; "
+            f"loss {loss.name!r} has no pairwise interface, so it cannot fold in new queries; "
             "train with hinge, warp or bpr."
         )
     pair = cast(PairwiseLoss, loss)
@@ -57,64 +60,67 @@ def fold_in(
     none: Singles = np.zeros((0, width), np.float32)
     U: Singles = np.zeros((n_queries, width), np.float32)
     weights = FactoredWeights(kernel, (U, documents.copy(), none, embedding.biases.copy()))
-    objects = FactoredInputs(n_queries, documents.shape[0])
+    sides = FactoredInputs(n_queries, documents.shape[0])
     positives, place = loss.positives
     ranks = pair.rank_weight(np.arange(documents.shape[0])).astype(np.float32)
     squares = np.ones_like(U)
     total = PASSES * int(np.diff(lists.member_ptr)[lists.list_of].sum())
     for first in range(0, total, BLOCK):
         count = min(BLOCK, total - first)
-        draws = TripletSampler(lists, seed, first, count, pair.trials, positives)
-        chosen, margins, found = weights.sample(
-            objects,
-            draws,
+        steps = TripletSampler(lists, seed, first, count, pair.trials, positives)
+        triplets, margins, violations = weights.sample(
+            sides,
+            steps,
             rank_weights=ranks,
             n_positives=positives,
             positive_rank=place,
             threads=threads,
         )
-        slopes = found * pair.pairwise_slope(margins.astype(np.float64)).astype(np.float32)
-        _step(U, squares, documents, chosen, slopes)
+        slopes = violations * pair.pairwise_slope(margins.astype(np.float64)).astype(np.float32)
+        _step(U, squares, documents, triplets, slopes)
     return U
 
 
-def _step(U: Singles, squares: Singles, documents: Singles, chosen: Ints, slopes: Singles) -> None:
-    """Take an Adagrad step for the queries only."""
-    apart = slopes[:, None] * (documents[chosen[:, 1]] - documents[chosen[:, 2]])
-    gradient = np.zeros_like(U)
-    np.add.at(gradient, chosen[:, 0], apart)
-    np.add.at(squares, chosen[:, 0], apart * apart)
-    U -= np.float32(RATE) * gradient / np.sqrt(squares)
+def _step(
+    U: Singles, squares: Singles, documents: Singles, triplets: Ints, slopes: Singles
+) -> None:
+    """Take an Adagrad step for the queries of these triplets only."""
+    queries, row = np.unique(triplets[:, 0], return_inverse=True)
+    slope = slopes[:, None] * (documents[triplets[:, 1]] - documents[triplets[:, 2]])
+    gradient = np.zeros((queries.size, U.shape[1]), np.float32)
+    np.add.at(gradient, row, slope)
+    np.add.at(squares, triplets[:, 0], slope * slope)
+    U[queries] -= np.float32(LEARNING_RATE) * gradient / np.sqrt(squares[queries])
 
 
-def new_matches(
-    data: MatchingData, matches: Sequence[Sequence[Any]]
+def positives_of_new_queries(
+    data: MatchingData, positives: Sequence[Sequence[Any]]
 ) -> tuple[PositiveLists, Pairs]:
-    """Return which documents new queries match, to draw from, and the same as pairs."""
-    places = {name: place for place, name in enumerate(data.document_ids.tolist())}
+    """Return the positives of new queries, as lists to sample from and as exclusions."""
+    positions = {name: position for position, name in enumerate(data.document_ids.tolist())}
     rows, columns = [], []
-    for query, names in enumerate(matches):
-        strangers = [name for name in names if name not in places]
-        if strangers:
+    for query, names in enumerate(positives):
+        unknown = [name for name in names if name not in positions]
+        if unknown:
             raise DataError(
-                f"new query {query} matches {strangers[0]!r}, which is no document; give ids of "
-                "the documents."
+                f"new query {query} has the positive {unknown[0]!r}, which is not a document of "
+                "the data; give ids of documents."
             )
         rows += [query] * len(names)
-        columns += [places[name] for name in names]
-    made = pattern(np.array(rows, np.int64), np.array(columns, np.int64), len(matches))
-    sizes = np.diff(made[0])
+        columns += [positions[name] for name in names]
+    pairs = pattern(np.array(rows, np.int64), np.array(columns, np.int64), len(positives))
+    sizes = np.diff(pairs[0])
     if not sizes.size or sizes.min() < 1 or sizes.max() >= data.n_documents:
         raise DataError(
-            "each new query must match a document, and not all of them; leave out those that do "
-            "not."
+            "each new query must have at least one positive, and not all documents; leave out "
+            "the queries that do not."
         )
     lists = PositiveLists(
         np.arange(sizes.size),
         np.arange(sizes.size),
-        *made,
+        *pairs,
         np.full(sizes.size, -1),
         data.n_documents,
         query_sums=np.cumsum(sizes),
     )
-    return lists, made
+    return lists, pairs

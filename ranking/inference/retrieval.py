@@ -1,8 +1,9 @@
-"""The best documents of each query, without ever holding the scores of all."""
+"""Top-k retrieval: the best documents of each query, computed block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import query_blocks
 
 BLOCK = 1024
-"""Queries whose best are found in one call of a kernel."""
+"""Queries whose top k are computed in one kernel call."""
 
 
-class Top(NamedTuple):
+class TopK(NamedTuple):
     """The best documents of one query: positions and scores, best first."""
 
     query: int
@@ -27,102 +28,180 @@ class Top(NamedTuple):
     scores: NDArray[np.float64]
 
 
-def top(
+class Retriever:
+    """Rank the documents of a data set for any of its queries.
+
+    Equal scores are ordered by document id. A query that is also a document is excluded from its
+    own list. Embeddings, or whatever the model shares between queries, are computed once, when the
+    first list is requested.
+
+    Parameters
+    ----------
+    k : int or None
+        The length of a list; None for all documents.
+    exclusions : pair of int64 arrays, optional
+        Documents to leave out for each query, as in `ranking.data.exclusions`.
+    candidates : int64 array, optional
+        Positions of the documents to rank; by default all.
+    """
+
+    def __init__(
+        self,
+        model: MatchingModel,
+        data: MatchingData,
+        k: int | None,
+        kernel: Kernel,
+        threads: int = 1,
+        *,
+        exclusions: Pairs | None = None,
+        candidates: Ints | None = None,
+    ) -> None:
+        self.model, self.data, self.k = model, data, k
+        self.kernel, self.threads = kernel, threads
+        self.exclusions = _with_itself(data, exclusions)
+        self.candidates = candidates
+
+    @functools.cached_property
+    def _embedding(self) -> Embedding | None:
+        return (
+            None if self.k is None else self.model.embedding(self.data, self.kernel, self.threads)
+        )
+
+    @functools.cached_property
+    def _scorer(self) -> Callable[[Ints], NDArray[np.float64]]:
+        return self.model.scorer(self.data, self.kernel, self.threads)
+
+    def __call__(self, queries: Ints | None = None) -> Iterator[TopK]:
+        """Yield the lists of some queries, given by position; by default of all."""
+        if self.k is not None and self._embedding is not None:
+            return top_k_by_embeddings(
+                self._embedding,
+                self.data.document_ids,
+                self.k,
+                self.kernel,
+                self.threads,
+                self.exclusions,
+                self.candidates,
+                queries,
+            )
+        return self._by_scores(queries)
+
+    def _by_scores(self, queries: Ints | None) -> Iterator[TopK]:
+        """Sort the scores of one query after the other."""
+        order, position = _order_by_id(self.data.document_ids, self.candidates)
+        pointers, excluded = self.exclusions
+        for block in query_blocks(self.data):
+            chosen = block
+            if queries is not None:
+                chosen, queries = queries[: block.size], queries[block.size :]
+                if not chosen.size:
+                    return
+            for query, row in zip(chosen.tolist(), self._scorer(chosen), strict=True):
+                scores = row[order]
+                allowed = np.ones(order.size, np.bool_)
+                left_out = position[excluded[pointers[query] : pointers[query + 1]]]
+                allowed[left_out[left_out >= 0]] = False
+                best = _candidates_for(scores, self.k, np.flatnonzero(allowed))
+                ranked = best[np.lexsort((best, -scores[best]))][: self.k]
+                yield TopK(query, order[ranked], scores[ranked])
+
+
+def top_k(
     model: MatchingModel,
     data: MatchingData,
     k: int | None,
     kernel: Kernel,
     threads: int = 1,
     *,
-    barred: Pairs | None = None,
+    exclusions: Pairs | None = None,
     candidates: Ints | None = None,
-) -> Iterator[Top]:
-    """Yield the k best documents of each query, or all; equal scores by document id.
-
-    A query that is a document too is not among its own.
-
-    Parameters
-    ----------
-    barred : pair of int64 arrays, optional
-        What a query is not to have.
-    candidates : int64 array, optional
-        The documents that are ranked; by default all.
-    """
-    without = _without_itself(data, barred)
-    vectors = None if k is None else model.embedding(data, kernel, threads)
-    if k is not None and vectors is not None:
-        ids = data.document_ids
-        return by_vectors(vectors, ids, k, kernel, threads, without, candidates)
-    order, place = _in_order(data.document_ids, candidates)
-    return _by_scores(model, data, k, order, place, without, kernel, threads)
+) -> Iterator[TopK]:
+    """Yield the k best documents of each query; the parameters are those of `Retriever`."""
+    return Retriever(
+        model, data, k, kernel, threads, exclusions=exclusions, candidates=candidates
+    )()
 
 
-def by_vectors(
-    vectors: Embedding,
+def top_k_by_embeddings(
+    embedding: Embedding,
     ids: NDArray[np.generic],
     k: int,
     kernel: Kernel,
     threads: int = 1,
-    barred: Pairs | None = None,
+    exclusions: Pairs | None = None,
     candidates: Ints | None = None,
-) -> Iterator[Top]:
-    """Yield the k documents with the largest dot product for each query, equal ones by id."""
-    order, place = _in_order(ids, candidates)
-    documents = np.ascontiguousarray(vectors.documents[order])
-    biases = vectors.biases[order] if vectors.biases.size else vectors.biases
-    for start in range(0, vectors.queries.shape[0], BLOCK):
-        queries = np.ascontiguousarray(vectors.queries[start : start + BLOCK])
-        stop = start + queries.shape[0]
-        without = None if barred is None else _moved(barred, start, stop, place)
-        found, scores = kernel.factored.top_k(queries, documents, biases, k, without, threads)
-        for query, chosen, best in zip(range(start, stop), found, scores, strict=True):
-            kept = chosen >= 0
-            yield Top(query, order[chosen[kept]], best[kept].astype(np.float64))
+    queries: Ints | None = None,
+) -> Iterator[TopK]:
+    """Yield the k documents with the largest inner product for each query, equal ones by id.
+
+    Parameters
+    ----------
+    ids : array
+        The ids of the documents.
+    queries : int64 array, optional
+        Positions of the queries to answer; by default all.
+    """
+    order, position = _order_by_id(ids, candidates)
+    documents = np.ascontiguousarray(embedding.documents[order])
+    biases = embedding.biases[order] if embedding.biases.size else embedding.biases
+    wanted = np.arange(embedding.queries.shape[0]) if queries is None else queries
+    for start in range(0, wanted.size, BLOCK):
+        block = wanted[start : start + BLOCK]
+        rows = np.ascontiguousarray(embedding.queries[block])
+        left_out = None if exclusions is None else _exclusions_of(exclusions, block, position)
+        best, scores = kernel.factored.top_k(rows, documents, biases, k, left_out, threads)
+        for query, chosen, values in zip(block.tolist(), best, scores, strict=True):
+            filled = chosen >= 0
+            yield TopK(query, order[chosen[filled]], values[filled].astype(np.float64))
 
 
-def _in_order(ids: NDArray[np.generic], candidates: Ints | None) -> tuple[Ints, Ints]:
-    """Return candidates in the order of their ids, and the place of each document, or -1.
+def best_lists(
+    model: MatchingModel, data: MatchingData, k: int, kernel: Kernel, threads: int = 1
+) -> Ints:
+    """Return the k best documents of each query as one row per query, padded with -1."""
+    lists = np.full((data.n_queries, min(k, data.n_documents)), -1)
+    for best in top_k(model, data, k, kernel, threads):
+        lists[best.query, : best.documents.size] = best.documents
+    return lists
 
-    Equal scores are then in the order of places.
+
+def similar(
+    embeddings: NDArray[np.float32],
+    ids: NDArray[np.generic],
+    k: int,
+    kernel: Kernel,
+    threads: int = 1,
+    queries: Ints | None = None,
+) -> Iterator[TopK]:
+    """Yield the k rows whose embeddings have the largest cosine with each row, itself excluded."""
+    norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    units = (embeddings / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
+    itself = np.arange(ids.size + 1)
+    both = Embedding(units, units, np.zeros(0, np.float32))
+    return top_k_by_embeddings(
+        both, ids, k, kernel, threads, (itself, itself[:-1]), queries=queries
+    )
+
+
+def _order_by_id(ids: NDArray[np.generic], candidates: Ints | None) -> tuple[Ints, Ints]:
+    """Return the candidates ordered by id, and the position of each document in them, or -1.
+
+    Equal scores are then ordered by that position.
     """
     order = np.argsort(ids, kind="stable")
     if candidates is not None:
         order = order[np.isin(order, candidates)]
     if not order.size:
         raise DataError("there is no candidate among the documents; give some of their ids.")
-    place = np.full(ids.size, -1)
-    place[order] = np.arange(order.size)
-    return order, place
+    position = np.full(ids.size, -1)
+    position[order] = np.arange(order.size)
+    return order, position
 
 
-def best_lists(
-    model: MatchingModel, data: MatchingData, k: int, kernel: Kernel, threads: int = 1
-) -> Ints:
-    """Return the k best documents of each query, a row a query; -1 where there are fewer."""
-    lists = np.full((data.n_queries, min(k, data.n_documents)), -1)
-    for found in top(model, data, k, kernel, threads):
-        lists[found.query, : found.documents.size] = found.documents
-    return lists
-
-
-def similar(
-    vectors: NDArray[np.float32], ids: NDArray[np.generic], k: int, kernel: Kernel, threads: int = 1
-) -> Iterator[Top]:
-    """Yield the k objects whose vectors have the largest cosine with each, itself left out."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = (vectors / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
-    itself = np.arange(ids.size + 1)
-    alike = Embedding(units, units, np.zeros(0, np.float32))
-    return by_vectors(alike, ids, k, kernel, threads, (itself, itself[:-1]))
-
-
-def _without_itself(data: MatchingData, barred: Pairs | None) -> Pairs:
-    """Return what is barred, and for a query that is a document, itself."""
-    pointers, documents = (
-        (np.zeros(data.n_queries + 1, np.int64), np.zeros(0, np.int64))
-        if barred is None
-        else barred
-    )
+def _with_itself(data: MatchingData, exclusions: Pairs | None) -> Pairs:
+    """Return the exclusions, and for a query that is a document, that document too."""
+    none = np.zeros(data.n_queries + 1, np.int64), np.zeros(0, np.int64)
+    pointers, documents = none if exclusions is None else exclusions
     if data.own_document is None:
         return pointers, documents
     rows = np.repeat(np.arange(data.n_queries), np.diff(pointers))
@@ -134,42 +213,20 @@ def _without_itself(data: MatchingData, barred: Pairs | None) -> Pairs:
     )
 
 
-def _moved(barred: Pairs, start: int, stop: int, place: Ints) -> Pairs:
-    """Return what some queries are not to have, by places of the documents."""
-    pointers, documents = barred
-    rows = np.repeat(np.arange(stop - start), np.diff(pointers[start : stop + 1]))
-    places = place[documents[pointers[start] : pointers[stop]]]
-    return pattern(rows[places >= 0], places[places >= 0], stop - start)
+def _exclusions_of(exclusions: Pairs, queries: Ints, position: Ints) -> Pairs:
+    """Return the exclusions of some queries, by the positions of documents among candidates."""
+    pointers, documents = exclusions
+    sizes = pointers[queries + 1] - pointers[queries]
+    rows = np.repeat(np.arange(queries.size), sizes)
+    offsets = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    positions = position[documents[np.repeat(pointers[queries], sizes) + offsets]]
+    return pattern(rows[positions >= 0], positions[positions >= 0], queries.size)
 
 
-def _by_scores(
-    model: MatchingModel,
-    data: MatchingData,
-    k: int | None,
-    order: Ints,
-    place: Ints,
-    without: Pairs,
-    kernel: Kernel,
-    threads: int,
-) -> Iterator[Top]:
-    """Sort the scores of one query after the other."""
-    scorer = model.scorer(data, kernel, threads)
-    pointers, barred = without
-    for chosen in query_blocks(data):
-        for query, given in zip(chosen.tolist(), scorer(chosen), strict=True):
-            scores = given[order]
-            allowed = np.ones(order.size, np.bool_)
-            places = place[barred[pointers[query] : pointers[query + 1]]]
-            allowed[places[places >= 0]] = False
-            found = _best(scores, k, np.flatnonzero(allowed))
-            ranked = found[np.lexsort((found, -scores[found]))][:k]
-            yield Top(query, order[ranked], scores[ranked])
-
-
-def _best(scores: NDArray[np.float64], k: int | None, allowed: Ints) -> Ints:
-    """Return the allowed documents that score at least as high as the k-th best, in no order."""
+def _candidates_for(scores: NDArray[np.float64], k: int | None, allowed: Ints) -> Ints:
+    """Return the allowed documents that score at least as high as the k-th best, unordered."""
     if k is None or k >= allowed.size:
         return allowed
-    kept = scores[allowed]
-    found: Ints = allowed[kept >= np.partition(kept, -k)[-k]]
-    return found
+    values = scores[allowed]
+    best: Ints = allowed[values >= np.partition(values, -k)[-k]]
+    return best

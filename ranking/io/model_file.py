@@ -16,6 +16,7 @@ from ranking.contracts.model import Model
 from ranking.data.inputs import Documents
 from ranking.data.text.features import TextFeatures
 from ranking.errors import ModelFileError, PartError, PluginWarning
+from ranking.inference.seen import SeenItems
 from ranking.io.result import TrainingResult
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.kernel import Kernel
@@ -41,6 +42,8 @@ class ModelFile(NamedTuple):
         Fitted, for a model of texts.
     documents : Documents or None
         The documents of a collection of texts.
+    seen : SeenItems or None
+        Users, items and positives of interactions.
     """
 
     result: TrainingResult
@@ -48,6 +51,7 @@ class ModelFile(NamedTuple):
     seed: int
     text: TextFeatures | None
     documents: Documents | None
+    seen: SeenItems | None
 
 
 def write_model(
@@ -55,6 +59,7 @@ def write_model(
     result: TrainingResult,
     text: TextFeatures | None = None,
     documents: Documents | None = None,
+    seen: SeenItems | None = None,
 ) -> None:
     """Write a trained model, atomically."""
     tensors = under("model", result.model.tensors())
@@ -65,6 +70,8 @@ def write_model(
         description["text"] = dataclasses.replace(text, **text.auto_values()).spec()
     if documents is not None:
         tensors |= under("documents", documents.tensors())
+    if seen is not None:
+        tensors |= under("seen", seen.tensors())
     write_tensors(path, tensors, description)
 
 
@@ -99,7 +106,9 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
         stopped=stopped,
         description=description,
     )
-    return ModelFile(result, specs, seed, text, documents)
+    stored = section(tensors, "seen")
+    seen = SeenItems.restore(stored) if stored else None
+    return ModelFile(result, specs, seed, text, documents, seen)
 
 
 def _read_description(

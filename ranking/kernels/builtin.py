@@ -14,7 +14,8 @@ def reference_kernel() -> Kernel:
 
 def cython_kernel(instructions: str | None = None) -> Kernel:
     """Return the Cython kernel for an instruction set; by default the best of this machine."""
-    from ranking.kernels.cython import describe, implementations
+    from ranking.kernels.cython import best_instructions, describe, implementations
 
+    instructions = instructions or best_instructions()
     version = metadata.version("ranking-kit")
     return Kernel("cython", implementations(instructions), version, describe(instructions))

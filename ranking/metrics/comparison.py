@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
 from ranking.kernels.kernel import Kernel
-from ranking.metrics.bootstrap import Interval, bootstrap_interval
-from ranking.metrics.significance import holm, randomisation_test, t_test
+from ranking.metrics.bootstrap import RESAMPLES, Interval, bootstrap_interval
+from ranking.metrics.significance import EXACT, FLIPS, holm, randomisation_test, t_test
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +43,12 @@ class Comparison:
     p_randomisation_holm, p_t_holm : float
         p-values corrected for all comparisons (Holm).
     """
+
+    method: ClassVar[str] = (
+        f"Intervals: 95 %, bootstrap over queries, {RESAMPLES} resamples. p: paired randomisation "
+        f"test, all signs up to {EXACT} queries, else {FLIPS} sampled."
+    )
+    """How intervals and p-values are computed, for reports."""
 
     metric: str
     higher_is_better: bool

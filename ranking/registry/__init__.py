@@ -10,8 +10,7 @@ A plugin is a module named in the entry-point group ``ranking``, with functions 
         return {"huber": Lazy("ranking_huber.loss:Huber", help="Huber's loss of the margin.")}
 """
 
-from ranking.registry.hookspecs import KINDS, PROJECT, hookimpl
-from ranking.registry.lazy import Lazy
+from ranking.contracts.hooks import KINDS, PROJECT, Lazy, hookimpl
 from ranking.registry.manager import Entry, Problem, Registry, default_engine, get_registry
 from ranking.registry.spec import Spec, parse_spec
 

@@ -1,8 +1,8 @@
-"""What combines with what, from the solvers' own answers, and the nearest that does.
+"""Compatibility of parts, as solvers declare it, and the nearest supported combination.
 
 A *cell* is a model, a loss, a regularizer and a solver. The nearest cell that works has the fewest
 parts changed; of equally many, the solver is changed first, then the regularizer, then the loss,
-then the model. A model that takes other data counts as one change more: the data.
+then the model. A model for other data counts as one more change.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ CONTRACTS: dict[str, Kind] = {
     "regularizer": Regularizer,
     "solver": Solver,
 }
-"""The kinds of parts, and what each fulfils."""
+"""The kinds of parts and their contracts."""
 
 CHEAPEST = ("solver", "regularizer", "loss", "model")
-"""What is changed first."""
+"""The order in which parts are changed."""
 
 
 class Cell(NamedTuple):
@@ -41,18 +41,18 @@ class Cell(NamedTuple):
     solver: type[Solver]
 
     def compatibility(self) -> Compatibility:
-        """Ask the solver; one that fails to answer says no."""
+        """Ask the solver; an invalid return value or an exception means no."""
         try:
-            answer: object = self.solver.accepts(self.model, self.loss, self.regularizer)
+            result: object = self.solver.accepts(self.model, self.loss, self.regularizer)
         except Exception as error:
             return Compatibility(
-                False, f"the solver could not say: {type(error).__name__}: {error}"
+                False, f"the solver could not decide: {type(error).__name__}: {error}"
             )
-        if not isinstance(answer, Compatibility):
+        if not isinstance(result, Compatibility):
             return Compatibility(
-                False, f"the solver answered {type(answer).__name__}, not a Compatibility"
+                False, f"the solver returned {type(result).__name__}, not a Compatibility"
             )
-        return answer
+        return result
 
     def names(self) -> dict[str, str]:
         """Return the name of each part by its kind."""
@@ -64,14 +64,14 @@ class Cell(NamedTuple):
 
 
 class Grid:
-    """All cells of the parts that are installed.
+    """All cells of the installed parts.
 
     Attributes
     ----------
     parts : dict of lists of classes
         By kind, as registered.
     problems : list of str
-        Why some parts are not among them.
+        The reasons why some parts are missing.
     """
 
     def __init__(self, registry: Registry | None = None) -> None:
@@ -96,46 +96,46 @@ class Grid:
     def nearest(self, cell: Cell) -> Cell | None:
         """Return the nearest cell that works, or None if none does."""
         changes = [
-            (len(changed) + other_data, [CHEAPEST.index(kind) for kind in changed[::-1]], changed)
+            (len(kinds) + other_data, [CHEAPEST.index(kind) for kind in kinds[::-1]], kinds)
             for size in range(len(CHEAPEST) + 1)
-            for changed in itertools.combinations(CHEAPEST, size)
-            for other_data in ((False, True) if "model" in changed else (False,))
+            for kinds in itertools.combinations(CHEAPEST, size)
+            for other_data in ((False, True) if "model" in kinds else (False,))
         ]
-        for cost, _, changed in sorted(changes):
-            other_data = cost > len(changed)
-            for candidate in self._changed(cell, changed):
-                moved = candidate.model.takes != cell.model.takes
-                if moved == other_data and candidate.compatibility().works:
+        for cost, _, kinds in sorted(changes):
+            other_data = cost > len(kinds)
+            for candidate in self._changes(cell, kinds):
+                new_data = candidate.model.takes != cell.model.takes
+                if new_data == other_data and candidate.compatibility().works:
                     return candidate
         return None
 
-    def _changed(self, cell: Cell, changed: tuple[str, ...]) -> Iterator[Cell]:
-        """Yield the cells with other parts of these kinds, those that are alike first."""
+    def _changes(self, cell: Cell, kinds: tuple[str, ...]) -> Iterator[Cell]:
+        """Yield the cells with other parts of these kinds, the most similar first."""
         others = (
             sorted(
-                (part for part in self.parts[kind] if part is not given),
-                key=lambda part, given=given: -_likeness(part, given),  # type: ignore[misc]
+                (part for part in self.parts[kind] if part is not other),
+                key=lambda part, other=other: -_similarity(part, other),  # type: ignore[misc]
             )
-            if kind in changed
-            else [given]
-            for kind, given in zip(cell._fields, cell, strict=True)
+            if kind in kinds
+            else [other]
+            for kind, other in zip(cell._fields, cell, strict=True)
         )
         for parts in itertools.product(*others):
             yield Cell(*parts)
 
     def remedy(self, cell: Cell) -> str:
-        """Name what to change for the nearest cell that works; "" if none does."""
-        found = self.nearest(cell)
-        if found is None:
+        """Return the changes to the nearest cell that works, or "" if none does."""
+        nearest = self.nearest(cell)
+        if nearest is None:
             return ""
-        before, after = cell.names(), found.names()
+        before, after = cell.names(), nearest.names()
         return " and ".join(
             f"{kind} {name}" for kind, name in after.items() if name != before[kind]
         )
 
 
 def refuse_misfit(model: Model, loss: Loss, regularizer: Regularizer, solver: Solver) -> None:
-    """Raise `CombinationError` for parts that do not work together: why, and what is nearest."""
+    """Raise `CombinationError` for incompatible parts, with the reason and the nearest cell."""
     cell = Cell(type(model), type(loss), type(regularizer), type(solver))
     compatibility = cell.compatibility()
     if not compatibility.works:
@@ -143,9 +143,10 @@ def refuse_misfit(model: Model, loss: Loss, regularizer: Regularizer, solver: So
         raise CombinationError(f"{cell} does not work: {compatibility.reason}. Try {remedy}.")
 
 
-def _likeness(part: Kind, given: Kind) -> int:
-    """Return how much two parts of a kind have in common: descent, and what they declare."""
-    related: bool = issubclass(part, given) or issubclass(given, part)
-    traits = ("interfaces", "granularity", "bounded", "form", "takes")
-    alike = (getattr(part, name, None) == getattr(given, name, None) for name in traits)
-    return 2 * related + sum(map(bool, alike))
+def _similarity(part: Kind, other: Kind) -> int:
+    """Return the similarity of two parts of a kind: inheritance and declarations."""
+    related: bool = issubclass(part, other) or issubclass(other, part)
+    traits = ("interfaces", "granularity", "form", "takes")
+    equal = [getattr(part, name, None) == getattr(other, name, None) for name in traits]
+    equal.append(hasattr(part, "maximize") == hasattr(other, "maximize"))
+    return 2 * related + sum(map(bool, equal))

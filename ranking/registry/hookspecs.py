@@ -6,14 +6,13 @@ They are historic hooks of pluggy: called once for each plugin, when it is regis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pluggy
 
-PROJECT: Final = "ranking"
+from ranking.contracts.hooks import PROJECT
 
 hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
 
 Factories: TypeAlias = Mapping[str, Callable[..., Any]]
 
@@ -76,18 +75,3 @@ def ranking_callbacks() -> Factories:
 def ranking_engines() -> Factories:
     """Engines: classes of :class:`ranking.contracts.engine.Engine`."""
     raise NotImplementedError
-
-
-KINDS: Final[Mapping[str, str]] = {
-    "model": "ranking_models",
-    "loss": "ranking_losses",
-    "regularizer": "ranking_regularizers",
-    "solver": "ranking_solvers",
-    "kernel": "ranking_kernels",
-    "metric": "ranking_metrics",
-    "reader": "ranking_readers",
-    "recipe": "ranking_recipes",
-    "callback": "ranking_callbacks",
-    "engine": "ranking_engines",
-}
-"""Each kind of plugin and its hook."""

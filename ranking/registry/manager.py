@@ -15,11 +15,10 @@ from typing import Any, Final, NamedTuple
 import pluggy
 
 from ranking.contracts.engine import Engine
+from ranking.contracts.hooks import KINDS, PROJECT, Lazy
 from ranking.contracts.parameters import constraints
 from ranking.errors import PartError, PluginWarning, RankingError
 from ranking.registry import hookspecs, names
-from ranking.registry.hookspecs import KINDS, PROJECT
-from ranking.registry.lazy import Lazy
 from ranking.registry.security import PluginSecurity, is_ours
 from ranking.registry.spec import parse_spec
 

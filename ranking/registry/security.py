@@ -71,7 +71,7 @@ def is_ours(distribution: str, module: str) -> bool:
 
 
 def canonical(distribution: str) -> str:
-    """Return the name of a distribution as installers compare it: ``My_Plugin`` is ``my-plugin``."""
+    """Return a distribution name as installers compare it: ``My_Plugin`` is ``my-plugin``."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 

@@ -71,11 +71,11 @@ def test_each_split_is_read_by_its_own_reader(collection, tmp_path):
     assert curve["map"] == rows[-1]["metrics"]["map"]
 
 
-def test_options_of_the_reader_are_not_used_for_the_validation_data(collection, tmp_path):
+def test_the_split_of_the_training_data_is_not_used_for_the_validation_data(collection, tmp_path):
     words = ["train", collection, "--reader", "beir:split=train", "--valid", collection, *SOLVER]
     message = error(*words, "-o", tmp_path / "model")
-    assert "--reader beir:split=train has options, which are for DATA only" in message
-    assert "--valid-reader" in message
+    assert "--reader beir:split=train selects the split of DATA" in message
+    assert "--valid-reader beir:split=NAME" in message
     assert not (tmp_path / "model").exists()
 
 

@@ -209,6 +209,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ALL_PAGES, ids=page_id)
 def test_the_examples_of_a_page_run(page: Path, folder: Path):
     run_page(page, folder)

@@ -50,6 +50,7 @@ def test_a_group_that_grows_and_shrinks_is_summed_from_scratch(
     check(large, kernel, reference)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -77,6 +78,7 @@ def test_wide_rows(
         assert differences(run(plain, kernel), run(plain, reference)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 def test_windows(kernel: Kernel, reference: Kernel, storage: str) -> None:
     steps = 2 * REBASE_WINDOW + 300

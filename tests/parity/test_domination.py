@@ -79,6 +79,7 @@ def test_all_functions(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 class TestEdges:
+    @pytest.mark.slow
     def test_several_blocks(
         self, kernel: Kernel, reference: Kernel, make_problem: MakeProblem, layout: dict[str, Any]
     ) -> None:
@@ -125,10 +126,11 @@ class TestEdges:
         problem.margins[::2] = -0.0
         check(kernel, reference, problem)
 
+    @pytest.mark.slow
     def test_thousand_layers(
         self, kernel: Kernel, reference: Kernel, make_problem: MakeProblem, layout: dict[str, Any]
     ) -> None:
-        problem = make_problem(5, sizes=[1500], grades=10**9, n_features=2, **layout)
+        problem = make_problem(5, sizes=[1100], grades=10**9, n_features=2, **layout)
         assert problem.lists.layer_size.size > 1000
         check(kernel, reference, problem, sweeps=1)
 

@@ -63,7 +63,8 @@ def test_numbers_are_those_of_python(kernel: Kernel, number: str) -> None:
         assert chunk.defect
 
 
-@settings(deadline=None, max_examples=300)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=150)
 @given(
     st.lists(
         st.one_of(

@@ -87,12 +87,21 @@ def test_rank_lists_of_every_size(kernel: Kernel, reference: Kernel, size: int, 
         )
 
 
-@pytest.mark.parametrize("scores", [1, 3, 10**6], ids="scores{}".format)
-@pytest.mark.parametrize("levels", [1, 4, 7, 8, 100], ids="levels{}".format)
-@pytest.mark.parametrize(("lowest", "step"), [(-0.5, 0.5), (-2.0, 1.0), (1.25, 1.0)])
+SCORES = (1, 3, 10**6)
+LEVELS = (1, 4, 7, 8, 100)
+GRADES = ((-0.5, 0.5), (-2.0, 1.0), (1.25, 1.0))
+"""The lowest grade and the step between grades."""
+
+
+@pytest.mark.parametrize(
+    ("levels", "scores", "grades"),
+    # Every pair of two of the three.
+    [(n, m, GRADES[(i + j) % 3]) for i, n in enumerate(LEVELS) for j, m in enumerate(SCORES)],
+)
 def test_ranked_metrics(
-    kernel: Kernel, reference: Kernel, levels: int, scores: int, lowest: float, step: float
+    kernel: Kernel, reference: Kernel, levels: int, scores: int, grades: tuple[float, float]
 ) -> None:
+    lowest, step = grades
     sizes = [0, 1, 2, 7, 0, 49, 3, 130, 1, 1, 20]
     lists = make_lists(levels + scores, sizes, levels, scores, reference, lowest, step)
     (values,) = assert_same(

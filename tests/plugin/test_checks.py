@@ -1,4 +1,4 @@
-"""Our own parts pass the checks that strangers are given; broken ones do not."""
+"""Built-in parts pass the checks for plugins; broken ones do not."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def made(kind: str, name: str, specs: dict[str, str] | None = None) -> Any:
     return get_registry().create(kind, (specs or {}).get(name, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", named("loss"))
 def test_our_losses(name: str, seed: int):
     check_loss(made("loss", name), seed=seed)
@@ -74,6 +75,7 @@ def test_our_regularizers(name: str, seed: int):
     check_regularizer(made("regularizer", name, STRENGTHS), seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", named("solver"))
 def test_our_solvers(name: str):
     features = {"svd": "none", "nmf": "none", "one-vs-rest": "queries"}.get(name, "both")
@@ -94,6 +96,7 @@ def test_our_models(name: str, seed: int):
     check_model(made("model", name), seed=seed)
 
 
+@pytest.mark.slow
 def test_our_kernels(ranking_kernel: Kernel, seed: int):
     check_kernel(ranking_kernel, seed=seed)
 

@@ -22,9 +22,9 @@ def test_recall_counts_pairs_as_often_as_they_are():
     model = Factored(dimensions=8, biases=False)
     model.initialize(data, 1, get_kernel())
     known = sparse.csr_array(rng.random((9, 70)) < 0.2)
-    barred = known.indptr.astype(np.int64), known.indices.astype(np.int64)
+    exclusions = known.indptr.astype(np.int64), known.indices.astype(np.int64)
     scores = model.scores(data, get_kernel("reference"))
-    for without, pairs in ((np.zeros((9, 70), bool), None), (known.toarray(), barred)):
+    for without, pairs in ((np.zeros((9, 70), bool), None), (known.toarray(), exclusions)):
         ranks = stats.rankdata(-np.where(without, -np.inf, scores), axis=1)
         ranks[without] = np.inf
         found = held_out.recall(model, data, pairs, get_kernel("reference"), 1)

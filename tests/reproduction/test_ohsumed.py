@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking import JudgedLists, Ranker, get_kernel, read
+from ranking import JudgedLists, Ranker, get_kernel
+from ranking.data.readers.read import read
 from ranking.registry import get_registry
 from ranking.training.wrappers.search import ParameterSearch
 from ranking_plugins.losses import Domination

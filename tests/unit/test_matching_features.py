@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from ranking import JudgedLists, MatchingData, Ranker
 from ranking.data.click_features import with_clicks
 from ranking.errors import DataError
-from ranking.inference.score_features import judged_pairs, pair_scores, with_scores
+from ranking.inference.score_features import judged_pairs, scores_as_features, with_scores
 from ranking.metrics import evaluation as measure
 
 
@@ -20,14 +20,14 @@ def fitted(make_matching, seed):
     return Ranker(*parts, kernel="reference").fit(data), data
 
 
-def test_the_scores_of_pairs_are_those_of_all(fitted, seed, monkeypatch):
+def test_pair_scores_equal_the_full_score_matrix(fitted, seed, monkeypatch):
     ranker, data = fitted
     rng = np.random.default_rng(seed)
     queries = rng.integers(0, data.n_queries, 50)
     documents = rng.integers(0, data.n_documents, 50)
     wanted = ranker.predict(data)[queries, documents]
     monkeypatch.setattr(measure, "BLOCK", 3 * data.n_documents)
-    np.testing.assert_array_equal(pair_scores(ranker, data, queries, documents), wanted)
+    np.testing.assert_array_equal(ranker.score_pairs(data, queries, documents), wanted)
 
 
 def test_judged_pairs_become_rows(fitted):
@@ -42,7 +42,7 @@ def test_judged_pairs_become_rows(fitted):
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
-def test_columns_are_added_to_judged_rows(fitted, kind):
+def test_scores_are_appended_to_judged_rows(fitted, kind):
     ranker, data = fitted
     rows = JudgedLists(
         kind([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
@@ -52,6 +52,8 @@ def test_columns_are_added_to_judged_rows(fitted, kind):
         feature_ids=[7, 9],
     )
     made = with_scores(rows, [ranker], data)
+    same = scores_as_features([ranker], data, append_to=rows)
+    assert (same.features != made.features).sum() == 0
     scores = ranker.predict(data)
     dense = made.features.toarray() if sp.issparse(made.features) else made.features
     wanted = [[1.0, 2.0, scores[3, 4]], [5.0, 6.0, scores[3, 2]], [3.0, 4.0, scores[1, 0]]]
@@ -60,7 +62,7 @@ def test_columns_are_added_to_judged_rows(fitted, kind):
     assert made.grades.tolist() == [0, 2, 1]
 
 
-def test_what_is_not_there_is_named(fitted, make_matching):
+def test_unknown_queries_are_named(fitted, make_matching):
     ranker, data = fitted
     rows = JudgedLists([[1.0]], [0], ["99"], doc_ids=["4"])
     with pytest.raises(DataError, match="query '99' of the judged rows is not in the data"):
@@ -69,7 +71,7 @@ def test_what_is_not_there_is_named(fitted, make_matching):
         judged_pairs([ranker], make_matching(1))
 
 
-def test_clicks_describe_both_sides():
+def test_click_features_of_both_sides():
     log = MatchingData(
         [[1.0], [2.0]],
         [[3.0], [4.0], [5.0]],

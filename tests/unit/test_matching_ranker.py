@@ -70,8 +70,9 @@ def test_auto_goes_by_the_data(matching_kernel, make_matching, judged):
         make_matching(1)
     )
     assert (fitted.model_.name, fitted.solver_.name) == ("bilinear", "sgd")
-    # What a matrix cannot have, vectors can.
-    model, _, _, solver = Ranker(loss="hinge", regularizer="orthonormal").parts(make_matching(1))
+    # Only embeddings can be orthonormal.
+    plan = Ranker(loss="hinge", regularizer="orthonormal").plan()
+    model, _, _, solver = plan.resolve(make_matching(1))
     assert (model.name, solver.name) == ("factored", "sgd")
 
 
@@ -99,7 +100,7 @@ def test_parameters_reach_inside(matching_kernel):
     assert Ranker(features="text:words=3").get_params()["features"] == "text:words=3"
 
 
-def test_a_clone_is_not_fitted(matching_kernel, make_matching):
+def test_clone_is_not_fitted(matching_kernel, make_matching):
     data = make_matching(1)
     ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel).fit(data)
     copied = clone(ranker)
@@ -130,7 +131,7 @@ def test_a_grid_of_parameters(matching_kernel, make_matching):
 
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
-def test_it_travels_between_processes(matching_kernel, make_matching, how):
+def test_ranker_is_picklable(matching_kernel, make_matching, how):
     data = make_matching(1)
     ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel)
     getattr(ranker, how)(data)
@@ -138,17 +139,17 @@ def test_it_travels_between_processes(matching_kernel, make_matching, how):
         assert copied.predict(data).tobytes() == ranker.predict(data).tobytes()
         assert copied.history_ == ranker.history_
         assert copied.kernel_.name == matching_kernel.name
-    # What stays here goes on as if nobody had looked.
+    # The original continues as before.
     assert ranker.partial_fit(data, steps=5).history_[-1]["steps"] == 25
 
 
-def test_texts_travel_too(matching_kernel):
+def test_ranker_of_texts_is_picklable(matching_kernel):
     ranker = Ranker(loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel).fit(texts())
     copied = pickle.loads(pickle.dumps(ranker))
     assert copied.search(["wing"]) == ranker.search(["wing"])
 
 
-def test_a_model_in_training_travels_without_it(matching_kernel, make_matching):
+def test_model_in_training_is_picklable(matching_kernel, make_matching):
     data = make_matching(1)
     model = Bilinear()
     model.initialize(data, 0, matching_kernel)
@@ -158,7 +159,7 @@ def test_a_model_in_training_travels_without_it(matching_kernel, make_matching):
     assert np.array_equal(model.weights.toarray(), 2 * np.eye(9))
 
 
-def test_seeds(matching_kernel, make_matching):
+def test_random_state_decides_the_model(matching_kernel, make_matching):
     data = make_matching(1)
     made = [
         Ranker(
@@ -178,7 +179,7 @@ def test_dense_and_sparse_rows_mean_the_same(matching_kernel, make_matching):
     assert bits(clone(ranker).fit(data)) == bits(clone(ranker).fit(dense))
 
 
-def test_indicators_learn_who_likes_what(matching_kernel):
+def test_interactions_without_features_are_learned(matching_kernel):
     relevance = np.kron(np.eye(2), np.ones((3, 4)))
     relevance[0, 0] = 0.0
     data = MatchingData(None, None, relevance)
@@ -231,7 +232,7 @@ def test_a_failed_fit_leaves_what_was_fitted(matching_kernel, make_matching):
     assert ranker.search(["wing"]) == before
 
 
-def test_what_is_known_is_left_out_of_a_score(matching_kernel, judged):
+def test_score_excludes_known_positives(matching_kernel, judged):
     known = MatchingData(None, None, [[1, 0, 0, 0], [0, 1, 0, 0]])
     data = MatchingData(None, None, [[0, 1, 0, 0], [0, 1, 0, 1]])
     ranker = Ranker(
@@ -244,7 +245,7 @@ def test_what_is_known_is_left_out_of_a_score(matching_kernel, judged):
     ranker.model_.weights = sp.csr_array(
         np.array([[4.0, 3.0, 2.0, 1.0], [1.0, 4.0, 3.0, 2.0]], np.float32)
     )
-    # By hand: query 0 has its match second, or first without document 0; query 1 keeps its match.
+    # By hand: the positive of query 0 is second, or first without document 0.
     assert ranker.score(data, metric="mrr") == (0.5 + 1.0) / 2
     assert ranker.score(data, metric="mrr", exclude=known) == 1.0
     assert ranker.score(data, metric="p@2", exclude=known) == (1 / 2 + 1 / 2) / 2

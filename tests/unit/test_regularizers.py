@@ -17,6 +17,7 @@ REGULARIZERS = [NoPenalty(), L1(0.3), L2(0.7), L1(0.0), L2(0.0), Elastic(0.5, 0.
 numbers = st.floats(-5, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: r.spec())
 @given(value=numbers, step=st.floats(0.01, 3))
 def test_prox_is_the_minimiser(regularizer, value, step):
@@ -97,7 +98,7 @@ def test_a_bad_density_is_refused(density):
 
 ROWS, COLUMNS = np.array(["a", "b", "c"]), np.array([1, 2, 3, 4])
 GROUPS = {
-    "rows": {"c": "x", "a": "x", "stranger": "y"},
+    "rows": {"c": "x", "a": "x", "unknown": "y"},
     "columns": {2: "low", 1: "low", 3: "high"},
 }
 
@@ -233,5 +234,5 @@ def test_bad_groups_are_refused():
 
 
 def test_groups_are_refused_by_coordinate_descent(judged):
-    with pytest.raises(CombinationError, match="no sum over single weights"):
+    with pytest.raises(CombinationError, match="not a sum over single weights"):
         Ranker(loss="domination", regularizer="group-l1", solver="coordinate").fit(judged)

@@ -1,4 +1,4 @@
-"""The best documents: against sorting everything, without holding everything."""
+"""Top-k retrieval by scores: equal to a full sort, one block of queries at a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ranking import MatchingData, Ranker
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning, PartError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.select import get_kernel
 from ranking.metrics import evaluation as measure_module
 from ranking.models.bilinear import Bilinear
 
 
-def started(data, seed=0):
+def initialized(data, seed=0):
     model = Bilinear(dtype="float64")
     model.initialize(data, 0, get_kernel())
     rng = np.random.default_rng(seed)
@@ -34,11 +34,11 @@ def by_sorting(scores, data, k):
 
 @pytest.mark.parametrize("queries_are_documents", [False, True])
 @pytest.mark.parametrize("k", [1, 3, 13, 14, 100, None])
-def test_the_best_against_a_full_sort(matching_kernel, make_matching, queries_are_documents, k):
+def test_top_k_equals_a_full_sort(matching_kernel, make_matching, queries_are_documents, k):
     data = make_matching(4, queries_are_documents=queries_are_documents, dtype=np.float64)
-    model = started(data)
+    model = initialized(data)
     scores = model.scores(data, matching_kernel)
-    found = list(top(model, data, k, matching_kernel))
+    found = list(top_k(model, data, k, matching_kernel))
     assert [one.query for one in found] == list(range(data.n_queries))
     for one, expected in zip(found, by_sorting(scores, data, k), strict=True):
         assert one.documents.tolist() == expected
@@ -54,15 +54,15 @@ def test_ties_are_broken_by_id(matching_kernel, ids, k):
     data = MatchingData(np.ones((1, 1)), documents, np.zeros((1, 6)), document_ids=ids)
     model = Bilinear()
     model.initialize(data, 0, matching_kernel)
-    (found,) = top(model, data, k, matching_kernel)
+    (found,) = top_k(model, data, k, matching_kernel)
     (expected,) = by_sorting(model.scores(data, matching_kernel), data, k)
     assert found.documents.tolist() == expected
 
 
-def test_all_scores_are_never_held(matching_kernel, make_matching, monkeypatch):
+def test_results_hold_one_block_of_scores(matching_kernel, make_matching, monkeypatch):
     data = make_matching(4)
     ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel).fit(data)
-    expected = [one.documents.tolist() for one in ranker.rank(data, 3)]
+    expected = list(ranker.rank(data, 3))
     held = []
     scorer = Bilinear.scorer
 
@@ -80,9 +80,10 @@ def test_all_scores_are_never_held(matching_kernel, make_matching, monkeypatch):
     monkeypatch.setattr(measure_module, "BLOCK", 30)  # two queries of fourteen documents
     ranking = ranker.rank(data, 3)
     assert not held  # nothing is done before it is asked for
-    first = next(ranking)
+    rows = iter(ranking)
+    first = next(rows)
     assert held == [28]
-    assert [first.documents.tolist(), *(one.documents.tolist() for one in ranking)] == expected
+    assert [first, *rows] == expected
     assert held == [28] * 4
 
 
@@ -104,14 +105,14 @@ def test_other_data_are_refused(matching_kernel, make_matching, judged):
             call(TextCollection(["q"], ["a"], ["d"], ["a"], [[1]]))
     with pytest.raises(DataError, match="MatchingData"):
         ranker.predict(np.ones((3, 2)))
-    with pytest.raises(DataError, match="holds no texts to search"):
+    with pytest.raises(DataError, match="has no texts to search"):
         ranker.search(["a"])
     linear = Ranker(loss="domination").fit(judged)
     for call in (linear.rank, linear.predict):
         with pytest.raises(DataError, match="'linear' scores rows"):
             call(make_matching(4))
-    with pytest.raises(DataError, match="rank takes queries and documents"):
-        linear.rank(judged)
+    with pytest.raises(DataError, match="score_pairs takes queries and documents"):
+        linear.score_pairs(judged, np.zeros(1, int), np.zeros(1, int))
 
 
 # --- searching texts ----------------------------------------------------------------------------
@@ -132,40 +133,40 @@ def texts():
     )
 
 
-def searcher(kernel, features=None, draws=0):
-    solver = f"sgd:max_steps={draws},learning_rate=1"
+def searcher(kernel, features=None, steps=0):
+    solver = f"sgd:max_steps={steps},learning_rate=1"
     return Ranker(loss="hinge", solver=solver, kernel=kernel, features=features).fit(texts())
 
 
 @pytest.mark.parametrize("features", [None, "text:words=6", "text:hashing=16,weighting=counts"])
-def test_searching_is_the_product_of_features(matching_kernel, features):
-    ranker = searcher(matching_kernel, features, draws=30)
+def test_search_scores_are_products_of_features(matching_kernel, features):
+    ranker = searcher(matching_kernel, features, steps=30)
     text = TextFeatures.from_spec(features or "text").fit(list(DOCUMENTS.values()))
     w = ranker.model_.weights.toarray().astype(np.float64)
     asked = ["flow flow heat", "wing"]
     q, d = (text.transform(some).toarray() for some in (asked, DOCUMENTS.values()))
     expected = q.astype(np.float64) @ w @ d.T.astype(np.float64)
-    for row, found in zip(expected, ranker.search(asked, k=3), strict=True):
+    for row, (_, found) in zip(expected, ranker.search(asked, k=3), strict=True):
         order = sorted(range(4), key=lambda i, row=row: (-row[i], list(DOCUMENTS)[i]))[:3]
         assert [one for one, _ in found] == [list(DOCUMENTS)[i] for i in order]
         np.testing.assert_allclose([score for _, score in found], row[order], rtol=1e-5, atol=1e-6)
-    assert len(ranker.search(["wing"])[0]) == 4
+    assert len(ranker.search(["wing"])["wing"]) == 4
 
 
-def test_what_was_trained_on_is_what_is_ranked(matching_kernel):
-    ranker = searcher(matching_kernel, draws=30)
-    by_rank = [[list(DOCUMENTS)[d] for d in one.documents] for one in ranker.rank(texts(), k=None)]
-    by_search = [[one for one, _ in found] for found in ranker.search(list(QUERIES.values()))]
-    assert by_rank == by_search
+def test_search_and_rank_agree(matching_kernel):
+    ranker = searcher(matching_kernel, steps=30)
+    by_rank, by_search = ranker.rank(texts(), k=None), ranker.search(list(QUERIES.values()))
+    for query, words in QUERIES.items():
+        assert by_rank[query].ids.tolist() == by_search[words].ids.tolist()
     assert ranker.predict(texts()).shape == (3, 4)
     assert 0.0 < ranker.score(texts(), metric="map") <= 1.0
 
 
-def test_odd_searches(matching_kernel):
+def test_search_refuses_bad_arguments(matching_kernel):
     ranker = searcher(matching_kernel)
-    assert ranker.search([]) == []
+    assert list(ranker.search([])) == []
     with pytest.warns(DataWarning, match="no known word"):
-        (found,) = ranker.search(["xyzzy"])
+        ((_, found),) = ranker.search(["xyzzy"])
     assert [one for one, _ in found] == sorted(DOCUMENTS)
     assert {score for _, score in found} == {0.0}
     with pytest.raises(DataError, match="list of texts"):
@@ -175,9 +176,9 @@ def test_odd_searches(matching_kernel):
 
 
 def test_features_are_for_texts_only(matching_kernel, make_matching):
-    with pytest.raises(PartError, match="describe texts, and the data are a MatchingData"):
+    with pytest.raises(PartError, match="represent texts, and the data are a MatchingData"):
         Ranker(loss="hinge", features="text", kernel=matching_kernel).fit(make_matching(1))
-    with pytest.raises(PartError, match="does not spell 'text'"):
+    with pytest.raises(PartError, match="'words' is not 'text' with some of its parameters"):
         Ranker(loss="hinge", features="words", kernel=matching_kernel).fit(texts())
 
 

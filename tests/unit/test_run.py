@@ -46,16 +46,16 @@ def search_with(ranker: Ranker, search: Search, data, valid) -> SearchProgress:
 
 @pytest.mark.parametrize("after", [1, 3, 5])
 def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
-    whole = ranker(EarlyStopping(patience=6)).prepare(judged, valid)
+    whole = ranker(EarlyStopping(patience=6)).plan().trainer(judged, valid)
     whole.train()
 
     path = tmp_path / "checkpoint"
     first = ranker(EarlyStopping(patience=6), Checkpoint(path, every=0.0), StopAfter(after))
     with pytest.raises(KeyboardInterrupt):
-        first.prepare(judged, valid).train()
+        first.plan().trainer(judged, valid).train()
 
     checkpoint = Checkpoint(path, every=0.0)
-    second = ranker(EarlyStopping(patience=6), checkpoint).prepare(judged, valid)
+    second = ranker(EarlyStopping(patience=6), checkpoint).plan().trainer(judged, valid)
     second.train(checkpoint.read())
     assert second.model.weights.tobytes() == whole.model.weights.tobytes()
     assert second.history == whole.history
@@ -64,9 +64,9 @@ def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
 
 def test_a_finished_run_is_not_run_again(judged, tmp_path):
     checkpoint = Checkpoint(tmp_path / "checkpoint")
-    run = ranker(checkpoint).prepare(judged)
+    run = ranker(checkpoint).plan().trainer(judged)
     run.train()
-    again = ranker(checkpoint).prepare(judged)
+    again = ranker(checkpoint).plan().trainer(judged)
     again.train(checkpoint.read())
     assert again.history == run.history
     assert again.stopped == "max_epochs"
@@ -156,4 +156,4 @@ def test_a_checkpoint_of_something_else_is_refused(judged, tmp_path):
 
 def test_threads_are_missed_aloud(judged):
     with pytest.warns(UserWarning, match="without threads"):
-        Ranker(loss="domination", kernel="reference", threads=2).prepare(judged)
+        Ranker(loss="domination", kernel="reference", threads=2).plan().trainer(judged)

@@ -149,7 +149,7 @@ def test_an_interrupt_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch
 
     checkpoint = Checkpoint(path, every=0.0)
     log = Log()
-    again = cascade(factored_kernel, checkpoint, log).prepare(data)
+    again = cascade(factored_kernel, checkpoint, log).plan().trainer(data)
     again.train(checkpoint.read())
     assert bits(again.model) == bits(whole.model_)
     assert again.history == whole.history_
@@ -167,18 +167,24 @@ def test_a_kill_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch):
         return EarlyStopping(metric="map", patience=1), *others
 
     options = {"learning_rate": 1.0, "schedule": "constant"}
-    whole = cascade(factored_kernel, *callbacks(), **options).prepare(data, valid)
+    whole = cascade(factored_kernel, *callbacks(), **options).plan().trainer(data, valid)
     whole.train()
     if epoch > len(whole.history):
         pytest.skip(f"stopped after {len(whole.history)} epochs")
     path = tmp_path / "checkpoint"
-    struck = cascade(
-        factored_kernel, *callbacks(Checkpoint(path, every=0.0), Broken(epoch, Killed)), **options
-    ).prepare(data, valid)
+    struck = (
+        cascade(
+            factored_kernel,
+            *callbacks(Checkpoint(path, every=0.0), Broken(epoch, Killed)),
+            **options,
+        )
+        .plan()
+        .trainer(data, valid)
+    )
     with pytest.raises(Killed):
         struck.train()
     checkpoint = Checkpoint(path, every=0.0)
-    again = cascade(factored_kernel, *callbacks(checkpoint), **options).prepare(data, valid)
+    again = cascade(factored_kernel, *callbacks(checkpoint), **options).plan().trainer(data, valid)
     again.train(checkpoint.read())
     assert bits(again.model) == bits(whole.model)
     assert again.history == whole.history
@@ -203,7 +209,7 @@ def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, 
     checkpoint = Checkpoint(path)
     snapshot = checkpoint.read()
     assert snapshot.facts["stopped"] == "max_epochs"
-    again = cascade(factored_kernel, checkpoint).prepare(data)
+    again = cascade(factored_kernel, checkpoint).plan().trainer(data)
     again.train(snapshot)
     assert bits(again.model) == bits(whole.model_)
     assert again.history == whole.history_
@@ -215,10 +221,10 @@ def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path)
     def callbacks():
         return EarlyStopping(metric="map"), Checkpoint(tmp_path / "checkpoint")
 
-    run = cascade(factored_kernel, *callbacks()).prepare(data, valid)
+    run = cascade(factored_kernel, *callbacks()).plan().trainer(data, valid)
     run.train()
     log = Log()
-    again = cascade(factored_kernel, *callbacks(), log).prepare(data, valid)
+    again = cascade(factored_kernel, *callbacks(), log).plan().trainer(data, valid)
     again.train(Checkpoint(tmp_path / "checkpoint").read())
     assert log.told == [("start", 0)]
     assert bits(again.model) == bits(run.model)
@@ -245,7 +251,7 @@ def test_an_end_that_was_asked_for_survives_a_kill(judged, tmp_path, why):
     with pytest.raises(Killed):
         ranker(Checkpoint(path, every=0.0), Broken(whole.n_iter_, Killed)).fit(judged)
     checkpoint = Checkpoint(path, every=0.0)
-    again = ranker(checkpoint).prepare(judged)
+    again = ranker(checkpoint).plan().trainer(judged)
     again.train(checkpoint.read())
     assert again.history == whole.history_
     assert again.stopped == whole.stopped_

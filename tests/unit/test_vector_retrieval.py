@@ -1,4 +1,4 @@
-"""Rankings by vectors: exclusions, candidates, ties, blocks, similar ones, new queries."""
+"""Top-k by embeddings: exclusions, candidates, ties, blocks, similar documents, fold-in."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from ranking.contracts.model import Embedding
 from ranking.data.exclusions import known_pairs
 from ranking.errors import CombinationError, DataError
 from ranking.inference import retrieval
-from ranking.inference.retrieval import best_lists, by_vectors, similar, top
+from ranking.inference.retrieval import best_lists, similar, top_k, top_k_by_embeddings
+from ranking.kernels.factored import FactoredKernel
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.structured import Structured
 from ranking_plugins.losses import AUC, BPR, WARP, KosWARP
 
 
-def started(data, seed=0, whole=False):
+def initialized(data, seed=0, whole=False):
     """A model; with whole numbers there are many equal scores, and none is rounded."""
     model = Factored(5)
     model.initialize(data, seed, get_kernel())
@@ -32,9 +33,9 @@ def started(data, seed=0, whole=False):
     return model
 
 
-def by_sorting(scores, data, k, barred=None, candidates=None):
+def by_sorting(scores, data, k, exclusions=None, candidates=None):
     for query in range(data.n_queries):
-        out = set() if barred is None else set(barred[query])
+        out = set() if exclusions is None else set(exclusions[query])
         if data.own_document is not None:
             out.add(int(data.own_document[query]))
         pool = range(data.n_documents) if candidates is None else candidates
@@ -42,9 +43,9 @@ def by_sorting(scores, data, k, barred=None, candidates=None):
         yield sorted(left, key=lambda d, q=query: (-scores[q, d], data.document_ids[d]))[:k]
 
 
-def as_pairs(barred):
-    pointers = np.concatenate(([0], np.cumsum([len(each) for each in barred])))
-    return pointers, np.array([d for each in barred for d in sorted(each)], np.int64)
+def as_pairs(exclusions):
+    pointers = np.concatenate(([0], np.cumsum([len(each) for each in exclusions])))
+    return pointers, np.array([d for each in exclusions for d in sorted(each)], np.int64)
 
 
 SHUFFLED = [f"{i:02d}" for i in np.random.default_rng(5).permutation(15)]
@@ -57,30 +58,30 @@ def named(data):
 
 @pytest.mark.parametrize("k", [1, 4, 15, 99, None])
 @pytest.mark.parametrize("whole", [False, True], ids=["real", "ties"])
-@pytest.mark.parametrize("limits", ["none", "barred", "candidates", "both"])
-def test_the_best_against_a_full_sort(factored_kernel, make_tastes, k, whole, limits):
+@pytest.mark.parametrize("limits", ["none", "exclusions", "candidates", "both"])
+def test_top_k_equals_a_full_sort(factored_kernel, make_tastes, k, whole, limits):
     data = named(make_tastes(4))
-    model = started(data, whole=whole)
+    model = initialized(data, whole=whole)
     scores = model.scores(data, factored_kernel)
     rng = np.random.default_rng(0)
-    barred = candidates = None
-    if limits in ("barred", "both"):
-        barred = [rng.choice(15, size, replace=False).tolist() for size in range(12)]
-        barred[3] = list(range(15))  # who may have nothing gets nothing
+    exclusions = candidates = None
+    if limits in ("exclusions", "both"):
+        exclusions = [rng.choice(15, size, replace=False).tolist() for size in range(12)]
+        exclusions[3] = list(range(15))  # who may have nothing gets nothing
     if limits in ("candidates", "both"):
         candidates = np.array([14, 3, 8, 9, 0])
     found = list(
-        top(
+        top_k(
             model,
             data,
             k,
             factored_kernel,
-            barred=None if barred is None else as_pairs(barred),
+            exclusions=None if exclusions is None else as_pairs(exclusions),
             candidates=candidates,
         )
     )
     assert [one.query for one in found] == list(range(12))
-    expected = by_sorting(scores, data, k, barred, candidates)
+    expected = by_sorting(scores, data, k, exclusions, candidates)
     for one, wanted in zip(found, expected, strict=True):
         assert one.documents.tolist() == wanted
         assert one.documents.dtype == np.int64
@@ -89,16 +90,16 @@ def test_the_best_against_a_full_sort(factored_kernel, make_tastes, k, whole, li
 
 
 @pytest.mark.parametrize("k", [1, 3, 20])
-def test_vectors_and_scores_give_the_same(factored_kernel, make_tastes, monkeypatch, k):
+def test_embeddings_and_scores_give_the_same_lists(factored_kernel, make_tastes, monkeypatch, k):
     data = named(make_tastes(4, features="both"))
     for whole in (False, True):
-        model = started(data) if not whole else started(named(make_tastes(4)), whole=True)
+        model = initialized(data) if not whole else initialized(named(make_tastes(4)), whole=True)
         data = data if not whole else named(make_tastes(4))
-        barred = as_pairs([[q, (q + 1) % 12] if q < 11 else [0] for q in range(12)])
-        by_vector = list(top(model, data, k, factored_kernel, barred=barred))
+        exclusions = as_pairs([[q, (q + 1) % 12] if q < 11 else [0] for q in range(12)])
+        by_vector = list(top_k(model, data, k, factored_kernel, exclusions=exclusions))
         with monkeypatch.context() as patch:
             patch.setattr(Factored, "embedding", lambda *args: None)
-            by_score = list(top(model, data, k, factored_kernel, barred=barred))
+            by_score = list(top_k(model, data, k, factored_kernel, exclusions=exclusions))
         for one, other in zip(by_vector, by_score, strict=True):
             assert one.documents.tolist() == other.documents.tolist()
             assert np.array_equal(one.scores, other.scores)
@@ -110,19 +111,19 @@ def test_blocks_and_threads_change_nothing(
     factored_kernel, make_tastes, monkeypatch, block, threads
 ):
     data = make_tastes(4)
-    model = started(data)
-    barred = as_pairs([[q] for q in range(12)])
-    whole = list(top(model, data, 4, factored_kernel, barred=barred))
+    model = initialized(data)
+    exclusions = as_pairs([[q] for q in range(12)])
+    whole = list(top_k(model, data, 4, factored_kernel, exclusions=exclusions))
     monkeypatch.setattr(retrieval, "BLOCK", block)
     held = []
-    inner = retrieval.factored.top
+    inner = FactoredKernel.top_k
 
-    def watched(kernel, queries, *rest):
+    def watched(self, queries, *rest):
         held.append(queries.shape[0])
-        return inner(kernel, queries, *rest)
+        return inner(self, queries, *rest)
 
-    monkeypatch.setattr(retrieval.factored, "top", watched)
-    ranking = top(model, data, 4, factored_kernel, threads, barred=barred)
+    monkeypatch.setattr(FactoredKernel, "top_k", watched)
+    ranking = top_k(model, data, 4, factored_kernel, threads, exclusions=exclusions)
     assert not held  # nothing is done before it is asked for
     cut = list(ranking)
     assert max(held) == block
@@ -133,26 +134,27 @@ def test_blocks_and_threads_change_nothing(
         assert np.array_equal(one.scores, other.scores)
 
 
-def test_a_query_is_not_among_its_own(factored_kernel, make_matching):
+def test_a_query_is_excluded_from_its_own_list(factored_kernel, make_matching):
     data = make_matching(3, queries_are_documents=True, kind="grades")
-    model = started(data)
+    model = initialized(data)
     scores = model.scores(data, factored_kernel)
-    barred = [[(q + 1) % 14] for q in range(14)]
-    for given in (None, barred):
+    exclusions = [[(q + 1) % 14] for q in range(14)]
+    for given in (None, exclusions):
         pairs = None if given is None else as_pairs(given)
         found = [
-            one.documents.tolist() for one in top(model, data, 5, factored_kernel, barred=pairs)
+            one.documents.tolist()
+            for one in top_k(model, data, 5, factored_kernel, exclusions=pairs)
         ]
         assert found == list(by_sorting(scores, data, 5, given))
 
 
-def test_best_lists_are_filled_up(factored_kernel, make_matching, make_tastes):
+def test_best_lists_are_padded(factored_kernel, make_matching, make_tastes):
     data = make_tastes(4)
-    model = started(data)
+    model = initialized(data)
     expected = list(by_sorting(model.scores(data, factored_kernel), data, 3))
     assert best_lists(model, data, 3, factored_kernel).tolist() == expected
     same = make_matching(3, 4, 4, queries_are_documents=True)
-    lists = best_lists(started(same), same, 9, factored_kernel)
+    lists = best_lists(initialized(same), same, 9, factored_kernel)
     assert lists.shape == (4, 4)
     assert (lists[:, 3] == -1).all()
     assert (lists[:, :3] >= 0).all()
@@ -175,24 +177,31 @@ def fitted(kernel, data, loss="warp", **options):
     )
 
 
-def test_what_is_known_is_left_out(factored_kernel, make_tastes):
+def positions(data, results):
+    """The documents of each list by position, in the order of the queries."""
+    place = {name: at for at, name in enumerate(data.document_ids.tolist())}
+    assert [query for query, _ in results] == data.query_ids.tolist()
+    return [[place[name] for name, _ in ranked] for _, ranked in results]
+
+
+def test_positives_of_exclude_are_left_out(factored_kernel, make_tastes):
     data = make_tastes(4)
     ranker = fitted(factored_kernel, data, max_steps=60)
     scores = ranker.predict(data)
     known = [data.relevant(query).tolist() for query in range(12)]
     for k in (3, None):
-        found = [one.documents.tolist() for one in ranker.rank(data, k, exclude=data)]
+        found = positions(data, ranker.rank(data, k, exclude=data))
         assert found == list(by_sorting(scores, data, k, known))
         assert not any(set(a) & set(b) for a, b in zip(found, known, strict=True))
     # The same by the candidates' ids, in any order.
     names = [data.document_ids[i] for i in (9, 2, 4)]
-    found = [one.documents.tolist() for one in ranker.rank(data, 3, candidates=names)]
+    found = positions(data, ranker.rank(data, 3, candidates=names))
     assert found == list(by_sorting(scores, data, 3, None, [2, 4, 9]))
-    both = [one.documents.tolist() for one in ranker.rank(data, 3, exclude=data, candidates=names)]
+    both = positions(data, ranker.rank(data, 3, exclude=data, candidates=names))
     assert both == list(by_sorting(scores, data, 3, known, [2, 4, 9]))
 
 
-def test_what_is_known_is_found_by_id(factored_kernel, make_tastes):
+def test_exclusions_are_found_by_id(factored_kernel, make_tastes):
     data = make_tastes(4)
     ranker = fitted(factored_kernel, data, max_steps=60)
     known = MatchingData(
@@ -205,15 +214,15 @@ def test_what_is_known_is_found_by_id(factored_kernel, make_tastes):
     with pytest.raises(DataError, match="share no"):
         list(ranker.rank(data, exclude=MatchingData(None, None, np.eye(3))))
     scores = ranker.predict(data)
-    barred = [[3] if query == 7 else [] for query in range(12)]
-    found = [one.documents.tolist() for one in ranker.rank(data, 15, exclude=known)]
-    assert found == list(by_sorting(scores, data, 15, barred))
+    exclusions = [[3] if query == 7 else [] for query in range(12)]
+    found = positions(data, ranker.rank(data, 15, exclude=known))
+    assert found == list(by_sorting(scores, data, 15, exclusions))
 
 
 def test_no_candidate_is_refused(factored_kernel, make_tastes, judged):
     data = make_tastes(4)
     ranker = fitted(factored_kernel, data, max_steps=10)
-    for nobody in ([], ["stranger"], [3]):
+    for nobody in ([], ["nobody"], [3]):
         with pytest.raises(DataError, match="no candidate among the documents"):
             list(ranker.rank(data, 3, candidates=nobody))
     with pytest.raises(DataError, match="scores queries and documents"):
@@ -223,7 +232,7 @@ def test_no_candidate_is_refused(factored_kernel, make_tastes, judged):
             ranker.rank(data, k)
 
 
-# --- what is alike ------------------------------------------------------------------------------
+# --- similar ------------------------------------------------------------------------------
 
 
 def test_similar_is_the_cosine(factored_kernel, make_tastes):
@@ -236,19 +245,23 @@ def test_similar_is_the_cosine(factored_kernel, make_tastes):
         vectors = matrix[:, :8].astype(np.float64)
         units = vectors / np.linalg.norm(vectors, axis=1)[:, None]
         cosine = units @ units.T
-        found = list(ranker.similar(data, 4, side=side))
-        assert [one.query for one in found] == list(range(len(vectors)))
-        for one in found:
-            others = [i for i in range(len(vectors)) if i != one.query]
-            others.sort(key=lambda i, row=cosine[one.query]: (-row[i], ids[i]))
-            assert one.documents.tolist() == others[:4]
-            np.testing.assert_allclose(one.scores, cosine[one.query, others[:4]], atol=1e-6)
-    # Items of one taste are alike.
-    for one in ranker.similar(data, 2):
-        assert (one.documents % 3 == one.query % 3).mean() >= 0.5
+        found = ranker.similar(data, 4, side=side)
+        assert found.query_ids.tolist() == ids.tolist()
+        for query, (name, one) in enumerate(found):
+            assert name == ids[query]
+            others = [i for i in range(len(vectors)) if i != query]
+            others.sort(key=lambda i, row=cosine[query]: (-row[i], ids[i]))
+            assert one.ids.tolist() == ids[others[:4]].tolist()
+            np.testing.assert_allclose(one.scores, cosine[query, others[:4]], atol=1e-6)
+    # Items of one taste are similar.
+    place = {name: at for at, name in enumerate(data.document_ids.tolist())}
+    for name, ranked in ranker.similar(data, 2):
+        assert np.mean([place[one] % 3 == place[name] % 3 for one, _ in ranked]) >= 0.5
 
 
-def test_odd_similars(factored_kernel, make_tastes, make_matching):
+def test_similar_handles_zero_embeddings_and_bad_arguments(
+    factored_kernel, make_tastes, make_matching
+):
     vectors = np.zeros((3, 8), np.float32)
     vectors[:2, 0] = [2.0, -5.0]
     found = list(similar(vectors, np.array(["b", "c", "a"]), 9, factored_kernel))
@@ -265,7 +278,7 @@ def test_odd_similars(factored_kernel, make_tastes, make_matching):
         ranker.similar(make_tastes(4), None)
     matrix = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=factored_kernel)
     matrix.fit(make_matching(1))
-    with pytest.raises(CombinationError, match=r"similar needs vectors.*'bilinear' has none"):
+    with pytest.raises(CombinationError, match=r"similar needs embeddings.*'bilinear' has none"):
         matrix.similar(make_matching(1))
 
 
@@ -273,7 +286,7 @@ def test_odd_similars(factored_kernel, make_tastes, make_matching):
 
 
 @pytest.mark.parametrize("loss", [WARP(), BPR(), AUC(), KosWARP(5, k=1, n=2)], ids=str)
-def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss):
+def test_fold_in_of_a_copy_ranks_like_the_user(fast_kernel, make_tastes, loss):
     data = make_tastes(1, 30, 36, share=0.6)
     ranker = fitted(fast_kernel, data, loss, max_steps=4000, steps_per_epoch=1000)
     tensors = {name: tensor.copy() for name, tensor in ranker.model_.tensors().items()}
@@ -281,9 +294,9 @@ def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss
     folded = ranker.fold_in(data, known, 6)
     trained = ranker.rank(data, 6, exclude=data)
     hits = [[], []]
-    for query, (new, old) in enumerate(zip(folded, trained, strict=True)):
+    for query, ((_, new), (_, old)) in enumerate(zip(folded, trained, strict=True)):
         taste = {f"i{i}" for i in range(36) if i % 3 == query % 3} - set(known[query])
-        for at, names in enumerate(([name for name, _ in new], data.document_ids[old.documents])):
+        for at, names in enumerate((new.ids.tolist(), old.ids.tolist())):
             assert not set(names) & set(known[query])
             best = min(6, len(taste))
             hits[at].append(len(taste & set(list(names)[:best])) / best)
@@ -298,33 +311,35 @@ def test_a_copy_of_a_user_is_served_like_the_user(fast_kernel, make_tastes, loss
     assert ranker.fold_in(data, known, 6) == folded
 
 
-def test_folding_in_does_not_depend_on_who_else_is_folded_in_much(fast_kernel, make_tastes):
+def test_fold_in_of_one_query_hardly_depends_on_others(fast_kernel, make_tastes):
     data = make_tastes(1, 30, 36)
     ranker = fitted(fast_kernel, data, max_steps=4000, steps_per_epoch=1000)
-    (alone,) = ranker.fold_in(data, [["i0", "i3"]], 3)
-    first, _ = ranker.fold_in(data, [["i0", "i3", "i3"], ["i1"]], 3)
-    for found in (alone, first):
+    alone = ranker.fold_in(data, {"new": ["i0", "i3"]}, 3)
+    first = ranker.fold_in(data, [["i0", "i3", "i3"], ["i1"]], 3)
+    for found in (alone["new"], first[0]):
         assert all(int(name[1:]) % 3 == 0 for name, _ in found)
 
 
-def test_new_queries_that_are_refused(factored_kernel, make_tastes, make_matching):
+def test_fold_in_refuses_bad_positives(factored_kernel, make_tastes, make_matching):
     data = make_tastes(4)
     ranker = fitted(factored_kernel, data, max_steps=10)
-    with pytest.raises(DataError, match=r"new query 1 matches 'film', which is no document"):
+    with pytest.raises(
+        DataError, match=r"new query 1 has the positive 'film', which is not a document"
+    ):
         ranker.fold_in(data, [["i1"], ["i2", "film"]])
     everything = data.document_ids.tolist()
     for matches in ([], [["i1"], []], [everything]):
-        with pytest.raises(DataError, match="each new query must match a document, and not all"):
+        with pytest.raises(DataError, match="must have at least one positive, and not all"):
             ranker.fold_in(data, matches)
     with pytest.raises(DataError, match="k is 0"):
         ranker.fold_in(data, [["i1"]], 0)
     matrix = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=factored_kernel)
     matrix.fit(make_matching(1))
-    with pytest.raises(CombinationError, match=r"fold_in needs vectors.*'bilinear' has none"):
+    with pytest.raises(CombinationError, match=r"fold_in needs embeddings.*'bilinear' has none"):
         matrix.fold_in(make_matching(1), [[1]])
 
 
-def test_folding_in_after_a_file(factored_kernel, make_tastes, tmp_path):
+def test_fold_in_works_after_loading(factored_kernel, make_tastes, tmp_path):
     data = make_tastes(4)
     ranker = fitted(factored_kernel, data, max_steps=60)
     ranker.save(tmp_path / "model")
@@ -370,7 +385,7 @@ def test_known_pairs_are_positions_in_the_data():
         None,
         None,
         [[5, 0, 1, 0], [1, 1, 1, -1], [0, 1, 0, 1]],
-        query_ids=["c", "stranger", "a"],
+        query_ids=["c", "unknown", "a"],
         document_ids=["z", "x", "gone", "w"],
     )
     assert sets(known_pairs(data, known)) == [[0, 1], [], [3]]
@@ -384,7 +399,7 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
     data = make_matching(1)
     wanted = [data.relevant(query).tolist() for query in range(data.n_queries)]
     assert sets(known_pairs(data, data)) == wanted
-    # Numbers in the one and texts in the other are the same if they are spelled alike.
+    # Numbers in the one and texts in the other are the same if they are spelled the same.
     spelled = MatchingData(
         data.queries,
         data.documents,
@@ -398,17 +413,17 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
     assert all(query not in row for query, row in enumerate(sets(known_pairs(same, same))))
 
 
-def test_nothing_is_known():
+def test_known_pairs_without_shared_ids_are_empty():
     data = MatchingData(None, None, np.eye(3))
     other = MatchingData(None, None, np.eye(3), query_ids=[7, 8, 9])
     assert sets(known_pairs(data, other)) == [[], [], []]
 
 
-def test_vectors_by_themselves(factored_kernel):
+def test_embeddings_without_a_model_are_ranked(factored_kernel):
     """Without a model: what somebody else has trained is ranked too."""
     rng = np.random.default_rng(0)
     queries, documents = (rng.normal(size=(n, 8)).astype(np.float32) for n in (5, 9))
     given = Embedding(queries, documents, np.zeros(0, np.float32))
     products = queries.astype(float) @ documents.T.astype(float)
-    for one in by_vectors(given, np.arange(9), 4, factored_kernel):
+    for one in top_k_by_embeddings(given, np.arange(9), 4, factored_kernel):
         assert one.documents.tolist() == np.argsort(-products[one.query])[:4].tolist()

@@ -1,4 +1,4 @@
-"""The domination loss: an item against everything that it must outrank.
+"""The domination loss: each document against all documents that it must outrank.
 
 Stevens, Efficient Coordinate Descent for Ranking with Domination Loss (MIT, 2010).
 """
@@ -43,51 +43,50 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-GIVEN = "given"
-"""How an array is spelled in a spec."""
+ARRAY = "given"
+"""The word for an array in a spec."""
 
 FIRST_RADIUS = 0.1
-"""Longest first step along a feature, times its range: correlated features then share a weight
-in the first epoch, instead of the first of them taking all of it."""
+"""The longest first step along a feature, times its range: correlated features then share the
+weight in the first epoch."""
 
 ROWS_FOR_THREADS = 250_000
-"""Below this a step along a feature is over before other threads have woken up; the result is the
-same either way."""
+"""The number of rows from which on several threads are faster; the result is the same."""
 
 TILE = 4096
-"""Rows that are transposed at a time, so that both sides stay in cache."""
+"""Rows that are transposed at a time, to stay in the cache."""
 
 
 @dataclasses.dataclass
 class Domination(Loss):
-    """Mean over dominating items i of ``log(1 + sum_j exp(f_j - f_i + Delta_ij))``, j below i.
+    """Mean over dominating documents i of ``log(1 + sum_j exp(f_j - f_i + Delta_ij))``, j below i.
 
-    Items of the lowest grade of a list dominate nothing; with K grades there are K layers, each
-    against all that are below it. The mean is weighted by omega_i; being a mean, it makes the
-    strength of a regularizer independent of the amount of data.
+    Documents of the lowest grade of a list dominate nothing; with K grades there are K layers, each
+    against all layers below it. The mean is weighted by omega_i; since it is a mean, the strength
+    of a regularizer does not depend on the amount of data.
 
     Parameters
     ----------
     queries : {"separate", "pooled"}
-        Whether items are compared within their query, or all items with all (as in the paper's
-        LETOR experiments).
+        Whether documents are compared within their query, or all with all (as in the LETOR
+        experiments of the paper).
     weights : {"one", "gain", "query"} or array
-        The weight omega of a dominating item: 1; its gain 2**grade - 1; such that every query has
-        the same weight; or one value for each row of the data, as they were given.
+        The weight omega of a dominating document: 1; its gain 2**grade - 1; such that every query
+        has the same weight; or one value per row of the input.
     margin : {"none", "grade", "log", "layers"} or array
-        By how much an item must stand above another, Delta_ij = s_i - s_j: s is slope * grade +
-        offset, or slope * log(grade) + offset, and 0 for items that dominate nothing; or one
-        value for each row. "layers" is Delta_ij = the margin of i's grade in `boundaries`.
+        The margin between two documents, Delta_ij = s_i - s_j: s is slope * grade + offset, or
+        slope * log(grade) + offset, and 0 for documents that dominate nothing; or one value per
+        row. "layers" is Delta_ij = the margin of the grade of i in `boundaries`.
     slope, offset : float
         Of the margins by grade.
     boundaries : str or sequence of float
-        For margin="layers": the margin that items of grade 1, 2, ... have to all below them, as
-        in ``"0.5+1"``.
+        For margin="layers": the margins of documents of grade 1, 2, ... to all below them, as in
+        ``"0.5+1"``.
     negatives : float
-        The share of the items of the lowest grade that are kept, at least one a list. Those kept
-        stand for the others, so that the loss stays about the same.
+        The share of the documents of the lowest grade that are sampled, at least one per list.
+        Their weights are increased, so that the loss stays about the same.
     seed : int
-        Which of them are kept.
+        The seed of that sample.
     """
 
     name: ClassVar[str] = "domination"
@@ -109,33 +108,34 @@ class Domination(Loss):
             value = getattr(self, name)
             if not isinstance(value, str):
                 setattr(self, name, validate_values(name, value))
-            elif value not in (*words, GIVEN):
+            elif value not in (*words, ARRAY):
                 raise PartError(
-                    f"domination has {name}={value!r}; say {', '.join(words)}, or give an array."
+                    f"domination has {name}={value!r}; it must be an array or one of "
+                    f"{', '.join(words)}."
                 )
         if not isinstance(self.weights, str) and np.any(self.weights < 0.0):
-            raise PartError("domination has weights below 0; a weight is 0 or more.")
+            raise PartError("domination has negative weights; they must be >= 0.")
         self._boundaries = parse_boundaries(self.boundaries) if self.margin_is("layers") else ()
 
     def margin_is(self, kind: str) -> bool:
-        """Say whether the margin is of this kind."""
+        """Return whether the margin is of this kind."""
         return isinstance(self.margin, str) and self.margin == kind
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the hyper-parameters by name; boundaries as they are spelled."""
+        """Return the hyper-parameters by name; boundaries as text."""
         boundaries = "+".join(map(repr, self._boundaries)) or self.boundaries
         return {**super().get_params(deep), "boundaries": boundaries}
 
     def spec(self) -> str:
-        """Spell the part: arrays as ``given``."""
-        told = copy.copy(self)
+        """Return the part as on the command line; arrays as ``given``."""
+        described = copy.copy(self)
         for name in ("weights", "margin"):
             if not isinstance(getattr(self, name), str):
-                setattr(told, name, GIVEN)
-        return super(Domination, told).spec()
+                setattr(described, name, ARRAY)
+        return super(Domination, described).spec()
 
     def idle(self) -> set[str]:
-        """Return what the kind of margin and a whole sample leave without effect."""
+        """Return the parameters that the kind of margin and the sample do not use."""
         idle = set() if self.margin_is("grade") or self.margin_is("log") else {"slope", "offset"}
         idle |= set() if self.margin_is("layers") else {"boundaries"}
         return idle | (set() if self.negatives < 1.0 else {"negatives", "seed"})
@@ -146,7 +146,7 @@ class Domination(Loss):
         return float((omega * np.logaddexp(0.0, terms)).sum())
 
     def listwise_slopes(self, scores: Array, grades: Array) -> Array:
-        """Return its derivative: an item is pushed up by its own term, down by those above it."""
+        """Return the derivative with respect to each score."""
         terms, below, omega = self._terms(scores, grades)
         lost = omega * np.exp(-np.logaddexp(0.0, -terms))  # omega times the probability to lose
         with np.errstate(invalid="ignore"):
@@ -157,7 +157,8 @@ class Domination(Loss):
     def _terms(self, scores: Array, grades: Array) -> tuple[Array, Array, Array]:
         """Return log sum_j exp(below_ij) for each item i, below_ij = f_j - f_i + Delta_ij, omega.
 
-        What i does not dominate is -inf in `below`; so is the term of an item without any.
+        Documents that i does not dominate are -inf in `below`; so is the term of a document that
+        dominates none.
         """
         one_list = np.array([0, grades.size])
         above = dominating(grades, one_list)
@@ -174,36 +175,36 @@ class Domination(Loss):
         self, grades: Array, above: Flags, query: Ints, row_order: Ints | None = None
     ) -> Array:
         """Return the weight of each row."""
-        if isinstance(self.weights, str) and self.weights != GIVEN:
+        if isinstance(self.weights, str) and self.weights != ARRAY:
             return weights_by_grade(self.weights, grades, above, query)
-        return self._given("weights", row_order)
+        return self._row_values("weights", row_order)
 
     def _margins(
         self, grades: Array, above: Flags, row_order: Ints | None = None
     ) -> tuple[Array, Array]:
-        """Return s of each row as a dominating and as a dominated one: Delta_ij = s_i - s'_j."""
+        """Return s of each row as a dominating and as a dominated row: Delta_ij = s_i - s'_j."""
         if self.margin_is("none"):
             return (np.zeros(grades.size),) * 2
         if self.margin_is("layers"):
             return boundary_margins(self._boundaries, grades, above), np.zeros(grades.size)
-        if isinstance(self.margin, str) and self.margin != GIVEN:
+        if isinstance(self.margin, str) and self.margin != ARRAY:
             own = margins_by_grade(self.margin, grades, above, self.slope, self.offset)
         else:
-            own = self._given("margin", row_order)
+            own = self._row_values("margin", row_order)
         return own, own
 
-    def _given(self, name: str, row_order: Ints | None) -> Array:
-        """Return what was given for each row, for all data; a single list has no such rows."""
+    def _row_values(self, name: str, row_order: Ints | None) -> Array:
+        """Return the values of an array for each row of the data; a single list has none."""
         values = getattr(self, name)
         if isinstance(values, str) or row_order is None:
             raise PartError(
-                f"domination has {name}=given, and there is no array of them here; give "
-                f"Domination({name}=array) to a ranker of judged rows."
+                f"domination has {name}=given, but no array; use Domination({name}=array) for "
+                "judged lists."
             )
         return reorder_values(name, values, row_order)
 
     def layout(self, data: JudgedLists, kernel: Kernel) -> Layout:
-        """Return the rows as the kernel's lists take them: which, in which lists, how weighted."""
+        """Return the rows of the lists of the kernel, with their weights and offsets."""
         group_ptr = data.group_ptr if self.queries == "separate" else data.group_ptr[[0, -1]]
         grades = data.grades
         above = dominating(grades, group_ptr)
@@ -211,28 +212,28 @@ class Domination(Loss):
         own, other = self._margins(grades, above, data.row_order)
         whole = Layout(np.arange(data.n_rows), group_ptr, grades, omega, other)
         if self.negatives < 1.0:
-            draws = kernel.random.uniform(self.seed, 0, data.n_rows)
-            whole = sampled(whole, draws, above, self.negatives)
+            numbers = kernel.random.uniform(self.seed, 0, data.n_rows)
+            whole = sampled(whole, numbers, above, self.negatives)
         return whole if own is other else by_layer(whole, own)
 
     def coordinate_problem(
         self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> DominationProblem:
-        """Lay the data out by layers and columns."""
+        """Prepare the data by layers and columns."""
         return DominationProblem(self, data, weights, kernel, threads, curvature)
 
 
 class DominationProblem:
-    """The domination loss over one data set, seen along its features.
+    """The domination loss on one data set along its features.
 
     Implements :class:`ranking.contracts.loss.CoordinateProblem`.
 
     Parameters
     ----------
     curvature : {"newton", "popoviciu", "paper"}
-        What bounds the second derivative along a feature: the current curvature within a radius
+        The bound of the second derivative along a feature: the current curvature within a radius
         where that is a bound, else Popoviciu's; Popoviciu's, a quarter of the squared range
-        (max - min); or the paper's, the largest square.
+        (max - min); or that of the paper, the largest square.
     """
 
     def __init__(
@@ -245,11 +246,11 @@ class DominationProblem:
         curvature: str,
     ) -> None:
         if curvature not in ("newton", "popoviciu", "paper"):
-            raise PartError(f"curvature is {curvature!r}; say newton, popoviciu or paper.")
+            raise PartError(f"curvature is {curvature!r}; it must be newton, popoviciu or paper.")
         sparse = sp.issparse(data.features)
-        laid = loss.layout(data, kernel)
+        layout = loss.layout(data, kernel)
         lists = LayeredLists.build(
-            laid.group_ptr, laid.grades, laid.omega, pad=1 if sparse else LANES
+            layout.group_ptr, layout.grades, layout.omega, pad=1 if sparse else LANES
         )
         if lists.n_lists == 0:
             raise DataError(
@@ -259,13 +260,13 @@ class DominationProblem:
         total = lists.omega.sum()
         if not total > 0.0:
             raise DataError(
-                "every dominating item has weight 0, so there is nothing to learn; check the "
+                "every dominating document has weight 0, so there is nothing to learn; check the "
                 "weights, and with weights=gain the grades."
             )
         self.lists = dataclasses.replace(
             lists,
             omega=read_only(lists.omega / total),
-            source=read_only(np.where(lists.source >= 0, laid.rows[lists.source], -1)),
+            source=read_only(np.where(lists.source >= 0, layout.rows[lists.source], -1)),
         )
         self.features = _by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
@@ -274,11 +275,11 @@ class DominationProblem:
             self.features, self.lists, threads=threads
         )
         self.bounds = np.stack([paper if curvature == "paper" else popoviciu, reach, peak])
-        # A feature that does not vary within any list cannot order anything.
+        # A feature that is constant within every list has no effect on the order.
         self.weights = np.where(self.bounds[0] > 0.0, weights, 0.0)
-        self.margins = _margins(self.features, self.weights) - lists.take(laid.offset)
+        self.margins = _margins(self.features, self.weights) - lists.take(layout.offset)
         self.radius = FIRST_RADIUS / np.where(reach > 0.0, reach, 1.0)
-        self._taken: tuple[Ints, Columns] = (np.full(1, -1), self.features)
+        self._subset: tuple[Ints, Columns] = (np.full(1, -1), self.features)
 
     def value(self) -> float:
         """Return the loss at the current weights."""
@@ -313,19 +314,19 @@ class DominationProblem:
     def sweep(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> None:
         """Take one step along each of these features.
 
-        A few features are taken out first, so that checks and caches see them alone.
+        Few features are copied first, so that validation and caches process only those.
         """
         if 2 * columns.size > self.weights.size:
             self._sweep(self.features, self.weights, self.radius, self.bounds, columns, penalty)
             return
-        chosen = np.unique(columns)
-        if not np.array_equal(chosen, self._taken[0]):
-            self._taken = chosen, _taken(self.features, chosen)
-        weights, radius = self.weights[chosen], self.radius[chosen]
-        bounds = np.ascontiguousarray(self.bounds[:, chosen])
-        places = np.searchsorted(chosen, columns)
-        self._sweep(self._taken[1], weights, radius, bounds, places, penalty)
-        self.weights[chosen], self.radius[chosen] = weights, radius
+        selected = np.unique(columns)
+        if not np.array_equal(selected, self._subset[0]):
+            self._subset = selected, _columns(self.features, selected)
+        weights, radius = self.weights[selected], self.radius[selected]
+        bounds = np.ascontiguousarray(self.bounds[:, selected])
+        positions = np.searchsorted(selected, columns)
+        self._sweep(self._subset[1], weights, radius, bounds, positions, penalty)
+        self.weights[selected], self.radius[selected] = weights, radius
 
     def _sweep(
         self,
@@ -355,43 +356,43 @@ class DominationProblem:
         }
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go back to weights, margins and radii."""
+        """Restore weights, margins and radii."""
         self.weights[:] = state["weights"]
         self.margins[:] = state["margins"]
         self.radius[:] = state["radius"]
 
 
 def _by_column(data: JudgedLists, lists: LayeredLists) -> Columns:
-    """Return the features in the layout's order of rows, column by column."""
+    """Return the features by column, with rows in the order of the layout."""
     features = data.features
     if isinstance(features, sp.csr_array):
         columns = sp.csc_array(features[lists.source])
         columns.sort_indices()
         return SparseColumns.of(columns)
-    laid_out = np.zeros((lists.n_rows, features.shape[1]), dtype=features.dtype, order="F")
+    ordered = np.zeros((lists.n_rows, features.shape[1]), dtype=features.dtype, order="F")
     for start in range(0, lists.n_rows, TILE):
         source = lists.source[start : start + TILE]
         tile = features[source]
         tile[source < 0] = 0.0
-        laid_out[start : start + TILE] = tile
-    return laid_out
+        ordered[start : start + TILE] = tile
+    return ordered
 
 
-def _taken(features: Columns, chosen: Ints) -> Columns:
-    """Return some columns."""
+def _columns(features: Columns, selected: Ints) -> Columns:
+    """Return some columns as a copy."""
     if not isinstance(features, SparseColumns):
-        return np.asfortranarray(features[:, chosen])
-    starts, ends = features.indptr[chosen], features.indptr[chosen + 1]
+        return np.asfortranarray(features[:, selected])
+    starts, ends = features.indptr[selected], features.indptr[selected + 1]
     entries = np.concatenate(
         [np.arange(0), *(np.arange(s, e) for s, e in zip(starts, ends, strict=True))]
     )
     indptr = np.concatenate([[0], np.cumsum(ends - starts)]).astype(features.indptr.dtype)
-    shape = (features.shape[0], chosen.size)
+    shape = (features.shape[0], selected.size)
     return SparseColumns(indptr, features.indices[entries], features.data[entries], shape)
 
 
 def _margins(features: Columns, weights: Array) -> Array:
-    """Return features @ weights, column after column: the same bits whatever BLAS there is."""
+    """Return features @ weights by columns: the same bits for every BLAS."""
     margins = np.zeros(features.shape[0])
     for column in np.flatnonzero(weights):
         if isinstance(features, SparseColumns):

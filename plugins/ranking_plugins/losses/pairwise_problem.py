@@ -1,7 +1,7 @@
-"""Losses of a margin over judged lists, seen along the features: for coordinate descent.
+"""Pairwise losses on judged lists for coordinate descent.
 
-The loss is the mean, over the rows i that others of their query are worse than, of the mean of
-``phi(m_i - m_j)`` over those rows j, where m = X w. It is what `sgd` draws from.
+The loss is the mean, over the rows i with lower-graded rows in their query, of the mean of
+``phi(m_i - m_j)`` over those rows j, where m = X w. `sgd` samples from the same pairs.
 
 **A sweep.** At the scores m let s be the slopes of the loss, and let H be a matrix with ``x' H x =
 sum c_ij kappa_ij (x_i - x_j)**2`` over all pairs. A sweep takes the exact minimum of
@@ -10,29 +10,29 @@ sum c_ij kappa_ij (x_i - x_j)**2`` over all pairs. A sweep takes the exact minim
 
 along one weight of v after the other. Along feature x it has the slope g = x'(s + HX(v - w)) and
 the curvature h = x'Hx, so the weight becomes ``soft(h v - g, l1) / (h + l2)``. Then the step v - w
-is halved until the objective itself has decreased. That happens: the objective is convex and has
-the same slope in this direction as what was minimised, which lies lower at v.
+is halved until the objective itself has decreased. That terminates: the objective is convex and
+has the same slope in this direction as the model, which is lower at v.
 
 **The curvature.** kappa is the second derivative of phi at each pair, plus a damping for all
-pairs (Levenberg): it is halved after a whole step, and four times as large after one that was
-halved. It never needs to exceed `bend`, the largest second derivative: H then bounds the loss from
-above, and a whole step decreases it. This is the method of newGLMNET (Yuan, Ho and Lin, 2012), with
-the pairs of a list in place of rows.
+pairs (Levenberg): it is halved after a full step and multiplied by four after a halved one. It
+never exceeds `bend`, the largest second derivative: H then bounds the loss from above, and a full
+step decreases it. This is the method of newGLMNET (Yuan, Ho and Lin, 2012) for pairs instead of
+rows.
 
-**The hinge** has a kink, and where many pairs stand on theirs, no single weight can improve
-although several could. So it is smoothed: with the gap u = 1 - z and delta = `SMOOTHING`,
+**The hinge** has a kink, and where many pairs are at their kinks, no single weight can improve
+although several together could. So it is smoothed: with the gap u = 1 - z and delta = `SMOOTHING`,
 
     phi(z) = 0 if u <= 0, u**2 / (2 delta) if u <= delta, else u - delta / 2,
 
-which is below max(0, u) by at most delta / 2. So the hinge itself is, at what is found, at most
-delta / 2 above its minimum; most pairs are far from the kink, and it is much less.
+which is below max(0, u) by at most delta / 2. So the hinge at the solution is at most delta / 2
+above its minimum, and usually much less, since most pairs are far from the kink.
 
 **Sorting.** phi of the hinge and of its square are polynomials of two scores within windows of a
-sorted list, so no pair is ever written down (:mod:`ranking_plugins.losses.sorted_pairs`). That of
-the logistic loss is not: its values and slopes go through all pairs, a block at a time.
+sorted list, so pairs are not enumerated (:mod:`ranking_plugins.losses.sorted_pairs`). For the
+logistic loss they are, a block at a time.
 
-It is NumPy, the same for every kernel, on one thread. A step along a feature reads the lists in
-which it occurs.
+The code is NumPy on one thread, for all kernels. A step along a feature reads only the lists in
+which the feature occurs.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMOOTHING = 0.1
-"""delta: the gap below which the smoothed hinge is a parabola."""
+"""delta: the gap below which the smoothed hinge is quadratic."""
 
 BLOCK = 1 << 20
 """Pairs whose logistic loss is computed at a time."""
 
 HALVINGS = 40
-"""Of a step, before it is given up: what is left of it is below rounding."""
+"""The maximal number of halvings of a step; a smaller step is below rounding."""
 
 BEND = {
     PairwiseForm.HINGE: 1.0 / SMOOTHING,
@@ -73,15 +73,15 @@ BEND = {
 """The largest second derivative of phi."""
 
 LEAST = 2.0**-10
-"""The smallest damping, as a share of `BEND`: where no pair has curvature, a step has an end."""
+"""The smallest damping, as a share of `BEND`, so that steps stay finite without curvature."""
 
 FIRST = {PairwiseForm.HINGE: 0.05, PairwiseForm.SQUARED_HINGE: LEAST, PairwiseForm.LOGISTIC: 1.0}
-"""The first damping, likewise. At weights 0 all gaps are 1, where a curvature of 1/2 bounds the
-hinge: (1 + u)**2 / 4 touches it there, and lies above it."""
+"""The initial damping, as a share of `BEND`. At weights 0 all gaps are 1, where a curvature of 1/2
+bounds the hinge: (1 + u)**2 / 4 touches it there from above."""
 
 
 class Point(NamedTuple):
-    """The loss at some scores: its value, the slope of each row, and the windows with curvature."""
+    """The loss at some scores: its value, the slope of each row, and the curved windows."""
 
     value: float
     slopes: Array
@@ -90,7 +90,7 @@ class Point(NamedTuple):
 
 
 def hinge_point(groups: Groups, scores: Array, form: PairwiseForm) -> Point:
-    """Return the smoothed or the squared hinge, by windows."""
+    """Compute the smoothed or the squared hinge by windows."""
     order = Sorted.of(groups, scores)
     a, end = order.beyond(1.0), order.end()
     smooth = form == PairwiseForm.HINGE
@@ -113,7 +113,7 @@ def hinge_point(groups: Groups, scores: Array, form: PairwiseForm) -> Point:
 
 
 def dense_point(groups: Groups, scores: Array, loss: PairwiseLoss) -> Point:
-    """Return a loss that has curvature everywhere, by all pairs; windows are empty."""
+    """Compute a loss with curvature everywhere, by all pairs; windows are empty."""
     order = Sorted.of(groups, scores)
     value, rows = 0.0, np.zeros(groups.n_rows)
     begin = groups.bottom_ptr[groups.top_group]
@@ -138,14 +138,14 @@ def dense_point(groups: Groups, scores: Array, loss: PairwiseLoss) -> Point:
 
 
 class PairProblem:
-    """A loss of margins over one data set, seen along its features.
+    """A pairwise loss on one data set along its features.
 
     Implements :class:`ranking.contracts.loss.CoordinateProblem`.
 
     Parameters
     ----------
     curvature : {"newton", "popoviciu"}
-        The curvature of each pair plus a damping, or the largest there is for all pairs.
+        The curvature of each pair plus a damping, or the largest curvature for all pairs.
     """
 
     def __init__(
@@ -158,8 +158,7 @@ class PairProblem:
     ) -> None:
         if curvature not in ("newton", "popoviciu"):
             raise PartError(
-                f"curvature is {curvature!r}, and for a loss of pairs there are newton and "
-                "popoviciu."
+                f"curvature is {curvature!r}; for a pairwise loss it must be newton or popoviciu."
             )
         self.loss, self.form, self.newton = loss, form, curvature == "newton"
         self.groups, self.row_queries = Groups.of(data), data.row_groups
@@ -184,16 +183,16 @@ class PairProblem:
         return hinge_point(self.groups, margins, self.form)
 
     def _column(self, column: int | np.integer[Any]) -> tuple[Any, Array]:
-        """Return where a feature is not 0, and its values; of a dense one, all rows."""
+        """Return the rows in which a feature is not 0 (all if it is dense), and its values."""
         if isinstance(self.features, np.ndarray):
             return slice(None), self.features[:, column].astype(np.float64)
         entries = slice(*self.features.indptr[column : column + 2])
         return self.features.indices[entries], self.features.data[entries].astype(np.float64)
 
-    def _bent(
+    def _curvature(
         self, rows: Any, values: Array, inner: float, outer: float
     ) -> tuple[Any, Array, float]:
-        """Return Hx of a feature, the rows where it is not 0 and its values there, and x'Hx."""
+        """Return the rows in which Hx of a feature x is not 0, the values of Hx there, and x'Hx."""
         windows = self.point.windows
         if not isinstance(rows, slice):
             windows = self.point.order.part(windows, np.unique(self.row_queries[rows]))
@@ -201,26 +200,26 @@ class PairProblem:
         at_top, at_bottom, curvature = windows.quadratic(self.scratch, inner, outer)
         self.scratch[rows] = 0.0
         if isinstance(rows, slice):
-            bent = windows.by_row(at_top, at_bottom, self.groups.n_rows)
-            return rows, bent, curvature
-        places, first = np.unique(
+            product = windows.by_row(at_top, at_bottom, self.groups.n_rows)
+            return rows, product, curvature
+        affected, first = np.unique(
             np.concatenate((windows.tops, windows.bottoms)), return_inverse=True
         )
-        added = np.bincount(first, np.concatenate((at_top, at_bottom)), places.size)
-        return places, added.astype(np.float64, copy=False), curvature
+        added = np.bincount(first, np.concatenate((at_top, at_bottom)), affected.size)
+        return affected, added.astype(np.float64, copy=False), curvature
 
     def value(self) -> float:
         """Return the loss at the current weights."""
         return self.point.value
 
     def slopes(self, columns: Ints) -> tuple[Array, Array]:
-        """Return the gradient along each of these features, and a bound of its curvature."""
+        """Return the gradient along each of these features, and a bound of the curvature."""
         gradient, curvature = np.zeros(columns.size), np.zeros(columns.size)
-        for place, column in enumerate(columns):
+        for position, column in enumerate(columns):
             rows, values = self._column(column)
             if values.size:
-                gradient[place] = (values * self.point.slopes[rows]).sum()
-                curvature[place] = self._bent(rows, values, 0.0, self.bend)[2]
+                gradient[position] = (values * self.point.slopes[rows]).sum()
+                curvature[position] = self._curvature(rows, values, 0.0, self.bend)[2]
         return gradient, curvature
 
     def decrease(self, columns: Ints, penalty: EntryPenalty) -> Array:
@@ -235,46 +234,46 @@ class PairProblem:
 
     def sweep(self, columns: Ints, penalty: EntryPenalty) -> None:
         """Take one step along each of these features; together they decrease the objective."""
-        weights, moved = self._modelled(columns, penalty)
+        weights, change = self._minimize_model(columns, penalty)
         step = weights - self.weights
         if not step.any():
             return
-        before = self.point.value + _paid(self.weights, penalty)
+        objective = self.point.value + _penalty(self.weights, penalty)
         share = 1.0
         for _ in range(HALVINGS):
-            some = weights if share == 1.0 else self.weights + share * step
-            margins = self.margins + share * moved
+            candidate = weights if share == 1.0 else self.weights + share * step
+            margins = self.margins + share * change
             point = self._point(margins)
-            if point.value + _paid(some, penalty) <= before:
-                self.weights[:], self.margins, self.point = some, margins, point
+            if point.value + _penalty(candidate, penalty) <= objective:
+                self.weights[:], self.margins, self.point = candidate, margins, point
                 break
             share *= 0.5
         if self.newton:
-            wanted = self.damping * (0.5 if share == 1.0 else 4.0)
-            self.damping = min(max(wanted, LEAST * self.bend), self.bend)
+            damping = self.damping * (0.5 if share == 1.0 else 4.0)
+            self.damping = min(max(damping, LEAST * self.bend), self.bend)
 
-    def _modelled(self, columns: Ints, penalty: EntryPenalty) -> tuple[Array, Array]:
-        """Return weights after a sweep over the model of the loss, and how scores moved."""
+    def _minimize_model(self, columns: Ints, penalty: EntryPenalty) -> tuple[Array, Array]:
+        """Return the weights after a sweep on the quadratic model, and the change of the scores."""
         inner = self.bend if self.newton and self.form != PairwiseForm.LOGISTIC else 0.0
         weights, slopes = self.weights.copy(), self.point.slopes.copy()
-        moved = np.zeros(slopes.size)
+        change = np.zeros(slopes.size)
         for column in columns:
             rows, values = self._column(column)
             gradient, weight = (values * slopes[rows]).sum(), weights[column]
             if abs(gradient + penalty.l2 * weight) <= penalty.l1 and weight == 0.0:
                 continue
-            places, bent, h = self._bent(rows, values, inner, self.damping)
+            affected, product, h = self._curvature(rows, values, inner, self.damping)
             if not h + penalty.l2 > 0.0:
                 continue
-            pulled = np.array([h * weight - gradient])
-            better = float(soft(pulled, penalty.l1)[0]) / (h + penalty.l2)
+            target = np.array([h * weight - gradient])
+            better = float(soft(target, penalty.l1)[0]) / (h + penalty.l2)
             step = better - weight
             if step == 0.0:
                 continue
             weights[column] = better
-            moved[rows] += step * values
-            slopes[places] += step * bent
-        return weights, moved
+            change[rows] += step * values
+            slopes[affected] += step * product
+        return weights, change
 
     def state(self) -> dict[str, Array]:
         """Return weights, scores and the damping."""
@@ -285,12 +284,12 @@ class PairProblem:
         }
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Go back to weights, scores and damping."""
+        """Restore weights, scores and damping."""
         self.weights[:], self.margins = state["weights"], state["margins"].copy()
         self.damping = float(state["damping"][0])
         self.point = self._point(self.margins)
 
 
-def _paid(weights: Array, penalty: EntryPenalty) -> float:
+def _penalty(weights: Array, penalty: EntryPenalty) -> float:
     squares = float((weights * weights).sum())
     return penalty.l1 * float(np.abs(weights).sum()) + 0.5 * penalty.l2 * squares

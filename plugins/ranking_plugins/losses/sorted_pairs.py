@@ -1,14 +1,13 @@
-"""Pairs of a better and a worse row of one query, counted by sorting and never written down.
+"""Sums over pairs of rows of one query by sorting, without enumerating the pairs.
 
-A *group* is one grade of a query, its tops, with all rows that are worse, its bottoms; so every
-pair is in one group, and a row is a top at most once. A top i weighs ``c_i = 1 / (tops * bottoms of
-its group)``: all tops count alike, and so do the bottoms of each.
+A *group* consists of the rows of one grade of a query, its tops, and all rows of the query with
+lower grades, its bottoms; so every pair is in one group, and a row is a top at most once. A top i
+has the weight ``c_i = 1 / (tops * bottoms of its group)``: all tops have the same total weight.
 
-If the bottoms of a group are in the order of their scores, those within some distance of a top are
-next to each other, a *window* [a_i, b_i). Sums over windows are differences of running sums; sums
-over the tops whose window holds a bottom are running sums of what begins at a and ends at b. So
-whatever is a polynomial of two scores within windows takes O(n log n) for n rows, with few grades
-(Joachims, 2006, counts swapped pairs so).
+If the bottoms of a group are sorted by score, those within some distance of a top are adjacent, a
+*window* [a_i, b_i). Sums over windows are differences of cumulative sums; sums over the tops whose
+window contains a bottom are cumulative sums of changes at a and b. So any polynomial of two scores
+within windows is summed in O(n log n) for n rows with few grades (as in Joachims, 2006).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Ints = NDArray[np.int64]
 
 
 def spans(starts: Ints, sizes: Ints) -> Ints:
-    """Return start, start + 1, ... for each start, one after the other."""
+    """Return start, start + 1, ... for each start, concatenated."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
@@ -40,11 +39,11 @@ class Groups:
     Attributes
     ----------
     tops, bottoms : int64 arrays
-        Rows; a row is among the bottoms of every better grade.
+        Rows; a row is among the bottoms of every higher grade.
     top_group, bottom_group : int64 arrays
         The group of each.
     top_ptr, bottom_ptr : int64 arrays
-        Group g has the places ptr[g]:ptr[g + 1].
+        Group g has the positions ptr[g]:ptr[g + 1].
     query_ptr : int64 array
         Query q has the groups query_ptr[q]:query_ptr[q + 1].
     weights : float64 array
@@ -64,19 +63,21 @@ class Groups:
 
     @classmethod
     def of(cls, data: JudgedLists) -> Self:
-        """Gather the rows by grade, or refuse data in which nothing is better than anything."""
+        """Group the rows by grade; refuse data without two different grades in a query."""
         rows = LowerRows.of(data)
         first, below = rows.first[rows.better], rows.below[rows.better]
-        begin = np.flatnonzero(np.diff(first + below, prepend=-1))  # the grade's own first place
+        begin = np.flatnonzero(
+            np.diff(first + below, prepend=-1)
+        )  # the first position of the grade
         sizes = np.diff(np.append(begin, rows.better.size))
         first, below = first[begin], below[begin]
-        places = np.arange(begin.size)
+        numbers = np.arange(begin.size)
         query = data.row_groups[rows.order[first]]
         return cls(
             rows.order[rows.better],
             rows.order[spans(first, below)],
-            np.repeat(places, sizes),
-            np.repeat(places, below),
+            np.repeat(numbers, sizes),
+            np.repeat(numbers, below),
             np.append(0, np.cumsum(sizes)),
             np.append(0, np.cumsum(below)),
             np.append(0, np.cumsum(np.bincount(query, minlength=data.n_queries))),
@@ -84,8 +85,8 @@ class Groups:
             data.n_rows,
         )
 
-    def pick(self, groups: Ints) -> tuple[Ints, Ints]:
-        """Return the places of the tops and of the bottoms of some groups."""
+    def positions(self, groups: Ints) -> tuple[Ints, Ints]:
+        """Return the positions of the tops and of the bottoms of some groups."""
         return (
             spans(self.top_ptr[groups], np.diff(self.top_ptr)[groups]),
             spans(self.bottom_ptr[groups], np.diff(self.bottom_ptr)[groups]),
@@ -94,14 +95,14 @@ class Groups:
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """Some groups, bottoms in the order of their scores, and a window of them for each top.
+    """Groups with bottoms sorted by score, and a window of bottoms for each top.
 
     Attributes
     ----------
     tops, bottoms : int64 arrays
         Rows.
     top_group, bottom_ptr : int64 arrays
-        The group of a top, and where the bottoms of a group begin.
+        The group of each top, and the start of the bottoms of each group.
     weights : float64 array
         c of each top.
     a, b : int64 arrays
@@ -131,31 +132,31 @@ class Windows:
         below += outer * (sums[end] - sums[begin])[self.top_group]
         at_top = self.weights * (count * high - below)
         change = inner * (np.bincount(self.a, weighted, size) - np.bincount(self.b, weighted, size))
-        pulled = outer * np.bincount(self.top_group, weighted, begin.size)
-        change[begin] += pulled
-        change[end] -= pulled
+        total = outer * np.bincount(self.top_group, weighted, begin.size)
+        change[begin] += total
+        change[end] -= total
         at_bottom = (inner * self.cover + outer * self.reach) * low - np.cumsum(change)[:-1]
         return at_top, at_bottom, float((high * at_top).sum() + (low * at_bottom).sum())
 
     @functools.cached_property
     def cover(self) -> Array:
-        """For each bottom the sum of c over the tops whose window holds it."""
+        """The sum of c over the tops whose window contains a bottom, for each bottom."""
         return self.covering(np.ones(self.tops.size))
 
     @functools.cached_property
     def reach(self) -> Array:
-        """For each bottom the sum of c over all tops of its group."""
+        """The sum of c over all tops of its group, for each bottom."""
         by_group = np.bincount(self.top_group, self.weights, self.bottom_ptr.size - 1)
         return np.repeat(by_group, np.diff(self.bottom_ptr))
 
     def covering(self, values: Array) -> Array:
-        """Return for each bottom the sum of c times a value over the tops whose window holds it."""
+        """Return the sum of c times a value over the tops whose window contains each bottom."""
         weighted, size = self.weights * values, self.bottoms.size + 1
         change = np.bincount(self.a, weighted, size) - np.bincount(self.b, weighted, size)
         return np.cumsum(change)[:-1]
 
     def by_row(self, at_top: Array, at_bottom: Array, n_rows: int) -> Array:
-        """Return what tops and bottoms add up to for each row."""
+        """Return the sum of the values of tops and bottoms for each row."""
         rows: Array = np.bincount(self.bottoms, at_bottom, n_rows).astype(np.float64, copy=False)
         rows[self.tops] += at_top
         return rows
@@ -173,10 +174,10 @@ class Sorted:
     Attributes
     ----------
     order : int64 array
-        The places of the bottoms, sorted by group and score.
+        The positions of the bottoms, sorted by group and score.
     low, high : float64 arrays
-        The scores of bottoms, in this order, and of tops, less the mean of their group, which no
-        pair knows of, and without which running sums stay small.
+        The scores of bottoms, in this order, and of tops, minus the mean of their group. Pairs do
+        not depend on the mean, and cumulative sums stay small without it.
     """
 
     groups: Groups
@@ -188,7 +189,7 @@ class Sorted:
 
     @classmethod
     def of(cls, groups: Groups, scores: Array) -> Self:
-        """Sort: a group's scores are moved behind those of the group before."""
+        """Sort by group and score, with the scores of a group shifted beyond the previous group."""
         low, high = scores[groups.bottoms], scores[groups.tops]
         mean = np.add.reduceat(low, groups.bottom_ptr[:-1]) / np.diff(groups.bottom_ptr)
         low, high = low - mean[groups.bottom_group], high - mean[groups.top_group]
@@ -200,10 +201,10 @@ class Sorted:
         return cls(groups, order, low[order], high, keys[order], base[groups.top_group])
 
     def beyond(self, distance: float) -> Ints:
-        """Return for each top the first bottom whose score is above its own less a distance <= 2.
+        """Return for each top the first bottom whose score exceeds its own minus a distance <= 2.
 
-        Scores are compared after they were moved; what rounding puts on the wrong side lies on
-        the border, where the losses of this package have no jump in value or slope.
+        Shifted scores are compared; rounding errors matter only at the border, where the losses of
+        this package are continuous in value and slope.
         """
         return np.searchsorted(self._keys, self.high - distance + self._base, side="right")
 
@@ -225,18 +226,18 @@ class Sorted:
     def part(self, whole: Windows, queries: Ints) -> Windows:
         """Return the groups of some queries."""
         own = self.groups
-        chosen = spans(own.query_ptr[queries], np.diff(own.query_ptr)[queries])
-        tops, bottoms = own.pick(chosen)
-        sizes = np.diff(own.bottom_ptr)[chosen]
+        selected = spans(own.query_ptr[queries], np.diff(own.query_ptr)[queries])
+        tops, bottoms = own.positions(selected)
+        sizes = np.diff(own.bottom_ptr)[selected]
         ptr = np.append(0, np.cumsum(sizes))
-        counts = np.diff(own.top_ptr)[chosen]
-        moved = np.repeat(ptr[:-1] - own.bottom_ptr[chosen], counts)
+        counts = np.diff(own.top_ptr)[selected]
+        shift = np.repeat(ptr[:-1] - own.bottom_ptr[selected], counts)
         return Windows(
             whole.tops[tops],
             whole.bottoms[bottoms],
-            np.repeat(np.arange(chosen.size), counts),
+            np.repeat(np.arange(selected.size), counts),
             ptr,
             whole.weights[tops],
-            whole.a[tops] + moved,
-            whole.b[tops] + moved,
+            whole.a[tops] + shift,
+            whole.b[tops] + shift,
         )

@@ -1,4 +1,4 @@
-"""What other systems are compared with: factorisations, and classifiers label by label."""
+"""Baselines: factorizations, one-vs-rest classifiers and RankSVM."""
 
 from ranking.contracts.recipe import Recipe, Search
 
@@ -6,21 +6,21 @@ FACTORED = "factored:dimensions=50,biases=false"
 
 
 def svd() -> Recipe:
-    """Take the largest singular values of the relevance matrix."""
+    """Compute the largest singular values of the relevance matrix."""
     return Recipe(
         parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "svd"}
     )
 
 
 def nmf() -> Recipe:
-    """Factorise the relevance matrix without negative numbers."""
+    """Factorize the relevance matrix into non-negative matrices."""
     return Recipe(
         parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "nmf"}
     )
 
 
 def one_vs_rest() -> Recipe:
-    """One logistic regression a document, from the features of the queries.
+    """Train one logistic regression per document, from the features of the queries.
 
     With validation data, the strength of L2 is the best of five from 0.01 down to 0.000001.
     """
@@ -41,7 +41,7 @@ def one_vs_rest() -> Recipe:
 
 
 def rank_svm_linear() -> Recipe:
-    """Learn one weight a feature by the hinge of pairs, with L2, by coordinate descent.
+    """Train one weight per feature by the pairwise hinge with L2, by coordinate descent.
 
     With validation data, the strength of L2 is the best of seven from 1 down to 0.000001.
     """
@@ -62,7 +62,7 @@ def rank_svm_linear() -> Recipe:
 
 
 def rank_svm() -> Recipe:
-    """Learn a weight for each feature of a query and each of a document by the hinge of pairs."""
+    """Train one weight per pair of query and document features by the pairwise hinge."""
     return Recipe(
         parts={
             "model": "bilinear:initial=zero",

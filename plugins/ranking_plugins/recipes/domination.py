@@ -32,7 +32,7 @@ def domination() -> Recipe:
 
     With validation data, the margin between neighbouring grades (the slope) and the strength of L2
     are chosen: four margins, for each a path of seven strengths, every training started from the
-    one before and run to its end.
+    previous one.
     """
     return Recipe(
         parts={

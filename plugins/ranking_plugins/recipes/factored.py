@@ -1,4 +1,4 @@
-"""Vectors for queries and documents, from matches: the recommender's methods."""
+"""Embeddings of queries and documents from positives: the methods of recommenders."""
 
 from ranking.contracts.recipe import Recipe
 
@@ -12,20 +12,20 @@ def _recipe(model: str, loss: str, regularizer: str = "none") -> Recipe:
 def warp() -> Recipe:
     """WARP, or WSABIE: the top of the list.
 
-    Ten passes over the matches, by Adagrad; with validation data, as many as help.
+    Ten passes over the positives by Adagrad; with validation data, early stopping.
     """
     return _recipe("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30")
 
 
 def auc() -> Recipe:
-    """Count pairs in the wrong order, wherever in the list they are."""
+    """Pairwise hinge: all pairs in the wrong order count the same."""
     return _recipe("factored:dimensions=32,init_scale=0.1", "auc")
 
 
 def bpr() -> Recipe:
-    """Bayesian personalised ranking.
+    """Bayesian personalized ranking.
 
-    Its slopes are small where vectors are, so these begin as large as in the papers.
+    Its slopes are small for small embeddings, so these start as large as in the papers.
     """
     return _recipe("factored:dimensions=32", "bpr")
 

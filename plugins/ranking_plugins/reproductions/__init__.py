@@ -1,4 +1,4 @@
-"""Reproductions: the tables of papers, measured anew on the data at hand."""
+"""Reproductions: the tables of papers, computed on public data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Tell = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One method on one data set; a row without metrics is published, and was not measured.
+    """One method on one data set; a row without metrics is published only.
 
     Attributes
     ----------
     metrics, paper : dict
-        What was measured, and what the paper has under the same names.
+        The values here, and those of the paper under the same names.
     seconds : float
         Of training.
     model_bytes : float
@@ -36,7 +36,7 @@ class Row:
     history : list of dict
         The learning curve.
     by_seed : list of dict
-        What was measured with each seed, if there are several, of which `metrics` are the means.
+        The values of each seed, if there are several; `metrics` are their means.
     """
 
     dataset: str
@@ -52,16 +52,16 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a reproduction is run.
+    """Options of a reproduction.
 
     Attributes
     ----------
     data : Path
         The folder of data sets.
     quick : bool
-        Whether a small part of the work is enough, to see that it runs.
+        Whether to run only a small part, as a test.
     tell : function
-        Told what is going on.
+        Called with progress messages.
     """
 
     data: Path

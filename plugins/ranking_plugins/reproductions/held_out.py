@@ -1,4 +1,4 @@
-"""Matches of which some are held out, and the recall of those: the protocol of LaSR's tables."""
+"""Held-out positives and their recall: the protocol of the tables of LaSR."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ranking.data.exclusions import Pairs
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.read import read_any
 from ranking.errors import DataError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.kernel import Kernel
 
 Ints = NDArray[np.int64]
@@ -30,18 +30,18 @@ class Split(NamedTuple):
 
     Attributes
     ----------
-    barred : pair of int64 arrays or None
-        What is known of a query and is therefore left out of its list.
+    exclusions : pair of int64 arrays or None
+        Known documents of each query, which are excluded from its list.
     """
 
     train: MatchingData
     valid: MatchingData
     test: MatchingData
-    barred: Pairs | None = None
+    exclusions: Pairs | None = None
 
 
 class Successions(NamedTuple):
-    """Items that a user took one after the other: a query, and the item that came next."""
+    """Consecutive items of users: a query, and the next item."""
 
     users: Ints
     queries: Ints
@@ -50,15 +50,15 @@ class Successions(NamedTuple):
 
 
 def read_successions(folder: Path, n_users: int | None = None) -> Successions:
-    """Read the ratings of MovieLens 1M; two that a user gave in succession are a pair.
+    """Read the ratings of MovieLens 1M; two consecutive ones of a user are a pair.
 
-    A user's ratings are ordered by their times, those of one moment as in the files, the training
-    file first.
+    The ratings of a user are ordered by time, simultaneous ones as in the files, the training file
+    first.
 
     Parameters
     ----------
     n_users : int, optional
-        Takes the first so many only.
+        Use only the first users.
     """
     names = ("ml-1m.train.rating.gz", "ml-1m.test.rating.gz")
     table = np.concatenate([_numbers(folder / "movielens1m" / name) for name in names])
@@ -66,40 +66,43 @@ def read_successions(folder: Path, n_users: int | None = None) -> Successions:
     order = np.lexsort((np.arange(user.size), moment, user))
     user, item = user[order], item[order]
     if n_users is not None:
-        kept = user <= np.unique(user)[:n_users].max()
-        user, item = user[kept], item[kept]
+        selected = user <= np.unique(user)[:n_users].max()
+        user, item = user[selected], item[selected]
     _, item = np.unique(item, return_inverse=True)
     same = user[1:] == user[:-1]
     return Successions(user[1:][same], item[:-1][same], item[1:][same], int(item.max()) + 1)
 
 
 def split_users(pairs: Successions, seed: int) -> Split:
-    """Let one user in five test and one in ten validate, drawn by the seed."""
-    users, place = np.unique(pairs.users, return_inverse=True)
-    parts = _drawn(users.size, seed)[place]
+    """Hold out one random user in five for testing and one in ten for validation."""
+    users, position = np.unique(pairs.users, return_inverse=True)
+    parts = _random_parts(users.size, seed)[position]
     shape = (pairs.n_items, pairs.n_items)
-    made = []
+    splits = []
     for part in (TRAIN, VALID, TEST):
-        chosen = parts == part
-        places = (pairs.queries[chosen], pairs.items[chosen])
-        counts = sparse.coo_array((np.ones(places[0].size), places), shape=shape).tocsr()
-        made.append(MatchingData(None, None, counts))
-    return Split(made[TRAIN], made[VALID], made[TEST])
+        selected = parts == part
+        positions = (pairs.queries[selected], pairs.items[selected])
+        counts = sparse.coo_array((np.ones(positions[0].size), positions), shape=shape).tocsr()
+        splits.append(MatchingData(None, None, counts))
+    return Split(splits[TRAIN], splits[VALID], splits[TEST])
 
 
 def read_listeners(folder: Path, n_users: int | None = None) -> MatchingData:
-    """Read who listened to which artist of Last.fm; how often does not count."""
+    """Read users and artists of Last.fm; frequencies are ignored."""
     path = folder / "lastfm_hetrec2011" / "user_artists.dat.gz"
     user, artist, _ = _numbers(path, header=True).T
     if n_users is not None:
-        kept = user <= np.unique(user)[:n_users].max()
-        user, artist = user[kept], artist[kept]
+        selected = user <= np.unique(user)[:n_users].max()
+        user, artist = user[selected], artist[selected]
     return MatchingData.from_interactions(user, artist)
 
 
-def split_matches(data: MatchingData, seed: int) -> Split:
-    """Let one match in five test and one in ten validate; lists are without what trained."""
-    parts = _drawn(data.relevance.nnz, seed)
+def split_positives(data: MatchingData, seed: int) -> Split:
+    """Hold out one positive in five for testing and one in ten for validation.
+
+    Lists exclude the training positives.
+    """
+    parts = _random_parts(data.relevance.nnz, seed)
     train, valid, test = (data.keep_entries(parts == part) for part in (TRAIN, VALID, TEST))
     known = train.relevance
     return Split(
@@ -108,9 +111,9 @@ def split_matches(data: MatchingData, seed: int) -> Split:
 
 
 def split_examples(data: MatchingData, seed: int) -> Split:
-    """Let one query in ten validate, whatever the seed, and one in five test, drawn by it.
+    """Hold out one query in ten for validation, for every seed, and a random one in five to test.
 
-    So what settings were chosen on never tests.
+    So the data on which settings were selected are never test data.
     """
     order = np.random.default_rng(0).permutation(data.n_queries)
     valid, others = order[: order.size // 10], order[order.size // 10 :]
@@ -123,45 +126,45 @@ def split_examples(data: MatchingData, seed: int) -> Split:
 def read_likes(
     folder: Path, seed: int, *, features: bool = False, validate: bool = False
 ) -> tuple[MatchingData, MatchingData]:
-    """Read MovieLens 100K; ten ratings of each user, drawn by the seed, are to test.
+    """Read MovieLens 100K; ten random ratings of each user are for testing.
 
-    Ratings of 4 and 5 are matches, and others none, as in LightFM's tests.
+    Ratings of 4 and 5 are positives, as in the tests of LightFM.
 
     Parameters
     ----------
     features : bool
-        Whether users have their age, gender and occupation, and films their genres, each beside
-        an indicator of its own; else indicators alone.
+        Whether users have age, gender and occupation and films have genres, besides their
+        indicators; else only indicators.
     validate : bool
-        Whether to leave those ten out, and to test with ten others: to choose settings.
+        Whether to leave those ten out and to test with ten others, to choose settings.
     """
     path = folder / "movielens100k" / "ml-100k.inter.gz"
     _refuse_missing(path)
     data = read_any(path)
     assert isinstance(data, MatchingData)
     ratings = data.relevance
-    # The place of a rating among those of its user, by random numbers.
+    # The random position of a rating among those of its user.
     user = np.repeat(np.arange(data.n_queries), np.diff(ratings.indptr))
     order = np.lexsort((np.random.default_rng(seed).random(user.size), user))
-    place = np.empty(user.size, np.int64)
-    place[order] = np.arange(user.size) - ratings.indptr[user]
+    position = np.empty(user.size, np.int64)
+    position[order] = np.arange(user.size) - ratings.indptr[user]
     first = 10 if validate else 0
     liked = ratings.data >= 4.0
     described = _described(data) if features else MatchingData(None, None, ratings)
-    trained, tested = place >= first + 10, (place >= first) & (place < first + 10)
+    trained, tested = position >= first + 10, (position >= first) & (position < first + 10)
     train, test = (described.keep_entries(liked & part) for part in (trained, tested))
     return train, test
 
 
 def _described(data: MatchingData) -> MatchingData:
-    """Keep what is shared by many: ages, genders, occupations and genres."""
+    """Keep the features that many share: ages, genders, occupations and genres."""
     sides = []
-    for rows, names, kept in (
+    for rows, names, prefixes in (
         (data.query_rows, data.query_feature_ids, ("age=", "gender=", "occupation=")),
         (data.document_rows, data.document_feature_ids, ("class=",)),
     ):
-        chosen = np.flatnonzero([name.startswith(kept) for name in names.tolist()])
-        sides.append((rows[:, chosen], names[chosen]))
+        selected = np.flatnonzero([name.startswith(prefixes) for name in names.tolist()])
+        sides.append((rows[:, selected], names[selected]))
     (queries, query_names), (documents, document_names) = sides
     return MatchingData(
         queries,
@@ -173,23 +176,23 @@ def _described(data: MatchingData) -> MatchingData:
 
 
 def recall(
-    model: MatchingModel, data: MatchingData, barred: Pairs | None, kernel: Kernel, threads: int
+    model: MatchingModel, data: MatchingData, exclusions: Pairs | None, kernel: Kernel, threads: int
 ) -> dict[str, float]:
-    """Return the share of held-out matches, each as often as it counts, among the first k."""
+    """Return the share of held-out positives, weighted by relevance, among the first k."""
     hits = np.zeros(max(CUTS))
     row = np.zeros(data.n_documents)
-    for found in top(model, data, hits.size, kernel, threads, barred=barred):
-        entries = slice(*data.relevance.indptr[found.query : found.query + 2])
+    for result in top_k(model, data, hits.size, kernel, threads, exclusions=exclusions):
+        entries = slice(*data.relevance.indptr[result.query : result.query + 2])
         held_out = data.relevance.indices[entries]
         row[held_out] = data.relevance.data[entries]
-        hits[: found.documents.size] += row[found.documents]
+        hits[: result.documents.size] += row[result.documents]
         row[held_out] = 0.0
     shares = np.cumsum(hits) / data.relevance.data.sum()
     return {f"r@{cut}": float(shares[cut - 1]) for cut in CUTS}
 
 
-def _drawn(size: int, seed: int) -> Ints:
-    """Draw a part for each: a fifth tests, a tenth validates, the others train."""
+def _random_parts(size: int, seed: int) -> Ints:
+    """Return a random part for each: a fifth TEST, a tenth VALID, the others TRAIN."""
     order = np.random.default_rng(seed).permutation(size)
     parts = np.full(size, TRAIN)
     parts[order[: size // 5]] = TEST
@@ -206,4 +209,4 @@ def _numbers(path: Path, header: bool = False) -> Ints:
 
 def _refuse_missing(path: Path) -> None:
     if not path.exists():
-        raise DataError(f"{path} does not exist; give the folder that holds it with --data.")
+        raise DataError(f"{path} does not exist; pass its folder with --data.")

@@ -1,7 +1,7 @@
 """Latent structured ranking (Weston and Blitzer, 2012): its tables 1, 2 and 5, on public data.
 
-A pair is a query and a document that is to be found for it. The recall at k is the share of the
-test pairs whose document is among the first k of all.
+A pair is a query and a relevant document. The recall at k is the share of the test pairs whose
+document is among the first k of all.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ from ranking_plugins.reproductions.held_out import (
     read_listeners,
     read_successions,
     recall,
-    split_matches,
+    split_positives,
     split_users,
 )
 from ranking_plugins.reproductions.seeds import gains, means
 
-title = "Latent structured ranking: rank once more, having seen the list"
+title = "Latent structured ranking: a second ranking that uses the first list"
 notes = (
-    "MovieLens 1M stands for the paper's Last.fm 1K, which has times and is not at hand: a pair "
-    "is two films that a user rated in succession (both files joined, by time, those of one "
-    "moment in the order of the files). One user in five tests, one in ten validates. Last.fm "
-    "here is of users and artists without times: one match in five tests, and lists are without "
-    "what the user is known to have heard. r@k is the share of the test pairs whose item is "
-    "among the first k. Values are means over the seeds, each of which draws who is held out, "
-    "and the training; ± is Student's 95 % interval of the mean, and a gain is the difference "
-    "to the stage before, seed by seed. Seconds are of training, for later stages of all of "
-    "them together. Settings were chosen by the recall of validation pairs of seed 0. "
-    "Corel 5K and Delicious stand for ImageNet, so only the order of their rows can be compared "
+    "MovieLens 1M replaces the paper's Last.fm 1K, which has times and is not available: a pair "
+    "is two films that a user rated in succession (both files joined, by time, simultaneous "
+    "ones in the order of the files). One user in five is for testing, one in ten for "
+    "validation. Last.fm here has users and artists without times: one positive in five is for "
+    "testing, and lists exclude the artists of the training data. r@k is the share of the test "
+    "pairs whose item is among the first k. Values are means over the seeds, each of which "
+    "determines the held-out pairs and the training; ± is Student's 95 % interval of the mean, "
+    "and a gain is the difference to the previous stage, by seed. Seconds are those of "
+    "training, for later stages of all of them together. Settings were chosen by the recall of "
+    "validation pairs of seed 0. "
+    "Corel 5K and Delicious replace ImageNet, so only the order of their rows can be compared "
     "with the paper's; their examples have several labels, and r@k is the share of an example's "
-    "labels among the first k. One example in ten validates, the same with every seed, which draws "
-    "one in five that test, and the training; settings were chosen by the MAP of those that "
-    "validate. The gain is over WSABIE."
+    "labels among the first k. One example in ten is for validation, the same with every seed, "
+    "which determines one in five for testing, and the training; settings were chosen by the MAP "
+    "on the validation examples. The gain is over WSABIE."
 )
 
 SEEDS = 5
-"""Each draws who is held out, and the training."""
+"""Each determines the held-out pairs and the training."""
 
 FEWER_SEEDS = 3
 """For the other dimensions of table 2, and for Last.fm, which take long."""
@@ -70,20 +71,20 @@ PAPER: dict[int, dict[str, tuple[float, ...]]] = {
 
 
 class Stage(NamedTuple):
-    """The largest norm of a vector, and the rate."""
+    """The maximal norm of an embedding, and the learning rate."""
 
     limit: float
     rate: float
 
 
 class Settings(NamedTuple):
-    """How AUC, WARP and LaSR are trained; chosen by the recall of validation pairs.
+    """Settings of AUC, WARP and LaSR, chosen by the recall of validation pairs.
 
     Attributes
     ----------
     solver : str
-        The rest of its spec: neither rate nor draws, which are `epochs` passes a stage over the
-        training pairs.
+        The spec without learning rate and steps, which are `epochs` passes over the training pairs
+        per stage.
     """
 
     solver: str
@@ -95,7 +96,7 @@ class Settings(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A trained model, under the name of its row."""
+    """A trained model and the name of its row."""
 
     name: str
     model: MatchingModel
@@ -125,7 +126,7 @@ LISTENERS = Settings(
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """Train and measure, table by table."""
+    """Train and evaluate, table by table."""
     yield from _successions(options)
     yield from _listeners(options)
     yield from annotation.rows(options, _seeds(options, SEEDS))
@@ -137,19 +138,19 @@ def _successions(options: Options) -> Iterator[Row]:
         first = dimensions == 50
         seeds = _seeds(options, SEEDS if first else FEWER_SEEDS)
         splits = [split_users(pairs, seed) for seed in seeds]
-        trained = methods(dimensions, SUCCESSIONS[dimensions], 2 if first else 1, options)
+        trainers = methods(dimensions, SUCCESSIONS[dimensions], 2 if first else 1, options)
         if not first:
-            del trained["auc"]
+            del trainers["auc"]
         name = f"MovieLens 1M, n = {dimensions}"
-        yield from _table(name, splits, seeds, trained, PAPER[dimensions], options)
+        yield from _table(name, splits, seeds, trainers, PAPER[dimensions], options)
 
 
 def _listeners(options: Options) -> Iterator[Row]:
     data = read_listeners(options.data / "interactions", 100 if options.quick else None)
     seeds = _seeds(options, FEWER_SEEDS)
-    splits = [split_matches(data, seed) for seed in seeds]
-    trained = methods(50, LISTENERS, 2, options)
-    yield from _table("Last.fm, n = 50", splits, seeds, trained, {}, options)
+    splits = [split_positives(data, seed) for seed in seeds]
+    trainers = methods(50, LISTENERS, 2, options)
+    yield from _table("Last.fm, n = 50", splits, seeds, trainers, {}, options)
 
 
 def _seeds(options: Options, count: int) -> list[int]:
@@ -159,10 +160,10 @@ def _seeds(options: Options, count: int) -> list[int]:
 def methods(
     dimensions: int, settings: Settings, stages: int, options: Options
 ) -> dict[str, Method]:
-    """Return what trains the rows of a table, by method."""
+    """Return the trainers of the rows of a table, by method."""
     return {
-        "nmf": partial(_factorised, "nmf", dimensions, options),
-        "svd": partial(_factorised, "svd", dimensions, options),
+        "nmf": partial(_factorized, "nmf", dimensions, options),
+        "svd": partial(_factorized, "svd", dimensions, options),
         "auc": partial(_auc, dimensions, settings, options),
         "lasr": partial(_lasr, dimensions, settings, stages, options),
     }
@@ -172,27 +173,27 @@ def _table(
     dataset: str,
     splits: Sequence[Split],
     seeds: Sequence[int],
-    trained: dict[str, Method],
+    trainers: dict[str, Method],
     paper: dict[str, tuple[float, ...]],
     options: Options,
 ) -> Iterator[Row]:
-    """Measure each method with each seed; for the stages of LaSR also what each gains."""
+    """Evaluate each method with each seed; for the stages of LaSR also the gains."""
     kernel = get_kernel(options.kernel)
-    for name, method in trained.items():
+    for name, method in trainers.items():
         options.tell(f"{dataset}: {name}")
         runs = [method(split, seed) for split, seed in zip(splits, seeds, strict=True)]
-        before: list[dict[str, float]] = []
+        previous: list[dict[str, float]] = []
         for same in zip(*runs, strict=True):
             values = [
-                recall(one.model, split.test, split.barred, kernel, options.threads)
+                recall(one.model, split.test, split.exclusions, kernel, options.threads)
                 for one, split in zip(same, splits, strict=True)
             ]
             row = same[0].name
             known = dict(zip(values[0], paper.get(row, ()), strict=False))
             yield _row(dataset, row, values, known, same)
-            if before:
-                yield _row(dataset, f"{row}, gain", gains(values, before), {}, same)
-            before = values
+            if previous:
+                yield _row(dataset, f"{row}, gain", gains(values, previous), {}, same)
+            previous = values
 
 
 def _row(
@@ -216,7 +217,7 @@ def _row(
     )
 
 
-def _factorised(
+def _factorized(
     name: str, dimensions: int, options: Options, split: Split, seed: int
 ) -> list[Fitted]:
     model = Factored(_small(dimensions, options), biases=False)
@@ -234,7 +235,7 @@ def _auc(
 def _lasr(
     dimensions: int, settings: Settings, stages: int, options: Options, split: Split, seed: int
 ) -> list[Fitted]:
-    """Train stage 0, which is WSABIE, then the stages that see its lists."""
+    """Train stage 0, which is WSABIE, then the stages that use its lists."""
     loss = f"warp:max_trials={settings.trials}"
     first, later = (
         _rest(settings, stage, split, options) for stage in (settings.first, settings.later)
@@ -273,16 +274,16 @@ def _fit(
         threads=options.threads,
         random_state=seed,
     )
-    started = time.perf_counter()
+    begin = time.perf_counter()
     ranker.fit(split.train)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - begin
     return Fitted(name, cast(MatchingModel, ranker.model_), seconds, ranker.history_)
 
 
 def _rest(settings: Settings, stage: Stage, split: Split, options: Options) -> tuple[str, str]:
     """Return the regularizer and the solver."""
     counts = split.train.relevance.data
-    pairs = int(counts.sum() if "draw=relevance" in settings.solver else counts.size)
+    pairs = int(counts.sum() if "sampling=weighted" in settings.solver else counts.size)
     max_steps = pairs * (1 if options.quick else settings.epochs)
     solver = f"sgd:max_steps={max_steps},steps_per_epoch={pairs},learning_rate={stage.rate}"
     solver += f",{settings.solver}"

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ranking import JudgedLists, Ranker, read
+from ranking import JudgedLists, Ranker
 from ranking.contracts.recipe import Axis, Recipe, Search
+from ranking.data.readers.read import read
 from ranking.errors import DataError
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
@@ -116,7 +117,13 @@ def run(dataset: str, name: str, parts: list[JudgedLists], fold: int, options: O
     if options.quick:
         search = dataclasses.replace(search, values=search.values[2:4], outer=None)
     ranker = Ranker(
-        **recipe.parts, kernel=options.kernel, threads=options.threads, random_state=options.seed
+        recipe.parts["model"],
+        recipe.parts["loss"],
+        recipe.parts["regularizer"],
+        recipe.parts["solver"],
+        kernel=options.kernel,
+        threads=options.threads,
+        random_state=options.seed,
     )
     started = time.perf_counter()
     ranker.fit_with(ParameterSearch(ranker.plan(), search), train, valid=turned[3])

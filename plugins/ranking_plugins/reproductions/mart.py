@@ -42,7 +42,7 @@ def installed() -> bool:
     return find_spec("lightgbm") is not None
 
 
-def boosted(
+def boost(
     train: list[Floats], grades: Floats, test: list[Floats], *, seed: int, threads: int
 ) -> Boosted:
     """Train on some queries and score others.

@@ -2,7 +2,7 @@
 
 No query log with clicks is public, so clicks are derived. The judgements of 40 % of the queries
 are clicks, as many as the grade; and the first words of each document are a query for which it was
-clicked, as titles are in a log. Parameters are chosen on 20 % of the queries by NDCG@5, and the
+clicked, as titles are in a log. Parameters are selected on 20 % of the queries by NDCG@5, and the
 table is of the other 40 %, each ranking all documents.
 """
 
@@ -39,7 +39,7 @@ from ranking_plugins.reproductions.text_baselines import bm25, random_walk
 
 Floats = NDArray[np.float64]
 
-title = "Matching from clicks: RMLS and PLS beside what they were compared with"
+title = "Matching from clicks: RMLS and PLS compared with baselines"
 notes = (
     "The paper's log is not public; its numbers, beside, are of that log and not of these data. "
     "Here the clicks are the judgements of 40 % of the queries, and the first 12 words of each "
@@ -73,16 +73,16 @@ METRICS = ("ndcg@1", "ndcg@3", "ndcg@5")
 COLLECTIONS = ("cranfield", "cisi", "med", "scifact")
 WORDS = "text:words=20000,stop_words=english"
 HEAD = 12
-"""Words of a document that make a query of the log."""
+"""Words of a document that become a query of the log."""
 
 ENTRIES = 10
-"""Queries of the log at which a new one enters."""
+"""Most similar queries of the log that represent a new query."""
 
 WEIGHTS = tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))
 
 
 class Scored(NamedTuple):
-    """What a method came to: scores of the validation and test queries, and its cost."""
+    """The result of a method: scores of the validation and test queries, and its cost."""
 
     valid: Floats
     test: Floats
@@ -120,7 +120,7 @@ class Collection:
             document_feature_ids=names,
         )
 
-    def asked(self, queries: NDArray[np.int64]) -> MatchingData:
+    def select(self, queries: NDArray[np.int64]) -> MatchingData:
         """Return some queries against all documents."""
         names = np.array(self.features.feature_names)
         return MatchingData(
@@ -133,14 +133,14 @@ class Collection:
 
     @cached_property
     def entries(self) -> Any:
-        """The queries of the log that are most like each query, with their cosines."""
-        alike = (self.queries @ self.log.query_rows.T).toarray()
-        worst = np.partition(alike, -ENTRIES, axis=1)[:, [-ENTRIES]]
-        return sparse.csr_array(np.where(alike >= worst, alike, 0.0))
+        """The most similar queries of the log for each query, with their cosines."""
+        similarity = (self.queries @ self.log.query_rows.T).toarray()
+        worst = np.partition(similarity, -ENTRIES, axis=1)[:, [-ENTRIES]]
+        return sparse.csr_array(np.where(similarity >= worst, similarity, 0.0))
 
     @cached_property
     def judged(self) -> tuple[JudgedLists, JudgedLists]:
-        """The judgements of the validation and the test queries, a row a pair."""
+        """The judgements of the validation and the test queries, one row per pair."""
         return self._judged(self.valid), self._judged(self.test)
 
     def _judged(self, queries: NDArray[np.int64]) -> JudgedLists:
@@ -148,8 +148,8 @@ class Collection:
         rows = np.repeat(np.arange(queries.size), grades.shape[1])
         return JudgedLists(np.zeros((grades.size, 1), np.float32), grades.ravel(), rows)
 
-    def measured(self, scores: Floats, part: int) -> dict[str, float]:
-        """Return the means of the metrics of some scores, a row a query."""
+    def evaluate_scores(self, scores: Floats, part: int) -> dict[str, float]:
+        """Return the means of the metrics of scores with one row per query."""
         metrics = [parse_metric(name) for name in METRICS]
         values = evaluate(metrics, self.judged[part], scores.ravel(), get_kernel("auto"))
         return {
@@ -157,51 +157,53 @@ class Collection:
             for name, metric in zip(METRICS, metrics, strict=True)
         }
 
-    def best(self, tried: Iterator[tuple[str, Scored]]) -> tuple[str, Scored]:
-        """Return the first that is best on the validation queries."""
-        found = list(tried)
-        values = [self.measured(scored.valid, 0)["ndcg@5"] for _, scored in found]
-        return found[int(np.argmax(values))]
+    def best(self, candidates: Iterator[tuple[str, Scored]]) -> tuple[str, Scored]:
+        """Return the best candidate on the validation queries (the first of equal ones)."""
+        results = list(candidates)
+        values = [self.evaluate_scores(scored.valid, 0)["ndcg@5"] for _, scored in results]
+        return results[int(np.argmax(values))]
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """Measure every method on each collection."""
+    """Evaluate every method on each collection."""
     names = COLLECTIONS[:1] if options.quick else COLLECTIONS
     for name in names:
         collection = Collection(name, read(options.data / "ir" / name), options.seed)
         plain = _bm25(collection)
-        found = {"bm25": plain}
+        results = {"bm25": plain}
         yield _row(collection, "bm25", plain)
-        for method, tried in METHODS.items():
+        for method, candidates in METHODS.items():
             options.tell(f"{name}: {method}")
-            chosen, scored = collection.best(tried(collection, options))
-            options.tell(f"  {chosen}")
-            found[method] = scored
+            selected, scored = collection.best(candidates(collection, options))
+            options.tell(f"  {selected}")
+            results[method] = scored
             yield _row(collection, method, scored)
             both = collection.best(_with(scored, plain))[1]
             yield _row(collection, f"{method}+bm25", both)
-        yield from _mart(collection, found, options)
+        yield from _mart(collection, results, options)
 
 
-def _mart(collection: Collection, found: dict[str, Scored], options: Options) -> Iterator[Row]:
-    """Yield boosted trees over the scores of baselines, and of matching models beside them."""
+def _mart(collection: Collection, results: dict[str, Scored], options: Options) -> Iterator[Row]:
+    """Yield boosted trees over the scores of baselines, and of matching models in addition."""
     if not mart.installed():
         options.tell(mart.MISSING)
         return
-    matching = [method for method in found if method not in BASELINES]
+    matching = [method for method in results if method not in BASELINES]
     added = {"baseline": [], **{method: [method] for method in matching}, "all": matching}
     grades = np.maximum(collection.texts.relevance[collection.valid].toarray(), 0.0)
     for name, more in added.items():
         options.tell(f"{collection.name}: mart-{name}")
-        columns = [found[method] for method in (*BASELINES, *more)]
-        made = mart.boosted(
+        columns = [results[method] for method in (*BASELINES, *more)]
+        boosted = mart.boost(
             [_standard(scored.valid) for scored in columns],
             grades,
             [_standard(scored.test) for scored in columns],
             seed=options.seed,
             threads=options.threads,
         )
-        scored = Scored(made.scores, made.scores, made.seconds, made.model_bytes, math.nan)
+        scored = Scored(
+            boosted.scores, boosted.scores, boosted.seconds, boosted.model_bytes, math.nan
+        )
         yield _row(collection, f"mart-{name}", scored)
 
 
@@ -210,7 +212,7 @@ def _row(collection: Collection, method: str, scored: Scored) -> Row:
     return Row(
         collection.name,
         method,
-        collection.measured(scored.test, 1),
+        collection.evaluate_scores(scored.test, 1),
         paper,
         scored.seconds,
         scored.model_bytes,
@@ -221,7 +223,7 @@ def _row(collection: Collection, method: str, scored: Scored) -> Row:
 def read(path: Path) -> TextCollection:
     """Return a collection of texts with judgements."""
     if not path.exists():
-        raise DataError(f"{path} does not exist; give the folder that holds ir/ with --data.")
+        raise DataError(f"{path} does not exist; pass the folder that contains ir/ with --data.")
     if path.name == "scifact":
         return _scifact(path)
     data = read_any(path)
@@ -304,9 +306,9 @@ def _train(data: MatchingData, parts: tuple[str, str, str, str], options: Option
     ranker = Ranker(
         *parts, kernel=options.kernel, threads=options.threads, random_state=options.seed
     )
-    started = time.perf_counter()
+    begin = time.perf_counter()
     ranker.fit(data)
-    return ranker, time.perf_counter() - started
+    return ranker, time.perf_counter() - begin
 
 
 def _dimensions(options: Options) -> tuple[int, ...]:
@@ -351,7 +353,7 @@ def _words(collection: Collection, parts: tuple[str, str, str, str], options: Op
         if name.startswith(("U", "V"))
     )
     valid, test = (
-        ranker.predict(collection.asked(part)) for part in (collection.valid, collection.test)
+        ranker.predict(collection.select(part)) for part in (collection.valid, collection.test)
     )
     return Scored(valid, test, seconds, size, ranker.model_.density)
 
@@ -362,15 +364,16 @@ def _lsi_dt(collection: Collection, options: Options) -> Iterator[tuple[str, Sco
     for d in _dimensions(options):
         ranker, seconds = _train(words, _lsi_parts(d), options)
         V = cast(Factored, ranker.model_).V[:, :d].astype(np.float64)
-        there = collection.documents @ V
+        images = collection.documents @ V
         valid, test = (
-            (collection.queries[part] @ V) @ there.T for part in (collection.valid, collection.test)
+            (collection.queries[part] @ V) @ images.T
+            for part in (collection.valid, collection.test)
         )
         yield f"{d} dimensions", Scored(valid, test, seconds, 4 * V.size, 1.0)
 
 
 def _lsi_qd(collection: Collection, options: Options) -> Iterator[tuple[str, Scored]]:
-    """Decompose queries by documents; a new query is the sum of those at which it enters."""
+    """Decompose queries by documents; a new query is the sum of its most similar ones."""
     log = collection.log
     clicks = MatchingData(None, None, log.relevance)
     for d in _dimensions(options):

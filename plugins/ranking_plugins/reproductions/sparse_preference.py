@@ -194,15 +194,16 @@ def run(
         threads=options.threads,
         random_state=options.seed,
     )
-    data, held_out = ranker.describe_data(train, valid=test)
+    prepared = ranker.prepare_data(train, valid=test)
+    data, held_out = prepared.data, prepared.valid
     assert isinstance(held_out, MatchingData)
     watched = held_out.select(np.arange(min(CURVE_QUERIES, held_out.n_queries)))
     clock = _Stopwatch(metrics="+".join(MEASURES.values()))
-    training = ranker.set_params(callbacks=[clock] if curve else []).prepare(data, watched)
+    training = ranker.set_params(callbacks=[clock] if curve else []).plan().trainer(data, watched)
     started = time.perf_counter()
     training.train()
     seconds = time.perf_counter() - started - clock.away
-    ranker.adopt(training.result())
+    ranker.adopt(training.result(), prepared)
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
     values = evaluate_model(
         ranker.model_, list(metrics.values()), held_out, ranker.kernel_, options.threads

@@ -6,8 +6,9 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
+from ranking.kernels.contract import Implementations
 from ranking.kernels.cython import _cpu
 
 WAIT_POLICY = "OMP_WAIT_POLICY"
@@ -24,22 +25,27 @@ def instruction_sets() -> list[str]:
     return ["avx2", "baseline"] if _cpu.runs_avx2() else ["baseline"]
 
 
-def implementations(instructions: str | None = None) -> dict[str, Any]:
-    """Return the module of each family, built for one of `instruction_sets` (or the best one)."""
-    selected = instructions or instruction_sets()[0]
+def best_instructions() -> str:
+    """Return the best instruction set of this machine."""
+    return instruction_sets()[0]
+
+
+def implementations(instructions: str) -> Implementations:
+    """Return the module of each family, built for one of `instruction_sets`."""
     modules = {family: f"_{family}" for family in SHARED}
-    modules |= {family: f"_{family}_{selected}" for family in BUILT}
+    modules |= {family: f"_{family}_{instructions}" for family in BUILT}
     with _sleeping_threads():
-        return {
+        families = {
             family: importlib.import_module(f"{__name__}.{module}")
             for family, module in modules.items()
         }
+    return cast(Implementations, families)
 
 
-def describe(instructions: str | None = None) -> dict[str, Any]:
+def describe(instructions: str) -> dict[str, Any]:
     """Return the self-description of the kernel; see :mod:`ranking.kernels.contract`."""
-    description: dict[str, Any] = implementations(instructions)["random"].describe()
-    return description
+    random: Any = implementations(instructions)["random"]
+    return dict(random.describe())
 
 
 @contextlib.contextmanager

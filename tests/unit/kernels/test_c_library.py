@@ -60,15 +60,10 @@ def library(
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_program(
-    program: Path, library: tuple[list[str], list[Path]], tmp_path: Path
-) -> None:
+def test_program(program: Path, library: tuple[list[str], list[Path]], tmp_path: Path) -> None:
     flags, objects = library
     executable = tmp_path / program.stem
     done = compile_c(*flags, program, *objects, "-lm", "-o", executable)
     assert done.returncode == 0, done.stderr
-    run = subprocess.run(
-        [executable], capture_output=True, text=True, timeout=120, check=False
-    )
+    run = subprocess.run([executable], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
-

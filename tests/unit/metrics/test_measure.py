@@ -60,7 +60,9 @@ def test_trec_eval_agrees(matching_kernel, make_matching, kind, queries_are_docu
 
 
 @pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
-def test_the_pair_error_counts_ties_as_errors(matching_kernel, make_matching, kind, queries_are_documents):
+def test_the_pair_error_counts_ties_as_errors(
+    matching_kernel, make_matching, kind, queries_are_documents
+):
     data = make_matching(3, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data)
     metric = parse_metric("pair-error")

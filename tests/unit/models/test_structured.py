@@ -13,7 +13,7 @@ from ranking import MatchingData, Ranker
 from ranking.contracts.callback import Callback
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import DataError, ModelFileError, PartError
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
 from ranking.models.list_inference import choose_jointly, place_first
@@ -236,7 +236,9 @@ def test_a_stage_draws_other_tuples(factored_kernel, make_tastes):
     stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
         problem
     )
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3
+    )
     for part in (tuples[:20], tuples[20:]):
         stream.step(part, None)
     assert bits(begun) == bits(fitted.model_)
@@ -258,7 +260,9 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
         stream = SGD(
             max_steps=40, learning_rate=0.1, schedule="constant", batch_size=8
         ).online_trainer(problem)
-        tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, first, 1)
+        tuples = factored_kernel.sampling.sample_triplets(
+            sampling_lists(data, SGD(), "positives"), SEED, first, 1
+        )
         ((query, better, worse),) = tuples.tolist()
         context = sum(d[document] / j for j, document in enumerate(lists[query], start=1))
 
@@ -494,7 +498,7 @@ def test_inference_ranks_the_joint_list_first(factored_kernel, make_tastes, infe
     iterative = by_formula(plain, data)
     scores = joint.scores(data, factored_kernel)
     for k in (2, None):
-        for found in top(joint, data, k, factored_kernel):
+        for found in top_k(joint, data, k, factored_kernel):
             first = chosen[found.query].tolist()
             rest = [d for d in range(15) if d not in first]
             rest.sort(key=lambda d, row=iterative[found.query]: -row[d])
@@ -511,7 +515,7 @@ def test_a_query_is_not_chosen_for_itself(factored_kernel, make_matching, infere
     alone = (rows @ dense(model.U, 5)) @ (rows @ dense(model.V, 5)).T
     fits = rows @ dense(model.S, 5)
     breadth = model.beam if inference == "beam" else 1
-    for found in top(model, data, 3, factored_kernel):
+    for found in top_k(model, data, 3, factored_kernel):
         others = np.delete(np.arange(14), found.query)
         expected = choose_jointly(
             alone[found.query][None, others].astype(np.float32),
@@ -601,6 +605,7 @@ class Snapshots(Callback):
         self.kept.append(run.snapshot())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), "l1:strength=0.1"], ids=str)
 @pytest.mark.parametrize("base", [False, True])
 def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularizer, base):
@@ -609,13 +614,17 @@ def test_a_run_is_resumed_in_each_stage(factored_kernel, make_tastes, regularize
     def cascade(*callbacks):
         model = Structured(5, stages=2, k=3, base=by_svd(data) if base else None)
         stopping = EarlyStopping(metric="map", patience=1)
-        return ranker(
-            factored_kernel,
-            model,
-            regularizer=regularizer,
-            callbacks=[stopping, *callbacks],
-            max_steps=60,
-        ).prepare(data, valid)
+        return (
+            ranker(
+                factored_kernel,
+                model,
+                regularizer=regularizer,
+                callbacks=[stopping, *callbacks],
+                max_steps=60,
+            )
+            .plan()
+            .trainer(data, valid)
+        )
 
     kept = Snapshots()
     whole = cascade(kept)
@@ -729,7 +738,9 @@ def test_a_run_that_begins_before_is_resumed(factored_kernel, make_tastes):
 
     def run(*callbacks):
         model = Structured(5, stages=2, k=3, init="previous-stage")
-        return ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).prepare(data)
+        return (
+            ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).plan().trainer(data)
+        )
 
     kept = Snapshots()
     whole = run(kept)
@@ -804,7 +815,9 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
     stream = SGD(max_steps=40, steps_per_epoch=20, learning_rate=0.3, batch_size=8).online_trainer(
         problem
     )
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 40, 40, 3
+    )
     for part in (tuples[:20], tuples[20:]):
         stream.step(part, None)
     for mine, expected in zip(model.factors, begun.factors, strict=True):
@@ -822,8 +835,10 @@ def test_a_run_with_folds_is_resumed(factored_kernel, make_tastes, base):
     def run(*callbacks):
         stopping = EarlyStopping(metric="map", patience=1)
         watching = [stopping, *callbacks]
-        return folded(factored_kernel, data, first, callbacks=watching, max_steps=60).prepare(
-            data, valid
+        return (
+            folded(factored_kernel, data, first, callbacks=watching, max_steps=60)
+            .plan()
+            .trainer(data, valid)
         )
 
     kept = Snapshots()

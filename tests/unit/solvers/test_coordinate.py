@@ -58,6 +58,7 @@ def test_every_way_leads_to_the_minimum(data, way, regularizer):
     assert np.all(np.diff(history) <= 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "penalty", [EntryPenalty(0, 0), EntryPenalty(0.02, 0), EntryPenalty(0.01, 5)]
 )
@@ -138,7 +139,7 @@ def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
     ranker(7, checkpoint).fit(wide)
     snapshot = checkpoint.read()
     snapshot.facts["stopped"] = ""
-    run = ranker(40).prepare(wide)
+    run = ranker(40).plan().trainer(wide)
     run.train(snapshot)
     assert run.history == whole.history_
     assert run.model.weights.tobytes() == whole.model_.weights.tobytes()
@@ -159,13 +160,13 @@ def test_the_order_is_that_of_the_seed(wide):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"sweeps": "some"}, "say all, active or induced"),
-        ({"top": 0}, "at least 1"),
-        ({"top": 1.5}, "at least 1"),
-        ({"shuffled": "yes"}, "say true or false"),
+        ({"sweeps": "some"}, "one of all, active, induced"),
+        ({"top": 0}, "an integer >= 1"),
+        ({"top": 1.5}, "an integer >= 1"),
+        ({"shuffled": "yes"}, "true or false"),
     ],
 )
-def test_a_parameter_that_cannot_be_is_refused(params, words):
+def test_invalid_parameters_are_refused(params, words):
     with pytest.raises(PartError, match=words):
         Coordinate(**params)
 

@@ -114,7 +114,9 @@ def test_the_first_guess_is_a_share_of_the_mean_gradient(matching_kernel, data):
     problem = TrainingProblem(model, Hinge(), L1(density=0.1), data, matching_kernel, 1, 2)
     rows = data.query_rows.toarray().astype(np.float64)
     gradient = np.zeros((40, 40))
-    for q, better, worse in matching_kernel.sampling.sample_triplets(positive_lists(data), 2, 0, 1000).tolist():
+    for q, better, worse in matching_kernel.sampling.sample_triplets(
+        positive_lists(data), 2, 0, 1000
+    ).tolist():
         gradient += np.outer(rows[q], rows[better] - rows[worse]) / 1000
     guess = first_guess(problem, 0.1)
     kept = np.count_nonzero(gradient) // 10

@@ -202,7 +202,9 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
     data = make_tastes(1, features=features)
     model = Factored(5, biases)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4
+    )
     plain = ByHand(
         data,
         start_of(data, biases),
@@ -229,7 +231,9 @@ def test_other_penalties_are_paid_at_boundaries(
     """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 70
+    )
     rates = [RATES[schedule](t) for t in range(1, 71)]
     plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
@@ -273,7 +277,9 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
         "steps_per_epoch": 1,
     }
     fitted = ranker(factored_kernel, Domination(), **options).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 1, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 1, 3
+    )
     ((query, *documents),) = tuples.tolist()
     begun = start_of(data)
     parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
@@ -300,11 +306,13 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     data = make_tastes(1)
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
-    whole = ranker(factored_kernel, Domination(), regularizer, [kept], **options).prepare(data)
+    whole = (
+        ranker(factored_kernel, Domination(), regularizer, [kept], **options).plan().trainer(data)
+    )
     whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
     for snapshot in kept.kept:
-        again = ranker(factored_kernel, Domination(), regularizer, **options).prepare(data)
+        again = ranker(factored_kernel, Domination(), regularizer, **options).plan().trainer(data)
         again.train(snapshot)
         assert bits(again) == bits(whole)
         assert again.history == whole.history
@@ -378,13 +386,15 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
 def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
     solver = SGD(negatives=negatives)
-    tuples = fast_kernel.sampling.sample_triplets(sampling_lists(data, solver, "positives"), 1, 0, 8000)
+    tuples = fast_kernel.sampling.sample_triplets(
+        sampling_lists(data, solver, "positives"), 1, 0, 8000
+    )
     matched = data.relevance.toarray() > 0
     query = int(np.argmax(matched.sum(axis=1) > 1))
     expected = {}
     for better, worse in np.ndindex(9, 9):
-        barred = matched[query, worse] if negatives == "unobserved" else worse == better
-        expected[better, worse] = float(matched[query, better] and not barred)
+        excluded = matched[query, worse] if negatives == "unobserved" else worse == better
+        expected[better, worse] = float(matched[query, better] and not excluded)
     frequencies(tuples[tuples[:, 0] == query][:, 1:], expected)
     met = matched[tuples[:, 0], tuples[:, 2]]
     assert met.any() == (negatives == "any")
@@ -416,7 +426,9 @@ def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives
 def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
     data = make_tastes(4, counts=True)
     fitted = ranker(factored_kernel, WARP(3), weighting="relevance", schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 3)
+    tuples = factored_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 3
+    )
     plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
     plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
     plain.assert_like(fitted.model_)
@@ -425,7 +437,7 @@ def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule
 
 def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
     going = ranker(factored_kernel, WARP(3), weighting="relevance")
-    with pytest.raises(CombinationError, match=r"matches that are drawn.*or give steps"):
+    with pytest.raises(CombinationError, match=r"sampled positives.*or give steps"):
         going.partial_fit(make_tastes(4, counts=True), triplets=[[0, 0, 1, 2, 4]])
 
 
@@ -437,7 +449,7 @@ def test_classes_have_no_grades(factored_kernel, make_matching):
 
 def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
     data = MatchingData(None, None, [[0.5, 0, 2], [0, 1, 0]])
-    with pytest.raises(DataError, match=r"0.5 is no whole number; take weighting=relevance"):
+    with pytest.raises(DataError, match=r"integer relevance, got 0.5; use weighting=relevance"):
         ranker(factored_kernel, sampling="weighted").fit(data)
     ranker(factored_kernel, weighting="relevance").fit(data)
 
@@ -446,13 +458,11 @@ def test_more_pairs_than_can_be_told_apart():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
     data = MatchingData(None, None, labels=(labels, labels))
-    with pytest.raises(
-        DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"
-    ):
+    with pytest.raises(DataError, match=r"sampling=positives has \d{10} pairs.*sampling=queries"):
         sampling_lists(data, SGD(), "positives")
     assert sampling_lists(data, SGD(), "queries").queries.size == 70_000
     counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])
-    with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*sampling=queries"):
+    with pytest.raises(DataError, match=r"sampling=weighted has 4294967296 .*sampling=queries"):
         sampling_lists(counts, SGD(), "weighted")
 
 
@@ -641,13 +651,15 @@ def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, fe
     data, valid = (make_tastes(seed, features=features, counts=True) for seed in (1, 2))
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
+    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
     whole.train()
     assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
     for snapshot in kept.kept:
-        again = ranker(
-            factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
-        ).prepare(data, valid)
+        again = (
+            ranker(factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
+            .plan()
+            .trainer(data, valid)
+        )
         again.train(snapshot)
         assert again.history == whole.history
         assert bits(again) == bits(whole)
@@ -735,8 +747,12 @@ def test_users_and_items_grow(factored_kernel, make_tastes, schedule):
     # By hand: the second part takes the steps 40, 41, ... of all.
     plain = ByHand(every, begun, WARP(3), adagrad=schedule == "adagrad")
     rates = [RATES[schedule](t) for t in range(1, 121)]
-    first = factored_kernel.sampling.sample_triplets(sampling_lists(old, SGD(), "positives"), SEED, 0, 40, 3)
-    second = factored_kernel.sampling.sample_triplets(sampling_lists(every, SGD(), "positives"), SEED, 40, 80, 3)
+    first = factored_kernel.sampling.sample_triplets(
+        sampling_lists(old, SGD(), "positives"), SEED, 0, 40, 3
+    )
+    second = factored_kernel.sampling.sample_triplets(
+        sampling_lists(every, SGD(), "positives"), SEED, 40, 80, 3
+    )
     plain.d, wide = plain.d[:10], plain.d
     plain.train(first, rates[:40], 40, 8)
     plain.d = wide
@@ -858,7 +874,7 @@ def test_columns_are_orthogonal(factored_kernel, make_tastes, scale, features):
 
 
 def test_too_many_dimensions_for_orthogonal_columns(factored_kernel, make_tastes):
-    with pytest.raises(PartError, match=r"12 features for 13 dimensions; take fewer"):
+    with pytest.raises(PartError, match=r"12 features for 13 dimensions; use fewer"):
         ranker(factored_kernel, "bpr", Orthonormal(), model=Factored(13)).fit(make_tastes(1))
 
 
@@ -871,7 +887,7 @@ def test_divergence_is_told_with_its_step(factored_kernel, make_tastes, loss):
     options = {"schedule": "constant", "learning_rate": 1e15, "batch_size": 2}
     with pytest.raises(
         DivergenceError,
-        match=r"margin is \S+ and its loss \S+ at step \d+, in epoch 1; lower.*1e\+15",
+        match=r"margin is \S+ and its loss \S+ at step \d+, in epoch 1; use a smaller.*1e\+15",
     ):
         ranker(factored_kernel, loss, **options).fit(make_tastes(1))
 
@@ -894,12 +910,12 @@ def test_the_epoch_of_a_divergence(factored_kernel, make_tastes):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_last_step_may_diverge_too(factored_kernel, make_tastes):
-    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; use a smaller"):
         ranker(
             factored_kernel, max_steps=1, schedule="constant", learning_rate=1e38, loss=Heavy()
         ).fit(make_tastes(1))
     going = ranker(factored_kernel, schedule="constant", learning_rate=1e38, loss=Heavy())
-    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; use a smaller"):
         going.partial_fit(make_tastes(1), steps=1)
 
 
@@ -926,11 +942,11 @@ class Heavy(PythonHinge):
         ),
         (
             ("bilinear", "warp", "none", "sgd:schedule=adagrad"),
-            r"adagrad is for factors, and model 'bilinear' has a matrix; take sqrt",
+            r"adagrad is for embeddings, and 'bilinear' has a matrix; use inverse-sqrt",
         ),
         (
             ("bilinear", "warp", "none", "sgd:weighting=relevance"),
-            r"weighting=relevance is for factors; take sampling=weighted",
+            r"weighting=relevance is for embeddings; use sampling=weighted",
         ),
     ],
 )

@@ -50,10 +50,12 @@ def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, 
     steps = HalfSteps(problem)
     steps.solver.batch_size = 1
     other = HalfSteps(TrainingProblem(plain, Hinge(), NoPenalty(), data, fast_kernel))
-    tuples = fast_kernel.sampling.sample_triplets(steps.positive_lists(), 0, 0, steps.settings.steps_per_epoch)
+    tuples = fast_kernel.sampling.sample_triplets(
+        steps.positive_lists(), 0, 0, steps.settings.steps_per_epoch
+    )
     frozen = plain.V.copy()
     for one in tuples:
-        other.weights.train(other.objects, one[None], np.full(1, 0.05, np.float32))
+        other.weights.train(other.inputs, one[None], np.full(1, 0.05, np.float32))
         plain.V[...] = frozen
     steps.half_step(0)
     np.testing.assert_allclose(model.U, plain.U, rtol=1e-5, atol=1e-6)
@@ -100,7 +102,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(fast_kernel, make_tastes):
     def run(epochs):
         solver = f"alternating:max_epochs={epochs},tolerance=0"
         ranker = Ranker("factored:dimensions=5", "warp", "l1l2-row", solver, kernel=fast_kernel)
-        return ranker.prepare(data)
+        return ranker.plan().trainer(data)
 
     whole = run(5)
     whole.train()

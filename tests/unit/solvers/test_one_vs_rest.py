@@ -108,11 +108,11 @@ def test_the_hinge_is_resumed_after_each_pass():
             return False
 
     data = make_labelled()
-    whole = ranker(loss="hinge", solver=OneVsRest(6), callbacks=[Snapshots()]).prepare(data)
+    whole = ranker(loss="hinge", solver=OneVsRest(6), callbacks=[Snapshots()]).plan().trainer(data)
     whole.train()
     assert len(Snapshots.kept) == 6
     for snapshot in Snapshots.kept:
-        again = ranker(loss="hinge", solver=OneVsRest(6)).prepare(data)
+        again = ranker(loss="hinge", solver=OneVsRest(6)).plan().trainer(data)
         again.train(snapshot)
         assert again.history == whole.history
         np.testing.assert_array_equal(again.model.weights.data, whole.model.weights.data)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking import MatchingData, Ranker
+from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.callback import Callback
 from ranking.contracts.regularizer import RowPenalty
+from ranking.contracts.solver import TrainingProblem
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.callbacks import EarlyStopping
 from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.regularizers import L1, L2, GroupL1
+from ranking_plugins.regularizers import L1, L2, GroupL1, L1Row, MaxNorm
 from ranking_plugins.solvers import SGD
-from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
+from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, BilinearSteps
 from ranking_plugins.solvers.schedules import learning_rates
 
 
@@ -128,7 +129,9 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
 @pytest.mark.parametrize("schedule", ["inverse-sqrt", "constant", "inverse"])
 def test_schedules(matching_kernel, make_matching, schedule):
     np.testing.assert_allclose(
-        learning_rates(schedule, 2.0, 4, 3), [rate_at(schedule, 2.0, t) for t in (4, 5, 6)], rtol=1e-15
+        learning_rates(schedule, 2.0, 4, 3),
+        [rate_at(schedule, 2.0, t) for t in (4, 5, 6)],
+        rtol=1e-15,
     )
     data = make_matching(2, dtype=np.float64)
     fitted = ranker(matching_kernel, regularizer=L1(0.01), schedule=schedule).fit(data)
@@ -153,7 +156,9 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     fitted = ranker(
         matching_kernel, regularizer=regularizer, refit=True, refit_learning_rate=refit_rate
     ).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)  # the same again
+    tuples = matching_kernel.sampling.sample_triplets(
+        positive_lists(data), 3, 0, 70
+    )  # the same again
     w0 = dense(sparse.model_)
     support = w0 != 0
     assert 0 < support.sum() < support.size
@@ -341,13 +346,15 @@ def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
     data, valid = make_matching(1), make_matching(2)
     kept = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).prepare(data, valid)
+    whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
     whole.train()
     assert len(kept.kept) == len(whole.history) >= 1
     for snapshot in kept.kept:
-        again = ranker(
-            matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts
-        ).prepare(data, valid)
+        again = (
+            ranker(matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
+            .plan()
+            .trainer(data, valid)
+        )
         again.train(snapshot)
         assert again.history == whole.history
         assert again.model.weights.data.tobytes() == whole.model.weights.data.tobytes()
@@ -467,3 +474,20 @@ def test_parts_that_do_not_fit(judged, make_matching):
 def test_nothing_to_draw(matching_kernel):
     with pytest.raises(DataError, match="nothing to learn from"):
         ranker(matching_kernel).fit(MatchingData(None, None, [[1, 1]]))
+
+
+@pytest.mark.parametrize("regularizer", [MaxNorm(0.1), L1(0.01), L1Row(0.1)], ids=str)
+def test_penalty_value_does_not_change_the_model(make_matching, regularizer):
+    data, model, kernel = make_matching(1), Bilinear(), get_kernel("cython")
+    model.initialize(data, 0, kernel)
+    problem = TrainingProblem(model, Hinge(), regularizer, data, kernel)
+    steps = BilinearSteps(SGD(max_steps=50, steps_per_epoch=50, prox_interval=20), problem)
+    steps.train(steps.sample(30))  # not a boundary: a part of the penalty is pending
+    steps.update_model()
+    before = model.weights.toarray()
+    steps.penalty_value()
+    np.testing.assert_array_equal(model.weights.toarray(), before)
+    steps.apply_pending_penalty()
+    value = steps.penalty_value()
+    assert np.isfinite(value)
+    assert steps.penalty_value() == value

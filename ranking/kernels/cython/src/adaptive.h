@@ -1,7 +1,7 @@
 /* Adaptive parallelism: choose serial or parallel execution by measured cost.
  *
  * Which one is faster depends on the distance between the cores and on other processes. Both give
- * the same bits, so both are measured in turn, and the faster one is used for a while.
+ * the same bits, so both are measured repeatedly, and the faster one is used for a while.
  */
 #ifndef RANKING_ADAPTIVE_H
 #define RANKING_ADAPTIVE_H

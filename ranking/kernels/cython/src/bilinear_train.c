@@ -6,7 +6,7 @@
 #define REBASE_WINDOW 4096.0
 #define SMALLEST_SCALE 0x1p-64
 #define HOGWILD_BLOCK 1024
-#define MOST_SLOTS (1 << 20) /* of a triplet's entries that are kept from reading to writing */
+#define MOST_SLOTS (1 << 20) /* remembered from reading a triplet's entries to writing them */
 
 /* The buffers of a thread. */
 typedef struct {
@@ -161,7 +161,7 @@ static int threads_for(const bilinear_task_t *task)
 
 /* --- reading and changing W ----------------------------------------------------------------- */
 
-/* Compute left' W right. If `keep`, keep the slots that were found. */
+/* Compute left' W right. If `keep`, store the slots of all entries. */
 LANES_INLINE double score_as(
     const worker_t *worker, const sparse_vector_t *left, const sparse_vector_t *right, int keep,
     const int is64)
@@ -290,7 +290,7 @@ static void end_step(worker_t *worker, double learning_rate)
 
 /* --- one triplet ---------------------------------------------------------------------------- */
 
-/* Whether slots are kept from reading to writing: not of large triplets, and not with groups, as
+/* Whether slots are stored from reading to writing: not of large triplets, and not with groups, as
  * applying shrinkage may clear rows. */
 static int keeps_slots(const worker_t *worker)
 {

@@ -25,7 +25,7 @@ typedef struct {
     int plain_queries, plain_documents; /* their embeddings are rows of U, of V */
 } factored_model_t;
 
-/* Triplets that are given, or sampled if `triplets` is NULL. */
+/* Triplets from an array, or sampled if `triplets` is NULL. */
 typedef struct {
     const int64_t *triplets;
     int64_t columns;

@@ -7,7 +7,7 @@
 /* A triplet that is searched. */
 typedef struct {
     sample_t sample;
-    const int64_t *row; /* its row of the given triplets, or NULL */
+    const int64_t *row; /* its row of the array of triplets, or NULL */
     int64_t query, positive, negative, trial;
     int64_t member; /* index of the positive among the members of all lists */
     const float *query_embedding;

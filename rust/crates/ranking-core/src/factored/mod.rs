@@ -1,11 +1,11 @@
 //! The factored model in training (U, V, S and biases), embeddings, scores and top-k retrieval.
 //!
 //! `ranking/kernels/contract/factored.py` says what is computed, and
-//! `ranking/kernels/reference/factored.py` in which order. A block of steps goes through phases, in
+//! `ranking/kernels/reference/factored.py` in which order. A batch of steps goes through phases, in
 //! each of which threads share the work and write to slices of their own:
 //!
 //! 1. negatives are sampled, triplet by triplet ([`sample`]), with embeddings that are composed on
-//!    first use ([`cache`]); a step is recorded with what it reads of rows that the block changes
+//!    first use ([`cache`]); a step is recorded with what it reads of rows that the batch changes
 //!    ([`records`]);
 //! 2. queries and documents that share rows are indexed with their steps ([`occurrences`]);
 //! 3. their gradients are summed ([`sums`]), and their features are listed by row
@@ -16,7 +16,7 @@
 //! indexes its steps and sums their gradients at once, in registers; if no side has features, there
 //! are two phases.
 
-mod block;
+mod batches;
 mod cache;
 mod embeddings;
 mod features;

@@ -158,7 +158,7 @@ struct Occurrence {
 pub(super) struct OccurrenceIndex {
     /// For each the batch in which it was last seen, and its position in `entities`.
     marks: Vec<[u32; 2]>,
-    block: u32,
+    batch: u32,
     entities: Vec<u32>,
     count: usize,
     /// The first and the last occurrence of each.
@@ -171,7 +171,7 @@ impl OccurrenceIndex {
     pub(super) fn new(n_entities: usize) -> Result<Self, Error> {
         Ok(Self {
             marks: filled(n_entities, [0; 2])?,
-            block: 0,
+            batch: 0,
             entities: Vec::new(),
             count: 0,
             ends: Vec::new(),
@@ -208,19 +208,19 @@ impl OccurrenceIndex {
 
     /// Chain the occurrences of each query or document.
     fn chain(&mut self, count: usize) {
-        if self.block == u32::MAX {
+        if self.batch == u32::MAX {
             self.marks.fill([0; 2]);
-            self.block = 0;
+            self.batch = 0;
         }
-        self.block += 1;
+        self.batch += 1;
         let occurrences = &mut self.occurrences[..=count];
         let mut entities = 0;
         for number in 0..self.end_mark {
             let entity = occurrences[number as usize].entity;
             let mark = &mut self.marks[entity as usize];
-            let is_new = mark[0] != self.block;
+            let is_new = mark[0] != self.batch;
             let place = if is_new { entities } else { mark[1] };
-            *mark = [self.block, place];
+            *mark = [self.batch, place];
             let place = place as usize;
             let ends = &mut self.ends[place];
             let before = if is_new { count } else { ends[1] as usize };

@@ -110,7 +110,8 @@ fn pair_gradient<M: Machine>(
     pair: [&StepDocument; 2],
     out: &mut [Eight],
 ) {
-    let [a, b] = pair.map(|document| Wide::splat(machine, document.slope));
+    let a = Wide::splat(machine, pair[0].slope);
+    let b = Wide::splat(machine, pair[1].slope);
     let [x, y] = pair.map(|document| documents.embedding(document.document as usize));
     for (out, (x, y)) in out.iter_mut().zip(x.iter().zip(y)) {
         *out = (a * Wide::new(machine, *x) + b * Wide::new(machine, *y)).array();

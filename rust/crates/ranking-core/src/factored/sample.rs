@@ -73,6 +73,7 @@ pub(super) struct Slopes<'a> {
 
 impl Slopes<'_> {
     /// The slopes of a run.
+    #[inline(always)]
     fn fill(&self, run: Range<usize>, margins: &[f32], weights: &[f32]) -> [f32; RUN] {
         let mut slopes = [0.0; RUN];
         let numbers = margins[run.clone()].iter().zip(&weights[run.clone()]);
@@ -314,7 +315,7 @@ impl Sample<'_, '_> {
         let queries = self.query_embeddings.view(&self.queries);
         let documents = self.document_embeddings.view(&self.documents);
         let slopes = slopes.fill(run.clone(), self.out.margins, self.out.weights);
-        for (&[query, positive, negative], slope) in self.out.triplets[run].iter().zip(slopes) {
+        for (&[query, positive, negative], &slope) in self.out.triplets[run].iter().zip(&slopes) {
             if slope != 0.0 {
                 let terms = [(positive, slope), (negative, -slope)];
                 records.push(machine, [queries, documents], query, terms.into_iter());

@@ -42,7 +42,7 @@ impl ShareEmbeddings<'_> {
 
 /// Embeddings of one side, by share.
 #[derive(Debug)]
-pub(super) enum BlockEmbeddings {
+pub(super) enum BatchEmbeddings {
     /// The rows themselves.
     Plain,
     /// All are composed at the start of a batch.
@@ -51,7 +51,7 @@ pub(super) enum BlockEmbeddings {
     Some(Vec<Cache>),
 }
 
-impl BlockEmbeddings {
+impl BatchEmbeddings {
     /// Prepare for batches that read about so many embeddings.
     pub(super) fn new(side: &Side<'_>, reads: usize, shares: usize) -> Result<Self, Error> {
         if side.is_plain() {

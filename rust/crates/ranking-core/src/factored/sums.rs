@@ -73,6 +73,20 @@ pub(super) fn times<M: Machine, const N: usize>(
     )
 }
 
+impl StepDocument {
+    /// N registers of slope times embedding.
+    #[inline(always)]
+    fn term<M: Machine, const N: usize>(
+        &self,
+        machine: M,
+        embeddings: &View<'_>,
+        first: usize,
+    ) -> [Wide<M>; N] {
+        let v = embeddings.embedding(self.document as usize);
+        times(machine, self.slope, v, first)
+    }
+}
+
 /// N registers of the gradient of a step's query: the sum of slope times document.
 #[inline(always)]
 pub(super) fn query_gradient<M: Machine, const N: usize>(
@@ -81,13 +95,10 @@ pub(super) fn query_gradient<M: Machine, const N: usize>(
     embeddings: &View<'_>,
     first: usize,
 ) -> [Wide<M>; N] {
-    let term = |document: &StepDocument| {
-        let v = embeddings.embedding(document.document as usize);
-        times(machine, document.slope, v, first)
-    };
-    let mut total: [Wide<M>; N] = term(&documents[0]);
+    let mut total: [Wide<M>; N] = documents[0].term(machine, embeddings, first);
     for document in &documents[1..] {
-        for (total, y) in total.iter_mut().zip(term(document)) {
+        let term: [Wide<M>; N] = document.term(machine, embeddings, first);
+        for (total, y) in total.iter_mut().zip(term) {
             *total += y;
         }
     }

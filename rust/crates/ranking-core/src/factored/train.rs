@@ -2,7 +2,7 @@
 
 use crate::adaptive::{AdaptiveParallelism, TRIAL_STEPS};
 use crate::error::{Error, check_length, check_pointer, filled};
-use crate::factored::block::{Blocks, Request};
+use crate::factored::batches::{Batches, Request};
 use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors};
 use crate::factored::rows::RowUpdate;
 use crate::factored::sample::{Samples, Slopes, Triplet};
@@ -194,7 +194,7 @@ pub fn factored_sample(
     let team = &sized(team, count);
     team.enter(|| {
         let mut triplets = filled(count, Triplet::default())?;
-        let mut blocks = Blocks::new(features, factors, count, team)?;
+        let mut batches = Batches::new(features, factors, count, team)?;
         let request = Request {
             source,
             by_trial: &rank_weights.by_trial(source.max_trials())?,
@@ -205,7 +205,7 @@ pub fn factored_sample(
             margins: out.margins,
             weights: out.weights,
         };
-        blocks.sample(factors, &request, samples, None)?;
+        batches.sample(factors, &request, samples, None)?;
         for (out, number) in out.triplets.iter_mut().zip(triplets.as_flattened()) {
             *out = i64::from(*number);
         }
@@ -231,9 +231,9 @@ pub fn factored_update(
     let team = &sized(team, steps.queries.len());
     team.enter(|| {
         let factors = state.factors.view();
-        let mut blocks = Blocks::new(features, factors, steps.queries.len(), team)?;
-        blocks.record(factors, steps)?;
-        blocks.update(state, RowUpdate::new(learning_rate, penalty))
+        let mut batches = Batches::new(features, factors, steps.queries.len(), team)?;
+        batches.record(factors, steps)?;
+        batches.update(state, RowUpdate::new(learning_rate, penalty))
     })
 }
 
@@ -280,10 +280,10 @@ fn train(
 ) -> Result<(), Error> {
     let size = plan.batch_size.min(plan.learning_rates.len());
     let single = &ThreadTeam::single();
-    let mut parallel = Blocks::new(features, state.factors.view(), size, team)?;
+    let mut parallel = Batches::new(features, state.factors.view(), size, team)?;
     let mut serial = if team.threads() > 1 && size < TRIAL_STEPS {
         let factors = state.factors.view();
-        Some(Blocks::new(features, factors, size, single)?)
+        Some(Batches::new(features, factors, size, single)?)
     } else {
         None
     };
@@ -293,9 +293,9 @@ fn train(
     let adagrad = !state.squares.queries.is_empty();
     let outputs = out.margins.chunks_mut(plan.batch_size);
     let outputs = outputs.zip(out.weights.chunks_mut(plan.batch_size));
-    let batches = plan.learning_rates.chunks(plan.batch_size).zip(outputs);
-    for (number, (learning_rates, (margins, weights))) in batches.enumerate() {
-        let blocks = match &mut serial {
+    let parts = plan.learning_rates.chunks(plan.batch_size).zip(outputs);
+    for (number, (learning_rates, (margins, weights))) in parts.enumerate() {
+        let batches = match &mut serial {
             Some(serial) if adaptive.is_serial() => serial,
             _ => &mut parallel,
         };
@@ -313,8 +313,8 @@ fn train(
             form: plan.form,
             learning_rates: if adagrad { &[] } else { learning_rates },
         };
-        blocks.sample(state.factors.view(), &request, samples, Some(slopes))?;
-        blocks.update(state, RowUpdate::new(learning_rates[0], plan.penalty))?;
+        batches.sample(state.factors.view(), &request, samples, Some(slopes))?;
+        batches.update(state, RowUpdate::new(learning_rates[0], plan.penalty))?;
         adaptive.count(learning_rates.len());
     }
     Ok(())

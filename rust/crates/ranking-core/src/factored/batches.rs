@@ -7,7 +7,7 @@ use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors, Side
 use crate::factored::records::{ShareRecords, StepRecords};
 use crate::factored::rows::{Addends, Piece, RowUpdate, UpdateOwn, UpdateShared};
 use crate::factored::sample::{Sample, SampleBuffers, Samples, Slopes};
-use crate::factored::share_embeddings::{BlockEmbeddings, ShareEmbeddings};
+use crate::factored::share_embeddings::{BatchEmbeddings, ShareEmbeddings};
 use crate::factored::sums::{Gradients, OfDocuments, OfQueries, Sum, Terms};
 use crate::factored::tables::Table;
 use crate::factored::train::FactoredSteps;
@@ -129,13 +129,13 @@ pub(super) struct Request<'a> {
 }
 
 /// Buffers that are reused from batch to batch, and the choice of phases.
-pub(super) struct Blocks<'a> {
+pub(super) struct Batches<'a> {
     features: &'a FactoredFeatures<'a>,
     team: &'a ThreadTeam,
     shares: usize,
     buffers: Vec<SampleBuffers>,
-    queries: BlockEmbeddings,
-    documents: BlockEmbeddings,
+    queries: BatchEmbeddings,
+    documents: BatchEmbeddings,
     records: StepRecords,
     /// Of queries and of documents.
     indexes: [Indexes; 2],
@@ -147,7 +147,7 @@ pub(super) struct Blocks<'a> {
     updates: usize,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> Batches<'a> {
     /// Prepare for batches of `size` triplets.
     pub(super) fn new(
         features: &'a FactoredFeatures<'a>,
@@ -172,8 +172,8 @@ impl<'a> Blocks<'a> {
             team,
             shares,
             buffers: (0..shares).map(|_| SampleBuffers::default()).collect(),
-            queries: BlockEmbeddings::new(&queries, size, shares)?,
-            documents: BlockEmbeddings::new(
+            queries: BatchEmbeddings::new(&queries, size, shares)?,
+            documents: BatchEmbeddings::new(
                 &documents,
                 size.saturating_mul(DOCUMENTS_READ),
                 shares,

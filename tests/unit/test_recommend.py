@@ -1,0 +1,233 @@
+"""Recommendations by id: recommend, similar_items, what users have seen, and recipes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from ranking import MatchingData, Ranker, leave_one_out
+from ranking.data.inputs import OptionalSpec
+from ranking.errors import DataError, ModelFileError, PartError
+from ranking.inference.fold_in import LEARNING_RATE, _step
+from ranking.io.tensors import read_tensors, write_tensors
+
+SOLVER = "sgd:max_steps=400,learning_rate=0.2"
+
+
+def fitted(data, **options):
+    return Ranker("factored:dimensions=8", "warp", solver=SOLVER, **options).fit(data)
+
+
+@pytest.fixture
+def ranker(make_tastes):
+    return fitted(make_tastes(4))
+
+
+def test_recommend_equals_rank_without_the_training_positives(ranker, make_tastes):
+    data = make_tastes(4)
+    wanted = ranker.rank(data, 5, exclude=data)
+    found = ranker.recommend(["u7", "u2"], k=5)
+    assert found.query_ids.tolist() == ["u7", "u2"]
+    for user, ranked in found:
+        assert ranked == wanted[user]
+    seen = ranker.recommend(["u7"], k=5, exclude_seen=False)
+    assert seen["u7"] == ranker.rank(data, 5)["u7"]
+    assert list(ranker.recommend([])) == []
+    frame = found.to_frame("pandas")
+    assert list(frame.columns) == ["user", "item", "rank", "score"]
+
+
+def test_recommend_refuses_unknown_users(ranker):
+    with pytest.raises(DataError, match="does not know user 'eve', only others such as 'u0'"):
+        ranker.recommend(["u1", "eve"])
+    with pytest.raises(DataError, match="give a list of ids, such as \\['u1'\\]"):
+        ranker.recommend("u1")
+    with pytest.raises(DataError, match="give each once"):
+        ranker.recommend(["u1", "u1"])
+    with pytest.raises(DataError, match="k is 0"):
+        ranker.recommend(["u1"], k=0)
+
+
+def test_similar_items_equal_similar(ranker, make_tastes):
+    everything = ranker.similar(make_tastes(4), 4)
+    found = ranker.similar_items(["i9", "i3"], 4)
+    assert [item for item, _ in found] == ["i9", "i3"]
+    assert all(ranked == everything[item] for item, ranked in found)
+    with pytest.raises(DataError, match="does not know item 'film'"):
+        ranker.similar_items(["film"])
+
+
+def test_models_with_features_need_data(make_matching, judged):
+    matrix = Ranker(loss="hinge", solver="sgd:max_steps=5").fit(make_matching(1))
+    linear = Ranker(loss="domination").fit(judged)
+    for other in (matrix, linear):
+        with pytest.raises(DataError, match="call rank or similar with the data"):
+            other.recommend([1])
+        with pytest.raises(DataError, match="similar_items is for models of users and items"):
+            other.similar_items([1])
+
+
+def test_seen_items_are_saved(ranker, tmp_path):
+    ranker.save(tmp_path / "model")
+    loaded = Ranker.load(tmp_path / "model")
+    assert loaded.recommend(["u3"]) == ranker.recommend(["u3"])
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+    ranker.save(tmp_path / "private", seen=False)
+    loaded = Ranker.load(tmp_path / "private")
+    assert loaded.recommend(["u3"], exclude_seen=False) == ranker.recommend(
+        ["u3"], exclude_seen=False
+    )
+    with pytest.raises(DataError, match="saved without the items"):
+        loaded.recommend(["u3"])
+    assert "indices" not in str(read_tensors(tmp_path / "private")[0].keys())
+
+
+def test_damaged_seen_items_are_refused(ranker, tmp_path):
+    ranker.save(tmp_path / "model")
+    tensors, description = read_tensors(tmp_path / "model")
+    for change in (
+        {"seen/indices": tensors["seen/indices"] + 1000},
+        {"seen/indptr": tensors["seen/indptr"].astype(np.float64)},
+        {"seen/indptr": tensors["seen/indptr"][:-1]},
+    ):
+        write_tensors(tmp_path / "bad", {**tensors, **change}, description)
+        with pytest.raises(ModelFileError, match="seen items"):
+            Ranker.load(tmp_path / "bad")
+
+
+def test_partial_fit_adds_users_and_what_they_have():
+    first = MatchingData.from_interactions(["a", "a", "b"], ["x", "y", "y"])
+    second = MatchingData.from_interactions(["c", "a", "d"], ["z", "z", "w"])
+    ranker = fitted(first).partial_fit(second)
+    assert set(ranker.recommend(["b"])["b"].ids.tolist()) == {"x", "z", "w"}
+    assert set(ranker.recommend(["c"])["c"].ids.tolist()) == {"x", "y", "w"}
+    assert ranker.recommend(["a"])["a"].ids.tolist() == ["w"]
+    ranker.partial_fit(MatchingData.from_interactions(["c", "b"], ["x", "z"]))
+    assert set(ranker.recommend(["c"])["c"].ids.tolist()) == {"y", "w"}
+    assert set(ranker.recommend(["d"])["d"].ids.tolist()) == {"x", "y", "z"}
+
+
+# --- what "auto" and recipes choose -------------------------------------------------------------
+
+
+def test_auto_chooses_embeddings_for_interactions(make_tastes):
+    train, test = leave_one_out(make_tastes(1, 90, 60, share=0.4), check=False)
+    ranker = Ranker(loss="warp", random_state=1).fit(train)
+    assert ranker.model_.name == "factored"
+    assert ranker.description_["parts"]["model"]["spec"].startswith("factored:dimensions=")
+    assert ranker.description_["parts"]["solver"]["spec"].startswith("sgd:")
+    assert ranker.score(test, metric="recall@10", exclude=train) > 0.7
+    # One free weight per pair learns nothing about other pairs.
+    matrix = Ranker("bilinear", "warp", random_state=1).fit(train)
+    assert matrix.score(test, metric="recall@10", exclude=train) < 0.2
+
+
+def test_recipe_is_what_the_command_line_trains(make_tastes, tmp_path):
+    ranker = Ranker.from_recipe("warp", random_state=3)
+    assert ranker.get_params()["model"] == "factored:dimensions=32,init_scale=0.1"
+    assert ranker.loss == "warp:max_trials=30"
+    assert ranker.random_state == 3
+    same = Ranker("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30", solver="sgd")
+    data = make_tastes(4)
+    same.set_params(random_state=3)
+    assert clone(ranker).fit(data).model_.U.tobytes() == same.fit(data).model_.U.tobytes()
+    assert Ranker.from_recipe("warp", loss="bpr").loss == "bpr"
+    with pytest.raises(PartError, match="there is no recipe"):
+        Ranker.from_recipe("wrap")
+
+
+def test_features_of_a_recipe_are_for_texts_only(make_matching):
+    ranker = Ranker.from_recipe("sgd-decaying", solver="sgd:max_steps=5")
+    assert isinstance(clone(ranker).features, OptionalSpec)
+    assert clone(ranker).fit(make_matching(1)).text_ is None
+
+
+def test_recipe_searches_its_parameter_on_validation_data(judged, valid):
+    ranker = Ranker.from_recipe("domination")
+    assert ranker.parameter_search is not None
+    ranker.fit(judged, valid=valid)
+    assert len(ranker.report_.trials) == len(ranker.parameter_search.trials())
+    assert "search" in ranker.description_
+    plain = Ranker.from_recipe("domination").fit(judged)
+    assert plain.report_ is None
+    part = Ranker.from_recipe("domination").parameter_search.part
+    assert Ranker.from_recipe("domination", **{part: "none"}).parameter_search is None
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("lr", "learning_rate"),
+        ("eta", "learning_rate"),
+        ("learning_rate", 'solver="sgd:learning_rate'),
+        ("no_components", 'model="factored:dimensions='),
+        ("n_factors", 'model="factored:dimensions='),
+        ("observers", "callbacks="),
+        ("seed", "random_state="),
+        ("regulariser", "regularizer"),
+    ],
+)
+def test_foreign_names_get_the_right_one(name, remedy):
+    with pytest.raises(
+        TypeError, match=f"unknown parameter {name!r}; use .*{remedy.split('=')[0]}"
+    ):
+        Ranker(**{name: 1})
+
+
+@pytest.mark.parametrize("threads", [-1, 0, 2.5, None, True])
+def test_bad_threads_are_refused(judged, tmp_path, threads):
+    with pytest.raises(PartError, match=r"threads is .*whole number from 1"):
+        Ranker(loss="domination", threads=threads).fit(judged)
+    ranker = Ranker(loss="domination").fit(judged)
+    ranker.save(tmp_path / "model")
+    with pytest.raises(PartError, match="threads is"):
+        Ranker.load(tmp_path / "model", threads=threads)
+    with pytest.raises(PartError, match="threads is"):
+        ranker.set_params(threads=threads).predict(judged)
+
+
+@pytest.mark.parametrize("state", [2.5, None, -1, 2**64, "one"])
+def test_bad_random_states_are_refused(judged, state):
+    with pytest.raises(PartError, match=r"random_state is .*whole number from 0"):
+        Ranker(loss="domination", random_state=state).fit(judged)
+
+
+def test_predict_none_is_refused(judged, make_matching):
+    for fit in (
+        Ranker(loss="domination").fit(judged),
+        Ranker(loss="hinge", solver="sgd:max_steps=5").fit(make_matching(1)),
+    ):
+        for call in (fit.predict, fit.rank, fit.score):
+            with pytest.raises(DataError, match="X is None; give an array"):
+                call(None)
+
+
+def test_a_misspelt_parameter_is_reported_once(make_matching):
+    with pytest.raises(PartError) as caught:
+        Ranker(loss="hinge", solver="sgd:max_stps=5").fit(make_matching(1))
+    assert str(caught.value).count("solver 'sgd'") == 1
+
+
+def test_a_fold_in_step_costs_the_same_for_any_number_of_new_users():
+    U, squares = np.zeros((50_000, 8), np.float32), np.ones((50_000, 8), np.float32)
+    documents = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+    triplets = np.array([[7, 0, 1], [49_999, 2, 3], [7, 4, 1]])
+    slopes = np.array([-1.0, -0.5, 0.25], np.float32)
+    tracemalloc.start()
+    _step(U, squares, documents, triplets, slopes)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < U.nbytes / 10
+    # By the definition: an Adagrad step for the queries of the triplets.
+    gradient = np.zeros_like(U)
+    for (query, positive, negative), slope in zip(triplets, slopes, strict=True):
+        gradient[query] += slope * (documents[positive] - documents[negative])
+    np.testing.assert_array_equal(U, -np.float32(LEARNING_RATE) * gradient / np.sqrt(squares))
+    assert np.flatnonzero(U.any(axis=1)).tolist() == [7, 49_999]
