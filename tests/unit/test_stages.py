@@ -279,10 +279,10 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
     for exclude in (True, False):
         run = cascade(factored_kernel, Curve(metrics="map+p@3"), stages=1)
         fitted[exclude] = run.fit(train, valid=valid, exclude_known=exclude)
-    barred = known_pairs(valid, train, but_relevant=True)
+    exclusions = known_pairs(valid, train, but_relevant=True)
     last = fitted[True]
     model, asked = last.model_, [parse_metric("map"), parse_metric("p@3")]
-    for exclude, pairs in ((True, barred), (False, None)):
+    for exclude, pairs in ((True, exclusions), (False, None)):
         values = evaluate_model(model, asked, valid, factored_kernel, exclusions=pairs)
         row = fitted[exclude].history_[-1]
         assert {name: mean(column) for name, column in values.items()}.items() <= row.items()

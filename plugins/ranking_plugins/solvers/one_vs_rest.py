@@ -36,8 +36,8 @@ class OneVsRest(Solver):
     """Train one binary classifier per document: its queries against all others.
 
     Minimises, for every document, the mean over the queries of ``loss(y q'w)`` plus
-    ``strength/2 |w|^2``, where y is 1 for a positive and -1 for everything else. The logistic loss is
-    minimised by L-BFGS. The hinge loss is minimised by dual coordinate ascent (Hsieh et al., 2008), query by
+    ``strength/2 |w|^2``, where y is 1 for a positive and -1 for everything else. The logistic loss
+    is minimised by L-BFGS, the hinge loss by dual coordinate ascent (Hsieh et al., 2008), query by
     query, one pass per epoch; one pass serves all documents, because they share the queries. There
     is no intercept: give queries a constant feature for one.
 
@@ -81,7 +81,7 @@ class OneVsRest(Solver):
         return YES
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Train the classifiers of all documents: logistic in one epoch, hinge one pass per epoch."""
+        """Train all classifiers: logistic in one epoch, hinge in one pass per epoch."""
         data = cast(MatchingData, problem.data)
         positives = _positives(data)
         features = data.query_rows.astype(np.float64)

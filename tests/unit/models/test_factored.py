@@ -174,7 +174,7 @@ def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes
 def test_unknown_objects_have_no_vector(factored_kernel, make_tastes):
     model = started(make_tastes(2))
     other = MatchingData(
-        None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "stranger"]
+        None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "i99"]
     )
     scores = model.scores(other, factored_kernel)
     u, v = model.U[3].astype(float), model.V[4].astype(float)
