@@ -215,7 +215,7 @@ def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, 
     assert again.history == whole.history_
 
 
-def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path):
+def test_finished_training_does_not_run_again(factored_kernel, make_tastes, tmp_path):
     data, valid = make_tastes(1), make_tastes(2)
 
     def callbacks():
@@ -232,7 +232,7 @@ def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path)
 
 
 @pytest.mark.parametrize("why", ["converged", "asked"])
-def test_an_end_that_was_asked_for_survives_a_kill(judged, tmp_path, why):
+def test_a_stop_request_survives_a_kill(judged, tmp_path, why):
     """The checkpoint of the last epoch is written before the run has ended."""
     tolerance = 0.5 if why == "converged" else 0.0
 
