@@ -307,25 +307,26 @@ def make_exclusions(
 @EXAMPLES
 @given(
     seed=SEEDS,
-    n_queries=st.integers(0, 19),
-    n_documents=st.integers(1, 40),
+    shape=st.tuples(st.integers(0, 19), st.integers(1, 40)),
     k=st.sampled_from([1, 3, 10, 100]),
     width=st.sampled_from(WIDTHS),
     biases=st.booleans(),
-    share=st.sampled_from([0.0, 0.3, 0.9, 1.0]),
-    values=st.sampled_from(["normal", "few", "not finite"]),
+    share_values=st.tuples(
+        st.sampled_from([0.0, 0.3, 0.9, 1.0]), st.sampled_from(["normal", "few", "not finite"])
+    ),
 )
 def test_top_k(
-    kernel: Kernel, reference: Kernel, seed, n_queries, n_documents, k, width, biases, share, values
+    kernel: Kernel, reference: Kernel, seed, shape, k, width, biases, share_values
 ) -> None:
-    parts = make_embeddings(seed, n_queries, n_documents, width, biases)
+    share, values = share_values
+    parts = make_embeddings(seed, *shape, width, biases)
     if values == "few":  # many scores are equal
         parts = [np.round(part / 2) for part in parts]
     if values == "not finite":  # some scores are infinite, some NaN
         for part in parts[:2]:
             part[::3, 0], part[1::3, 0] = np.inf, -np.inf
             part[2::6, 1] = np.nan
-    exclusions = make_exclusions(seed, n_queries, n_documents, share)
+    exclusions = make_exclusions(seed, *shape, share)
     with np.errstate(invalid="ignore"):
         assert_same(
             lambda kernel, threads: kernel.factored.top_k(*parts, k, exclusions, threads),

@@ -1,4 +1,4 @@
-"""Our own parts pass the checks that strangers are given; broken ones do not."""
+"""Built-in parts pass the checks for plugins; broken ones do not."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Odd(Loss):
         if self.how == "type":
             return [0.0] * margin.size
         if self.how == "raise":
-            raise ZeroDivisionError("the stranger divides")
+            raise ZeroDivisionError("the plugin divides")
         if self.how == "slow":
             time.sleep(0.4)
         return np.where(margin < 1.0, -1.0, 0.0)
@@ -178,7 +178,7 @@ def here(tmp_path: Path) -> Path:
 def ranking(
     folder: Path, *words: str, code: int = 0, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Call `ranking` in a folder where strangers are installed."""
+    """Call `ranking` in a folder with third-party plugins."""
     command = [str(Path(sys.executable).with_name("ranking")), *words]
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RANKING_")}
     env = {**kept, "PYTHONPATH": str(folder), **environment}
@@ -235,10 +235,10 @@ TRAIN = ("train", "matching.tsv", "--model", "bilinear", "-o", "m.safetensors")
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("empty", "pairwise_slope answered nan for finite arguments"),
-        ("shape", "pairwise_slope answered shape (3,) where (64,) was wanted"),
-        ("type", "pairwise_slope answered list, not an array of numbers"),
-        ("raise", "pairwise_slope raised ZeroDivisionError: the stranger divides"),
+        ("empty", "pairwise_slope returned nan for finite arguments"),
+        ("shape", "pairwise_slope returned shape (3,), expected (64,)"),
+        ("type", "pairwise_slope returned list, not an array of numbers"),
+        ("raise", "pairwise_slope raised ZeroDivisionError: the plugin divides"),
     ],
 )
 def test_a_loss_that_answers_nonsense_is_named(here, how, said):
@@ -268,7 +268,7 @@ def test_a_regularizer_that_answers_words_is_named(here):
         "sgd:max_steps=200,learning_rate=0.1",
     )
     done = ranking(here, *TRAIN, *words, "--model", "factored", code=1)
-    assert "regularizer 'nothing' of ranking-odd 1.2: penalty answered str" in done.stderr
+    assert "regularizer 'nothing' of ranking-odd 1.2: penalty returned str" in done.stderr
 
 
 def test_a_solver_that_answers_no_verdict_is_named(here):

@@ -11,10 +11,11 @@ from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import positive_lists
 from ranking.errors import PartError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
-from ranking.kernels.contract import PairwiseForm
+from ranking.kernels.contract import NO_CALL, PairwiseForm
+from ranking.kernels.contract import PairwiseLoss as KernelLoss
 from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.pairwise import TrainingLoss
-from ranking.kernels.reference.bilinear import pairwise_slope
+from ranking.kernels.reference.pairwise import pairwise_slope
 from ranking.kernels.select import get_kernel
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.losses import AUC, BPR, WARP, Hinge, KosWARP, Logistic, SquaredHinge
@@ -32,9 +33,10 @@ def test_slopes_are_derivatives(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_the_inlined_slope_is_the_loss_own(loss):
-    inlined = [pairwise_slope(loss.form, z) for z in MARGINS.tolist()]
-    np.testing.assert_allclose(inlined, loss.pairwise_slope(MARGINS), rtol=1e-14, atol=0)
+def test_slope_of_the_reference_kernel_is_that_of_the_loss(loss):
+    form = KernelLoss(loss.form, NO_CALL, np.ones(1), 1)
+    slopes = [pairwise_slope(form, z) for z in MARGINS]
+    np.testing.assert_allclose(slopes, loss.pairwise_slope(MARGINS), rtol=1e-14, atol=0)
 
 
 def test_values_by_hand():
@@ -233,8 +235,10 @@ def test_one_positive_is_plain_warp(factored_kernel, make_tastes):
     ("k", "n"),
     [(0, 3), (4, 3), (-1, 3), (1, 1001), (1.5, 3), (1, 2.5), ("one", 3), (1, None), (1, 0)],
 )
-def test_a_bad_place_is_refused(k, n):
-    with pytest.raises(PartError, match=r"kos-warp has k=.* and n=.*1 <= k <= n <= 1000"):
+def test_bad_numbers_of_positives_are_refused(k, n):
+    with pytest.raises(
+        PartError, match=r"kos-warp has [kn]=.*(an integer in \[1, 1000\]|k must not exceed n)"
+    ):
         KosWARP(k=k, n=n)
 
 

@@ -143,8 +143,7 @@ def test_bounds_bound_the_curvature(
     seed=st.integers(0, 2**32),
     sparse=st.booleans(),
     newton=st.booleans(),
-    l1=st.sampled_from([0.0, 0.05, 2.0]),
-    l2=st.sampled_from([0.0, 0.05, 2.0]),
+    strengths=st.tuples(*[st.sampled_from([0.0, 0.05, 2.0])] * 2),
     scale=st.sampled_from([0.01, 1.0, 20.0]),
     radius=st.sampled_from([0.1, 1.0, 100.0]),
 )
@@ -154,11 +153,11 @@ def test_every_step_decreases_the_objective(
     seed: int,
     sparse: bool,
     newton: bool,
-    l1: float,
-    l2: float,
+    strengths: tuple[float, float],
     scale: float,
     radius: float,
 ) -> None:
+    l1, l2 = strengths
     problem = make_problem(seed, sizes=(6, 9, 3), n_features=3, scale=scale, sparse=sparse)
     features, lists, _ = problem
     bounds = problem.bounds(kernel)

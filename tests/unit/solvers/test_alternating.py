@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_refused(seed):
 
 
 def test_a_strength_that_leaves_nothing_is_told(seed):
-    with pytest.warns(UserWarning, match="cuts every vector to 0"):
+    with pytest.warns(UserWarning, match="sets all embeddings to 0"):
         fitted = ranker("l1l2-row:strength=100").fit(clicks(seed))
     assert fitted.model_.density == 0.0
     assert fitted.stopped_ == "converged"
@@ -355,9 +355,9 @@ def test_each_side_has_its_strength_and_its_limit(seed, model, center):
 
 
 def test_strengths_of_a_side_are_checked():
-    with pytest.raises(PartError, match="strength 'x'"):
+    with pytest.raises(PartError, match="document_strength='x'"):
         L1L2Row(document_strength="x")
-    with pytest.raises(PartError, match="limit 0"):
+    with pytest.raises(PartError, match="document_limit=0"):
         L1L2Row(document_limit=0)
     part = L1L2Row(0.1, 2.0, document_limit=3.0)
     assert part.of_side(0) == L1L2Row(0.1, 2.0)

@@ -393,8 +393,8 @@ def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     query = int(np.argmax(matched.sum(axis=1) > 1))
     expected = {}
     for better, worse in np.ndindex(9, 9):
-        barred = matched[query, worse] if negatives == "unobserved" else worse == better
-        expected[better, worse] = float(matched[query, better] and not barred)
+        excluded = matched[query, worse] if negatives == "unobserved" else worse == better
+        expected[better, worse] = float(matched[query, better] and not excluded)
     frequencies(tuples[tuples[:, 0] == query][:, 1:], expected)
     met = matched[tuples[:, 0], tuples[:, 2]]
     assert met.any() == (negatives == "any")
@@ -437,7 +437,7 @@ def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule
 
 def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
     going = ranker(factored_kernel, WARP(3), weighting="relevance")
-    with pytest.raises(CombinationError, match=r"matches that are drawn.*or give steps"):
+    with pytest.raises(CombinationError, match=r"sampled positives.*or give steps"):
         going.partial_fit(make_tastes(4, counts=True), triplets=[[0, 0, 1, 2, 4]])
 
 
@@ -449,7 +449,7 @@ def test_classes_have_no_grades(factored_kernel, make_matching):
 
 def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
     data = MatchingData(None, None, [[0.5, 0, 2], [0, 1, 0]])
-    with pytest.raises(DataError, match=r"0.5 is no whole number; take weighting=relevance"):
+    with pytest.raises(DataError, match=r"integer relevance, got 0.5; use weighting=relevance"):
         ranker(factored_kernel, sampling="weighted").fit(data)
     ranker(factored_kernel, weighting="relevance").fit(data)
 
@@ -458,13 +458,11 @@ def test_more_pairs_than_can_be_told_apart():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
     data = MatchingData(None, None, labels=(labels, labels))
-    with pytest.raises(
-        DataError, match=r"sampling=positives has \d{10} to choose from.*sampling=queries"
-    ):
+    with pytest.raises(DataError, match=r"sampling=positives has \d{10} pairs.*sampling=queries"):
         sampling_lists(data, SGD(), "positives")
     assert sampling_lists(data, SGD(), "queries").queries.size == 70_000
     counts = MatchingData(None, None, [[2.0**31, 0], [2.0**31, 0]])
-    with pytest.raises(DataError, match=r"draw=relevance has 4294967296 .*sampling=queries"):
+    with pytest.raises(DataError, match=r"sampling=weighted has 4294967296 .*sampling=queries"):
         sampling_lists(counts, SGD(), "weighted")
 
 
@@ -876,7 +874,7 @@ def test_columns_are_orthogonal(factored_kernel, make_tastes, scale, features):
 
 
 def test_too_many_dimensions_for_orthogonal_columns(factored_kernel, make_tastes):
-    with pytest.raises(PartError, match=r"12 features for 13 dimensions; take fewer"):
+    with pytest.raises(PartError, match=r"12 features for 13 dimensions; use fewer"):
         ranker(factored_kernel, "bpr", Orthonormal(), model=Factored(13)).fit(make_tastes(1))
 
 
@@ -889,7 +887,7 @@ def test_divergence_is_told_with_its_step(factored_kernel, make_tastes, loss):
     options = {"schedule": "constant", "learning_rate": 1e15, "batch_size": 2}
     with pytest.raises(
         DivergenceError,
-        match=r"margin is \S+ and its loss \S+ at step \d+, in epoch 1; lower.*1e\+15",
+        match=r"margin is \S+ and its loss \S+ at step \d+, in epoch 1; use a smaller.*1e\+15",
     ):
         ranker(factored_kernel, loss, **options).fit(make_tastes(1))
 
@@ -912,12 +910,12 @@ def test_the_epoch_of_a_divergence(factored_kernel, make_tastes):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_last_step_may_diverge_too(factored_kernel, make_tastes):
-    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; use a smaller"):
         ranker(
             factored_kernel, max_steps=1, schedule="constant", learning_rate=1e38, loss=Heavy()
         ).fit(make_tastes(1))
     going = ranker(factored_kernel, schedule="constant", learning_rate=1e38, loss=Heavy())
-    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; lower"):
+    with pytest.raises(DivergenceError, match="infinite after step 1, in epoch 1; use a smaller"):
         going.partial_fit(make_tastes(1), steps=1)
 
 
@@ -944,11 +942,11 @@ class Heavy(PythonHinge):
         ),
         (
             ("bilinear", "warp", "none", "sgd:schedule=adagrad"),
-            r"adagrad is for factors, and model 'bilinear' has a matrix; take sqrt",
+            r"adagrad is for embeddings, and 'bilinear' has a matrix; use inverse-sqrt",
         ),
         (
             ("bilinear", "warp", "none", "sgd:weighting=relevance"),
-            r"weighting=relevance is for factors; take sampling=weighted",
+            r"weighting=relevance is for embeddings; use sampling=weighted",
         ),
     ],
 )

@@ -20,9 +20,9 @@ def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
     """Plain SGD with rate / sqrt(t), and at every boundary the operator of the regularizer."""
     trials = 1 if warp is None else warp.trials
     rows = LowerRows.of(data)
-    tuples, below = rows.tuples(get_kernel(), SEED, 0, DRAWS, trials, by_query=by_query)
+    triplets, below = rows.sample(get_kernel(), SEED, 0, DRAWS, trials, by_query=by_query)
     X, w, owed = np.asarray(data.features, float), np.zeros(data.n_features), 0.0
-    for t, ((_, better, *worse), n) in enumerate(zip(tuples.tolist(), below, strict=True), 1):
+    for t, ((_, better, *worse), n) in enumerate(zip(triplets.tolist(), below, strict=True), 1):
         eta = rate / np.sqrt(t)
         for trial, other in enumerate(worse, 1):
             delta = X[better] - X[other]
@@ -82,7 +82,7 @@ def test_rows_without_their_zeros_are_shrunk_like_rows(kind, seed, monkeypatch):
     dense[[3, 8]] = 0.0
     penalty = Penalty.__new__(Penalty)
     penalty.regularizer = kind
-    made = penalty.shrunk(sp.csr_array(dense), 0.5)
+    made = penalty.prox(sp.csr_array(dense), 0.5)
     np.testing.assert_allclose(made.toarray(), kind.prox(dense, 0.5), rtol=1e-12)
     assert made.nnz == np.count_nonzero(kind.prox(dense, 0.5))
 
@@ -111,7 +111,7 @@ def test_what_is_refused(judged):
     for words in ("sampling=weighted", "negatives=any"):
         with pytest.raises(CombinationError, match=f"{words} is for queries and documents"):
             Ranker("linear", "hinge", "none", f"sgd:{words}").fit(judged)
-    with pytest.raises(CombinationError, match="these are judged rows"):
+    with pytest.raises(CombinationError, match="these are judged lists"):
         Ranker("linear", "hinge", "none", "sgd").partial_fit(judged)
     flat = JudgedLists(judged.features, np.zeros(judged.n_rows), judged.row_groups)
     with pytest.raises(DataError, match="no query has two different grades"):

@@ -55,7 +55,7 @@ def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, 
     )
     frozen = plain.V.copy()
     for one in tuples:
-        other.weights.train(other.objects, one[None], np.full(1, 0.05, np.float32))
+        other.weights.train(other.inputs, one[None], np.full(1, 0.05, np.float32))
         plain.V[...] = frozen
     steps.half_step(0)
     np.testing.assert_allclose(model.U, plain.U, rtol=1e-5, atol=1e-6)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking import MatchingData, Ranker
+from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.callback import Callback
 from ranking.contracts.regularizer import RowPenalty
+from ranking.contracts.solver import TrainingProblem
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
 from ranking.models.bilinear import Bilinear
 from ranking_plugins.callbacks import EarlyStopping
 from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
-from ranking_plugins.regularizers import L1, L2, GroupL1
+from ranking_plugins.regularizers import L1, L2, GroupL1, L1Row, MaxNorm
 from ranking_plugins.solvers import SGD
-from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
+from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH, BilinearSteps
 from ranking_plugins.solvers.schedules import learning_rates
 
 
@@ -473,3 +474,20 @@ def test_parts_that_do_not_fit(judged, make_matching):
 def test_nothing_to_draw(matching_kernel):
     with pytest.raises(DataError, match="nothing to learn from"):
         ranker(matching_kernel).fit(MatchingData(None, None, [[1, 1]]))
+
+
+@pytest.mark.parametrize("regularizer", [MaxNorm(0.1), L1(0.01), L1Row(0.1)], ids=str)
+def test_penalty_value_does_not_change_the_model(make_matching, regularizer):
+    data, model, kernel = make_matching(1), Bilinear(), get_kernel("cython")
+    model.initialize(data, 0, kernel)
+    problem = TrainingProblem(model, Hinge(), regularizer, data, kernel)
+    steps = BilinearSteps(SGD(max_steps=50, steps_per_epoch=50, prox_interval=20), problem)
+    steps.train(steps.sample(30))  # not a boundary: a part of the penalty is pending
+    steps.update_model()
+    before = model.weights.toarray()
+    steps.penalty_value()
+    np.testing.assert_array_equal(model.weights.toarray(), before)
+    steps.apply_pending_penalty()
+    value = steps.penalty_value()
+    assert np.isfinite(value)
+    assert steps.penalty_value() == value
