@@ -156,7 +156,7 @@ def test_groups_cannot_grow(matching_kernel):
         going = ranker(matching_kernel, regularizer).partial_fit(old, steps=20)
         twin = ranker(matching_kernel, regularizer).partial_fit(old, steps=20)
         scores = going.predict(old)
-        with pytest.raises(CombinationError, match=r"group-l1.*no feature can be new"):
+        with pytest.raises(CombinationError, match=r"group-l1.*features cannot be added"):
             going.partial_fit(new, steps=20)
         # A refusal changes nothing: it goes on with what it knows.
         assert np.array_equal(going.predict(old), scores)
@@ -250,11 +250,11 @@ def test_texts_go_on_with_their_words(matching_kernel):
 
 def test_what_needs_an_end_is_refused(matching_kernel, make_matching, judged):
     data = make_matching(1)
-    with pytest.raises(CombinationError, match="refit=true needs the end"):
+    with pytest.raises(CombinationError, match="refit=true needs a fixed number of steps"):
         ranker(matching_kernel, refit="true").partial_fit(data)
-    with pytest.raises(CombinationError, match="wanted density needs the end"):
+    with pytest.raises(CombinationError, match="target density needs a fixed number of steps"):
         ranker(matching_kernel, "l1:density=0.1").partial_fit(data)
-    with pytest.raises(CombinationError, match="no partial_fit; sgd has one"):
+    with pytest.raises(CombinationError, match="no partial_fit; use sgd"):
         Ranker(loss="domination").partial_fit(judged)
 
 

@@ -124,8 +124,8 @@ def test_a_resumed_search_has_the_same_bits(judged, valid, tmp_path, after):
         checkpoint.outer_facts["search"] = progress.facts()
         checkpoint.outer_tensors = progress.tensors()
 
+    plan = ranker(checkpoint, StopAfter(after)).plan()
     with pytest.raises(KeyboardInterrupt):
-        plan = ranker(checkpoint, StopAfter(after)).plan()
         ParameterSearch(plan, SEARCH, on_trial).fit(judged, valid)
 
     snapshot = checkpoint.read()

@@ -166,7 +166,7 @@ def test_what_it_cannot_do_is_said(make_matching):
         ranker().fit(MatchingData(np.ones((3, 2)), None, labels=([0, 1, 0], [0, 0, 1])))
     data = make_labelled()
     for part, value, remedy in (
-        ("model", "factored", "classifier by itself.* Try solver sgd"),
+        ("model", "factored", "classifier.* Try solver sgd"),
         ("loss", "warp", "would tie them together.* Try solver sgd"),
         ("regularizer", "none", "l2 is all of it.* Try solver sgd"),
     ):
