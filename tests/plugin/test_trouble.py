@@ -208,7 +208,7 @@ def test_one_that_fails_or_is_slow_at_import_is_named_and_the_rest_goes_on(here,
     assert f"ranking-bad 1.2, plugin plugin: {said}" in ranking(here, "plugins", "--load").stderr
 
 
-def test_a_name_that_is_missing_is_told_with_who_was_left_out(here):
+def test_an_unknown_name_lists_the_plugins_that_were_left_out(here):
     distribution(here, "ranking-bad", "raise ValueError('not today')")
     done = ranking(here, *BUILT_IN[:2], "--loss", "huber", "-o", "m", code=2)
     assert "there is no loss 'huber'" in done.stderr
@@ -288,7 +288,7 @@ def test_a_metric_of_the_wrong_shape_is_named_and_a_reader_that_fails_is_passed_
     assert "metric 'once' of ranking-odd 1.2: per_query answered (3,)" in done.stderr
 
 
-def test_nothing_of_a_stranger_is_imported_to_list_it(here):
+def test_listing_does_not_import_third_party_plugins(here):
     distribution(here, "ranking-bad", "open('touched', 'w').close()")
     listed = ranking(here, "plugins", "--format", "jsonl").stdout
     rows = [json.loads(line) for line in listed.splitlines()]
@@ -317,7 +317,7 @@ def test_nothing_of_a_stranger_is_imported_to_list_it(here):
         ),
     ],
 )
-def test_only_what_is_trusted_is_imported(here, environment, loaded, said):
+def test_only_trusted_plugins_are_imported(here, environment, loaded, said):
     for one in "ab":
         distribution(here, f"ranking-{one}", f"open('touched-{one}', 'w').close()")
     done = ranking(here, *BUILT_IN, "--quiet", **environment)

@@ -132,7 +132,7 @@ def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
         assert ((found - p) ** 2).sum() <= ((other - p) ** 2).sum() + 1e-9
 
 
-def test_what_is_not_orthonormal_is_outside():
+def test_the_penalty_is_infinite_for_other_matrices():
     p = np.eye(4)[:, :2]
     assert Orthonormal(1.0).penalty(p) == 0.0
     assert Orthonormal(1.0).penalty(2 * p) == float("inf")
