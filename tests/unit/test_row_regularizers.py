@@ -99,14 +99,14 @@ def rotations(size):
         yield q * [(-1) ** seed, *([1] * (size - 1))]
 
 
-@pytest.mark.parametrize("scale", ["auto", 1.0, 0.3])
+@pytest.mark.parametrize("scale", ["unit-rows", 1.0, 0.3])
 @pytest.mark.parametrize("shape", [(4, 2), (3, 3), (4, 1)])
 def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
     """Against all P = scale Q by a search over rotations of the full space."""
     rows, columns = shape
     p = np.random.default_rng(2).normal(size=shape)
     regularizer = Orthonormal(scale)
-    length = np.sqrt(rows / columns) if scale == "auto" else scale
+    length = np.sqrt(rows / columns) if scale == "unit-rows" else scale
     found = regularizer.prox(p, 0.3)
     np.testing.assert_allclose(found.T @ found, length**2 * np.eye(columns), atol=1e-12)
     assert regularizer.penalty(found) == 0.0

@@ -861,13 +861,13 @@ def test_rows_are_sparse_and_bounded(fast_kernel, make_tastes):
     assert np.isfinite([row["objective"] for row in fitted.history_]).all()
 
 
-@pytest.mark.parametrize("scale", ["auto", 1.0, 2.5])
+@pytest.mark.parametrize("scale", ["unit-rows", 1.0, 2.5])
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_columns_are_orthogonal(factored_kernel, make_tastes, scale, features):
     data = make_tastes(1, features=features)
     fitted = ranker(factored_kernel, "bpr", Orthonormal(scale)).fit(data)
     for matrix in (fitted.model_.U[:, :5], fitted.model_.V[:, :5]):
-        square = matrix.shape[0] / 5 if scale == "auto" else scale**2
+        square = matrix.shape[0] / 5 if scale == "unit-rows" else scale**2
         gram = matrix.T.astype(np.float64) @ matrix
         np.testing.assert_allclose(gram, square * np.eye(5), atol=1e-5 * square)
     assert all(row["objective"] == row["loss"] for row in fitted.history_)
@@ -931,10 +931,10 @@ class Heavy(PythonHinge):
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        (("factored", "hinge", "none", "sgd:refit=true"), "refit=true is not for factors"),
+        (("factored", "hinge", "none", "sgd:refit=true"), "refit=true is not for embeddings"),
         (
             ("factored", "alignment", "max-norm", "sgd"),
-            r"sum over matches alone.* Try solver alternating",
+            r"sum over positives.* Try solver alternating",
         ),
         (
             ("bilinear", "warp", "orthonormal", "sgd"),
