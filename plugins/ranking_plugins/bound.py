@@ -1,4 +1,4 @@
-"""How far the alignment of a matching model can be from what unseen queries would give.
+"""Bounds on the difference between the alignment of a model on training and on unseen queries.
 
 Theorems 3, 4 and 5 of Wu, Lu and Li (2013). Let D be the largest gap, over all maps of a space,
 between the alignment on n_x queries with n_i documents each and its expectation. With probability
@@ -30,14 +30,14 @@ from ranking_plugins.regularizers.orthonormal import Orthonormal
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """What is known of the maps before the data are seen: B and C, and how they came about.
+    """The constants B and C of the space of maps, which do not depend on the data.
 
     Attributes
     ----------
     theorem : int
         4 for orthonormal columns, 5 for rows of bounded norm.
     quantities : dict
-        What B and C were computed from.
+        The values from which B and C are computed.
     """
 
     theorem: int
@@ -48,7 +48,7 @@ class Space:
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """The bound and all that goes into it.
+    """The bound and the quantities from which it is computed.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class Bound:
     R : float
         The largest response, times the largest norms of the features of both sides.
     quantities : dict
-        Everything else, by name.
+        Further values, by name.
     alignment : float
-        That of the model on the data.
+        The alignment of the model on the data.
     gap : float
         The bound on D.
     """
@@ -74,8 +74,8 @@ class Bound:
     gap: float
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row a quantity."""
-        found: dict[str, tuple[float, str]] = {
+        """Return one row per quantity."""
+        values: dict[str, tuple[float, str]] = {
             "n_x": (self.n_x, "queries with documents"),
             "n_y": (self.n_y, "harmonic mean of the documents of a query"),
             **{name: (value, MEANINGS[name]) for name, value in self.quantities.items()},
@@ -89,7 +89,7 @@ class Bound:
         }
         return [
             {"quantity": name, "value": value, "meaning": meaning}
-            for name, (value, meaning) in found.items()
+            for name, (value, meaning) in values.items()
         ]
 
     @property
@@ -107,8 +107,8 @@ MEANINGS = {
     "d_x": "query features",
     "d_y": "document features",
     "d": "dimensions",
-    "theta_x": "largest norm of a query feature's vector",
-    "theta_y": "largest norm of a document feature's vector",
+    "theta_x": "largest norm of the embedding of a query feature",
+    "theta_y": "largest norm of the embedding of a document feature",
     "scale_x": "length of the columns of U",
     "scale_y": "length of the columns of V",
 }
@@ -121,12 +121,12 @@ def bound(
     data: MatchingData,
     delta: float = 0.05,
 ) -> Bound:
-    """Return the bound for a model that was trained with these parts.
+    """Compute the bound for a model that was trained with these parts.
 
     Parameters
     ----------
     data : MatchingData
-        The training data: queries sampled alike, and documents sampled for each of them.
+        The training data: independently sampled queries, with sampled documents for each.
     delta : float
         The bound may fail with probability 2 delta.
     """
@@ -134,7 +134,7 @@ def bound(
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 0.5.")
     counts, largest = _responses(data, loss)
     if not counts.size:
-        raise DataError("no query of the data has documents, so there is nothing to bound.")
+        raise DataError("no query of the data has documents, so there is no bound.")
     norms, sizes = zip(*map(_extremes, (data.query_rows, data.document_rows)), strict=True)
     space = _space(model, regularizer, sizes)
     n_x, n_y = counts.size, counts.size / float((1.0 / counts).sum())
@@ -150,8 +150,8 @@ def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
     if isinstance(regularizer, Orthonormal):
         lengths = [regularizer.column_length((rows, d)) for rows in shape]
         B = lengths[0] * lengths[1]
-        told = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
-        return Space(4, B, math.sqrt(d) * B, told)
+        quantities = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
+        return Space(4, B, math.sqrt(d) * B, quantities)
     limits = [
         rows.row_maximum().limit
         for side in (0, 1)
@@ -162,15 +162,15 @@ def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
             f"there is no bound for regularizer {regularizer.name!r}; there is one for l1l2-row, "
             "max-norm and orthonormal."
         )
-    # A row that is not zero has norm theta, so its sum of absolute values, lambda in the theorem,
-    # is at least theta: what the theorem takes the smaller of, lambda and theta, is always theta.
+    # A non-zero row has norm theta, so its sum of absolute values, lambda in the theorem, is at
+    # least theta: the minimum of lambda and theta in the theorem is always theta.
     square = limits[0] * limits[1]
-    told = {"m_x": sizes[0], "m_y": sizes[1], "d_x": shape[0], "d_y": shape[1], "d": d}
+    quantities = {"m_x": sizes[0], "m_y": sizes[1], "d_x": shape[0], "d_y": shape[1], "d": d}
     return Space(
         5,
         math.sqrt(sizes[0] * sizes[1]) * square,
         math.sqrt(shape[0] * shape[1]) * square,
-        {**told, "theta_x": limits[0], "theta_y": limits[1]},
+        {**quantities, "theta_x": limits[0], "theta_y": limits[1]},
     )
 
 
@@ -181,11 +181,11 @@ def _responses(data: MatchingData, loss: LinearLoss) -> tuple[Any, float]:
         return counts[counts > 0].astype(np.float64), float(loss.pair_weights(np.ones(1))[0])
     relevance = data.relevance
     owner = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr))
-    kept = np.ones(relevance.nnz, np.bool_)
+    included = np.ones(relevance.nnz, np.bool_)
     if data.own_document is not None:
-        kept = relevance.indices != data.own_document[owner]
-    counts = np.bincount(owner[kept], minlength=data.n_queries)
-    responses = loss.pair_weights(relevance.data[kept].astype(np.float64))
+        included = relevance.indices != data.own_document[owner]
+    counts = np.bincount(owner[included], minlength=data.n_queries)
+    responses = loss.pair_weights(relevance.data[included].astype(np.float64))
     return counts[counts > 0].astype(np.float64), float(responses.max(initial=0.0))
 
 
@@ -207,5 +207,5 @@ def _alignment(model: Factored, loss: LinearLoss, data: MatchingData) -> float:
                 "trained on."
             )
     d = model.dimensions
-    pulled = matrix @ model.V[:, :d].astype(np.float64)
-    return float((pulled * model.U[:, :d]).sum())
+    products = matrix @ model.V[:, :d].astype(np.float64)
+    return float((products * model.U[:, :d]).sum())

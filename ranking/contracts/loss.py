@@ -140,7 +140,7 @@ class CoordinateProblem(Protocol):
         """Return gradient and second derivative along each of these features."""
 
     def sweep(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> None:
-        """Take one step along each of these features, in this order; none increases the objective."""
+        """Take one step along each of these features, in order; none increases the objective."""
 
     def decrease(self, columns: NDArray[np.int64], penalty: EntryPenalty) -> Array:
         """Return a lower bound of the decrease of the objective by one step along each feature.

@@ -15,8 +15,8 @@ class Part:
     """A dataclass whose fields are its hyper-parameters.
 
     Subclasses are dataclasses too. `get_params` and `set_params` follow scikit-learn, so that
-    ``clone`` and ``GridSearchCV(..., {"regularizer__strength": ...})`` reach inside a ranker. Ranges
-    are declared with the fields, by the functions of :mod:`ranking.contracts.parameters`.
+    ``clone`` and ``GridSearchCV(..., {"regularizer__strength": ...})`` reach inside a ranker.
+    Ranges are declared with the fields, by the functions of :mod:`ranking.contracts.parameters`.
 
     Attributes
     ----------

@@ -124,5 +124,5 @@ def same_tensors(one: Tensors, other: Tensors) -> str:
 
 def same_bits(one: NDArray[Any], other: NDArray[Any]) -> bool:
     """Say whether two arrays have the same type, shape and bits."""
-    alike = one.dtype == other.dtype and one.shape == other.shape
-    return alike and one.tobytes() == other.tobytes()
+    same = one.dtype == other.dtype and one.shape == other.shape
+    return same and one.tobytes() == other.tobytes()

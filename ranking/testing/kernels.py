@@ -61,8 +61,8 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
     for threads in (1, several):
         mine, theirs = (_numbers(each, seed, threads) for each in (kernel, reference))
         for name, answer in mine.items():
-            told = f"{name} differs with {threads} threads"
-            ensure(same_bits(answer, theirs[name]), whose, "has the bits of the reference", told)
+            message = f"{name} differs with {threads} threads"
+            ensure(same_bits(answer, theirs[name]), whose, "has the bits of the reference", message)
     for model, loss, regularizer, solver in TRAININGS:
         data: Any = small_judged(seed) if model == "linear" else small_matching(seed)
         parts: dict[str, Any] = {

@@ -106,13 +106,13 @@ def _check_pairs(whose: str, loss: PairwiseLoss, rng: np.random.Generator) -> No
         check_numbers(whose, name, method(np.empty(0)), (0,))
         far = method(np.array([-FAR, FAR]))
         ensure(np.isfinite(far).all(), whose, f"{name} is finite at margins +-{FAR:g}", f"{far}")
-        apart = np.array([method(z[i : i + 1])[0] for i in range(0, z.size, 7)])
-        worst = int(np.abs(apart - answers[::7]).argmax())
+        single = np.array([method(z[i : i + 1])[0] for i in range(0, z.size, 7)])
+        worst = int(np.abs(single - answers[::7]).argmax())
         ensure(
-            np.allclose(apart, answers[::7], rtol=1e-12, atol=1e-12),
+            np.allclose(single, answers[::7], rtol=1e-12, atol=1e-12),
             whose,
             f"{name} of a margin does not depend on the other margins",
-            f"at {z[::7][worst]:.6g} it is {apart[worst]:.6g} alone and {answers[::7][worst]:.6g}",
+            f"at {z[::7][worst]:.6g} it is {single[worst]:.6g} alone and {answers[::7][worst]:.6g}",
         )
     wrong, right = loss.pairwise_value(np.array([-5.0, 5.0]))
     ensure(
@@ -151,13 +151,13 @@ def _check_slopes(
     outside = kinks & (
         (found < np.minimum(left, right) - slack) | (found > np.maximum(left, right) + slack)
     )
-    for bad, told in ((off, middle), (outside, middle)):
+    for bad, description in ((off, middle), (outside, middle)):
         at = int(np.argmax(bad))
         ensure(
             not bad.any(),
             whose,
             f"{name} is the derivative of the value",
-            f"at {z[at]:.6g} it is {found[at]:.6g} and differences give {told[at]:.6g}",
+            f"at {z[at]:.6g} it is {found[at]:.6g} and differences give {description[at]:.6g}",
         )
     share = float(kinks.mean())
     ensure(share < 0.5, whose, "the value is smooth almost everywhere", f"{share:.0%} are kinks")
@@ -172,16 +172,19 @@ def _check_lists(whose: str, loss: ListwiseLoss, balanced: bool, rng: np.random.
                 loss.listwise_value(scores, grades),
                 loss.listwise_slopes(scores, grades),
             )
-            told = f"scores {np.round(scores, 4)} with grades {grades}"
+            description = f"scores {np.round(scores, 4)} with grades {grades}"
             ensure(
-                np.isfinite(value), whose, "listwise_value is finite", f"it is {value} at {told}"
+                np.isfinite(value),
+                whose,
+                "listwise_value is finite",
+                f"it is {value} at {description}",
             )
             check_numbers(whose, "listwise_slopes", slopes, scores.shape)
             ensure(
                 np.isfinite(slopes).all(),
                 whose,
                 "listwise_slopes are finite",
-                f"{slopes} at {told}",
+                f"{slopes} at {description}",
             )
             if balanced:
                 total, sizes = slopes.sum(), np.abs(slopes).sum()
@@ -190,7 +193,7 @@ def _check_lists(whose: str, loss: ListwiseLoss, balanced: bool, rng: np.random.
                     whose,
                     "slopes of a list sum to 0, as the loss compares scores only (else say "
                     "balanced=False)",
-                    f"they sum to {total:.6g} at {told}",
+                    f"they sum to {total:.6g} at {description}",
                 )
             if spread > 1.0:
                 continue
@@ -209,7 +212,7 @@ def _check_lists(whose: str, loss: ListwiseLoss, balanced: bool, rng: np.random.
                 whose,
                 "listwise_slopes are the derivatives of listwise_value",
                 f"slope {worst} is {slopes[worst]:.6g} and differences give "
-                f"{numerical[worst]:.6g} at {told}",
+                f"{numerical[worst]:.6g} at {description}",
             )
 
 

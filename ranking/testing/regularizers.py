@@ -51,28 +51,28 @@ def check_regularizer(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of a part are for its users
         for scale in SCALES:
-            given = scale * rng.normal(size=shape)
-            _check_value(whose, regularizer, given)
+            parameters = scale * rng.normal(size=shape)
+            _check_value(whose, regularizer, parameters)
             for step in STEPS:
-                _check_prox(whose, regularizer, given, step, rng)
+                _check_prox(whose, regularizer, parameters, step, rng)
             if isinstance(regularizer, SupportsMaximize):
-                _check_maximum(whose, regularizer, given, rng)
-            _check_forms(whose, regularizer, given)
+                _check_maximum(whose, regularizer, parameters, rng)
+            _check_forms(whose, regularizer, parameters)
         _check_independence(whose, regularizer, rng.normal(size=shape), rng)
         if isinstance(regularizer, SupportsMaximize):
             _check_bounded(whose, regularizer, rng.normal(size=shape))
 
 
-def _check_value(whose: str, regularizer: Regularizer, given: Array) -> None:
-    value = float(regularizer.penalty(given))
+def _check_value(whose: str, regularizer: Regularizer, parameters: Array) -> None:
+    value = float(regularizer.penalty(parameters))
     ensure(value >= 0.0, whose, "a penalty is 0 or more, or infinite", f"it is {value}")
 
 
 def _candidates(
-    best: Array, given: Array, feasible: Callable[[Array], Array], rng: np.random.Generator
+    best: Array, parameters: Array, feasible: Callable[[Array], Array], rng: np.random.Generator
 ) -> Iterator[Array]:
     """Yield candidates: near and far, along each entry, and within the set of a constraint."""
-    yield from (given, np.zeros_like(best), -best, given / 2.0)
+    yield from (parameters, np.zeros_like(best), -best, parameters / 2.0)
     for size in (1e-3, 1e-2, 0.1, 1.0):
         for _ in range(25):
             noise = size * rng.normal(size=best.shape)
@@ -90,7 +90,7 @@ def _candidates(
 def _refuse_better(
     whose: str, rule: str, cost: Callable[[Array], float], best: Array, candidates: Iterator[Array]
 ) -> None:
-    """Refuse an answer that a candidate beats; a constraint may be off by what its penalty allows."""
+    """Refuse a result that a candidate beats, up to the tolerance of a constraint."""
     least = cost(best)
     ensure(np.isfinite(least), whose, f"{rule} fulfils the constraint", f"its cost is {least}")
     costs = [(cost(candidate), candidate) for candidate in candidates]
@@ -106,18 +106,23 @@ def _refuse_better(
 
 
 def _check_prox(
-    whose: str, regularizer: Regularizer, given: Array, step: float, rng: np.random.Generator
+    whose: str, regularizer: Regularizer, parameters: Array, step: float, rng: np.random.Generator
 ) -> None:
-    kept = given.copy()
-    best = regularizer.prox(given, step)
-    check_numbers(whose, "prox", best, given.shape)
-    ensure(np.array_equal(given, kept), whose, "prox leaves its argument alone", "it changed it")
+    original = parameters.copy()
+    best = regularizer.prox(parameters, step)
+    check_numbers(whose, "prox", best, parameters.shape)
+    ensure(
+        np.array_equal(parameters, original),
+        whose,
+        "prox leaves its argument alone",
+        "it changed it",
+    )
 
     def cost(point: Array) -> float:
         penalty = float(regularizer.penalty(point))
-        return 0.5 * float(((point - given) ** 2).sum()) + (step * penalty if penalty else 0.0)
+        return 0.5 * float(((point - parameters) ** 2).sum()) + (step * penalty if penalty else 0.0)
 
-    candidates = _candidates(best, given, lambda point: regularizer.prox(point, step), rng)
+    candidates = _candidates(best, parameters, lambda point: regularizer.prox(point, step), rng)
     rule = f"prox with step {step:g} is the minimum of 1/2 |V - X|^2 + step * penalty(V)"
     _refuse_better(whose, rule, cost, best, candidates)
 
@@ -152,7 +157,7 @@ def _check_bounded(whose: str, regularizer: SupportsMaximize, gain: Array) -> No
 
 
 def _check_independence(
-    whose: str, regularizer: Regularizer, given: Array, rng: np.random.Generator
+    whose: str, regularizer: Regularizer, parameters: Array, rng: np.random.Generator
 ) -> None:
     granularity = regularizer.granularity
     ensure(
@@ -169,22 +174,26 @@ def _check_independence(
     if isinstance(regularizer, SupportsMaximize):
         operators.append(("maximize", regularizer.maximize))
     for name, operator in operators:
-        whole = operator(given)
+        whole = operator(parameters)
         if granularity == "entry":
-            order = rng.permutation(given.size)
-            mixed = operator(given.ravel()[order].reshape(given.shape)).ravel()
-            alike = np.allclose(mixed, whole.ravel()[order], rtol=1e-9, atol=1e-12)
+            order = rng.permutation(parameters.size)
+            mixed = operator(parameters.ravel()[order].reshape(parameters.shape)).ravel()
+            independent = np.allclose(mixed, whole.ravel()[order], rtol=1e-9, atol=1e-12)
         elif granularity == "row":
-            apart = np.vstack([operator(given[row : row + 1]) for row in range(given.shape[0])])
-            alike = np.allclose(apart, whole, rtol=1e-9, atol=1e-12)
+            by_row = np.vstack(
+                [operator(parameters[row : row + 1]) for row in range(parameters.shape[0])]
+            )
+            independent = np.allclose(by_row, whole, rtol=1e-9, atol=1e-12)
         else:
-            alike = True
-        ensure(alike, whose, f"{name} acts on each {granularity} by itself", "others matter too")
+            independent = True
+        ensure(
+            independent, whose, f"{name} acts on each {granularity} by itself", "others matter too"
+        )
 
 
-def _check_forms(whose: str, regularizer: Regularizer, given: Array) -> None:
-    value = regularizer.penalty(given)
-    ids = FeatureIds(np.arange(given.shape[0]), np.arange(given.shape[1]))
+def _check_forms(whose: str, regularizer: Regularizer, parameters: Array) -> None:
+    value = regularizer.penalty(parameters)
+    ids = FeatureIds(np.arange(parameters.shape[0]), np.arange(parameters.shape[1]))
     kinds = {"vector": (EntryPenalty,), "matrix": (EntryPenalty, GroupPenalty)}
     for name in sorted(kernel_forms(regularizer)):
         form = kernel_form(regularizer, name, ids)
@@ -194,7 +203,7 @@ def _check_forms(whose: str, regularizer: Regularizer, given: Array) -> None:
             f"kernel_form({name!r}) is a penalty that kernels apply to such parameters",
             f"it is {form!r}",
         )
-        result = _form_value(form, given)
+        result = _form_value(form, parameters)
         equal = result == value or abs(result - value) <= 1e-9 * (1.0 + abs(value))
         ensure(
             equal,
@@ -203,29 +212,29 @@ def _check_forms(whose: str, regularizer: Regularizer, given: Array) -> None:
             f"it is {result:.9g} and penalty is {value:.9g}",
         )
     if isinstance(regularizer, SupportsRowMaximum):
-        _check_row_maximum(whose, regularizer, given)
+        _check_row_maximum(whose, regularizer, parameters)
 
 
-def _form_value(form: EntryPenalty | RowPenalty | GroupPenalty | None, given: Array) -> float:
+def _form_value(form: EntryPenalty | RowPenalty | GroupPenalty | None, parameters: Array) -> float:
     """Return the penalty of parameters by its kernel form."""
     if isinstance(form, EntryPenalty):
-        return float(form.l1 * np.abs(given).sum() + 0.5 * form.l2 * (given**2).sum())
+        return float(form.l1 * np.abs(parameters).sum() + 0.5 * form.l2 * (parameters**2).sum())
     if isinstance(form, RowPenalty):
-        norms = np.linalg.norm(given, axis=1)
+        norms = np.linalg.norm(parameters, axis=1)
         if form.max_norm and (norms > form.max_norm * (1.0 + 1e-5)).any():
             return float("inf")
         return 0.5 * form.l2 * float((norms**2).sum())
     assert form is not None
-    squares = (given**2).sum(axis=0 if form.columns else 1)
+    squares = (parameters**2).sum(axis=0 if form.columns else 1)
     return form.strength * float(form.weights @ np.sqrt(np.bincount(form.groups, squares)))
 
 
-def _check_row_maximum(whose: str, regularizer: SupportsRowMaximum, given: Array) -> None:
+def _check_row_maximum(whose: str, regularizer: SupportsRowMaximum, parameters: Array) -> None:
     threshold, limit = regularizer.row_maximum()
-    shrunk = np.copysign(np.maximum(np.abs(given) - threshold, 0.0), given)
+    shrunk = np.copysign(np.maximum(np.abs(parameters) - threshold, 0.0), parameters)
     lengths = np.linalg.norm(shrunk, axis=1, keepdims=True)
     scaled = shrunk * (limit / np.where(lengths > 0.0, lengths, 1.0))
-    best = cast(SupportsMaximize, regularizer).maximize(given)
+    best = cast(SupportsMaximize, regularizer).maximize(parameters)
     difference = float(np.abs(scaled - best).max())
     ensure(
         difference <= 1e-9,

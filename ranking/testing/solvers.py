@@ -1,4 +1,4 @@
-"""`check_solver`: the objective falls, the seed decides, and a resumed run has the same bits."""
+"""`check_solver`: the objective decreases, and seeds and resumed runs give the same bits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, Snapshot, TrainingRun
 from ranking.contracts.solver import Compatibility, EpochResult, Solver
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.ranker import Ranker
 from ranking.registry import get_registry
 from ranking.testing.common import check_part, ensure, same_tensors, small_judged, small_matching
-from ranking.training.trainer import Snapshot, Trainer
+from ranking.training.trainer import Trainer
 
 Cell = tuple[Any, Any, Any]
 """A model, a loss and a regularizer: specs or objects."""
@@ -23,15 +23,15 @@ Cell = tuple[Any, Any, Any]
 
 @dataclasses.dataclass
 class _Keep(Callback):
-    """Keeps a snapshot of every epoch."""
+    """Store a snapshot of every epoch."""
 
     name: ClassVar[str] = "keep"
 
     def __post_init__(self) -> None:
         self.snapshots: list[Snapshot] = []
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
-        """Keep this one."""
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
+        """Store a snapshot."""
         self.snapshots.append(run.snapshot())
         return False
 
@@ -43,25 +43,25 @@ def check_solver(
     data: JudgedLists | MatchingData | None = None,
     seed: int = 0,
 ) -> None:
-    """Check a solver, on small made data.
+    """Check a solver on small synthetic data.
 
-    Of all parts that are installed, `accepts` says yes, or no with the reason and what would work.
-    In each cell the objective is finite and does not end above its first value; the same seed gives
-    the same bits, with several threads too; and a run that is resumed after its first epoch, or one
-    in the middle, ends with the same bits.
+    For all installed parts, `accepts` returns a `Compatibility`, with a reason if it is negative.
+    In each cell the objective is finite and its last value does not exceed the first; the same seed
+    gives the same bits, also with several threads; and a run that is resumed after its first epoch,
+    or one in the middle, ends with the same bits.
 
     Parameters
     ----------
     solver : Solver
-        Give it parameters with which it takes several epochs on a small problem.
+        Choose parameters with which it takes several epochs on a small problem.
     cells : list of (model, loss, regularizer), optional
-        Specs or objects to train with; by default the first that it accepts for each model.
+        Specs or objects to train with; by default the first accepted cell of each model.
     data : JudgedLists or MatchingData, optional
-        What to train on; by default made for the model.
+        The training data; by default synthetic data for the model.
     seed : int
     """
     whose = check_part("solver", solver, Solver)
-    accepted = _ask(whose, solver)
+    accepted = _accepted_cells(whose, solver)
     if cells is None:
         by_model = {cell[0]: cell for cell in reversed(accepted)}
         cells = list(by_model.values())
@@ -70,14 +70,14 @@ def check_solver(
         _check_cell(whose, solver, cell, data, seed)
 
 
-def _ask(whose: str, solver: Solver) -> list[Cell]:
+def _accepted_cells(whose: str, solver: Solver) -> list[Cell]:
     registry = get_registry()
     kinds = ("model", "loss", "regularizer")
     accepted: list[Cell] = []
     for entries in itertools.product(*(registry.entries(kind) for kind in kinds)):
         compatibility: Any = type(solver).accepts(*(entry.load() for entry in entries))
         names = tuple(entry.name for entry in entries)
-        told = " x ".join(names)
+        cell_name = " x ".join(names)
         ensure(
             isinstance(compatibility, Compatibility),
             whose,
@@ -88,7 +88,10 @@ def _ask(whose: str, solver: Solver) -> list[Cell]:
             accepted.append((names[0], names[1], names[2]))
             continue
         ensure(
-            compatibility.reason, whose, "a no has a reason", f"for {told} it is {compatibility}"
+            compatibility.reason,
+            whose,
+            "an incompatibility has a reason",
+            f"for {cell_name} it is {compatibility}",
         )
     return accepted
 
@@ -98,9 +101,9 @@ def _check_cell(
 ) -> None:
     model, loss, regularizer = cell
     takes = get_registry().create("model", model).takes
-    made = small_judged(seed) if takes == "judged" else small_matching(seed)
-    data = made if given is None else given
-    told = f"for {' x '.join(str(getattr(part, 'name', part)) for part in cell)}"
+    default = small_judged(seed) if takes == "judged" else small_matching(seed)
+    data = default if given is None else given
+    cell_name = f"for {' x '.join(str(getattr(part, 'name', part)) for part in cell)}"
     ranker = Ranker(
         model=model, loss=loss, regularizer=regularizer, solver=solver, random_state=seed
     )
@@ -110,15 +113,20 @@ def _check_cell(
     ensure(
         epochs == list(range(1, len(epochs) + 1)) and epochs,
         whose,
-        f"epochs count from 1 ({told})",
+        f"epochs count from 1 ({cell_name})",
         f"they are {epochs}",
     )
-    ensure(np.isfinite(objectives).all(), whose, f"objectives are finite ({told})", f"{objectives}")
+    ensure(
+        np.isfinite(objectives).all(),
+        whose,
+        f"objectives are finite ({cell_name})",
+        f"{objectives}",
+    )
     first, last = float(objectives[0]), float(objectives[-1])
     ensure(
         last <= first + 1e-6 * (1.0 + abs(first)),
         whose,
-        f"the objective does not end above where it began ({told})",
+        f"the last objective does not exceed the first ({cell_name})",
         f"it went from {first:.9g} to {last:.9g} in {len(epochs)} epochs",
     )
     end = whole.model.tensors()
@@ -128,7 +136,7 @@ def _check_cell(
         ("two threads", Ranker(**{**ranker.get_params(deep=False), "threads": threads})),
     ):
         differs = same_tensors(end, _trained(other, data)[0].model.tensors())
-        ensure(not differs, whose, f"{how} gives the same bits ({told})", f"{differs} differs")
+        ensure(not differs, whose, f"{how} gives the same bits ({cell_name})", f"{differs} differs")
     for at in sorted({0, len(epochs) // 2, len(epochs) - 1}):
         run = ranker.plan().trainer(data)
         run.train(keep.snapshots[at])
@@ -136,7 +144,7 @@ def _check_cell(
         ensure(
             not differs and len(run.history) == len(epochs),
             whose,
-            f"a run that is resumed after epoch {epochs[at]} ends with the same bits ({told})",
+            f"a run that is resumed after epoch {epochs[at]} ends with the same bits ({cell_name})",
             f"{differs or 'the number of epochs'} differs",
         )
 

@@ -1,4 +1,4 @@
-"""A stranger's distributions, found by their entry points in a process of its own."""
+"""Third-party distributions, discovered by their entry points in a separate process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def distribution(folder: Path, name: str, code: str) -> None:
 
 
 @pytest.fixture
-def strangers(tmp_path: Path) -> Path:
+def third_party(tmp_path: Path) -> Path:
     distribution(tmp_path, "ranking-good", GOOD)
     distribution(tmp_path, "ranking-broken", BROKEN)
     distribution(tmp_path, "ranking-clashing", CLASHING)
@@ -59,7 +59,7 @@ def strangers(tmp_path: Path) -> Path:
 
 
 def plugins(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Call `ranking plugins` where the strangers are installed."""
+    """Call `ranking plugins` with the third-party distributions."""
     command = [
         str(Path(sys.executable).with_name("ranking")),
         "plugins",
@@ -73,8 +73,8 @@ def plugins(folder: Path, *words: str, **environment: str) -> subprocess.Complet
     return done
 
 
-def test_a_good_one_is_listed_and_the_others_are_reported(strangers):
-    done = plugins(strangers, "--load")
+def test_a_good_plugin_is_listed_and_broken_ones_are_reported(third_party):
+    done = plugins(third_party, "--load")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     found = {(row["kind"], row["name"]): row for row in rows}
     assert found["loss", "strange"] == {
@@ -87,11 +87,11 @@ def test_a_good_one_is_listed_and_the_others_are_reported(strangers):
     assert found["loss", "domination"]["origin"] == "ranking-kit"
     assert "ranking-broken 1.2, plugin plugin: cannot be loaded: ModuleNotFoundError" in done.stderr
     assert "ranking-clashing 1.2" in done.stderr
-    assert "ranking 0.1.0 has that name" in done.stderr
+    assert "ranking-kit 0.1.0 has that name" in done.stderr
 
 
-def test_the_matrix_gives_the_reason_for_a_no(strangers):
-    rows = [json.loads(line) for line in plugins(strangers, "--matrix").stdout.splitlines()]
+def test_the_matrix_shows_the_reason_of_an_incompatibility(third_party):
+    rows = [json.loads(line) for line in plugins(third_party, "--matrix").stdout.splitlines()]
     refused = [row for row in rows if row["loss"] == "strange"]
     assert refused
     assert not any(row["works"] for row in refused)
@@ -103,8 +103,8 @@ def test_the_matrix_gives_the_reason_for_a_no(strangers):
         assert row["instead"].startswith("loss domination")
 
 
-def test_plugins_are_switched_off(strangers):
-    done = plugins(strangers, RANKING_DISABLED_PLUGINS="ranking-good,ranking-broken:plugin")
+def test_plugins_are_switched_off(third_party):
+    done = plugins(third_party, RANKING_DISABLED_PLUGINS="ranking-good,ranking-broken:plugin")
     assert "strange" not in done.stdout
     assert "ranking-good 1.2, plugin plugin: switched off" in done.stderr
     assert "ranking-broken 1.2, plugin plugin: switched off" in done.stderr

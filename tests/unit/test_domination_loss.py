@@ -228,18 +228,18 @@ def test_a_huge_margin_stays_finite_and_monotone(judged):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"queries": "together"}, "say separate or pooled"),
-        ({"weights": "much"}, "say one, gain, query, or give an array"),
-        ({"margin": "wide"}, "say none, grade, log, layers, or give an array"),
-        ({"weights": [[1.0]]}, "a finite number a row"),
-        ({"weights": [-1.0]}, "0 or more"),
-        ({"slope": np.inf}, "give numbers"),
-        ({"negatives": 0.0}, r"must lie in \(0, 1\]"),
-        ({"margin": "layers"}, "one number a grade"),
-        ({"margin": "layers", "boundaries": "1+x"}, "one number a grade"),
+        ({"queries": "together"}, "one of separate, pooled"),
+        ({"weights": "much"}, "an array or one of one, gain, query"),
+        ({"margin": "wide"}, "an array or one of none, grade, log, layers"),
+        ({"weights": [[1.0]]}, "one finite number per row"),
+        ({"weights": [-1.0]}, "must be >= 0"),
+        ({"slope": np.inf}, "slope=inf; it must be a finite number"),
+        ({"negatives": 0.0}, r"a finite number in \(0, 1\]"),
+        ({"margin": "layers"}, "one number per grade"),
+        ({"margin": "layers", "boundaries": "1+x"}, "one number per grade"),
     ],
 )
-def test_a_parameter_that_cannot_be_is_refused(params, words):
+def test_invalid_parameters_are_refused(params, words):
     with pytest.raises(PartError, match=words):
         Domination(**params)
 
@@ -250,8 +250,8 @@ def test_a_parameter_that_cannot_be_is_refused(params, words):
         ({"weights": "gain"}, [2000.0, 0.0], "the largest grade is 2000"),
         ({"weights": "gain"}, [-1.0, -2.0], "weight 0"),
         ({"margin": "log"}, [0.0, -1.0], "margin=grade"),
-        ({"margin": "layers", "boundaries": "1"}, [2.0, 0.0], "one margin a grade"),
-        ({"weights": np.ones(3)}, [1.0, 0.0], "weights has 3 values, and the data 2 rows"),
+        ({"margin": "layers", "boundaries": "1"}, [2.0, 0.0], "give one per grade"),
+        ({"weights": np.ones(3)}, [1.0, 0.0], "weights has 3 values, and the data have 2 rows"),
     ],
 )
 def test_data_that_the_parameters_do_not_fit_are_refused(params, grades, words):
@@ -259,10 +259,10 @@ def test_data_that_the_parameters_do_not_fit_are_refused(params, grades, words):
         Ranker(loss=Domination(**params)).fit(np.eye(2), grades, qid=[1, 1])
 
 
-def test_a_single_list_knows_no_given_values():
-    with pytest.raises(PartError, match="no array of them here"):
+def test_a_single_list_has_no_row_values():
+    with pytest.raises(PartError, match="but no array"):
         Domination(weights="given").listwise_value(np.zeros(2), np.array([0.0, 1.0]))
-    with pytest.raises(PartError, match="no array of them here"):
+    with pytest.raises(PartError, match="but no array"):
         Domination(margin=np.ones(2)).listwise_value(np.zeros(2), np.array([0.0, 1.0]))
 
 

@@ -32,7 +32,7 @@ from ranking_plugins.solvers.shards import (
 
 @dataclasses.dataclass
 class Pieces(Local):
-    """Another engine, as a stranger would write it: so many parts, one after the other."""
+    """A third-party engine with a given number of shards, one after the other."""
 
     name = "pieces"
     parts: int = 3
@@ -76,7 +76,7 @@ PARTS = [
 @pytest.mark.filterwarnings("ignore:l1-row alone degenerates")
 @pytest.mark.parametrize(("regularizer", "model"), PARTS)
 @pytest.mark.parametrize("parts", [2, 3, 16, 40])
-def test_parts_and_threads_change_nothing(seed, regularizer, model, parts, monkeypatch):
+def test_results_do_not_depend_on_shards_and_threads(seed, regularizer, model, parts, monkeypatch):
     monkeypatch.setattr(polar, "BLOCK", 4)  # so that ranges have several blocks
     data = clicks(seed)
     wanted = fit(data, regularizer, model, kernel="cython")
@@ -132,19 +132,19 @@ def side_of_m(seed, shape=(100, 30)):
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 16, 99])
-def test_cuts_are_of_whole_rows_and_do_not_depend_on_the_parts(seed, parts):
+def test_ranges_have_whole_rows_and_do_not_depend_on_the_number_of_shards(seed, parts):
     rows = side_of_m(seed)
     columns = sp.csr_array(rows.T)
-    found = split((rows, columns), parts)
-    assert len(found) == min(parts, RANGES)
+    shards = split((rows, columns), parts)
+    assert len(shards) == min(parts, RANGES)
     for side, whole in enumerate((rows, columns)):
-        pieces = [part[side] for part in found]
-        made = [
-            sp.csr_array((m[2], m[1], m[0]), p.matched.shape)
+        pieces = [part[side] for part in shards]
+        result = [
+            sp.csr_array((m.data, m.indices, m.indptr), p.matched.shape)
             for p in pieces
-            for m in [p.matched.parts]
+            for m in [p.matched.arrays]
         ]
-        np.testing.assert_array_equal(sp.vstack(made).toarray(), whole.toarray())
+        np.testing.assert_array_equal(sp.vstack(result).toarray(), whole.toarray())
         ends = np.cumsum([0, *[p.matched.shape[0] for p in pieces]])
         cuts = np.unique(np.concatenate([at + p.cuts for at, p in zip(ends, pieces, strict=False)]))
         whole_cuts = split((rows, columns), 1)[0][side].cuts
@@ -153,32 +153,32 @@ def test_cuts_are_of_whole_rows_and_do_not_depend_on_the_parts(seed, parts):
 
 
 @pytest.mark.parametrize("parts", [1, 3, 16])
-def test_what_workers_keep_is_the_product_and_its_gram_matrix(seed, parts):
+def test_workers_cache_the_product_and_return_its_gram_matrix(seed, parts):
     rows, rng = side_of_m(seed), np.random.default_rng(seed)
     others, less = np.zeros((30, 8), np.float32), np.zeros((100, 8), np.float32)
     others[:, :5], less[:, :5] = rng.normal(size=(30, 5)), rng.normal(size=(100, 5))
     by, square = Computing(get_kernel("cython"), 1), rng.normal(size=(5, 5))
-    with Local().scatter(split((rows, sp.csr_array(rows.T)), parts)) as held:
-        asked = (0, others, by, None, less)
-        found = held.reduce(product_grams, add_all, np.zeros((5, 5)), *asked, 5)
-        made = concatenated(held.map(rotated, square), None)
+    with Local().scatter(split((rows, sp.csr_array(rows.T)), parts)) as local:
+        arguments = (0, others, by, None, less)
+        shards = local.reduce(product_grams, add_all, np.zeros((5, 5)), *arguments, 5)
+        result = concatenated(local.map(rotated, square), None)
     wanted = (rows.toarray().astype(float) @ others - less)[:, :5]
-    np.testing.assert_allclose(found, wanted.T @ wanted, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(made[:, :5], wanted @ square, rtol=1e-4, atol=1e-4)
-    assert not made[:, 5:].any()
+    np.testing.assert_allclose(shards, wanted.T @ wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result[:, :5], wanted @ square, rtol=1e-4, atol=1e-4)
+    assert not result[:, 5:].any()
 
 
 # --- the contract ---
 
 
-def note(part, kept, word):
+def note(part, cache, word):
     """Return what was noted before, and note a word."""
-    before = kept.get("word", "")
-    kept["word"] = before + word
+    before = cache.get("word", "")
+    cache["word"] = before + word
     return f"{part}{before}"
 
 
-def double(part, kept):
+def double(part, cache):
     return 2 * part
 
 
@@ -187,25 +187,25 @@ def minus(total, result):
 
 
 def test_results_come_in_order_and_are_combined_in_order():
-    with Local().scatter([1, 2, 3]) as held:
-        assert held.map(double) == [2, 4, 6]
-        assert held.reduce(double, minus, 1) == 6 - (4 - (2 - 1))
+    with Local().scatter([1, 2, 3]) as local:
+        assert local.map(double) == [2, 4, 6]
+        assert local.reduce(double, minus, 1) == 6 - (4 - (2 - 1))
 
 
-def test_a_checkpoint_forgets_what_was_kept():
-    with Local().scatter(["a", "b"]) as held:
-        assert held.map(note, "x") == ["a", "b"]
-        assert held.map(note, "y") == ["ax", "bx"]
-        held.checkpoint()
-        assert held.map(note, "z") == ["a", "b"]
+def test_a_checkpoint_clears_the_cache():
+    with Local().scatter(["a", "b"]) as local:
+        assert local.map(note, "x") == ["a", "b"]
+        assert local.map(note, "y") == ["ax", "bx"]
+        local.checkpoint()
+        assert local.map(note, "z") == ["a", "b"]
 
 
 def test_only_functions_that_have_a_name_are_run():
     assert address_of(products) == "ranking_plugins.solvers.shards:products"
-    with Local().scatter([1]) as held:
-        for wrong in (lambda part, kept: part, Pieces.n_parts):
+    with Local().scatter([1]) as local:
+        for wrong in (lambda part, cache: part, Pieces.n_parts):
             with pytest.raises(TypeError, match="functions of installed modules"):
-                held.map(wrong)
+                local.map(wrong)
 
 
 def test_the_default_is_local():
@@ -214,9 +214,9 @@ def test_the_default_is_local():
 
 
 def test_specs():
-    made = get_registry().create("engine", "ray:workers=3,address=127.0.0.1:6379")
-    assert made == Ray(3, "127.0.0.1:6379")
-    assert isinstance(made, Engine)
+    result = get_registry().create("engine", "ray:workers=3,address=127.0.0.1:6379")
+    assert result == Ray(3, "127.0.0.1:6379")
+    assert isinstance(result, Engine)
     for wrong in ("ray:workers=0", "ray:workers=x", "ray:address=ray://here:10001", "rya"):
         with pytest.raises(PartError):
             Ranker(engine=wrong, loss="alignment").fit(clicks(0))

@@ -245,7 +245,7 @@ def test_the_weights_of_warp_make_it_jump():
 
 
 def test_what_is_refused(judged):
-    with pytest.raises(PartError, match="newton and popoviciu"):
+    with pytest.raises(PartError, match="newton or popoviciu"):
         Ranker("linear", "hinge", "l2", Coordinate(curvature="paper")).fit(judged)
     with pytest.raises(CombinationError, match="jumps"):
         Ranker("linear", "warp", "l2", "coordinate").fit(judged)
@@ -257,5 +257,5 @@ def test_what_is_refused(judged):
         name = "own"
         form = None
 
-    with pytest.raises(CombinationError, match="slope of its own"):
+    with pytest.raises(CombinationError, match="custom slope"):
         Ranker("linear", Own(), "l2", "coordinate").fit(judged)

@@ -98,7 +98,7 @@ def test_a_bad_density_is_refused(density):
 
 ROWS, COLUMNS = np.array(["a", "b", "c"]), np.array([1, 2, 3, 4])
 GROUPS = {
-    "rows": {"c": "x", "a": "x", "stranger": "y"},
+    "rows": {"c": "x", "a": "x", "unknown": "y"},
     "columns": {2: "low", 1: "low", 3: "high"},
 }
 
@@ -234,5 +234,5 @@ def test_bad_groups_are_refused():
 
 
 def test_groups_are_refused_by_coordinate_descent(judged):
-    with pytest.raises(CombinationError, match="no sum over single weights"):
+    with pytest.raises(CombinationError, match="not a sum over single weights"):
         Ranker(loss="domination", regularizer="group-l1", solver="coordinate").fit(judged)

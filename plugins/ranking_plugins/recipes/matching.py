@@ -1,4 +1,4 @@
-"""Matching from clicks (Wu, Lu and Li, 2013): vectors by alternating half-steps."""
+"""Matching from clicks (Wu, Lu and Li, 2013): embeddings by alternating half-steps."""
 
 from ranking.contracts.recipe import Recipe
 
@@ -19,9 +19,9 @@ def _recipe(model: str, loss: str, regularizer: str, solver: str) -> Recipe:
 
 
 def rmls() -> Recipe:
-    """Regularized mapping to latent structures: sparse vectors of one length.
+    """Regularized mapping to latent structures: sparse embeddings of one norm.
 
-    Two rounds, since more draw all vectors together; M is centered for the same reason.
+    Two epochs, since more make all embeddings similar; M is centered for the same reason.
     """
     return _recipe(
         "sparse-factored:dimensions=100",

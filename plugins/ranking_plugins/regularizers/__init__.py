@@ -60,7 +60,7 @@ def ranking_regularizers() -> dict[str, Lazy]:
         ),
         "max-norm": Lazy(
             "ranking_plugins.regularizers.max_norm:MaxNorm",
-            help="norm of each row <= limit: vectors that grow beyond it are scaled back.",
+            help="norm of each row <= limit: longer rows are scaled back.",
         ),
         "l1l2-row": Lazy(
             "ranking_plugins.regularizers.l1l2_row:L1L2Row",

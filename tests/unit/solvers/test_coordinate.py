@@ -160,17 +160,17 @@ def test_the_order_is_that_of_the_seed(wide):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"sweeps": "some"}, "say all, active or induced"),
-        ({"top": 0}, "at least 1"),
-        ({"top": 1.5}, "at least 1"),
-        ({"shuffled": "yes"}, "say true or false"),
+        ({"sweeps": "some"}, "one of all, active, induced"),
+        ({"top": 0}, "an integer >= 1"),
+        ({"top": 1.5}, "an integer >= 1"),
+        ({"shuffled": "yes"}, "true or false"),
     ],
 )
-def test_a_parameter_that_cannot_be_is_refused(params, words):
+def test_invalid_parameters_are_refused(params, words):
     with pytest.raises(PartError, match=words):
         Coordinate(**params)
 
 
-def test_the_spec_tells_what_counts():
+def test_the_spec_omits_unused_parameters():
     assert "top" not in Coordinate().spec()
     assert "sweeps=induced,top=7" in Coordinate(sweeps="induced", top=7).spec()

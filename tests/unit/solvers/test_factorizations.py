@@ -72,7 +72,7 @@ def test_the_squared_loss_is_the_sum_over_all_pairs():
     assert value == pytest.approx(brute_force(counts, queries, documents))
 
 
-def test_nmf_never_gets_worse_and_ends_where_it_should():
+def test_nmf_never_increases_the_objective_and_converges():
     counts = make_counts(2)
     ranker = fitted(counts, NMF(max_epochs=2000, tolerance=1e-12))
     objectives = [row["objective"] for row in ranker.history_]
@@ -149,9 +149,9 @@ def test_features_classes_and_empty_matrices_are_refused(solver, make_matching):
         Ranker("factored:dimensions=2", "squared", "none", solver).fit(data)
 
     both = make_matching(kind="grades")
-    with pytest.raises(DataError, match=r"queries by their ids alone.*sgd"):
+    with pytest.raises(DataError, match=r"only the ids of queries.*sgd"):
         fit(both)
-    with pytest.raises(DataError, match=r"documents by their ids alone.*sgd"):
+    with pytest.raises(DataError, match=r"only the ids of documents.*sgd"):
         fit(MatchingData(None, both.documents, abs(both.relevance)))
     with pytest.raises(DataError, match="labelled by class"):
         fit(MatchingData(None, None, labels=([0, 1, 0], [0, 0, 1])))
@@ -159,7 +159,7 @@ def test_features_classes_and_empty_matrices_are_refused(solver, make_matching):
         fit(MatchingData(None, None, sp.csr_array((5, 4))))
 
 
-def test_what_svd_and_nmf_cannot_do_is_said():
+def test_limits_of_svd_and_nmf_are_reported():
     counts = make_counts()
     with pytest.raises(DataError, match="at most 16"):
         fitted(counts, "svd", dimensions=17)
@@ -167,10 +167,12 @@ def test_what_svd_and_nmf_cannot_do_is_said():
     with pytest.raises(DataError, match=r"nmf needs relevance from 0: query \d+, document \d+"):
         fitted(counts, "nmf")
     with pytest.raises(
-        CombinationError, match=r"optimal for the squared error alone.* Try solver sgd"
+        CombinationError, match=r"optimal only for the squared error.* Try solver sgd"
     ):
         fitted(counts, "svd", loss="hinge")
-    with pytest.raises(CombinationError, match=r"optimal without a penalty.* Try regularizer none"):
+    with pytest.raises(
+        CombinationError, match=r"optimal only without a penalty.* Try regularizer none"
+    ):
         Ranker("factored", "squared", "l2", "svd").fit(MatchingData(None, None, counts))
     with pytest.raises(CombinationError, match=r"two thin matrices.* Try model factored"):
         Ranker("bilinear", "squared", "none", "nmf").fit(MatchingData(None, None, counts))

@@ -20,9 +20,9 @@ def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
     """Plain SGD with rate / sqrt(t), and at every boundary the operator of the regularizer."""
     trials = 1 if warp is None else warp.trials
     rows = LowerRows.of(data)
-    tuples, below = rows.tuples(get_kernel(), SEED, 0, DRAWS, trials, by_query=by_query)
+    triplets, below = rows.sample(get_kernel(), SEED, 0, DRAWS, trials, by_query=by_query)
     X, w, owed = np.asarray(data.features, float), np.zeros(data.n_features), 0.0
-    for t, ((_, better, *worse), n) in enumerate(zip(tuples.tolist(), below, strict=True), 1):
+    for t, ((_, better, *worse), n) in enumerate(zip(triplets.tolist(), below, strict=True), 1):
         eta = rate / np.sqrt(t)
         for trial, other in enumerate(worse, 1):
             delta = X[better] - X[other]
@@ -39,10 +39,11 @@ def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("draw", ["positives", "queries"])
 @pytest.mark.parametrize("spec", ["max-norm:limit=0.5", "l1l2-row:strength=0.1,limit=0.7"])
-def test_it_is_the_algorithm_by_hand(judged, sparse, draw, spec):
+def test_sgd_matches_the_algorithm_by_hand(judged, sparse, draw, spec):
     X = sp.csr_array(judged.features) if sparse else judged.features
     data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
-    solver = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,sampling={draw}"
+    solver = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
+    solver += f",sampling={draw}"
     ranker = Ranker("linear", "hinge", spec, solver, random_state=SEED).fit(data)
     wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=draw == "queries")
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
@@ -55,7 +56,7 @@ def test_l1_in_the_loop_is_its_operator_at_the_boundary(judged):
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_warp_estimates_ranks_among_the_worse(judged):
+def test_warp_estimates_ranks_among_lower_grades(judged):
     spec = (
         f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,batch_size=1"
     )
@@ -74,7 +75,7 @@ def test_the_rate_follows_the_scale_of_the_features(judged, scale):
 
 
 @pytest.mark.parametrize("kind", [MaxNorm(0.7), L1L2Row(0.2, 0.7)])
-def test_rows_without_their_zeros_are_shrunk_like_rows(kind, seed, monkeypatch):
+def test_prox_of_packed_rows_is_that_of_full_rows(kind, seed, monkeypatch):
     """Also if they come in several blocks, and some are empty."""
     monkeypatch.setattr("ranking_plugins.solvers.penalty.BLOCK", 7)
     rng = np.random.default_rng(seed)
@@ -82,7 +83,7 @@ def test_rows_without_their_zeros_are_shrunk_like_rows(kind, seed, monkeypatch):
     dense[[3, 8]] = 0.0
     penalty = Penalty.__new__(Penalty)
     penalty.regularizer = kind
-    made = penalty.shrunk(sp.csr_array(dense), 0.5)
+    made = penalty.prox(sp.csr_array(dense), 0.5)
     np.testing.assert_allclose(made.toarray(), kind.prox(dense, 0.5), rtol=1e-12)
     assert made.nnz == np.count_nonzero(kind.prox(dense, 0.5))
 
@@ -111,7 +112,7 @@ def test_what_is_refused(judged):
     for words in ("sampling=weighted", "negatives=any"):
         with pytest.raises(CombinationError, match=f"{words} is for queries and documents"):
             Ranker("linear", "hinge", "none", f"sgd:{words}").fit(judged)
-    with pytest.raises(CombinationError, match="these are judged rows"):
+    with pytest.raises(CombinationError, match="these are judged lists"):
         Ranker("linear", "hinge", "none", "sgd").partial_fit(judged)
     flat = JudgedLists(judged.features, np.zeros(judged.n_rows), judged.row_groups)
     with pytest.raises(DataError, match="no query has two different grades"):

@@ -29,8 +29,8 @@ from ranking_plugins.regularizers import NoPenalty
 from ranking_plugins.solvers import PassiveAggressive
 
 
-def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
-    found, _ = LowerRows.of(judged).tuples(get_kernel(), 3, 0, 20_000)
+def test_sampled_rows_are_of_one_query_with_decreasing_grades(judged):
+    found, _ = LowerRows.of(judged).sample(get_kernel(), 3, 0, 20_000)
     better, worse = found[:, 1], found[:, 2]
     assert np.all(found[:, 0] == 0)
     assert np.all(judged.row_groups[better] == judged.row_groups[worse])
@@ -47,7 +47,7 @@ def test_drawn_rows_are_of_one_query_and_of_falling_grade(judged):
     mean = 20_000 / len({i for i, _ in wanted})
     assert counts[counts > 0].min() > 0.6 * mean
     assert counts.max() < 1.5 * mean
-    again, _ = LowerRows.of(judged).tuples(get_kernel(), 3, 7, 5)
+    again, _ = LowerRows.of(judged).sample(get_kernel(), 3, 7, 5)
     np.testing.assert_array_equal(again, found[7:12])
 
 
@@ -78,7 +78,7 @@ def test_a_linear_model_is_the_algorithm_by_hand(judged, loss, sparse):
     ranker = Ranker(loss=loss, solver=solver, random_state=4).fit(data)
     w, dense = np.zeros(judged.n_features), np.asarray(judged.features)
     losses, power, trials = [], 2 if loss == "squared-hinge" else 1, 4 if "warp" in loss else 1
-    for _, i, *others in LowerRows.of(judged).tuples(get_kernel(), 4, 0, 300, trials)[0].tolist():
+    for _, i, *others in LowerRows.of(judged).sample(get_kernel(), 4, 0, 300, trials)[0].tolist():
         n_worse = int(
             np.sum((judged.row_groups == judged.row_groups[i]) & (judged.grades < judged.grades[i]))
         )
@@ -149,7 +149,7 @@ def test_the_k_th_best_positive_is_learnt_from(make_matching):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "warp"])
-def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
+def test_the_density_of_a_diagonal_counts_its_own_weights(make_matching, loss):
     """With C large, the pair of a step has a margin of 1 after it."""
     data = make_matching(3)
     solver = PassiveAggressive(max_steps=1, aggressiveness=1e9)
@@ -209,7 +209,7 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     "params",
     [{"max_steps": 0}, {"steps_per_epoch": 0.5}, {"aggressiveness": 0}, {"aggressiveness": "much"}],
 )
-def test_a_parameter_that_cannot_be_is_refused(params):
+def test_invalid_parameters_are_refused(params):
     with pytest.raises(PartError, match=next(iter(params))):
         PassiveAggressive(**params)
 
@@ -217,11 +217,11 @@ def test_a_parameter_that_cannot_be_is_refused(params):
 @pytest.mark.parametrize(
     ("loss", "regularizer", "words"),
     [
-        ("domination", "none", "no function of one pair's margin.*Try solver coordinate"),
-        ("logistic", "none", "above 0 at every margin.*Try solver coordinate"),
+        ("domination", "none", "not a function of the margin.*Try solver coordinate"),
+        ("logistic", "none", "positive at every margin.*Try solver coordinate"),
         ("kos-warp", "none", "several grades.*Try loss"),
-        ("hinge", "l2", "off that minimum.*Try solver coordinate"),
-        ("warp", "max-norm", "off that minimum.*Try solver sgd"),
+        ("hinge", "l2", "away from that minimum.*Try solver coordinate"),
+        ("warp", "max-norm", "away from that minimum.*Try solver sgd"),
     ],
 )
 def test_other_parts_are_refused_with_a_remedy(judged, loss, regularizer, words):
@@ -241,9 +241,9 @@ class Steep(Hinge):
     form = None
 
 
-def test_a_loss_of_which_only_slopes_are_known_is_refused():
+def test_a_custom_slope_is_refused():
     compatibility = PassiveAggressive.accepts(Linear, Steep, NoPenalty)
-    assert "single slopes are known" in compatibility.reason
+    assert "not for an unknown slope" in compatibility.reason
 
 
 # --- what the reasons say is so -------------------------------------------------------------------
@@ -258,9 +258,9 @@ def test_only_scores_that_are_linear_in_all_weights_have_a_half_space_of_right_w
 
 
 @pytest.mark.parametrize("loss", [Domination(), Alignment(), Squared()])
-def test_losses_of_lists_are_no_functions_of_one_margin(loss):
+def test_listwise_losses_are_refused(loss):
     assert "pairwise" not in loss.interfaces
-    assert "no function" in PassiveAggressive.accepts(Linear, type(loss), NoPenalty).reason
+    assert "not a function" in PassiveAggressive.accepts(Linear, type(loss), NoPenalty).reason
     grades, one, other = np.array([1.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0]), np.zeros(3)
     other[:2], other[2] = one[:2], 5.0  # the first pair has the same margin, the second has not
     values = {
@@ -286,9 +286,9 @@ def test_no_step_of_the_logistic_loss_would_be_passive():
         assert (loss.pairwise_value(margins)[margins >= 1.0] == 0.0).all()
 
 
-def test_a_row_that_is_worse_than_one_better_row_need_not_be_worse_than_another():
+def test_several_positives_of_judged_lists_are_refused():
     data = JudgedLists(np.eye(3), [2, 1, 1], [1, 1, 1])
-    drawn, below = LowerRows.of(data).tuples(get_kernel(), 0, 0, 50)
+    drawn, below = LowerRows.of(data).sample(get_kernel(), 0, 0, 50)
     assert set(drawn[:, 2]) == {1, 2}
     assert set(below) == {2}  # rows 1 and 2 are below row 0, and neither is below the other
 
@@ -298,9 +298,12 @@ PENALTIES = {part.name: part for part in Grid().parts["regularizer"] if part.nam
 
 @pytest.mark.parametrize("name", PENALTIES)
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()])
-def test_what_a_penalty_changes_takes_the_weights_off_the_minimum(name, loss, seed):
+def test_penalties_are_refused(name, loss, seed):
     """The minimum is strict: any other W has more of distance plus C times loss."""
-    assert "off that minimum" in PassiveAggressive.accepts(Bilinear, Hinge, PENALTIES[name]).reason
+    assert (
+        "away from that minimum"
+        in PassiveAggressive.accepts(Bilinear, Hinge, PENALTIES[name]).reason
+    )
     rng = np.random.default_rng(seed)
     W, block, c = 3.0 * rng.normal(size=(5, 4)), rng.normal(size=(5, 4)), 0.3
     block *= -np.sign((W * block).sum())
