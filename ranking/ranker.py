@@ -141,7 +141,7 @@ class Ranker(Estimator):
     >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 0.0], [3.0, 1.0]])
     >>> ranker = Ranker(loss="domination", regularizer="l2:strength=0.1")
     >>> ranker = ranker.fit(X, [0, 1, 2, 0, 1], qid=[1, 1, 1, 2, 2])
-    >>> ranker.predict(X).argmax()
+    >>> int(ranker.predict(X).argmax())
     4
     """
 

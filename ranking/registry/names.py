@@ -116,6 +116,7 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "weighting": {"alike": "uniform"},
     "init": {"anew": "scratch", "before": "previous-stage"},
     "queries": {"apart": "separate"},
+    "scale": {"auto": "unit-rows"},
 }
 """Old words of parameters that choose between words, and the words here."""
 

@@ -304,29 +304,29 @@ def make_exclusions(
     return np.concatenate(([0], np.cumsum(excluded.sum(axis=1)))), np.nonzero(excluded)[1].copy()
 
 
+SIZES = st.tuples(st.integers(0, 19), st.integers(1, 40))
+"""Numbers of queries and documents."""
+
+
 @EXAMPLES
 @given(
     seed=SEEDS,
-    shape=st.tuples(st.integers(0, 19), st.integers(1, 40)),
+    sizes=SIZES,
     k=st.sampled_from([1, 3, 10, 100]),
     width=st.sampled_from(WIDTHS),
-    biases=st.booleans(),
-    share_values=st.tuples(
-        st.sampled_from([0.0, 0.3, 0.9, 1.0]), st.sampled_from(["normal", "few", "not finite"])
-    ),
+    share=st.sampled_from([0.0, 0.3, 0.9, 1.0]),
+    values=st.tuples(st.sampled_from(["normal", "few", "not finite"]), st.booleans()),
 )
-def test_top_k(
-    kernel: Kernel, reference: Kernel, seed, shape, k, width, biases, share_values
-) -> None:
-    share, values = share_values
-    parts = make_embeddings(seed, *shape, width, biases)
-    if values == "few":  # many scores are equal
+def test_top_k(kernel: Kernel, reference: Kernel, seed, sizes, k, width, share, values) -> None:
+    kind, biases = values
+    parts = make_embeddings(seed, *sizes, width, biases)
+    if kind == "few":  # many scores are equal
         parts = [np.round(part / 2) for part in parts]
-    if values == "not finite":  # some scores are infinite, some NaN
+    if kind == "not finite":  # some scores are infinite, some NaN
         for part in parts[:2]:
             part[::3, 0], part[1::3, 0] = np.inf, -np.inf
             part[2::6, 1] = np.nan
-    exclusions = make_exclusions(seed, *shape, share)
+    exclusions = make_exclusions(seed, *sizes, share)
     with np.errstate(invalid="ignore"):
         assert_same(
             lambda kernel, threads: kernel.factored.top_k(*parts, k, exclusions, threads),

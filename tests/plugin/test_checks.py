@@ -165,7 +165,7 @@ def test_a_broken_loss_of_pairs(changes: dict[str, Any], said: str):
     assert str(raised.value).startswith("loss 'hinge'" if changes.get("name", 1) else "loss")
 
 
-def test_a_loss_that_overflows_or_whose_loop_is_another():
+def test_a_loss_that_overflows_or_differs_from_its_kernel_form():
     changes = {
         "form": None,
         "pairwise_value": lambda self, z: np.exp(-z),
@@ -250,7 +250,7 @@ def test_a_broken_regularizer(base: type, changes: dict[str, Any], said: str):
 
 @dataclasses.dataclass
 class Descent(Solver):
-    """Gradient descent on the first listwise interface that comes along: enough of a solver to break."""
+    """Gradient descent for listwise losses: a minimal solver to break."""
 
     name: ClassVar[str] = "descent"
     uphill: bool = False

@@ -22,7 +22,7 @@ import pytest
 
 from ranking import Ranker
 from ranking.contracts.loss import Loss
-from ranking.contracts.regularizer import SupportsMaximize
+from ranking.contracts.regularizer import SupportsMaximize, native_rows
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import PairwiseForm
 from ranking.kernels.kernel import Kernel
@@ -536,11 +536,11 @@ def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda library: 7, "handed over a int; wanted is a capsule named 'ranking.pair_loss'"),
-        (lambda library: None, "handed over a NoneType"),
+        (lambda library: 7, "returned a int; expected a capsule named 'ranking.pair_loss'"),
+        (lambda library: None, "returned a NoneType"),
         (
             lambda library: NEW(ctypes.addressof(KEPT), b"ranking.list_loss", None),
-            "capsule with the name 'ranking.list_loss'; wanted is 'ranking.pair_loss'",
+            "capsule with the name 'ranking.list_loss'; expected 'ranking.pair_loss'",
         ),
         (lambda library: NEW(ctypes.addressof(KEPT), None, None), "a capsule with no name"),
         (
@@ -564,7 +564,7 @@ def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
         ),
     ],
 )
-def test_what_is_wrong_is_said_by_name(library, monkeypatch, make_tastes, make, message):
+def test_violations_are_reported_by_name(library, monkeypatch, make_tastes, make, message):
     monkeypatch.setattr(Capsuled, "made", lambda: make(library), raising=False)
     with pytest.raises(TypeError) as caught:
         Ranker(model="bilinear", loss=Capsuled(), solver="sgd:max_steps=5").fit(make_tastes())
@@ -578,7 +578,7 @@ KEPT = Held()
 def test_functions_of_another_kind_are_refused(library, monkeypatch):
     functions = ListwiseFunctions.from_addresses(value=1, slopes=1)
     monkeypatch.setattr(Capsuled, "made", lambda: functions, raising=False)
-    with pytest.raises(TypeError, match=r"'capsuled' .* handed over a ListwiseFunctions"):
+    with pytest.raises(TypeError, match=r"'capsuled' .* returned a ListwiseFunctions"):
         Capsuled().pairwise_value(np.zeros(1))
 
 
@@ -597,7 +597,7 @@ def test_a_bounded_regularizer_without_a_maximum_is_refused(library):
     class Incomplete(WithoutMaximum, NativeBoundedRowRegularizer):
         pass
 
-    assert Unbounded().penalty(np.zeros((1, 1))) == 0.0
+    assert not Unbounded().native.maximize
     assert not issubclass(Unbounded, SupportsMaximize)
     assert issubclass(Incomplete, SupportsMaximize)
     with pytest.raises(TypeError, match=r"'without-maximum' .* has no function maximize"):
@@ -620,7 +620,7 @@ def test_nonsense_is_a_divergence_that_names_the_loss(factored_kernel, mine, mak
         name: ClassVar[str] = "bad"
         slope: ClassVar[str] = "nan_slope"
 
-    told = r"and its loss \S+ at step \d+,.* unless loss 'bad' is at fault: its slope is nan\.$"
+    told = r"and its loss \S+ at step \d+,.* unless loss 'bad' is wrong: its slope is nan\.$"
     with pytest.raises(DivergenceError, match=told):
         weights(factored_kernel, make_tastes(), model, Bad())
 
@@ -639,7 +639,8 @@ def test_a_loss_of_python_has_no_functions(rows):
         pass
 
     assert Plain().native is None
-    assert L1L2Row().native is None
+    assert native_rows(L1L2Row()) is None
+    assert native_rows(rows) is rows.native
     assert rows.native.plugin.startswith("regularizer 'mine-row' of module ")
 
 

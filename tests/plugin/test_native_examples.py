@@ -82,7 +82,7 @@ def smooth(z: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("width", [0.0, 0.3, 2.0])
-def test_the_function_is_the_one_that_is_told(example, width):
+def test_the_function_is_called_at_its_address(example, width):
     z = np.concatenate((np.linspace(-3.0, 3.0, 121), [1.0, 1.0 - width]))
     loss = part(example[0], "SmoothHinge", width=width)
     value, slope = smooth(z, width)
@@ -115,7 +115,7 @@ def test_without_width_it_is_the_hinge_to_the_bit(example, kernel, make_tastes, 
     assert not same(one, mine)
 
 
-def test_it_is_found_by_its_entry_point(example):
+def test_it_is_discovered_by_its_entry_point(example):
     way, folder = example
     (found,) = metadata.distributions(path=[str(folder)])
     (point,) = found.entry_points

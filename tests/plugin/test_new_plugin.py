@@ -1,8 +1,8 @@
 """`ranking new-plugin`: what it writes installs, passes its tests, trains and evaluates at once.
 
-The environment is fresh: `ranking-kit` and `ranking-kit-rust` are installed in it from wheels and nothing
-is seen of this checkout. What they depend on, and the tools that build, are linked from the
-environment of the tests, so that nothing is downloaded.
+The environment is new: `ranking-kit` and `ranking-kit-rust` are installed in it from wheels,
+without this checkout on the path. Dependencies and build tools are linked from the environment of
+the tests, so that nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_from_nothing_to_a_trained_model(fresh: Fresh, kind: str, native: str):
 
 @pytest.mark.parametrize(("kind", "native"), PACKAGES)
 @pytest.mark.parametrize("name", ["a", "a23456789-b23456789-c234"])
-def test_what_is_written_is_clean(tmp_path: Path, name: str, kind: str, native: str):
+def test_generated_files_pass_the_linters(tmp_path: Path, name: str, kind: str, native: str):
     ruff = shutil.which("ruff", path=str(Path(sys.executable).parent))
     if ruff is None:
         pytest.skip("ruff is not installed beside this Python")
@@ -211,7 +211,7 @@ def test_what_is_written_is_clean(tmp_path: Path, name: str, kind: str, native: 
         (["fine"], "Missing option '--kind'"),
     ],
 )
-def test_what_does_not_work_is_refused_and_nothing_is_written(tmp_path, monkeypatch, words, said):
+def test_invalid_arguments_are_refused_and_nothing_is_written(tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["new-plugin", *words])
     assert done.exit_code == 2

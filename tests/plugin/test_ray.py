@@ -110,7 +110,7 @@ def test_a_killed_worker_changes_nothing_but_the_time(
     assert sum("another takes its part" in line for line in caplog.messages) == len(killed)
 
 
-def test_only_what_was_lost_is_done_again(seed, cluster, monkeypatch):
+def test_only_lost_work_is_repeated(seed, cluster, monkeypatch):
     """The new worker repeats the half-step, and the other one nothing."""
     asked, killed, ask = {0: [], 1: []}, [], RayShards._ask
 
@@ -144,7 +144,7 @@ def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monke
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray:workers=1")
 
 
-def test_what_a_function_raises_is_raised_here(cluster):
+def test_exceptions_of_workers_are_raised_here(cluster):
     matrix = sp.csr_array(np.eye(20, dtype=np.float32))
     with Ray(workers=2).scatter(split((matrix, matrix), 2)) as shards:
         by = Computing(get_kernel("cython"), 1)

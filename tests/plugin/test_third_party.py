@@ -87,7 +87,7 @@ def test_a_good_plugin_is_listed_and_broken_ones_are_reported(third_party):
     assert found["loss", "domination"]["origin"] == "ranking-kit"
     assert "ranking-broken 1.2, plugin plugin: cannot be loaded: ModuleNotFoundError" in done.stderr
     assert "ranking-clashing 1.2" in done.stderr
-    assert "ranking 0.1.0 has that name" in done.stderr
+    assert "ranking-kit 0.1.0 has that name" in done.stderr
 
 
 def test_the_matrix_shows_the_reason_of_an_incompatibility(third_party):

@@ -208,7 +208,7 @@ def test_one_that_fails_or_is_slow_at_import_is_named_and_the_rest_goes_on(here,
     assert f"ranking-bad 1.2, plugin plugin: {said}" in ranking(here, "plugins", "--load").stderr
 
 
-def test_a_name_that_is_missing_is_told_with_who_was_left_out(here):
+def test_an_unknown_name_lists_the_plugins_that_were_left_out(here):
     distribution(here, "ranking-bad", "raise ValueError('not today')")
     done = ranking(here, *BUILT_IN[:2], "--loss", "huber", "-o", "m", code=2)
     assert "there is no loss 'huber'" in done.stderr
@@ -219,7 +219,7 @@ def test_nonsense_from_hooks_is_left_out_and_the_rest_of_the_plugin_works(here):
     distribution(here, "ranking-odd", PARTS)
     said = ranking(here, "plugins", "--load").stderr
     for words in (
-        "regularizer 'none' is left out: ranking 0.1.0 has that name",
+        "regularizer 'none' is left out: ranking-kit 0.1.0 has that name",
         "regularizer 7 is not a name with a factory",
         "ranking_models() failed: TypeError",
         "ranking_recipes() failed: RuntimeError: no recipes today",
@@ -241,7 +241,7 @@ TRAIN = ("train", "matching.tsv", "--model", "bilinear", "-o", "m.safetensors")
         ("raise", "pairwise_slope raised ZeroDivisionError: the plugin divides"),
     ],
 )
-def test_a_loss_that_answers_nonsense_is_named(here, how, said):
+def test_an_invalid_result_of_a_loss_names_it(here, how, said):
     distribution(here, "ranking-odd", PARTS)
     words = ("--loss", f"odd:how={how}", "--solver", "sgd:max_steps=200,learning_rate=0.1")
     done = ranking(here, *TRAIN, *words, code=1)
@@ -257,7 +257,7 @@ def test_a_loss_that_is_slow_is_named_and_trains(here):
     assert (here / "m.safetensors").exists()
 
 
-def test_a_regularizer_that_answers_words_is_named(here):
+def test_an_invalid_result_of_a_regularizer_names_it(here):
     distribution(here, "ranking-odd", PARTS)
     words = (
         "--loss",
@@ -271,7 +271,7 @@ def test_a_regularizer_that_answers_words_is_named(here):
     assert "regularizer 'nothing' of ranking-odd 1.2: penalty returned str" in done.stderr
 
 
-def test_a_solver_that_answers_no_verdict_is_named(here):
+def test_an_invalid_result_of_a_solver_names_it(here):
     distribution(here, "ranking-odd", PARTS)
     done = ranking(here, *BUILT_IN, "--solver", "yes", "--model", "linear", code=1)
     assert (
@@ -288,7 +288,7 @@ def test_a_metric_of_the_wrong_shape_is_named_and_a_reader_that_fails_is_passed_
     assert "metric 'once' of ranking-odd 1.2: per_query answered (3,)" in done.stderr
 
 
-def test_nothing_of_a_stranger_is_imported_to_list_it(here):
+def test_listing_does_not_import_third_party_plugins(here):
     distribution(here, "ranking-bad", "open('touched', 'w').close()")
     listed = ranking(here, "plugins", "--format", "jsonl").stdout
     rows = [json.loads(line) for line in listed.splitlines()]
@@ -317,7 +317,7 @@ def test_nothing_of_a_stranger_is_imported_to_list_it(here):
         ),
     ],
 )
-def test_only_what_is_trusted_is_imported(here, environment, loaded, said):
+def test_only_trusted_plugins_are_imported(here, environment, loaded, said):
     for one in "ab":
         distribution(here, f"ranking-{one}", f"open('touched-{one}', 'w').close()")
     done = ranking(here, *BUILT_IN, "--quiet", **environment)

@@ -54,7 +54,7 @@ def test_the_alignment_is_that_of_the_pairs():
     )
 
 
-def test_what_has_no_bound_is_refused():
+def test_regularizers_without_a_bound_are_refused():
     trained = model("max-norm")
     with pytest.raises(CombinationError, match="no bound for regularizer 'l2'"):
         bound(trained, Alignment(), L2(), DATA)
@@ -64,7 +64,7 @@ def test_what_has_no_bound_is_refused():
         bound(trained, Alignment(), L1L2Row(), MatchingData(None, None, np.zeros((2, 2))))
 
 
-def test_all_that_goes_in_is_told():
+def test_all_quantities_of_the_bound_are_reported():
     found = bound(model("max-norm"), Alignment(), L1L2Row(), DATA)
     rows = {row["quantity"]: row["value"] for row in found.rows()}
     names = (

@@ -192,7 +192,7 @@ def test_results_come_in_order_and_are_combined_in_order():
         assert local.reduce(double, minus, 1) == 6 - (4 - (2 - 1))
 
 
-def test_a_checkpoint_forgets_what_was_kept():
+def test_a_checkpoint_clears_the_cache():
     with Local().scatter(["a", "b"]) as local:
         assert local.map(note, "x") == ["a", "b"]
         assert local.map(note, "y") == ["ax", "bx"]

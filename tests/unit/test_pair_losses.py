@@ -99,10 +99,10 @@ def dense_scores(model, data):
     return data.query_rows.toarray() @ model.weights.toarray() @ data.document_rows.toarray().T
 
 
-def warp_by_hand(scores, tuples, n_documents):
+def warp_by_hand(scores, triplets, n_documents):
     """Try the negatives one by one, as section 3 of the paper on WARP tells it."""
     margins, weights = [], []
-    for query, positive, *negatives in tuples.tolist():
+    for query, positive, *negatives in triplets.tolist():
         for trial, negative in enumerate(negatives, start=1):
             margin = scores[query, positive] - scores[query, negative]
             if margin < 1.0:
@@ -126,15 +126,15 @@ def started(data, scale):
 def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     data = make_matching(5, n_queries=6, n_documents=11, dtype=np.float64)
     model = started(data, 4.0)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
+    triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
     got = weights.train(
-        model.inputs(data),
-        tuples,
+        model.objects(data),
+        triplets,
         np.zeros(300),  # nothing moves, so all are taken at one W
         loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), data.n_documents)),
     )
-    expected = warp_by_hand(dense_scores(model, data), tuples, data.n_documents)
+    expected = warp_by_hand(dense_scores(model, data), triplets, data.n_documents)
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(got[1], expected[1], rtol=1e-13)
     assert 0 < np.count_nonzero(expected[1] == 0) < 300  # some find nothing
@@ -149,11 +149,13 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     documents = sp.csr_array(np.concatenate(([2.0], others))[:, None])
     relevance = sp.csr_array(([1.0], [0], [0, 1]), shape=(1, n_documents))
     data = MatchingData(query, documents, relevance)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, draws, max_trials)
+    triplets = matching_kernel.sampling.sample_triplets(
+        positive_lists(data), 3, 0, draws, max_trials
+    )
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
     _, found = weights.train(
         BilinearInputs(data.query_rows, data.document_rows),
-        tuples,
+        triplets,
         np.zeros(draws),
         loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), n_documents)),
     )
@@ -168,7 +170,7 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     assert 0.5 * exact < found[found > 0].mean() < 2 * exact
 
 
-def test_forms_are_inlined():
+def test_built_in_losses_have_a_form():
     forms = [loss.form for loss in LOSSES]
     assert forms == [
         PairwiseForm.HINGE,
@@ -195,15 +197,15 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
     )
     loss = KosWARP(4, k=k, n=n)
     assert loss.positives == (n, k - 1)
-    tuples = factored_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 200, 4, n)
+    triplets = factored_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 200, 4, n)
     empty = np.zeros((0, 8), np.float32)
     weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
     ranks = rank_weights(loss, 30).astype(np.float32)
     chosen, margins, found = weights.sample(
-        FactoredInputs(8, 30), tuples, rank_weights=ranks, n_positives=n, positive_rank=k - 1
+        FactoredInputs(8, 30), triplets, rank_weights=ranks, n_positives=n, positive_rank=k - 1
     )
     scores = U.astype(float) @ V.T.astype(float)
-    for row, (query, *documents) in enumerate(tuples.tolist()):
+    for row, (query, *documents) in enumerate(triplets.tolist()):
         positives, negatives = documents[:n], documents[n:]
         order = sorted(range(n), key=lambda at: (-scores[query, positives[at]], at))
         better = positives[order[k - 1]]

@@ -107,6 +107,7 @@ def test_every_number_of_a_built_in_solver_loss_and_regularizer_has_a_range():
         ("solver", "sgd:negatives=others", "use negatives=any"),
         ("solver", "sgd:weighting=alike", "use weighting=uniform"),
         ("loss", "domination:queries=apart", "use queries=separate"),
+        ("regularizer", "orthonormal:scale=auto", "use scale=unit-rows"),
     ],
 )
 def test_old_and_foreign_names_of_parameters_are_translated(kind, spec, words):
@@ -157,7 +158,7 @@ def test_suggestions_are_valid_names():
             registry.find(kind, part.partition(":")[0])
     declared = {
         (field, word)
-        for kind in ("solver", "loss", "model")
+        for kind in ("solver", "loss", "model", "regularizer")
         for entry in registry.entries(kind)
         for field, constraint in constraints(entry.load()).items()
         for word in constraint.words

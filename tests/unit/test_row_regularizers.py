@@ -99,14 +99,14 @@ def rotations(size):
         yield q * [(-1) ** seed, *([1] * (size - 1))]
 
 
-@pytest.mark.parametrize("scale", ["auto", 1.0, 0.3])
+@pytest.mark.parametrize("scale", ["unit-rows", 1.0, 0.3])
 @pytest.mark.parametrize("shape", [(4, 2), (3, 3), (4, 1)])
 def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
     """Against all P = scale Q by a search over rotations of the full space."""
     rows, columns = shape
     p = np.random.default_rng(2).normal(size=shape)
     regularizer = Orthonormal(scale)
-    length = np.sqrt(rows / columns) if scale == "auto" else scale
+    length = np.sqrt(rows / columns) if scale == "unit-rows" else scale
     found = regularizer.prox(p, 0.3)
     np.testing.assert_allclose(found.T @ found, length**2 * np.eye(columns), atol=1e-12)
     assert regularizer.penalty(found) == 0.0
@@ -132,7 +132,7 @@ def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
         assert ((found - p) ** 2).sum() <= ((other - p) ** 2).sum() + 1e-9
 
 
-def test_what_is_not_orthonormal_is_outside():
+def test_the_penalty_is_infinite_for_other_matrices():
     p = np.eye(4)[:, :2]
     assert Orthonormal(1.0).penalty(p) == 0.0
     assert Orthonormal(1.0).penalty(2 * p) == float("inf")

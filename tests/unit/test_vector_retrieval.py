@@ -12,10 +12,11 @@ from ranking.contracts.model import Embedding
 from ranking.data.exclusions import known_pairs
 from ranking.errors import CombinationError, DataError
 from ranking.inference import retrieval
-from ranking.inference.retrieval import best_lists, similar, top_k, top_k_by_embeddings
+from ranking.inference.retrieval import similar, top_k, top_k_by_embeddings
 from ranking.kernels.factored import FactoredKernel
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
+from ranking.models.stage_lists import best_lists
 from ranking.models.structured import Structured
 from ranking_plugins.losses import AUC, BPR, WARP, KosWARP
 

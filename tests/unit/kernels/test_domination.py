@@ -143,28 +143,22 @@ def test_bounds_bound_the_curvature(
     seed=st.integers(0, 2**32),
     sparse=st.booleans(),
     newton=st.booleans(),
-    strengths=st.tuples(*[st.sampled_from([0.0, 0.05, 2.0])] * 2),
+    penalty=st.builds(
+        EntryPenalty, st.sampled_from([0.0, 0.05, 2.0]), st.sampled_from([0.0, 0.05, 2.0])
+    ),
     scale=st.sampled_from([0.01, 1.0, 20.0]),
     radius=st.sampled_from([0.1, 1.0, 100.0]),
 )
 def test_every_step_decreases_the_objective(
-    kernel: Kernel,
-    make_problem: MakeProblem,
-    seed: int,
-    sparse: bool,
-    newton: bool,
-    strengths: tuple[float, float],
-    scale: float,
-    radius: float,
+    kernel: Kernel, make_problem: MakeProblem, seed, sparse, newton, penalty, scale, radius
 ) -> None:
-    l1, l2 = strengths
     problem = make_problem(seed, sizes=(6, 9, 3), n_features=3, scale=scale, sparse=sparse)
     features, lists, _ = problem
     bounds = problem.bounds(kernel)
     weights = np.random.default_rng(seed).normal(size=3) / scale
     margins = np.asarray(features @ weights, dtype=np.float64)
     radii = radius / np.where(bounds[1] > 0.0, bounds[1], 1.0)
-    state, penalty = CoordinateState(margins, weights, radii, bounds), EntryPenalty(l1, l2)
+    state = CoordinateState(margins, weights, radii, bounds)
     before = objective(kernel, lists, state, penalty)
     for _ in range(3):
         for r in range(3):

@@ -40,7 +40,7 @@ def scaled(data, d=5):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_rmls_never_gets_worse(seed, model):
+def test_rmls_never_increases_the_objective(seed, model):
     data = clicks(seed)
     fitted = ranker("l1l2-row:strength=0.2", model, "alternating:max_epochs=30,tolerance=0").fit(
         data
@@ -138,7 +138,7 @@ def test_kernels_and_threads_change_nothing(seed, regularizer, load_kernel):
             assert again.V.tobytes() == wanted.V.tobytes()
 
 
-def test_sparse_vectors_are_the_same_and_smaller(seed, tmp_path):
+def test_sparse_embeddings_are_the_same_and_smaller(seed, tmp_path):
     data = clicks(seed, 200, 150, (150, 120))
     settings = ("l1l2-row:strength=1", "sparse-factored:dimensions=40")
     dense = ranker(*settings, "alternating:sparse_below=0").fit(data)
@@ -174,7 +174,7 @@ def test_it_trains_on_the_matrix_alone(seed):
     np.testing.assert_array_equal(alone.predict(data), wanted.predict(data))
 
 
-def test_what_does_not_fit_is_refused(seed):
+def test_incompatible_parts_and_data_are_refused(seed):
     data = clicks(seed)
     for parts, reason in (
         (("sparse-factored", "squared", "max-norm"), "Eckart and Young"),
@@ -197,7 +197,7 @@ def test_what_does_not_fit_is_refused(seed):
         ranker("max-norm").fit(nothing)
 
 
-def test_a_strength_that_leaves_nothing_is_told(seed):
+def test_a_strength_that_sets_all_embeddings_to_zero_warns(seed):
     with pytest.warns(UserWarning, match="sets all embeddings to 0"):
         fitted = ranker("l1l2-row:strength=100").fit(clicks(seed))
     assert fitted.model_.density == 0.0
@@ -224,7 +224,7 @@ def test_the_center_is_what_popularity_explains(seed, model, regularizer):
     assert all(after <= before + 1e-5 * abs(before) for before, after in itertools.pairwise(steps))
 
 
-def test_without_a_center_all_vectors_become_one(seed):
+def test_without_centering_all_embeddings_converge_to_one_direction(seed):
     """M is not negative and connected, so the objective is largest if all point one way."""
     data = clicks(seed)
     fitted = ranker("max-norm", MODELS[0], "alternating:max_epochs=200,tolerance=0").fit(data)
@@ -235,7 +235,7 @@ def test_without_a_center_all_vectors_become_one(seed):
     assert (fitted.model_.U @ fitted.model_.V.T).min() < 0.0
 
 
-def test_what_cannot_be_centered_is_refused():
+def test_data_that_cannot_be_centered_are_refused():
     one = MatchingData(None, None, [[2.0, 4.0], [1.0, 2.0]])
     with pytest.raises(DataError, match="popularity explains all clicks"):
         Ranker(
@@ -247,7 +247,7 @@ def test_what_cannot_be_centered_is_refused():
         ranker("max-norm", MODELS[0], "alternating:center=true").fit(minus)
 
 
-def test_l1_alone_degenerates_and_says_so(seed):
+def test_l1_alone_degenerates_and_warns(seed):
     with pytest.warns(UserWarning, match="l1-row alone degenerates"):
         fitted = ranker("l1-row:limit=2", solver="alternating:max_epochs=50").fit(clicks(seed))
     U = fitted.model_.U

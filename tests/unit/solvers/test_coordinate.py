@@ -171,6 +171,6 @@ def test_invalid_parameters_are_refused(params, words):
         Coordinate(**params)
 
 
-def test_the_spec_tells_what_counts():
+def test_the_spec_omits_unused_parameters():
     assert "top" not in Coordinate().spec()
     assert "sweeps=induced,top=7" in Coordinate(sweeps="induced", top=7).spec()

@@ -46,7 +46,7 @@ def ranker(kernel, density, **solver):
     )
 
 
-def test_wanted_densities_are_met(matching_kernel, data):
+def test_target_densities_are_reached(matching_kernel, data):
     """Densities are noisy, and two pilots are few: most are within 15 %, and none is far off."""
     if matching_kernel.name == "reference":
         pytest.skip("many trainings, which the others do with the same bits")
@@ -64,7 +64,7 @@ def test_wanted_densities_are_met(matching_kernel, data):
     assert max(off) <= 0.4
 
 
-def test_the_pilots_are_told(matching_kernel, data, monkeypatch):
+def test_pilots_are_recorded(matching_kernel, data, monkeypatch):
     calls = []
     monkeypatch.setattr(
         sgd_module, "_pilot", lambda *args, pilot=sgd_module._pilot: calls.append(1) or pilot(*args)

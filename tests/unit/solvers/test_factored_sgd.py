@@ -104,14 +104,14 @@ class ByHand:
                 return better, worse, margin, sum(1.0 / i for i in range(1, rank + 1))
         return better, worse, margin, 0.0
 
-    def block(self, tuples, rates, importance=None):
-        chosen = [self.violation(*each) for each in tuples.tolist()]
+    def block(self, triplets, rates, importance=None):
+        chosen = [self.violation(*each) for each in triplets.tolist()]
         U, V, _ = self.parts
         totals = [np.zeros_like(part) for part in self.parts]
         squared = [np.zeros_like(part) for part in self.parts]
         touched = [set(), set()]
         for query, rate, (better, worse, margin, weight) in zip(
-            tuples[:, 0].tolist(), rates, chosen, strict=True
+            triplets[:, 0].tolist(), rates, chosen, strict=True
         ):
             weight *= 1.0 if importance is None else importance[query, better]
             margin = np.array([margin])
@@ -144,13 +144,13 @@ class ByHand:
                 if 0.0 < self.max_norm < norm:
                     part[row] *= self.max_norm / norm
 
-    def train(self, tuples, rates, epoch, block, importance=None):
+    def train(self, triplets, rates, epoch, block, importance=None):
         """Blocks begin anew with each epoch."""
-        for first in range(0, len(tuples), epoch):
-            last = min(first + epoch, len(tuples))
+        for first in range(0, len(triplets), epoch):
+            last = min(first + epoch, len(triplets))
             for start in range(first, last, block):
                 part = slice(start, min(start + block, last))
-                self.block(tuples[part], rates[part], importance)
+                self.block(triplets[part], rates[part], importance)
 
     def assert_like(self, model, tolerance=2e-4):
         n = model.dimensions
@@ -184,9 +184,9 @@ def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
     fitted = ranker(factored_kernel, loss, schedule=schedule).fit(data)
     lists = sampling_lists(data, SGD(), "positives")
     positives, _ = loss.positives
-    tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, loss.trials, positives)
+    triplets = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, loss.trials, positives)
     plain = ByHand(data, start_of(data), loss, adagrad=schedule == "adagrad")
-    plain.train(tuples, [RATES[schedule](t) for t in range(1, 71)], 25, 8)
+    plain.train(triplets, [RATES[schedule](t) for t in range(1, 71)], 25, 8)
     plain.assert_like(fitted.model_)
     epochs = [np.mean(plain.losses[i : i + 25]) for i in (0, 25, 50)]
     assert [row["loss"] for row in fitted.history_] == pytest.approx(epochs, rel=1e-3)
@@ -198,11 +198,11 @@ def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
 @pytest.mark.parametrize("features", SIDES)
 @pytest.mark.parametrize("biases", [True, False])
 @pytest.mark.parametrize("regularizer", [L2(0.3), MaxNorm(0.9)], ids=str)
-def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biases, regularizer):
+def test_kernel_forms_by_hand(factored_kernel, make_tastes, features, biases, regularizer):
     data = make_tastes(1, features=features)
     model = Factored(5, biases)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(
+    triplets = factored_kernel.sampling.sample_triplets(
         sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4
     )
     plain = ByHand(
@@ -213,7 +213,7 @@ def test_inlined_penalties_by_hand(factored_kernel, make_tastes, features, biase
         l2=getattr(regularizer, "strength", 0.0),
         max_norm=getattr(regularizer, "limit", 0.0),
     )
-    plain.train(tuples, [0.2] * 70, 25, 8)
+    plain.train(triplets, [0.2] * 70, 25, 8)
     plain.assert_like(fitted.model_)
     if isinstance(regularizer, L2):
         penalty = sum(regularizer.penalty(part) for part in plain.parts[:2])
@@ -231,14 +231,14 @@ def test_other_penalties_are_paid_at_boundaries(
     """By hand: ten steps, then the prox for the sum of their rates; an epoch's end is one too."""
     data = make_tastes(1)
     fitted = ranker(factored_kernel, Logistic(), regularizer, schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(
+    triplets = factored_kernel.sampling.sample_triplets(
         sampling_lists(data, SGD(), "positives"), SEED, 0, 70
     )
     rates = [RATES[schedule](t) for t in range(1, 71)]
     plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
     for start, stop in itertools.pairwise(edges):
-        plain.train(tuples[start:stop], rates[start:stop], stop - start, 8)
+        plain.train(triplets[start:stop], rates[start:stop], stop - start, 8)
         for which in (0, 1):
             scale = (1.0 / np.sqrt(plain.squares[which])).mean() if plain.adagrad else 1.0
             due = sum(rates[start:stop]) * scale
@@ -277,10 +277,10 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
         "steps_per_epoch": 1,
     }
     fitted = ranker(factored_kernel, Domination(), **options).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(
+    triplets = factored_kernel.sampling.sample_triplets(
         sampling_lists(data, SGD(), "positives"), SEED, 0, 1, 3
     )
-    ((query, *documents),) = tuples.tolist()
+    ((query, *documents),) = triplets.tolist()
     begun = start_of(data)
     parts = [begun.U[:, :5], begun.V[:, :5], begun.document_biases[:, None]]
     parts = [part.astype(np.float64) for part in parts]
@@ -341,21 +341,21 @@ def frequencies(drawn, expected):
 
 
 @pytest.mark.parametrize("draw", ["queries", "positives", "weighted"])
-def test_matches_are_drawn_as_asked(fast_kernel, make_tastes, draw):
+def test_positives_are_sampled_as_requested(fast_kernel, make_tastes, draw):
     data = make_tastes(4, 6, 9, counts=True)
-    tuples = fast_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), draw), 1, 0, 6000)
+    triplets = fast_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), draw), 1, 0, 6000)
     relevance = data.relevance.toarray()
     share = {
         "queries": (relevance > 0) / (relevance > 0).sum(axis=1, keepdims=True),
         "positives": (relevance > 0).astype(float),
         "weighted": relevance,
     }[draw]
-    frequencies(tuples[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
+    frequencies(triplets[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
 
 
 @pytest.mark.parametrize("draw", ["positives", "weighted"])
 @pytest.mark.parametrize("kind", ["tastes", "same"])
-def test_a_pass_deals_each_match_as_often_as_it_counts(
+def test_weighted_sampling_follows_the_relevance(
     fast_kernel, make_tastes, make_matching, draw, kind
 ):
     data = (
@@ -383,10 +383,10 @@ def test_a_pass_deals_each_match_as_often_as_it_counts(
 
 
 @pytest.mark.parametrize("negatives", ["unobserved", "any"])
-def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
+def test_negatives_are_sampled_as_requested(fast_kernel, make_tastes, negatives):
     data = make_tastes(4, 6, 9)
     solver = SGD(negatives=negatives)
-    tuples = fast_kernel.sampling.sample_triplets(
+    triplets = fast_kernel.sampling.sample_triplets(
         sampling_lists(data, solver, "positives"), 1, 0, 8000
     )
     matched = data.relevance.toarray() > 0
@@ -395,47 +395,47 @@ def test_negatives_are_drawn_as_asked(fast_kernel, make_tastes, negatives):
     for better, worse in np.ndindex(9, 9):
         excluded = matched[query, worse] if negatives == "unobserved" else worse == better
         expected[better, worse] = float(matched[query, better] and not excluded)
-    frequencies(tuples[tuples[:, 0] == query][:, 1:], expected)
-    met = matched[tuples[:, 0], tuples[:, 2]]
+    frequencies(triplets[triplets[:, 0] == query][:, 1:], expected)
+    met = matched[triplets[:, 0], triplets[:, 2]]
     assert met.any() == (negatives == "any")
-    assert not (tuples[:, 1] == tuples[:, 2]).any()
+    assert not (triplets[:, 1] == triplets[:, 2]).any()
 
 
-def test_nobody_is_drawn_for_itself(fast_kernel, make_matching):
+def test_a_query_is_never_its_own_positive(fast_kernel, make_matching):
     data = make_matching(3, queries_are_documents=True, kind="grades")
     for negatives in ("unobserved", "any"):
         for draw in ("queries", "positives"):
             lists = sampling_lists(data, SGD(negatives=negatives), draw)
-            tuples = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3000, 3)
-            assert not (tuples[:, 1:] == tuples[:, :1]).any()
+            triplets = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3000, 3)
+            assert not (triplets[:, 1:] == triplets[:, :1]).any()
 
 
 @pytest.mark.parametrize("draw", ["auto", "queries", "positives", "weighted"])
 @pytest.mark.parametrize("negatives", ["unobserved", "any"])
-def test_a_fit_takes_what_is_drawn(factored_kernel, make_tastes, draw, negatives):
+def test_fit_trains_on_the_sampled_triplets(factored_kernel, make_tastes, draw, negatives):
     data = make_tastes(4, counts=True)
     options = {"sampling": draw, "negatives": negatives, "steps_per_epoch": 70}
     fitted = ranker(factored_kernel, WARP(3), **options).fit(data)
     lists = sampling_lists(data, SGD(negatives=negatives), "positives" if draw == "auto" else draw)
-    tuples = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
-    given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=tuples)
+    triplets = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
+    given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=triplets)
     assert bits(given) == bits(fitted)
 
 
 @pytest.mark.parametrize("schedule", ["adagrad", "constant"])
-def test_matches_count_by_their_relevance(factored_kernel, make_tastes, schedule):
+def test_positives_are_weighted_by_relevance(factored_kernel, make_tastes, schedule):
     data = make_tastes(4, counts=True)
     fitted = ranker(factored_kernel, WARP(3), weighting="relevance", schedule=schedule).fit(data)
-    tuples = factored_kernel.sampling.sample_triplets(
+    triplets = factored_kernel.sampling.sample_triplets(
         sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 3
     )
     plain = ByHand(data, start_of(data), WARP(3), adagrad=schedule == "adagrad")
-    plain.train(tuples, [0.2] * 70, 25, 8, data.relevance.toarray())
+    plain.train(triplets, [0.2] * 70, 25, 8, data.relevance.toarray())
     plain.assert_like(fitted.model_)
     assert bits(fitted) != bits(ranker(factored_kernel, WARP(3), schedule=schedule).fit(data))
 
 
-def test_given_tuples_have_no_weights(factored_kernel, make_tastes):
+def test_explicit_triplets_have_no_weights(factored_kernel, make_tastes):
     going = ranker(factored_kernel, WARP(3), weighting="relevance")
     with pytest.raises(CombinationError, match=r"sampled positives.*or give steps"):
         going.partial_fit(make_tastes(4, counts=True), triplets=[[0, 0, 1, 2, 4]])
@@ -447,14 +447,14 @@ def test_classes_have_no_grades(factored_kernel, make_matching):
             ranker(factored_kernel, **options).fit(make_matching(1))
 
 
-def test_only_whole_numbers_are_drawn_by_relevance(factored_kernel):
+def test_weighted_sampling_needs_integers(factored_kernel):
     data = MatchingData(None, None, [[0.5, 0, 2], [0, 1, 0]])
     with pytest.raises(DataError, match=r"integer relevance, got 0.5; use weighting=relevance"):
         ranker(factored_kernel, sampling="weighted").fit(data)
     ranker(factored_kernel, weighting="relevance").fit(data)
 
 
-def test_more_pairs_than_can_be_told_apart():
+def test_too_many_pairs_are_refused():
     """Classes of many: their pairs are never made, but they are counted."""
     labels = np.arange(70_000) // 69_998
     data = MatchingData(None, None, labels=(labels, labels))
@@ -524,7 +524,7 @@ def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
     assert bits(left.fit(data)) == bits(told.fit(data))
 
 
-def test_no_draws_leave_the_model_as_it_begins(factored_kernel, make_tastes):
+def test_zero_epochs_leave_the_initial_model(factored_kernel, make_tastes):
     data = make_tastes(1)
     for regularizer in ("none", L1(0.1), MaxNorm(1.0), L1L2Row(), Orthonormal()):
         fitted = ranker(factored_kernel, "warp", regularizer, max_steps=0).fit(data)
@@ -580,7 +580,7 @@ PYTHON = [
 @pytest.mark.parametrize(("inlined", "python"), PYTHON, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("schedule", ["adagrad", "inverse-sqrt"])
 @pytest.mark.parametrize("regularizer", [MaxNorm(0.9), L1(0.1)], ids=str)
-def test_a_python_loss_is_the_inlined_one(
+def test_a_python_loss_equals_the_built_in_one(
     factored_kernel, make_tastes, inlined, python, schedule, regularizer
 ):
     data = make_tastes(1, features="both")
@@ -809,9 +809,9 @@ def test_bad_parts_are_refused(factored_kernel, make_tastes):
     loss = KosWARP(3, k=1, n=2)
     going = ranker(factored_kernel, loss).partial_fit(data, steps=16)
     twin = ranker(factored_kernel, loss).partial_fit(data, steps=16)
-    for tuples in ([[0, 1, 2]], [[0, 1, 2, 3, 4, 15]], [[12, 1, 2, 3, 4, 5]], [[0.5] * 6]):
+    for triplets in ([[0, 1, 2]], [[0, 1, 2, 3, 4, 15]], [[12, 1, 2, 3, 4, 5]], [[0.5] * 6]):
         with pytest.raises(DataError, match="triplets"):
-            going.partial_fit(data, triplets=tuples)
+            going.partial_fit(data, triplets=triplets)
     assert bits(going.partial_fit(data, steps=16)) == bits(twin.partial_fit(data, steps=16))
 
 
@@ -861,13 +861,13 @@ def test_rows_are_sparse_and_bounded(fast_kernel, make_tastes):
     assert np.isfinite([row["objective"] for row in fitted.history_]).all()
 
 
-@pytest.mark.parametrize("scale", ["auto", 1.0, 2.5])
+@pytest.mark.parametrize("scale", ["unit-rows", 1.0, 2.5])
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_columns_are_orthogonal(factored_kernel, make_tastes, scale, features):
     data = make_tastes(1, features=features)
     fitted = ranker(factored_kernel, "bpr", Orthonormal(scale)).fit(data)
     for matrix in (fitted.model_.U[:, :5], fitted.model_.V[:, :5]):
-        square = matrix.shape[0] / 5 if scale == "auto" else scale**2
+        square = matrix.shape[0] / 5 if scale == "unit-rows" else scale**2
         gram = matrix.T.astype(np.float64) @ matrix
         np.testing.assert_allclose(gram, square * np.eye(5), atol=1e-5 * square)
     assert all(row["objective"] == row["loss"] for row in fitted.history_)
@@ -883,7 +883,7 @@ def test_too_many_dimensions_for_orthogonal_columns(factored_kernel, make_tastes
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("loss", [SquaredHinge(), PythonSquaredHinge()], ids=str)
-def test_divergence_is_told_with_its_step(factored_kernel, make_tastes, loss):
+def test_divergence_is_reported_with_its_step(factored_kernel, make_tastes, loss):
     options = {"schedule": "constant", "learning_rate": 1e15, "batch_size": 2}
     with pytest.raises(
         DivergenceError,
@@ -931,10 +931,10 @@ class Heavy(PythonHinge):
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        (("factored", "hinge", "none", "sgd:refit=true"), "refit=true is not for factors"),
+        (("factored", "hinge", "none", "sgd:refit=true"), "refit=true is not for embeddings"),
         (
             ("factored", "alignment", "max-norm", "sgd"),
-            r"sum over matches alone.* Try solver alternating",
+            r"sum over positives.* Try solver alternating",
         ),
         (
             ("bilinear", "warp", "orthonormal", "sgd"),
@@ -955,7 +955,7 @@ def test_parts_that_do_not_fit(make_tastes, parts, problem):
         Ranker(*parts, kernel="reference").fit(make_tastes(1))
 
 
-def test_a_wanted_density_is_for_a_matrix(make_tastes):
+def test_a_target_density_is_for_a_matrix(make_tastes):
     with pytest.raises((CombinationError, PartError), match="density"):
         Ranker("factored", "warp", "l1:density=0.1", "sgd", kernel="reference").fit(make_tastes(1))
 
@@ -976,7 +976,7 @@ def test_bad_words_are_refused(params):
         SGD(**params)
 
 
-def test_a_list_of_all_documents_is_never_drawn(factored_kernel):
+def test_queries_with_only_positives_are_never_sampled(factored_kernel):
     data = MatchingData(None, None, [[1, 1, 1], [1, 0, 0]])
     lists = sampling_lists(data, SGD(), "positives")
     assert positive_lists(data).queries.tolist() == [1]

@@ -72,7 +72,7 @@ def test_the_squared_loss_is_the_sum_over_all_pairs():
     assert value == pytest.approx(brute_force(counts, queries, documents))
 
 
-def test_nmf_never_gets_worse_and_ends_where_it_should():
+def test_nmf_never_increases_the_objective_and_converges():
     counts = make_counts(2)
     ranker = fitted(counts, NMF(max_epochs=2000, tolerance=1e-12))
     objectives = [row["objective"] for row in ranker.history_]
@@ -159,7 +159,7 @@ def test_features_classes_and_empty_matrices_are_refused(solver, make_matching):
         fit(MatchingData(None, None, sp.csr_array((5, 4))))
 
 
-def test_what_svd_and_nmf_cannot_do_is_said():
+def test_limits_of_svd_and_nmf_are_reported():
     counts = make_counts()
     with pytest.raises(DataError, match="at most 16"):
         fitted(counts, "svd", dimensions=17)

@@ -39,10 +39,11 @@ def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("draw", ["positives", "queries"])
 @pytest.mark.parametrize("spec", ["max-norm:limit=0.5", "l1l2-row:strength=0.1,limit=0.7"])
-def test_it_is_the_algorithm_by_hand(judged, sparse, draw, spec):
+def test_sgd_matches_the_algorithm_by_hand(judged, sparse, draw, spec):
     X = sp.csr_array(judged.features) if sparse else judged.features
     data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
-    solver = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,sampling={draw}"
+    solver = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
+    solver += f",sampling={draw}"
     ranker = Ranker("linear", "hinge", spec, solver, random_state=SEED).fit(data)
     wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=draw == "queries")
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
@@ -55,7 +56,7 @@ def test_l1_in_the_loop_is_its_operator_at_the_boundary(judged):
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_warp_estimates_ranks_among_the_worse(judged):
+def test_warp_estimates_ranks_among_lower_grades(judged):
     spec = (
         f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,batch_size=1"
     )
@@ -74,7 +75,7 @@ def test_the_rate_follows_the_scale_of_the_features(judged, scale):
 
 
 @pytest.mark.parametrize("kind", [MaxNorm(0.7), L1L2Row(0.2, 0.7)])
-def test_rows_without_their_zeros_are_shrunk_like_rows(kind, seed, monkeypatch):
+def test_prox_of_packed_rows_is_that_of_full_rows(kind, seed, monkeypatch):
     """Also if they come in several blocks, and some are empty."""
     monkeypatch.setattr("ranking_plugins.solvers.penalty.BLOCK", 7)
     rng = np.random.default_rng(seed)

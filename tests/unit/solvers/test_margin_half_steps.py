@@ -40,7 +40,7 @@ def test_only_one_side_moves(factored_kernel, make_tastes):
         assert grown == moved
 
 
-def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, make_tastes):
+def test_a_half_step_is_sgd_with_the_other_side_frozen(fast_kernel, make_tastes):
     """With blocks of one, what is frozen can as well be put back after each step."""
     data = make_tastes(2, 12, 15)
     model, plain = Factored(4, False), Factored(4, False)
@@ -50,11 +50,11 @@ def test_a_half_step_is_sgd_on_a_copy_whose_other_side_is_put_back(fast_kernel, 
     steps = HalfSteps(problem)
     steps.solver.batch_size = 1
     other = HalfSteps(TrainingProblem(plain, Hinge(), NoPenalty(), data, fast_kernel))
-    tuples = fast_kernel.sampling.sample_triplets(
+    triplets = fast_kernel.sampling.sample_triplets(
         steps.positive_lists(), 0, 0, steps.settings.steps_per_epoch
     )
     frozen = plain.V.copy()
-    for one in tuples:
+    for one in triplets:
         other.weights.train(other.inputs, one[None], np.full(1, 0.05, np.float32))
         plain.V[...] = frozen
     steps.half_step(0)

@@ -149,7 +149,7 @@ def test_the_k_th_best_positive_is_learnt_from(make_matching):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "warp"])
-def test_a_diagonal_is_measured_by_what_moves(make_matching, loss):
+def test_the_density_of_a_diagonal_counts_its_own_weights(make_matching, loss):
     """With C large, the pair of a step has a margin of 1 after it."""
     data = make_matching(3)
     solver = PassiveAggressive(max_steps=1, aggressiveness=1e9)
@@ -286,7 +286,7 @@ def test_no_step_of_the_logistic_loss_would_be_passive():
         assert (loss.pairwise_value(margins)[margins >= 1.0] == 0.0).all()
 
 
-def test_a_row_that_is_worse_than_one_better_row_need_not_be_worse_than_another():
+def test_several_positives_of_judged_lists_are_refused():
     data = JudgedLists(np.eye(3), [2, 1, 1], [1, 1, 1])
     drawn, below = LowerRows.of(data).sample(get_kernel(), 0, 0, 50)
     assert set(drawn[:, 2]) == {1, 2}

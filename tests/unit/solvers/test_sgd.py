@@ -75,11 +75,11 @@ def rate_at(schedule, constant, t):
     ]
 
 
-def descend(data, tuples, w, loss, every, shrink, eta, support=None):
+def descend(data, triplets, w, loss, every, shrink, eta, support=None):
     """Algorithm 1; with a support, equation 8. Returns W and the losses before each step."""
     queries, documents = data.query_rows.toarray(), data.document_rows.toarray()
     due, losses = 0.0, []
-    for t, (q, better, worse) in enumerate(tuples.tolist(), start=1):
+    for t, (q, better, worse) in enumerate(triplets.tolist(), start=1):
         gradient = np.outer(queries[q], documents[better] - documents[worse])
         margin = np.array([(w * gradient).sum()])
         losses.append(loss.pairwise_value(margin)[0])
@@ -107,7 +107,7 @@ REGULARIZERS = [
 def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer):
     data = make_matching(1, dtype=np.float64, widths=(5, 7))
     fitted = ranker(matching_kernel, loss, regularizer).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
+    triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     start = Bilinear(dtype="float64")
     start.initialize(data, 0, matching_kernel)
 
@@ -115,7 +115,7 @@ def test_a_fit_is_algorithm_1(matching_kernel, make_matching, loss, regularizer)
         return w if regularizer == "none" else regularizer.prox(w, due)
 
     w, losses = descend(
-        data, tuples, dense(start), loss, 10, shrink, lambda t: rate_at("inverse-sqrt", 0.5, t)
+        data, triplets, dense(start), loss, 10, shrink, lambda t: rate_at("inverse-sqrt", 0.5, t)
     )
     np.testing.assert_allclose(dense(fitted.model_), w, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(dense(fitted.model_) == 0, np.abs(w) < 1e-13)
@@ -135,10 +135,10 @@ def test_schedules(matching_kernel, make_matching, schedule):
     )
     data = make_matching(2, dtype=np.float64)
     fitted = ranker(matching_kernel, regularizer=L1(0.01), schedule=schedule).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
+    triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
-        tuples,
+        triplets,
         np.eye(9),
         Hinge(),
         10,
@@ -156,7 +156,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     fitted = ranker(
         matching_kernel, regularizer=regularizer, refit=True, refit_learning_rate=refit_rate
     ).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(
+    triplets = matching_kernel.sampling.sample_triplets(
         positive_lists(data), 3, 0, 70
     )  # the same again
     w0 = dense(sparse.model_)
@@ -164,7 +164,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     assert 0 < support.sum() < support.size
     w, losses = descend(
         data,
-        tuples,
+        triplets,
         w0,
         Hinge(),
         10,
@@ -182,7 +182,7 @@ def test_a_refit_is_equation_8(matching_kernel, make_matching, regularizer, refi
     assert history[-1]["loss"] == history[-1]["objective"] == pytest.approx(losses[50:].mean())
 
 
-def test_no_draws_give_the_cosine(matching_kernel, make_matching):
+def test_zero_steps_give_the_cosine(matching_kernel, make_matching):
     data = make_matching(4, dtype=np.float64)
     cosine = data.query_rows.toarray() @ data.document_rows.toarray().T
     for refit in (False, True):
@@ -193,7 +193,7 @@ def test_no_draws_give_the_cosine(matching_kernel, make_matching):
         assert (row["epoch"], row["steps"], row["density"]) == (1, 0, 1 / 9)
 
 
-def test_a_history_tells_draws_loss_and_density(matching_kernel, make_matching):
+def test_the_history_has_steps_loss_and_density(matching_kernel, make_matching):
     fitted = ranker(matching_kernel, regularizer=L1(0.01)).fit(make_matching(1))
     names = {"epoch", "objective", "steps", "loss", "density"}
     assert all(set(row) == names for row in fitted.history_)
@@ -207,10 +207,10 @@ def test_a_diagonal_stays_diagonal(matching_kernel, make_matching):
     fitted = ranker(matching_kernel, model="diagonal:dtype=float64", regularizer=L1(0.001)).fit(
         data
     )
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
+    triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
     w, _ = descend(
         data,
-        tuples,
+        triplets,
         np.eye(9),
         Hinge(),
         10,
@@ -237,10 +237,10 @@ def test_it_learns(matching_kernel, make_matching):
 def test_warp_learns_from_violations_only(matching_kernel, make_matching):
     data = make_matching(5, dtype=np.float64)
     fitted = ranker(matching_kernel, WARP(3)).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70, 3)
+    triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70, 3)
     queries, documents = data.query_rows.toarray(), data.document_rows.toarray()
     w, n = np.eye(9), data.n_documents
-    for t, (q, better, *others) in enumerate(tuples.tolist(), start=1):
+    for t, (q, better, *others) in enumerate(triplets.tolist(), start=1):
         for trial, worse in enumerate(others, start=1):
             gradient = np.outer(queries[q], documents[better] - documents[worse])
             if (w * gradient).sum() < 1.0:
@@ -255,7 +255,7 @@ def test_warp_learns_from_violations_only(matching_kernel, make_matching):
 
 @pytest.mark.parametrize("regularizer", [L1(0.01), GroupL1(0.01, by="columns")], ids=str)
 @pytest.mark.parametrize("batch", [1, 8])
-def test_a_python_loss_is_the_inlined_one(matching_kernel, make_matching, batch, regularizer):
+def test_a_python_loss_equals_the_built_in_one(matching_kernel, make_matching, batch, regularizer):
     data = make_matching(1)
     for inlined, python in ((Hinge(), PythonHinge()), (WARP(4), PythonWARP(4))):
         one = ranker(matching_kernel, inlined, regularizer, batch_size=batch, refit=True).fit(data)
@@ -267,7 +267,7 @@ def test_a_python_loss_is_the_inlined_one(matching_kernel, make_matching, batch,
 def test_the_weight_of_a_python_loss_counts(matching_kernel, make_matching):
     data = make_matching(1, dtype=np.float64)
     heavy = ranker(matching_kernel, HeavyHinge(), batch_size=1).fit(data)
-    tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
+    triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 3, 0, 70)
 
     class Triple(Hinge):
         def pairwise_slope(self, margin):
@@ -275,7 +275,7 @@ def test_the_weight_of_a_python_loss_counts(matching_kernel, make_matching):
 
     w, losses = descend(
         data,
-        tuples,
+        triplets,
         np.eye(9),
         Triple(),
         10,
@@ -471,7 +471,7 @@ def test_parts_that_do_not_fit(judged, make_matching):
         Ranker("bilinear", "hinge", Unknown(), "sgd").fit(data)
 
 
-def test_nothing_to_draw(matching_kernel):
+def test_nothing_to_sample_is_refused(matching_kernel):
     with pytest.raises(DataError, match="nothing to learn from"):
         ranker(matching_kernel).fit(MatchingData(None, None, [[1, 1]]))
 
