@@ -48,7 +48,7 @@ demo: $(VENV)/.installed ## install, train on a small data set, evaluate
 # Two processes: the suite takes at most 10 minutes on 2 cores, test-fast at most 2 minutes, without
 # the time of the installation. JOBS=0 runs the tests in one process.
 JOBS ?= 2
-PYTEST = RANKING_REQUIRE_KERNELS=$(KERNELS) $(BIN)/pytest -n $(JOBS) --dist worksteal
+PYTEST = RANKING_REQUIRE_KERNELS=$(KERNELS) $(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 test: $(VENV)/.tested ## install, run all tests
 	@$(NOTE)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ranking import Ranker, read_data
-from ranking.metrics.parse import parse_metrics
+from ranking import Ranker, parse_metric, read_data, split_metrics
 
 FOLDER = Path("demo")
 METRICS = "ndcg@5,ndcg@10,map,p@5"
@@ -48,7 +47,7 @@ def main() -> None:
     show(f"ranking rank {model} {FOLDER}/test.txt -k 3 -o {FOLDER}/top3.run")
 
     valid, test = read_data(FOLDER / "valid.txt"), read_data(FOLDER / "test.txt")
-    metrics = parse_metrics(METRICS)
+    metrics = [parse_metric(name) for name in split_metrics(METRICS)]
     best = max(
         range(valid.n_features),
         key=lambda k: metrics[0].mean(valid, np.array(valid.features[:, k], float)),

@@ -15,9 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from ranking import MatchingData, Ranker
-from ranking.data.matching_data import FeatureTable
-from ranking.data.split import leave_one_out
+from ranking import FeatureTable, MatchingData, Ranker, leave_one_out
 from ranking_cli.main import cli
 from ranking_plugins.callbacks import EarlyStopping
 
@@ -87,20 +85,17 @@ def show_measured(train: MatchingData, test: MatchingData, ranker: Ranker) -> No
 def show_offers(train: MatchingData, ranker: Ranker) -> None:
     """Print the best films of a viewer."""
     titles = train.document_ids
-    first = next(ranker.rank(train, k=5, exclude=train))
-    say(f"\n{train.query_ids[first.query]} has seen", ", ".join(titles[train.relevant(0)]))
-    for film, score in zip(first.documents, first.scores, strict=True):
-        say(f"  {score:7.3f}  {titles[film]}")
+    viewer = str(train.query_ids[0])
+    say(f"\n{viewer} has seen", ", ".join(titles[train.relevant(0)]))
+    for film, score in ranker.rank(train, k=5, exclude=train)[viewer]:
+        say(f"  {score:7.3f}  {film}")
 
 
-def show_alike(train: MatchingData, ranker: Ranker, title: str) -> None:
-    """Print the films whose vectors point in the same direction."""
-    titles = train.document_ids
-    for film, alike, cosines in ranker.similar(train, k=5):
-        if titles[film] == title:
-            say(f"\nLike {title}")
-            for other, cosine in zip(alike, cosines, strict=True):
-                say(f"  {cosine:7.3f}  {titles[other]}")
+def show_similar(ranker: Ranker, title: str) -> None:
+    """Print the films whose embeddings point in the same direction."""
+    say(f"\nLike {title}")
+    for film, cosine in ranker.similar_items([title], k=5)[title]:
+        say(f"  {cosine:7.3f}  {film}")
 
 
 def show_new(train: MatchingData, ranker: Ranker) -> None:
@@ -117,15 +112,15 @@ def show_new(train: MatchingData, ranker: Ranker) -> None:
         document_ids=[f"a new {genre} film, {decade}" for genre, decade in kinds],
         document_feature_ids=names,
     )
-    first = next(ranker.rank(new, k=3))
-    say(f"\nNew films for {new.query_ids[first.query]}, of {len(kinds)}")
-    for film, score in zip(first.documents, first.scores, strict=True):
-        say(f"  {score:7.3f}  {new.document_ids[film]}")
+    viewer = str(new.query_ids[0])
+    say(f"\nNew films for {viewer}, of {len(kinds)}")
+    for film, score in ranker.rank(new, k=3)[viewer]:
+        say(f"  {score:7.3f}  {film}")
 
 
 def show_newcomer(train: MatchingData, ranker: Ranker, seen: list[str]) -> None:
-    """Rank films for a viewer who was not there; the model stays as it is."""
-    say("\nFor somebody new, who has seen", ", ".join(seen))
+    """Rank films for a new viewer; the model stays as it is."""
+    say("\nFor a new viewer, who has seen", ", ".join(seen))
     for title, score in ranker.fold_in(train, [seen], k=5)[0]:
         say(f"  {score:7.3f}  {title}")
 
@@ -151,7 +146,7 @@ def main(folder: Path = Path("films")) -> None:
 
     show_measured(train, test, ranker)
     show_offers(train, ranker)
-    show_alike(train, ranker, "red orbit")
+    show_similar(ranker, "red orbit")
     show_new(train, ranker)
     show_newcomer(train, ranker, ["silent fog", "last crypt", "distant doll"])
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from ranking.data.readers.read import read_trainable as read_data
     from ranking.data.readers.read import recognise
     from ranking.data.readers.trec import read_qrels, read_run
-    from ranking.data.split import split_by_time as split_by_time
-    from ranking.data.split import leave_one_out, query_kfold
+    from ranking.data.split import leave_one_out, query_kfold, split_by_time
     from ranking.data.synthetic import demo as make_demo
     from ranking.data.text.features import TextFeatures
     from ranking.data.text_collection import TextCollection

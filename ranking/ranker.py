@@ -32,6 +32,7 @@ from ranking.data.inputs import (
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
+from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
@@ -41,7 +42,6 @@ from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
-from ranking.inference.seen import SeenItems
 from ranking.io.model_file import read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
@@ -141,7 +141,7 @@ class Ranker(Estimator):
     >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [0.0, 0.0], [3.0, 1.0]])
     >>> ranker = Ranker(loss="domination", regularizer="l2:strength=0.1")
     >>> ranker = ranker.fit(X, [0, 1, 2, 0, 1], qid=[1, 1, 1, 2, 2])
-    >>> ranker.predict(X).argmax()
+    >>> int(ranker.predict(X).argmax())
     4
     """
 

@@ -3,8 +3,9 @@
 Usage: ``python tools/count_code.py [--root FOLDER] [--check] [--longest N]``. The tables are those
 of ARCHITECTURE.md. ``--check`` prints only the functions that are too long or take too many
 parameters, and exits with 1 if there are any. The length of a function is the number of its lines
-from ``def`` or the return type to its end, without its docstring; ``self`` and ``cls`` are not
-counted as parameters. Needs Python only, and git if the folder is a clone.
+from ``def`` or the return type to its end, without its docstring; ``self``, ``cls`` and the token
+of the interpreter lock (``py: Python`` in Rust), which no caller passes, are not parameters. Needs
+Python only, and git if the folder is a clone.
 """
 
 from __future__ import annotations
@@ -241,7 +242,8 @@ def _braced(path: str, clean: str, start: int, name: str, bracket: int) -> Itera
         return
     last = closing(clean, body.end() - 1, "{}")
     arguments = split_arguments(clean[bracket + 1 : end])
-    count = sum(not re.fullmatch(r"&?\s*('\w+\s+)?(mut\s+)?self(:.*)?", one) for one in arguments)
+    implicit = re.compile(r"\[?&?\s*('\w+\s+)?(mut\s+)?self(:.*)?\]?|_?py: Python<.*>")
+    count = sum(not implicit.fullmatch(one) for one in arguments)
     line = clean.count("\n", 0, start) + 1
     yield Function(path, line, name, clean.count("\n", start, last) + 1, count)
 
@@ -260,12 +262,12 @@ READERS = {
 
 def functions_of(root: Path, paths: list[str]) -> list[Function]:
     """Return all functions, the longest first."""
-    found = [
+    functions = [
         function
         for path in paths
         for function in READERS[Path(path).suffix](path, (root / path).read_text())
     ]
-    return sorted(found, key=lambda one: (-one.lines, one.path, one.line))
+    return sorted(functions, key=lambda one: (-one.lines, one.path, one.line))
 
 
 def public_names(root: Path, package: str) -> int | None:

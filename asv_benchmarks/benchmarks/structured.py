@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ranking import MatchingData, Ranker
-from ranking.inference.retrieval import top
+from ranking.inference.retrieval import top_k
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Likes, make_likes, recall
@@ -106,7 +106,9 @@ class Top:
         self.ranker = ranker.fit(self.data)
 
     def best(self, threads: int) -> None:
-        result = top(self.ranker.model_, self.data, K, self.kernel, threads, barred=self.known)
+        result = top_k(
+            self.ranker.model_, self.data, K, self.kernel, threads, exclusions=self.known
+        )
         for _ in result:
             pass
 
@@ -137,14 +139,14 @@ class NewUsers:
         self.matches = [rows.indices[start : start + 10].tolist() for start in rows.indptr[:-1]]
 
     def time_fold_in(self, kernel: str) -> None:
-        self.ranker.fold_in(self.data, self.matches, K)
+        self.ranker.fold_in(self.data, self.matches, K).collect()
 
     def peakmem_fold_in(self, kernel: str) -> None:
-        self.ranker.fold_in(self.data, self.matches, K)
+        self.ranker.fold_in(self.data, self.matches, K).collect()
 
     def track_precision(self, kernel: str) -> float:
         best = self.ranker.fold_in(self.data, self.matches, K)
-        hits = [self.liked[user, item] for user, row in enumerate(best) for item, _ in row]
+        hits = [self.liked[user, item] for user, row in best for item, _ in row]
         return float(np.mean(hits))
 
     track_precision.unit = f"precision@{K}"

@@ -22,7 +22,7 @@ def own_queries(data: MatchingData, ids: Ids | None = None) -> MatchingData:
     --------
     >>> data = MatchingData([[1], [2], [3]], [[1], [2], [3]], labels=(["a", "b", "a"],) * 2)
     >>> own_queries(data)
-    MatchingData(2 queries, 3 documents, 3 matches, features 2 x 1)
+    MatchingData(2 queries x 3 documents, 3 judged pairs, features 2 x 1)
     """
     if data.documents is None:
         raise DataError(

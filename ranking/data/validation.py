@@ -109,11 +109,11 @@ def as_csr(matrix: Any, name: str) -> Any:
     return csr.astype(dtype, copy=False)
 
 
-def _within_rows(csr: Any, found: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return what was found between neighbouring entries, without those of two rows."""
+def _within_rows(csr: Any, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Clear the flags of adjacent entries that belong to different rows."""
     starts = csr.indptr[1:-1]
-    found[starts[(starts > 0) & (starts < csr.nnz)] - 1] = False
-    return found
+    flags[starts[(starts > 0) & (starts < csr.nnz)] - 1] = False
+    return flags
 
 
 def _check_compressed(

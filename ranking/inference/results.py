@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO, TypeAlias, over
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking._utils.replace import replace_text
+from ranking._utils.files import replace_text
 from ranking.data.validation import Ids
 from ranking.errors import DataError
 
@@ -171,8 +171,8 @@ class RankedResults:
 
     def _rows(self, positions: NDArray[np.int64] | None) -> Iterator[RankedList]:
         if self._lists is not None:
-            chosen = range(len(self)) if positions is None else positions.tolist()
-            yield from (self._lists[position] for position in chosen)
+            wanted = range(len(self)) if positions is None else positions.tolist()
+            yield from (self._lists[position] for position in wanted)
         elif len(self):
             for best in self.retrieve(positions):
                 yield RankedList(self._document_ids[best.documents], best.scores)

@@ -91,12 +91,12 @@ class Retriever:
         order, position = _order_by_id(self.data.document_ids, self.candidates)
         pointers, excluded = self.exclusions
         for block in query_blocks(self.data):
-            chosen = block
+            positions = block
             if queries is not None:
-                chosen, queries = queries[: block.size], queries[block.size :]
-                if not chosen.size:
+                positions, queries = queries[: block.size], queries[block.size :]
+                if not positions.size:
                     return
-            for query, row in zip(chosen.tolist(), self._scorer(chosen), strict=True):
+            for query, row in zip(positions.tolist(), self._scorer(positions), strict=True):
                 scores = row[order]
                 allowed = np.ones(order.size, np.bool_)
                 left_out = position[excluded[pointers[query] : pointers[query + 1]]]
@@ -150,19 +150,9 @@ def top_k_by_embeddings(
         rows = np.ascontiguousarray(embedding.queries[block])
         left_out = None if exclusions is None else _exclusions_of(exclusions, block, position)
         best, scores = kernel.factored.top_k(rows, documents, biases, k, left_out, threads)
-        for query, chosen, values in zip(block.tolist(), best, scores, strict=True):
-            filled = chosen >= 0
-            yield TopK(query, order[chosen[filled]], values[filled].astype(np.float64))
-
-
-def best_lists(
-    model: MatchingModel, data: MatchingData, k: int, kernel: Kernel, threads: int = 1
-) -> Ints:
-    """Return the k best documents of each query as one row per query, padded with -1."""
-    lists = np.full((data.n_queries, min(k, data.n_documents)), -1)
-    for best in top_k(model, data, k, kernel, threads):
-        lists[best.query, : best.documents.size] = best.documents
-    return lists
+        for query, ranked, values in zip(block.tolist(), best, scores, strict=True):
+            filled = ranked >= 0
+            yield TopK(query, order[ranked[filled]], values[filled].astype(np.float64))
 
 
 def similar(

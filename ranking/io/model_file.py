@@ -14,9 +14,9 @@ import numpy as np
 from ranking._utils.tensors import History, Tensors, pack_history, section, under, unpack_history
 from ranking.contracts.model import Model
 from ranking.data.inputs import Documents
+from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.errors import ModelFileError, PartError, PluginWarning
-from ranking.inference.seen import SeenItems
 from ranking.io.result import TrainingResult
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.kernel import Kernel

@@ -1,6 +1,7 @@
-"""Metrics: trec_eval's definitions by their plain names, LETOR's as ``letor-...``.
+"""Metrics and evaluation: trec_eval's definitions by their plain names, LETOR's as ``letor-...``.
 
-`ranking.metrics.parse.parse_metric` makes one from its name.
+`ranking.metrics.parse.parse_metric` creates a metric from its name, and
+`ranking.metrics.evaluation` is the one evaluator.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from ranking.registry import Lazy, hookimpl
 
 @hookimpl
 def ranking_metrics() -> dict[str, Lazy]:
-    """Name the metrics without importing them."""
+    """Return the metrics, without importing them."""
     precision = Lazy("ranking.metrics.precision:Precision", help="Precision at k, as in trec_eval.")
     return {
         "ndcg": Lazy("ranking.metrics.ndcg:NDCG", help="NDCG at k or of all, as in trec_eval."),

@@ -18,9 +18,9 @@ class AveragePrecision(RankedMetric):
     ties : {"docid", "file"}
         See `ranking.metrics.ranked.Measure`.
     empty : {"zero", "skip"}
-        What a query without relevant documents counts.
+        Value of a query without relevant documents: 0, or left out.
     scores : {"float32", "float64"}
-        In which precision scores are compared.
+        Precision in which scores are compared.
     """
 
     name: ClassVar[str] = "map"
@@ -35,7 +35,7 @@ class AveragePrecision(RankedMetric):
     scores: str = "float32"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(MeasureKind.AVERAGE_PRECISION, self.empty, self.scores, ties=self.ties)
 
 

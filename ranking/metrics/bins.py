@@ -1,4 +1,4 @@
-"""Metrics by how much is known of a query: bins of the clicks that it has in all."""
+"""Metrics by popularity: means over bins of queries with similar numbers of clicks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Bin(NamedTuple):
-    """Some queries and the means of their metrics.
+    """The mean metrics of the queries in one bin.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Bin(NamedTuple):
         They have more than `low` and at most `high` clicks.
     queries : int
     means : dict
-        By the spelled-out name of a metric; NaN if no query has it.
+        By the full name of a metric; NaN if no query has a value.
     """
 
     low: float
@@ -36,21 +36,21 @@ class Bin(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The bin in words."""
+        """The range of the bin, such as ``> 10, <= 100``."""
         if self.low == -np.inf:
             return f"<= {self.high:g}"
         return f"> {self.low:g}" + (f", <= {self.high:g}" if self.high < np.inf else "")
 
 
 def total_clicks(clicks: RelevanceData, query_ids: Ids) -> Floats:
-    """Return the sum of the relevance of each query in a log; 0 for one that is not in it.
+    """Return the total relevance of each query in a log; 0 for a query that is not in it.
 
     Parameters
     ----------
     clicks : MatchingData or TextCollection
-        The log. What is below 0 does not count; of classes, every match counts 1.
+        The log. Negative relevance does not count; with labels, every positive counts 1.
     query_ids : int64 or str array
-        Whose clicks are wanted; ids are compared as text.
+        The queries; ids are compared as text.
     """
     if clicks.labels is not None:
         totals: Floats = clicks.n_relevant.astype(np.float64)
@@ -69,20 +69,20 @@ def by_bins(values: Values, totals: Floats, edges: Sequence[float]) -> list[Bin]
     Parameters
     ----------
     values : dict of arrays
-        Of `measure`.
+        As `evaluate_model` returns them.
     totals : float64 array
         The clicks of each query.
     edges : sequence of float
-        The upper ends of all bins but the last, which has none; each is in its bin. Increasing.
+        Increasing upper ends of all bins but the last, which has none; each belongs to its bin.
     """
     ends = [float(edge) for edge in edges]
     if not ends or sorted(set(ends)) != ends or not np.isfinite(ends).all():
         raise DataError(f"bins end at {ends}; give increasing numbers, such as 10, 100, 1000.")
-    places = np.searchsorted(ends, totals, side="left")
+    bin_of = np.searchsorted(ends, totals, side="left")
     bounds = [-np.inf, *ends, np.inf]
-    found = []
-    for place, (low, high) in enumerate(itertools.pairwise(bounds)):
-        chosen = places == place
-        means = {name: mean(value[chosen]) for name, value in values.items()}
-        found.append(Bin(low, high, int(chosen.sum()), means))
-    return found
+    bins = []
+    for number, (low, high) in enumerate(itertools.pairwise(bounds)):
+        members = bin_of == number
+        means = {name: mean(value[members]) for name, value in values.items()}
+        bins.append(Bin(low, high, int(members.sum()), means))
+    return bins

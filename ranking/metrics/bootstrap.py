@@ -1,4 +1,4 @@
-"""The bootstrap: how far a mean over queries might lie from that over other queries."""
+"""Bootstrap confidence intervals of means over queries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RESAMPLES = 2000
 SEED = 0
 LEVEL = 0.95
 CHUNK = 1 << 22
-"""How many values are drawn at once; the draws do not depend on it."""
+"""Values that are sampled at a time; the samples do not depend on it."""
 
 
 class Interval(NamedTuple):
-    """From low to high."""
+    """A confidence interval."""
 
     low: float
     high: float
@@ -29,26 +29,26 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the 95 % percentile interval of the mean over queries.
 
-    Queries are drawn with replacement, `RESAMPLES` times as many as there are; resample b takes
-    the draws b n, ..., (b + 1) n - 1 of SplitMix64 with the seed `SEED`. The same values give the
+    Queries are sampled with replacement, `RESAMPLES` times; resample b takes the random numbers
+    b n, ..., (b + 1) n - 1 of SplitMix64 with the seed `SEED`. The same values give the
     same interval everywhere.
 
     Parameters
     ----------
     values : array
-        One a query; NaN marks a skipped query.
+        One per query; NaN for a query that is left out.
     kernel : str or Kernel
-        Who draws.
+        Generates the random numbers.
     """
-    kept = values[~np.isnan(values)]
-    if kept.size == 0:
+    counted = values[~np.isnan(values)]
+    if counted.size == 0:
         return Interval(float("nan"), float("nan"))
-    draw = get_kernel(kernel).random.below
+    sample = get_kernel(kernel).random.below
     means = np.empty(RESAMPLES)
-    step = max(1, CHUNK // kept.size)
+    step = max(1, CHUNK // counted.size)
     for start in range(0, RESAMPLES, step):
         count = min(step, RESAMPLES - start)
-        drawn = draw(SEED, start * kept.size, count * kept.size, kept.size)
-        means[start : start + count] = kept[drawn.reshape(count, kept.size)].mean(axis=1)
+        positions = sample(SEED, start * counted.size, count * counted.size, counted.size)
+        means[start : start + count] = counted[positions.reshape(count, counted.size)].mean(axis=1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))

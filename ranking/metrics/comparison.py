@@ -1,4 +1,4 @@
-"""`compare`: every pair of systems by every metric, with tests corrected for their number."""
+"""Compare every pair of systems by every metric, with corrected significance tests."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Comparison:
     Attributes
     ----------
     metric : str
-        Spelled out.
+        Full name.
     higher_is_better : bool
-        Of the metric.
+        Whether higher values of the metric are better.
     a, b : str
         The systems.
     mean_a, mean_b : float
@@ -35,13 +35,13 @@ class Comparison:
     queries : sequence
         Their ids.
     differences : array
-        b - a, one a query.
+        b - a, one per query.
     interval : Interval
-        Of the mean difference.
+        Confidence interval of the mean difference.
     p_randomisation, p_t : float
-        Of this comparison alone.
+        p-values of this comparison alone.
     p_randomisation_holm, p_t_holm : float
-        Corrected for all comparisons that were made.
+        p-values corrected for all comparisons (Holm).
     """
 
     method: ClassVar[str] = (
@@ -71,22 +71,22 @@ class Comparison:
 
     @property
     def gains(self) -> Floats:
-        """How much better b is than a, one a query; negative where it is worse."""
+        """How much better b is than a, one per query; negative where it is worse."""
         return self.differences if self.higher_is_better else -self.differences
 
     @property
     def wins(self) -> int:
-        """On how many queries b is better."""
+        """Number of queries on which b is better."""
         return int(np.count_nonzero(self.gains > 0))
 
     @property
     def losses(self) -> int:
-        """On how many queries b is worse."""
+        """Number of queries on which b is worse."""
         return int(np.count_nonzero(self.gains < 0))
 
     @property
     def ties(self) -> int:
-        """On how many queries they are equal."""
+        """Number of queries on which they are equal."""
         return self.differences.size - self.wins - self.losses
 
 
@@ -104,20 +104,20 @@ def compare(
     queries : sequence
         The ids of the queries.
     values : dict
-        By system, then by spelled-out metric: one value a query, NaN where it has none. The first
-        system of a pair is `a`, in the order of the dict.
+        By system, then by full name of the metric: one value per query, NaN where it has none. The
+        first system of a pair is `a`, in the order of the dict.
     kernel : str or Kernel
-        Who draws random numbers.
+        Generates the random numbers.
     """
     ids = np.asarray(queries)
-    made: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for metric in metrics:
         name = metric.spelled()
         for a, b in combinations(values, 2):
             both = ~np.isnan(values[a][name]) & ~np.isnan(values[b][name])
             one, other = values[a][name][both], values[b][name][both]
             differences = other - one
-            made.append(
+            comparisons.append(
                 Comparison(
                     metric=name,
                     higher_is_better=metric.higher_is_better,
@@ -134,9 +134,9 @@ def compare(
                     p_t_holm=float("nan"),
                 )
             )
-    by_randomisation = holm([one.p_randomisation for one in made])
-    by_t = holm([one.p_t for one in made])
+    by_randomisation = holm([one.p_randomisation for one in comparisons])
+    by_t = holm([one.p_t for one in comparisons])
     return [
         dataclasses.replace(one, p_randomisation_holm=p, p_t_holm=q)
-        for one, p, q in zip(made, by_randomisation, by_t, strict=True)
+        for one, p, q in zip(comparisons, by_randomisation, by_t, strict=True)
     ]

@@ -31,7 +31,7 @@ class NDCG(RankedMetric):
     short : {"keep", "zero"}
         ``"zero"``: a query with fewer than k documents counts 0.
     scores : {"float32", "float64"}
-        In which precision scores are compared.
+        Precision in which scores are compared.
     """
 
     name: ClassVar[str] = "ndcg"
@@ -53,7 +53,7 @@ class NDCG(RankedMetric):
     scores: str = "float32"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(
             MeasureKind.NDCG,
             self.empty,
@@ -103,7 +103,7 @@ class LetorMeanNDCG(RankedMetric):
     scores: str = "float64"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(
             MeasureKind.MEAN_NDCG,
             self.empty,

@@ -18,7 +18,7 @@ class PairMetric(RankedMetric):
     empty : {"skip", "zero"}
         What a query without such pairs counts.
     scores : {"float32", "float64"}
-        In which precision scores are compared.
+        Precision in which scores are compared.
     """
 
     kind: ClassVar[MeasureKind]
@@ -33,7 +33,7 @@ class PairMetric(RankedMetric):
         return False
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(self.kind, self.empty, self.scores)
 
 

@@ -20,9 +20,9 @@ class Precision(RankedMetric):
     ties : {"docid", "file", "average"}
         See `ranking.metrics.ranked.Measure`.
     empty : {"zero", "skip"}
-        What a query without relevant documents counts.
+        Value of a query without relevant documents: 0, or left out.
     scores : {"float32", "float64"}
-        In which precision scores are compared.
+        Precision in which scores are compared.
     """
 
     name: ClassVar[str] = "p"
@@ -38,7 +38,7 @@ class Precision(RankedMetric):
     scores: str = "float32"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(
             MeasureKind.PRECISION, self.empty, self.scores, ties=self.ties, cutoff=self.k
         )
@@ -61,7 +61,7 @@ class Recall(Precision):
     name: ClassVar[str] = "recall"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return super().measure()._replace(kind=MeasureKind.RECALL)
 
 
@@ -77,5 +77,5 @@ class RPrecision(RankedMetric):
     scores: str = "float32"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(MeasureKind.R_PRECISION, self.empty, self.scores, ties=self.ties)

@@ -1,4 +1,4 @@
-"""What metrics of ranked lists share: how they are spelled, and what they ask of the kernel."""
+"""Base of the metrics of ranked lists: their full names, and what the kernel computes."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ TIES = (*ORDERS, "average")
 
 
 class Measure(NamedTuple):
-    """What a metric asks of the kernel.
+    """What the kernel computes for a metric.
 
     Attributes
     ----------
     kind : MeasureKind
-        What is computed.
+        The metric.
     empty : {"zero", "skip"}
-        What a query counts in which there is nothing to measure.
+        Value of a query with nothing to measure: 0, or left out.
     scores : {"float32", "float64"}
-        In which precision scores are compared; trec_eval keeps them in single precision.
+        Precision in which scores are compared; trec_eval uses single precision.
     ties : {"docid", "file", "average", ""}
         Among equal scores: the higher document id first, as trec_eval; the order of the data, as
         LETOR's script; or the mean over all orders. Empty where the order does not matter.
     cutoff : int
-        How many places count; 0 is all.
+        Number of ranks that count; 0 is all.
     gain, discount : str
         Of NDCG; empty for the others.
     short : bool
-        Whether a list with fewer places than the cut-off counts 0.
+        Whether a list shorter than the cut-off counts 0.
     """
 
     kind: MeasureKind
@@ -56,23 +56,23 @@ class Measure(NamedTuple):
 
 @dataclasses.dataclass
 class RankedMetric(Metric, ABC):
-    """A metric of sorted lists whose fields are a cut-off and choices among words.
+    """A metric of ranked lists whose fields are a cut-off and options.
 
     Attributes
     ----------
     choices : dict
-        The words that each field may be; `Measure` says what they mean.
+        The allowed values of each option; see `Measure`.
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __post_init__(self) -> None:
-        """Refuse a cut-off or a word that is not known."""
+        """Refuse an invalid cut-off or option."""
         for key, words in self.choices.items():
             value = getattr(self, key)
             if value not in words:
                 raise PartError(
-                    f"metric {self.name!r}: {key}={value} is not known; it is {' or '.join(words)}."
+                    f"metric {self.name!r}: {key}={value} is unknown; use {' or '.join(words)}."
                 )
         k = getattr(self, "k", None)
         if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
@@ -80,7 +80,7 @@ class RankedMetric(Metric, ABC):
 
     @abstractmethod
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
 
     def per_query(self, data: JudgedLists, scores: Floats) -> Floats:
         """Return the metric for each query."""
@@ -89,8 +89,8 @@ class RankedMetric(Metric, ABC):
         return evaluate([self], data, scores)[self.spelled()]
 
     def spelled(self) -> str:
-        """Return the name with every choice spelled out; `parse_metric` reads it back."""
+        """Return the full name, with every option; `parse_metric` reads it back."""
         k = getattr(self, "k", None)
         cut = "" if k is None else f"@{k}"
-        spelled = ",".join(f"{key}={getattr(self, key)}" for key in self.choices)
-        return f"{self.name}{cut}({spelled})"
+        options = ",".join(f"{key}={getattr(self, key)}" for key in self.choices)
+        return f"{self.name}{cut}({options})"

@@ -1,4 +1,4 @@
-"""Where the relevant documents are: the reciprocal rank of the first, and the mean rank of all."""
+"""Ranks of the relevant documents: reciprocal rank of the first, and mean rank of all."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class ReciprocalRank(RankedMetric):
     Attributes
     ----------
     k : int, optional
-        Look at the first k places only; by default at all.
+        Cut-off; by default all ranks.
     ties : {"docid", "file"}
         See `ranking.metrics.ranked.Measure`.
     empty : {"zero", "skip"}
-        What a query without relevant documents counts.
+        Value of a query without relevant documents: 0, or left out.
     scores : {"float32", "float64"}
-        In which precision scores are compared.
+        Precision in which scores are compared.
     """
 
     name: ClassVar[str] = "mrr"
@@ -38,7 +38,7 @@ class ReciprocalRank(RankedMetric):
     scores: str = "float32"
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(
             MeasureKind.RECIPROCAL_RANK, self.empty, self.scores, ties=self.ties, cutoff=self.k or 0
         )
@@ -53,9 +53,9 @@ class MeanRank(RankedMetric):
     ties : {"docid", "file", "average"}
         See `ranking.metrics.ranked.Measure`.
     empty : {"skip", "zero"}
-        What a query counts that has no relevant document in the list.
+        Value of a query without relevant documents in the list: left out, or 0.
     scores : {"float32", "float64"}
-        In which precision scores are compared.
+        Precision in which scores are compared.
     """
 
     name: ClassVar[str] = "mean-rank"
@@ -75,5 +75,5 @@ class MeanRank(RankedMetric):
         return False
 
     def measure(self) -> Measure:
-        """Return what the kernel is asked for."""
+        """Return what the kernel computes."""
         return Measure(MeasureKind.MEAN_RANK, self.empty, self.scores, ties=self.ties)

@@ -14,7 +14,7 @@ from ranking.kernels.select import get_kernel
 from ranking.metrics.bootstrap import CHUNK, SEED
 
 EXACT = 15
-"""Up to so many queries all 2**n signs are tried."""
+"""Largest number of queries for which all 2**n signs are tried."""
 
 FLIPS = 10_000
 TOLERANCE = 1e-12
@@ -26,18 +26,18 @@ Floats = NDArray[np.float64]
 def randomisation_test(differences: Floats, kernel: str | Kernel | None = "auto") -> float:
     """Return the two-sided p-value of a paired randomisation test of the mean difference.
 
-    If the two systems were the same, each query's difference might as well have the other sign.
+    Under the null hypothesis, the difference of each query has either sign with equal probability.
     The p-value is the share of signs that give a mean at least as far from 0. Up to `EXACT` queries
-    all signs are tried; beyond, `FLIPS` are drawn by SplitMix64 with the seed 0, and the observed
-    ones are counted among them, so that p is never 0. Query i of draw b takes bit i % 64 of word
+    all signs are tried; beyond, `FLIPS` are sampled by SplitMix64 with the seed 0, and the observed
+    ones are counted among them, so that p is never 0. Query i of sample b takes bit i % 64 of word
     b w + i // 64, where w is the number of words that n queries need.
 
     Parameters
     ----------
     differences : array
-        One a query, without NaN.
+        One per query, without NaN.
     kernel : str or Kernel
-        Who draws.
+        Generates the random numbers.
     """
     n = differences.size
     if n == 0:
@@ -46,16 +46,16 @@ def randomisation_test(differences: Floats, kernel: str | Kernel | None = "auto"
     exact = n <= EXACT
     words = 1 if exact else -(-n // 64)
     total = 2**n if exact else FLIPS
-    draw = get_kernel(kernel).random.bits
+    sample = get_kernel(kernel).random.bits
     step = max(1, CHUNK // n)
     extreme = 0
     for start in range(0, total, step):
         count = min(step, total - start)
         if exact:
-            drawn = np.arange(start, start + count, dtype=np.uint64)
+            signs = np.arange(start, start + count, dtype=np.uint64)
         else:
-            drawn = draw(SEED, start * words, count * words)
-        bits = drawn.reshape(count, words, 1) >> np.arange(64, dtype=np.uint64) & np.uint64(1)
+            signs = sample(SEED, start * words, count * words)
+        bits = signs.reshape(count, words, 1) >> np.arange(64, dtype=np.uint64) & np.uint64(1)
         flipped = bits.reshape(count, words * 64)[:, :n].astype(np.bool_)
         sums = np.where(flipped, -differences, differences).sum(axis=1)
         extreme += int(np.count_nonzero(np.abs(sums) >= enough))
@@ -78,7 +78,7 @@ def t_test(differences: Floats) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number by Holm's method; NaN is left out of it.
+    """Return p-values corrected by Holm's method; NaN is left out.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = [float("nan")] * len(p_values)
     tested = sorted((p, at) for at, p in enumerate(p_values) if not math.isnan(p))
     largest = 0.0
-    for place, (p, at) in enumerate(tested):
-        largest = max(largest, min(1.0, p * (len(tested) - place)))
+    for rank, (p, at) in enumerate(tested):
+        largest = max(largest, min(1.0, p * (len(tested) - rank)))
         adjusted[at] = largest
     return adjusted

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ranking.contracts.model import MatchingModel, Tensors
+from ranking.contracts.parameters import choice
 from ranking.data.ids import empty_ids, merge_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
 from ranking.errors import ModelFileError, PartError
@@ -20,9 +21,6 @@ from ranking.kernels.contract import Floats, Ints
 if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
-
-DTYPES = ("float32", "float64")
-INITIAL = ("auto", "identity", "zero")
 
 
 @dataclasses.dataclass
@@ -49,8 +47,8 @@ class Bilinear(MatchingModel):
     grows: ClassVar[bool] = True
     """Whether training may add entries to W that are zero at the start."""
 
-    initial: str = "auto"
-    dtype: str = "float32"
+    initial: str = choice("auto", "auto", "identity", "zero")
+    dtype: str = choice("float32", "float32", "float64")
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids
@@ -59,16 +57,7 @@ class Bilinear(MatchingModel):
         init=False, repr=False, compare=False, default_factory=empty_ids
     )
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        if self.initial not in INITIAL:
-            raise PartError(
-                f"{self.name} has initial={self.initial!r}; it must be one of {', '.join(INITIAL)}."
-            )
-        if self.dtype not in DTYPES:
-            raise PartError(
-                f"{self.name} has dtype={self.dtype!r}; it must be {' or '.join(DTYPES)}."
-            )
+    def _setup(self) -> None:
         self._weights = sp.csr_array((1, 1), dtype=self.dtype)
         self._live: BilinearWeights | None = None
         self._transposed = False
@@ -155,7 +144,7 @@ class Bilinear(MatchingModel):
         self.weights = sp.csr_array(sp.coo_array(parts, shape=(rows.size, columns.size)))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
-    def objects(self, data: MatchingData) -> BilinearInputs:
+    def inputs(self, data: MatchingData) -> BilinearInputs:
         """Return the features of queries and documents, aligned with W."""
         return BilinearInputs(
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
@@ -221,11 +210,10 @@ class Diagonal(Bilinear):
     name: ClassVar[str] = "diagonal"
     grows: ClassVar[bool] = False
 
-    initial: str = "identity"
+    initial: str = choice("identity", "auto", "identity", "zero")
 
-    def __post_init__(self) -> None:
-        """Check the parameters: a diagonal that starts with zeros would have no entries."""
-        super().__post_init__()
+    def _setup(self) -> None:
+        super()._setup()
         if self.initial == "zero":
             raise PartError(
                 "diagonal has initial=zero, but entries that are zero at the start stay zero."

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ranking.contracts.model import Embedding, MatchingModel, Tensors
+from ranking.contracts.parameters import boolean, integer, number
 from ranking.data.ids import empty_ids, merge_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import ModelFileError
 from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
 from ranking.kernels.factored import FactoredInputs, FeatureRows
 
@@ -54,9 +54,9 @@ class Factored(MatchingModel):
     name: ClassVar[str] = "factored"
     form: ClassVar[Any] = "factors"
 
-    dimensions: int = 32
-    biases: bool = True
-    init_scale: float = 1.0
+    dimensions: int = integer(32, minimum=1, maximum=MAX_DIMENSIONS)
+    biases: bool = boolean(True)
+    init_scale: float = number(1.0, above=0.0)
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids
@@ -65,21 +65,7 @@ class Factored(MatchingModel):
         init=False, repr=False, compare=False, default_factory=empty_ids
     )
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        size: object = self.dimensions
-        if not isinstance(size, numbers.Integral) or not 1 <= int(size) <= MAX_DIMENSIONS:
-            raise PartError(
-                f"{self.name} has dimensions={size!r}; it must be a whole number from 1 to "
-                f"{MAX_DIMENSIONS}."
-            )
-        if not isinstance(self.biases, bool):
-            raise PartError(f"{self.name} has biases={self.biases!r}; it must be true or false.")
-        init_scale: object = self.init_scale
-        if not isinstance(init_scale, numbers.Real) or not 0.0 < float(init_scale) < np.inf:
-            raise PartError(
-                f"{self.name} has init_scale={init_scale!r}; it must be a number above 0."
-            )
+    def _setup(self) -> None:
         self.U: Singles = np.zeros((0, self.width), np.float32)
         self.V: Singles = np.zeros((0, self.width), np.float32)
         self.S: Singles = np.zeros((0, self.width), np.float32)
@@ -155,7 +141,7 @@ class Factored(MatchingModel):
             rows[:] = normal.reshape(rows.shape)
         return grown
 
-    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
+    def inputs(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return the features of queries and documents, aligned with the model."""
         return FactoredInputs(self._rows(data, 0), self._rows(data, 1))
 

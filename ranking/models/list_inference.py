@@ -28,12 +28,12 @@ def choose_jointly(
     """
     own = np.einsum("dw,dw->d", fits, fits, dtype=np.float64)
     k = min(k, fits.shape[0] - (0 if itself is None else 1))
-    chosen = np.empty((alone.shape[0], k), np.int64)
+    lists = np.empty((alone.shape[0], k), np.int64)
     for query, scores in enumerate(alone.astype(np.float64)):
         if itself is not None and itself[query] >= 0:
             scores[itself[query]] = -np.inf
-        chosen[query] = _search(scores, fits.astype(np.float64), own, k, breadth)
-    return chosen
+        lists[query] = _search(scores, fits.astype(np.float64), own, k, breadth)
+    return lists
 
 
 def _search(alone: Floats, fits: Floats, own: Floats, k: int, breadth: int) -> Ints:

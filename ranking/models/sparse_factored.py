@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.model import Embedding, Tensors
+from ranking.contracts.parameters import boolean
 from ranking.data.ids import unpack_ids
 from ranking.data.validation import as_csr
 from ranking.errors import ModelFileError
@@ -69,12 +70,11 @@ class SparseFactored(Factored):
 
     name: ClassVar[str] = "sparse-factored"
 
-    biases: bool = False
+    biases: bool = boolean(False)
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
+    def _setup(self) -> None:
         self._stored: tuple[Any, Any] = (None, None)
-        super().__post_init__()
+        super()._setup()
 
     def set_matrices(self, queries: Any, documents: Any) -> None:
         """Set the embeddings of both sides: padded float32 arrays, or csr_arrays of that width."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -13,19 +12,18 @@ from sklearn.base import clone
 
 from ranking._utils.tensors import section, under
 from ranking.contracts.model import Embedding, MatchingModel, Model, Tensors
+from ranking.contracts.parameters import boolean, choice, integer
 from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError
 from ranking.kernels.contract import Factors, Floats, Ints, Singles
 from ranking.kernels.factored import FactoredInputs
-from ranking.models.factored import Factored
+from ranking.models.factored import MAX_DIMENSIONS, Factored
 from ranking.models.list_inference import INFERENCES, choose_jointly, place_first
 from ranking.models.stage_lists import best_lists
 
 if TYPE_CHECKING:
     from ranking.data.matching_data import MatchingData
     from ranking.kernels.kernel import Kernel
-
-INITS = ("scratch", "previous-stage")
 
 SIDE_OF_S = 2
 """The random stream of S; U and V have 0 and 1."""
@@ -85,33 +83,18 @@ class Structured(Factored):
 
     name: ClassVar[str] = "structured"
 
-    dimensions: int = 50
-    biases: bool = False
-    init_scale: float = 1.0
-    stages: int = 1
-    k: int = 20
+    dimensions: int = integer(50, minimum=1, maximum=MAX_DIMENSIONS)
+    biases: bool = boolean(False)
+    stages: int = integer(1, minimum=1, maximum=1000)
+    k: int = integer(20, minimum=1, maximum=1000)
     base: Any = None
-    inference: str = "iterative"
-    beam: int = 4
-    init: str = "scratch"
-    folds: int = 0
+    inference: str = choice("iterative", *INFERENCES)
+    beam: int = integer(4, minimum=1, maximum=1000)
+    init: str = choice("scratch", "scratch", "previous-stage")
+    folds: int = integer(0, minimum=0, maximum=1000)
 
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        super().__post_init__()
-        for name, least in (("stages", 1), ("k", 1), ("beam", 1), ("folds", 0)):
-            value: object = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or not least <= int(value) <= 1000:
-                raise PartError(
-                    f"structured has {name}={value!r}; it must be a whole number from {least} to "
-                    "1000."
-                )
-        for name, known in (("inference", INFERENCES), ("init", INITS)):
-            if getattr(self, name) not in known:
-                raise PartError(
-                    f"structured has {name}={getattr(self, name)!r}; it must be one of "
-                    f"{', '.join(known)}."
-                )
+    def _setup(self) -> None:
+        super()._setup()
         if not isinstance(self.base, str | MatchingModel | None) and not hasattr(
             self.base, "model_"
         ):
@@ -271,7 +254,7 @@ class Structured(Factored):
             model.add_features(data, kernel)
         super().add_features(data, kernel)
 
-    def objects(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
+    def inputs(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return the features of queries and documents, and the lists of the stage before."""
         contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
         return FactoredInputs(self._rows(data, 0), self._rows(data, 1), contexts)

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, Snapshot, TrainingRun
 from ranking.contracts.solver import Compatibility, EpochResult, Solver
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.ranker import Ranker
 from ranking.registry import get_registry
 from ranking.testing.common import check_part, ensure, same_tensors, small_judged, small_matching
-from ranking.training.trainer import Snapshot, Trainer
+from ranking.training.trainer import Trainer
 
 Cell = tuple[Any, Any, Any]
 """A model, a loss and a regularizer: specs or objects."""
@@ -30,7 +30,7 @@ class _Keep(Callback):
     def __post_init__(self) -> None:
         self.snapshots: list[Snapshot] = []
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Store a snapshot."""
         self.snapshots.append(run.snapshot())
         return False

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ranking._utils.tensors import History, Tensors, pack_history, section, under, unpack_history
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, Snapshot
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
@@ -41,22 +41,6 @@ from ranking.training.description import describe
 from ranking.training.signals import DeferredInterrupts
 
 __all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
-
-
-@dataclasses.dataclass
-class Snapshot:
-    """State of a training between two epochs, as a checkpoint stores it.
-
-    Attributes
-    ----------
-    tensors : dict of arrays
-        ``model/...``, ``solver/...``, ``history/...`` and ``callback/<name>/...``.
-    facts : dict
-        JSON values: why the training stopped, and the state of callbacks.
-    """
-
-    tensors: Tensors
-    facts: dict[str, Any]
 
 
 @dataclasses.dataclass

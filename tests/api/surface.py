@@ -63,7 +63,9 @@ def _members(value: type) -> Iterator[str]:
     own = [
         base for base in value.__mro__ if base.__module__.partition(".")[0].startswith("ranking")
     ]
-    names = sorted({name for base in own for name in vars(base) if not name.startswith("_")})
+    names = sorted(
+        {name for base in own for name in vars(base) if not re.match(r"_|set_\w+_request$", name)}
+    )
     fields = (
         {field.name for field in dataclasses.fields(value)}
         if dataclasses.is_dataclass(value)

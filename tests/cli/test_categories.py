@@ -14,7 +14,7 @@ from ranking_plugins.reproductions import categories
 
 
 def write_news(folder: Path) -> Path:
-    """Two frequent topics told by words of their own, and one that is too rare."""
+    """Two frequent topics printed by words of their own, and one that is too rare."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     news = []

@@ -85,7 +85,7 @@ def test_the_same_tensors_whatever_the_kernel_and_threads(files, tmp_path, kerne
     assert results[0] == results[1]
 
 
-def test_observers_are_named_on_the_command_line(files, tmp_path):
+def test_callbacks_are_named_on_the_command_line(files, tmp_path):
     path = tmp_path / "model.safetensors"
     words = ["train", files["train"], "--valid", files["valid"], "--loss", "domination", "-o", path]
     stopping = "early-stopping:metric=map,patience=2"
@@ -142,7 +142,7 @@ def test_flags_win_over_the_file_over_the_recipe(files, tmp_path):
         ("seed = = 1", "is not TOML"),
     ],
 )
-def test_a_file_of_settings_is_checked_as_flags_are(files, tmp_path, line, message):
+def test_settings_file_is_checked_like_flags(files, tmp_path, line, message):
     config = tmp_path / "settings.toml"
     config.write_text(f'recipe = "domination"\n{line}\n')
     result = call("train", files["train"], "--config", config, "--dry-run", code=2)
@@ -153,8 +153,8 @@ def test_a_file_of_settings_is_checked_as_flags_are(files, tmp_path, line, messa
 def test_warnings_are_one_line(files, model, tmp_path):
     wide = tmp_path / "wide.txt"
     wide.write_text("1 qid:1 1:0.5 99:1\n0 qid:1 1:0.1 99:2\n")
-    told = call("eval", model, wide).stderr.splitlines()
-    assert [line.startswith("Warning: ") for line in told] == [True]
+    printed = call("eval", model, wide).stderr.splitlines()
+    assert [line.startswith("Warning: ") for line in printed] == [True]
 
 
 def test_a_given_strength_is_not_searched(files, tmp_path):
@@ -253,6 +253,16 @@ def test_plugins_lists_everything():
     assert "coordinate" in call("plugins").stdout
 
 
+def test_plugins_shows_which_kernel_serves_which_family():
+    output = call("plugins", "--kernels", "--format", "jsonl").stdout
+    rows = {row.pop("family"): row for row in map(json.loads, output.splitlines())}
+    assert {"random", "linear", "bilinear", "factored", "metrics"} <= set(rows)
+    for row in rows.values():
+        assert row["reference"] == "reference"
+        assert row["cython"] in ("cython", "reference")
+        assert set(row.values()) <= set(row)
+
+
 def test_the_matrix_says_what_combines():
     rows = [
         json.loads(x) for x in call("plugins", "--matrix", "--format", "jsonl").stdout.splitlines()
@@ -266,12 +276,12 @@ def test_the_matrix_says_what_combines():
     table = call("plugins", "--matrix").stdout.splitlines()
     (line,) = [words for words in map(str.split, table) if words[:3] == ["linear", "hinge", "l2"]]
     solvers = table[0].split()[3:-1]
-    told = dict(zip(solvers, line[3:], strict=True))
-    assert told["coordinate"] == told["sgd"] == "yes"
+    printed = dict(zip(solvers, line[3:], strict=True))
+    assert printed["coordinate"] == printed["sgd"] == "yes"
     (found,) = [
         row for row in rows if {**cell, "loss": "hinge", "solver": "svd"}.items() <= row.items()
     ]
-    assert f"{told['svd']} {found['reason']}" in table
+    assert f"{printed['svd']} {found['reason']}" in table
     (empty,) = [row for row in table if row.split()[:3] == ["linear", "hinge", "orthonormal"]]
     assert "yes" not in empty
     assert empty.endswith("regularizer l1")
@@ -343,20 +353,22 @@ def start(files: dict[str, Path], path: Path, *more: str) -> list[str]:
     return [*words, "--solver", "coordinate:max_epochs=1000000,tolerance=0,curvature=paper", *more]
 
 
-def strike(words: list[str], blow: signal.Signals, when: Callable[[], bool]) -> tuple[int, str]:
-    """Start a training, strike it once something has happened, return its exit code and words."""
+def interrupt(
+    words: list[str], signal_number: signal.Signals, when: Callable[[], bool]
+) -> tuple[int, str]:
+    """Start a training, interrupt it when a condition holds, return its exit code and output."""
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while process.poll() is None and not when():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        process.send_signal(blow)
-        _, told = process.communicate(timeout=120)
-    return process.returncode, told
+        process.send_signal(signal_number)
+        _, printed = process.communicate(timeout=120)
+    return process.returncode, printed
 
 
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
-def test_a_killed_training_is_resumed(files, tmp_path, blow):
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_training_is_resumed(files, tmp_path, signal_number):
     data = make_judged(0)
     features = np.array(data.features)
     features[0] = 1000.0
@@ -369,12 +381,12 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
         # The file is replaced as a whole, so whenever it is there it can be read.
         return read_tensors(checkpoint)[0]["history/epoch"].tolist() if checkpoint.exists() else []
 
-    code, told = strike(start(files, path), blow, lambda: bool(epochs()))
+    code, printed = interrupt(start(files, path), signal_number, lambda: bool(epochs()))
     before = epochs()
-    assert before, told
-    if blow == signal.SIGINT:
+    assert before, printed
+    if signal_number == signal.SIGINT:
         assert code == 1
-        assert "--resume" in told
+        assert "--resume" in printed
         assert Ranker.load(path).stopped_ == "interrupted"
 
     other = subprocess.run(
@@ -383,14 +395,14 @@ def test_a_killed_training_is_resumed(files, tmp_path, blow):
     assert other.returncode == 1
     assert "seed" in other.stderr
 
-    # The same words go on where it stopped; a second blow ends it again, further on.
-    strike(start(files, path, "--resume"), signal.SIGINT, lambda: len(epochs()) > len(before))
+    # The same words go on where it stopped; a second signal_number ends it again, further on.
+    interrupt(start(files, path, "--resume"), signal.SIGINT, lambda: len(epochs()) > len(before))
     after = epochs()
     assert after == list(range(1, len(after) + 1))
     assert len(after) > len(before)
 
 
-def test_python_m_and_the_script_are_installed():
+def test_script_is_installed():
     command = Path(sys.executable).with_name("ranking")
     done = subprocess.run([command, "--version"], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0

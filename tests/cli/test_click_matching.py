@@ -82,7 +82,7 @@ def test_scores_become_features(model, log, tmp_path):
     assert call("features", model, rows, "-o", more).exit_code == 2
 
 
-def test_the_bound_is_told_with_what_goes_in(model, log):
+def test_bound_prints_its_quantities(model, log):
     shown = call("bound", model, log, "--delta", "0.1", "--format", "jsonl")
     assert shown.exit_code == 0, shown.output
     rows = {row["quantity"]: row["value"] for row in map(json.loads, shown.stdout.splitlines())}

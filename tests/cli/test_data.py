@@ -102,7 +102,7 @@ def test_interactions(tmp_path, form, reader):
     assert data.times.tolist() == [978300760, 978300761]
 
 
-def test_features_that_are_not_written_are_told(tmp_path):
+def test_features_that_are_not_written_are_reported(tmp_path):
     (tmp_path / "x.user").write_text("user_id:token\tage:float\n1\t30\n")
     path = tmp_path / "x.inter"
     path.write_text("user_id:token\titem_id:token\n1\t2\n")
@@ -133,13 +133,13 @@ def test_misuse_and_failure(letor, tmp_path):
 
 def test_get_writes_what_the_reader_reads(tmp_path):
     folder = tmp_path / "new" / "folder"
-    told = call("get", "demo", "-o", folder).stderr
+    printed = call("get", "demo", "-o", folder).stderr
     parts = {part: read(folder / f"{part}.txt") for part in ("train", "valid", "test")}
     assert [data.n_queries for data in parts.values()] == [120, 40, 60]
     assert len({query for data in parts.values() for query in data.query_ids.tolist()}) == 220
     for part, data in parts.items():
         made = SYNTHETIC_DATA["demo"]()[part]
-        assert f"{folder / part}.txt written" in told
+        assert f"{folder / part}.txt written" in printed
         sizes = np.diff(data.group_ptr)
         assert sizes.min() >= 12
         assert sizes.max() < 40
@@ -148,13 +148,13 @@ def test_get_writes_what_the_reader_reads(tmp_path):
         assert data.doc_ids.tolist() == made.doc_ids.tolist()
 
 
-def test_get_writes_over_nothing(tmp_path):
+def test_get_overwrites_nothing(tmp_path):
     (tmp_path / "valid.txt").write_text("mine")
-    told = call("get", "demo", "-o", tmp_path, code=2).stderr
-    assert "valid.txt exists; name another folder with -o, or remove it." in told
+    printed = call("get", "demo", "-o", tmp_path, code=2).stderr
+    assert "valid.txt exists; name another folder with -o, or remove it." in printed
     assert [path.name for path in tmp_path.iterdir()] == ["valid.txt"]
-    told = call("get", "demo", "-o", tmp_path / "valid.txt", code=1).stderr
-    assert "cannot be created" in told
+    printed = call("get", "demo", "-o", tmp_path / "valid.txt", code=1).stderr
+    assert "cannot be created" in printed
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_get_goes_to_a_folder_of_its_name_and_a_file_called_get_is_read(tmp_path
     assert (tmp_path / "demo" / "train.txt").exists()
     (tmp_path / "get").write_text(LETOR)
     assert facts(Path("get"))["rows"] == facts(Path("./get"))["rows"] == 3
-    told = call("get", "--convert", "letor", "-o", "demo", code=2).stderr
-    assert "demo is a folder; name the file that --convert writes." in told
+    printed = call("get", "--convert", "letor", "-o", "demo", code=2).stderr
+    assert "demo is a folder; name the file that --convert writes." in printed

@@ -76,11 +76,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
 def test_recipes_train(folder, tmp_path, kernel, recipe, model, loss):
     path = tmp_path / "model.safetensors"
     words = ["train", folder / "train.csv", "--recipe", recipe, "--kernel", kernel, "-o", path]
-    told = call(*words, "--threads", 2).stderr
-    assert model in told
-    assert f" x {loss} x " in told
-    assert "stopped: max_epochs" in told
-    assert "18 queries" in told
+    printed = call(*words, "--threads", 2).stderr
+    assert model in printed
+    assert f" x {loss} x " in printed
+    assert "stopped: max_epochs" in printed
+    assert "18 queries" in printed
     ranker = Ranker.load(path, kernel=kernel)
     assert ranker.n_iter_ == (20 if recipe == "lasr" else 10)
     data = read_any(folder / "train.csv")
@@ -101,13 +101,13 @@ def test_a_dry_run_shows_the_parts(folder):
     assert shown["solver"] == ["sgd", "recipe"]
 
 
-def test_vectors_are_stopped_early_and_the_best_are_kept(folder, tmp_path, kernel):
+def test_embeddings_are_stopped_early_and_the_best_epoch_is_kept(folder, tmp_path, kernel):
     path = tmp_path / "model.safetensors"
     words = ["train", folder / "train.csv", "--recipe", "warp", "--kernel", kernel, "-o", path]
     words += ["--valid", folder / "valid.csv", "--metrics", "p@5", "--exclude-seen"]
     solver = ["--solver", "sgd:max_steps=40000,steps_per_epoch=400,learning_rate=0.3"]
-    told = call(*words, *solver).stderr
-    assert "stopped: early-stopping" in told
+    printed = call(*words, *solver).stderr
+    assert "stopped: early-stopping" in printed
     ranker = Ranker.load(path, kernel=kernel)
     values = [row[P5] for row in ranker.history_]
     assert len(values) - 1 - int(np.argmax(values)) == 5
@@ -163,11 +163,11 @@ def test_a_killed_training_is_resumed(folder, tmp_path, kernel, monkeypatch, rec
 
     call(*words(tmp_path / "whole"))
     path, checkpoint = tmp_path / "model", tmp_path / "model.checkpoint"
-    deadly = 5 if recipe == "lasr" else 2
+    last_epoch = 5 if recipe == "lasr" else 2
 
     def on_epoch_end(self, run, result):
         self.write(run)
-        if result.epoch == deadly:
+        if result.epoch == last_epoch:
             raise MemoryError("killed")
         return False
 
@@ -176,7 +176,7 @@ def test_a_killed_training_is_resumed(folder, tmp_path, kernel, monkeypatch, rec
         call(*words(path), code=1)
     assert not path.exists()
     tensors, _ = read_tensors(checkpoint)
-    assert tensors["history/epoch"].tolist() == list(range(1, deadly + 1))
+    assert tensors["history/epoch"].tolist() == list(range(1, last_epoch + 1))
     assert ("model/S" in tensors) == (recipe == "lasr")
     # What is not the same training is refused.
     for change, name in (
@@ -245,7 +245,7 @@ def ranked(text: str, form: str) -> list[tuple[str, str, int, float]]:
 
 
 @pytest.mark.parametrize("form", ["trec", "jsonl", "csv"])
-def test_rank_leaves_out_what_is_known(folder, tmp_path, kernel, form):
+def test_rank_excludes_positives_of_other_data(folder, tmp_path, kernel, form):
     model, train = folder / "warp.safetensors", folder / "train.csv"
     chosen = [f"item {i}" for i in (0, 1, 2, 5, 7, 20, 21)]
     names = tmp_path / "candidates.txt"
@@ -274,7 +274,7 @@ def test_rank_leaves_out_what_is_known(folder, tmp_path, kernel, form):
     assert found == expected
 
 
-def test_rank_leaves_out_several_files(folder, kernel):
+def test_rank_excludes_positives_of_several_files(folder, kernel):
     model = folder / "warp.safetensors"
     words = ["rank", model, folder / "train.csv", "--kernel", kernel, "--format", "jsonl"]
     every = len(call(*words).stdout.splitlines())
@@ -292,7 +292,7 @@ def test_rank_leaves_out_several_files(folder, kernel):
 # --- refusals -----------------------------------------------------------------------------------
 
 
-def test_what_is_not_for_judged_rows(folder, tmp_path):
+def test_options_for_queries_and_documents_are_refused_for_judged_rows(folder, tmp_path):
     linear, judged = tmp_path / "linear.safetensors", folder / "judged.txt"
     call("train", judged, "--recipe", "domination", "-o", linear)
     for words in (
@@ -302,11 +302,11 @@ def test_what_is_not_for_judged_rows(folder, tmp_path):
     ):
         assert "not for judged rows" in call(*words, code=2).stderr
     words = ["train", judged, "--recipe", "domination", "--valid", judged, "--exclude-seen"]
-    told = call(*words, "-o", tmp_path / "m", code=2).stderr
-    assert "--exclude-seen" in told
+    printed = call(*words, "-o", tmp_path / "m", code=2).stderr
+    assert "--exclude-seen" in printed
 
 
-def test_what_needs_validation_data(folder, tmp_path):
+def test_exclude_seen_needs_validation_data(folder, tmp_path):
     words = ["train", folder / "train.csv", "--recipe", "warp", "--exclude-seen"]
     assert "--valid" in call(*words, "-o", tmp_path / "m", code=2).stderr
 
@@ -326,16 +326,16 @@ def test_refusals_name_the_remedy(folder, tmp_path, kernel):
         assert not (tmp_path / "m").exists()
     nobody = tmp_path / "nobody.txt"
     nobody.write_text("unheard of\n")
-    told = call("rank", model, train, "--candidates", nobody, "--kernel", kernel, code=2).stderr
-    assert "candidate" in told
-    assert "give" in told
+    printed = call("rank", model, train, "--candidates", nobody, "--kernel", kernel, code=2).stderr
+    assert "candidate" in printed
+    assert "give" in printed
     assert (
         "--exclude and --candidates are for"
         in call("rank", model, "some words", "--exclude", train, code=2).stderr
     )
     for option in ("--exclude", "--candidates"):
-        told = call("rank", model, train, option, tmp_path / "nowhere", code=2).stderr
-        assert "does not exist" in told
+        printed = call("rank", model, train, option, tmp_path / "nowhere", code=2).stderr
+        assert "does not exist" in printed
 
 
 def test_held_out_items_are_ranked_among_all_that_the_model_knows(folder, tmp_path, kernel):
@@ -347,7 +347,7 @@ def test_held_out_items_are_ranked_among_all_that_the_model_knows(folder, tmp_pa
     model = folder / "warp.safetensors"
     taken = read_any(few)
     words = ["eval", model, few, "--exclude", folder / "train.csv", "--metrics", "mean-rank"]
-    told = json.loads(call(*words, "--format", "jsonl").output.splitlines()[-1])
+    printed = json.loads(call(*words, "--format", "jsonl").output.splitlines()[-1])
 
     ranker = Ranker.load(model, kernel=kernel)
     user = train.query_ids.tolist().index(taken.query_ids[0])
@@ -355,7 +355,7 @@ def test_held_out_items_are_ranked_among_all_that_the_model_knows(folder, tmp_pa
     known = set(train.document_ids[train.relevant(user)].tolist())
     wanted = scores[taken.document_ids[0]]
     rank = 1 + sum(score > wanted for item, score in scores.items() if item not in known)
-    assert told["metrics"]["mean-rank"] == rank > 1
+    assert printed["metrics"]["mean-rank"] == rank > 1
     exclude = {"exclude": train, "metric": "mean-rank"}
     assert ranker.score(taken, **exclude) == rank
 

@@ -81,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "pixels.svm").write_text("1 1:0.5 2:0.2\n2 1:0.1 3:1\n1 2:1 3:0.5\n2 1:1 2:1\n")
     words = ["train", made / "train.tab", "--valid", made / "valid.tab", "--solver"]
     words += [f"{SGD},refit=true", "--recipe", "sparse-sgd-refit", "-o", made / "words.safetensors"]
-    (made / "told.txt").write_text(call(*words).stderr)
+    (made / "printed.txt").write_text(call(*words).stderr)
     call("train", made / "train.txt", "--recipe", "domination", "-o", made / "linear.safetensors")
     return made
 
@@ -92,13 +92,13 @@ def model(folder: Path) -> Path:
     return folder / "words.safetensors"
 
 
-def test_training_tells_what_it_did(folder, model):
-    told = (folder / "told.txt").read_text()
-    assert "pilot training: strength" in told
-    assert "bilinear:initial=auto,dtype=float32 x hinge x l1:strength=" in told
-    assert "45 queries, 45 documents" in told
-    assert "6 epochs" in told
-    assert str(model) in told
+def test_training_reports_parts_and_sizes(folder, model):
+    printed = (folder / "printed.txt").read_text()
+    assert "pilot training: strength" in printed
+    assert "bilinear:initial=auto,dtype=float32 x hinge x l1:strength=" in printed
+    assert "45 queries, 45 documents" in printed
+    assert "6 epochs" in printed
+    assert str(model) in printed
     assert not list(folder.glob("*.checkpoint"))
     ranker = Ranker.load(model)
     assert ranker.text_.stop_words == "english"  # from the recipe
@@ -162,7 +162,7 @@ def test_the_learning_curve_is_kept_and_drawn(folder, model, tmp_path):
     assert "http" not in html.replace("http-equiv", "")
 
 
-def test_the_curve_measures_what_is_asked(folder, tmp_path):
+def test_curve_measures_the_requested_metrics(folder, tmp_path):
     path = tmp_path / "m.safetensors"
     words = ["train", folder / "train.tab", "--valid", folder / "valid.tab", "--loss", "hinge"]
     call(*words, "--solver", SGD, "--metrics", "mrr,p@5", "-o", path)
@@ -342,9 +342,11 @@ def tensors(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("blow", "refitting"), [(signal.SIGINT, False), (signal.SIGKILL, True)], ids=["first", "refit"]
+    ("signal_number", "refitting"),
+    [(signal.SIGINT, False), (signal.SIGKILL, True)],
+    ids=["first", "refit"],
 )
-def test_a_killed_training_is_resumed(folder, tmp_path, blow, refitting):
+def test_a_killed_training_is_resumed(folder, tmp_path, signal_number, refitting):
     # The reference is slow enough to be struck, and a compiled kernel may go on in its place.
     path = tmp_path / "model.safetensors"
     checkpoint = tmp_path / "model.safetensors.checkpoint"
@@ -362,13 +364,13 @@ def test_a_killed_training_is_resumed(folder, tmp_path, blow, refitting):
         state = read_tensors(checkpoint)[0]
         return bool(state["solver/refitting"][0]) == refitting and bool(state["solver/done"][0])
 
-    code, told = strike([*command, path, "--kernel", "reference"], blow, struck)
-    assert checkpoint.exists(), told
+    code, printed = interrupt([*command, path, "--kernel", "reference"], signal_number, struck)
+    assert checkpoint.exists(), printed
     before = read_tensors(checkpoint)[0]["history/epoch"].size
     assert 0 < before < 160
-    if blow == signal.SIGINT:
+    if signal_number == signal.SIGINT:
         assert code == 1
-        assert "--resume" in told
+        assert "--resume" in printed
         assert Ranker.load(path).stopped_ == "interrupted"
 
     other = subprocess.run(
@@ -384,16 +386,18 @@ def test_a_killed_training_is_resumed(folder, tmp_path, blow, refitting):
     assert Ranker.load(path).n_iter_ == 160
 
 
-def strike(words: list[object], blow: signal.Signals, when: Callable[[], bool]) -> tuple[int, str]:
-    """Start a training, strike it once something has happened, return its exit code and words."""
+def interrupt(
+    words: list[object], signal_number: signal.Signals, when: Callable[[], bool]
+) -> tuple[int, str]:
+    """Start a training, interrupt it when a condition holds, return its exit code and output."""
     with subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while process.poll() is None and not when():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        process.send_signal(blow)
-        _, told = process.communicate(timeout=120)
-    return process.returncode, told
+        process.send_signal(signal_number)
+        _, printed = process.communicate(timeout=120)
+    return process.returncode, printed
 
 
 def test_a_quick_reproduction(real_data, tmp_path):

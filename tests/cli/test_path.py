@@ -102,17 +102,17 @@ def test_folds_on_the_command_line(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "printed"),
     [
         (["--loss", "domination"], "--valid DATA or --folds N"),
         (["--loss", "domination", "--folds", "3", "--strengths", "1,x"], "numbers above 0"),
         (["--loss", "domination", "--folds", "3", "--strengths", "0"], "numbers above 0"),
     ],
 )
-def test_misuse_says_what_to_do(files, words, told):
+def test_misuse_says_what_to_do(files, words, printed):
     result = CliRunner().invoke(cli, ["path", files["train"], *words])
     assert result.exit_code == 2
-    assert told in result.output
+    assert printed in result.output
 
 
 def test_a_regularizer_without_a_strength_is_refused(judged):

@@ -51,10 +51,10 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 def test_labels_are_trained_measured_ranked_and_explained(files, tmp_path):
     call("train", files["train"], "--per-query", *PARTS, "-o", files["model"])
-    told = call(
+    printed = call(
         "eval", files["model"], files["test"], "--metrics", "map", "-q", "--format", "jsonl"
     )
-    lines = [json.loads(line) for line in told.splitlines()]
+    lines = [json.loads(line) for line in printed.splitlines()]
     values = {one["query"]: next(iter(one["metrics"].values())) for one in lines}
     assert set(values) == {*WORDS, "all"}
     assert values["hockey"] == values["space"] == 1.0  # their words are nobody else's
@@ -81,9 +81,9 @@ def test_a_label_without_matches_is_reported_and_not_fatal(files):
     reason = "no document of the validation data matches it"
     assert f"space has no weights: {reason}" in result.stderr
     assert "2 of 3 queries trained" in result.stderr
-    told = {row["query"]: row for row in Ranker.load(files["model"]).description_["per query"]}
-    assert told["space"]["problem"] == reason
-    assert told["hockey"]["strength"] > 0.0
+    printed = {row["query"]: row for row in Ranker.load(files["model"]).description_["per query"]}
+    assert printed["space"]["problem"] == reason
+    assert printed["hockey"]["strength"] > 0.0
 
 
 def test_users_with_items_that_have_features(tmp_path):
@@ -118,15 +118,15 @@ def test_users_with_items_that_have_features(tmp_path):
         (["--valid", "VALID"], "--valid is for the search of a recipe"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(files, words, message):
+def test_options_that_do_not_go_together_are_refused(files, words, message):
     words = [files["test"] if word == "VALID" else word for word in words]
-    told = call(
+    printed = call(
         "train", files["train"], "--per-query", *PARTS, *words, "-o", files["model"], fails=2
     )
-    assert message in told
+    assert message in printed
 
 
-def test_words_are_no_queries_of_such_a_model(files):
+def test_per_query_models_refuse_queries_in_words(files):
     call("train", files["train"], "--per-query", *PARTS, "-o", files["model"])
     assert "by id, not by words" in call("rank", files["model"], "a puck", fails=1)
     assert "the id of a query" in call(

@@ -304,28 +304,29 @@ def make_exclusions(
     return np.concatenate(([0], np.cumsum(excluded.sum(axis=1)))), np.nonzero(excluded)[1].copy()
 
 
+SIZES = st.tuples(st.integers(0, 19), st.integers(1, 40))
+"""Numbers of queries and documents."""
+
+
 @EXAMPLES
 @given(
     seed=SEEDS,
-    n_queries=st.integers(0, 19),
-    n_documents=st.integers(1, 40),
+    sizes=SIZES,
     k=st.sampled_from([1, 3, 10, 100]),
     width=st.sampled_from(WIDTHS),
-    biases=st.booleans(),
     share=st.sampled_from([0.0, 0.3, 0.9, 1.0]),
-    values=st.sampled_from(["normal", "few", "not finite"]),
+    values=st.tuples(st.sampled_from(["normal", "few", "not finite"]), st.booleans()),
 )
-def test_top_k(
-    kernel: Kernel, reference: Kernel, seed, n_queries, n_documents, k, width, biases, share, values
-) -> None:
-    parts = make_embeddings(seed, n_queries, n_documents, width, biases)
-    if values == "few":  # many scores are equal
+def test_top_k(kernel: Kernel, reference: Kernel, seed, sizes, k, width, share, values) -> None:
+    kind, biases = values
+    parts = make_embeddings(seed, *sizes, width, biases)
+    if kind == "few":  # many scores are equal
         parts = [np.round(part / 2) for part in parts]
-    if values == "not finite":  # some scores are infinite, some NaN
+    if kind == "not finite":  # some scores are infinite, some NaN
         for part in parts[:2]:
             part[::3, 0], part[1::3, 0] = np.inf, -np.inf
             part[2::6, 1] = np.nan
-    exclusions = make_exclusions(seed, n_queries, n_documents, share)
+    exclusions = make_exclusions(seed, *sizes, share)
     with np.errstate(invalid="ignore"):
         assert_same(
             lambda kernel, threads: kernel.factored.top_k(*parts, k, exclusions, threads),

@@ -64,7 +64,7 @@ def test_ten_parts_are_the_whole(matching_kernel, make_matching, regularizer, lo
 
 
 @pytest.mark.parametrize(("regularizer", "loss"), PARTS)
-def test_ten_parts_of_given_tuples_are_one_call(matching_kernel, make_matching, regularizer, loss):
+def test_ten_calls_with_triplets_equal_one_call(matching_kernel, make_matching, regularizer, loss):
     data = make_matching(1)
     trials = 3 if loss.startswith("warp") else 1
     tuples = matching_kernel.sampling.sample_triplets(positive_lists(data), 99, 0, N, trials)
@@ -156,7 +156,7 @@ def test_groups_cannot_grow(matching_kernel):
         going = ranker(matching_kernel, regularizer).partial_fit(old, steps=20)
         twin = ranker(matching_kernel, regularizer).partial_fit(old, steps=20)
         scores = going.predict(old)
-        with pytest.raises(CombinationError, match=r"group-l1.*no feature can be new"):
+        with pytest.raises(CombinationError, match=r"group-l1.*features cannot be added"):
             going.partial_fit(new, steps=20)
         # A refusal changes nothing: it goes on with what it knows.
         assert np.array_equal(going.predict(old), scores)
@@ -224,7 +224,7 @@ def test_a_loaded_model_takes_new_features(matching_kernel, tmp_path):
     assert loaded.model_.query_feature_ids.tolist() == ["a", "b", "c"]
 
 
-def test_a_fit_begins_anew(matching_kernel, make_matching):
+def test_fit_starts_from_scratch(matching_kernel, make_matching):
     data = make_matching(1)
     going = ranker(matching_kernel).partial_fit(data, steps=60)
     assert bits(going.fit(data)) == bits(ranker(matching_kernel).fit(data))
@@ -250,11 +250,11 @@ def test_texts_go_on_with_their_words(matching_kernel):
 
 def test_what_needs_an_end_is_refused(matching_kernel, make_matching, judged):
     data = make_matching(1)
-    with pytest.raises(CombinationError, match="refit=true needs the end"):
+    with pytest.raises(CombinationError, match="refit=true needs a fixed number of steps"):
         ranker(matching_kernel, refit="true").partial_fit(data)
-    with pytest.raises(CombinationError, match="wanted density needs the end"):
+    with pytest.raises(CombinationError, match="target density needs a fixed number of steps"):
         ranker(matching_kernel, "l1:density=0.1").partial_fit(data)
-    with pytest.raises(CombinationError, match="no partial_fit; sgd has one"):
+    with pytest.raises(CombinationError, match="no partial_fit; use sgd"):
         Ranker(loss="domination").partial_fit(judged)
 
 
@@ -271,7 +271,7 @@ def test_what_needs_an_end_is_refused(matching_kernel, make_matching, judged):
         [[0, 1, -1]],
     ],
 )
-def test_bad_tuples_are_refused(matching_kernel, make_matching, tuples):
+def test_bad_triplets_are_refused(matching_kernel, make_matching, tuples):
     data = make_matching(1)
     going = ranker(matching_kernel).partial_fit(data, steps=20)
     twin = ranker(matching_kernel).partial_fit(data, steps=20)

@@ -35,7 +35,7 @@ def test_names_specs_and_objects_mean_the_same(judged):
         assert ranker.model_.weights.tobytes() == fitted[0].model_.weights.tobytes()
 
 
-def test_a_judged_and_its_arrays_mean_the_same(judged):
+def test_judged_lists_and_arrays_give_the_same_model(judged):
     X, y, qid = arrays(judged)
     order = np.random.default_rng(0).permutation(len(y))
     one = Ranker(loss="domination", regularizer=L2(0.1)).fit(judged)
@@ -96,7 +96,7 @@ def test_the_objective_falls_in_every_epoch(judged):
     assert all(b <= a for a, b in pairwise(objectives))
 
 
-def test_l1_makes_zeros(judged):
+def test_l1_gives_sparse_weights(judged):
     weights = Ranker(loss="domination", regularizer=L1(0.1)).fit(judged).model_.weights
     assert 0 < np.count_nonzero(weights) < weights.size
 
@@ -161,13 +161,13 @@ def test_a_long_history_is_kept(judged, tmp_path):
     assert Ranker.load(tmp_path / "model").history_ == ranker.history_
 
 
-def test_a_ranker_travels_between_processes(judged):
+def test_ranker_is_picklable(judged):
     ranker = Ranker(loss="domination", regularizer=L2(0.1)).fit(judged)
     copied = pickle.loads(pickle.dumps(ranker))
     assert copied.predict(judged).tobytes() == ranker.predict(judged).tobytes()
 
 
-def test_the_users_objects_stay_as_they_are(judged, valid):
+def test_parts_given_as_objects_do_not_change(judged, valid):
     model, regularizer = Linear(), L2(0.1)
     one = Ranker(model, "domination", regularizer, "coordinate").fit(judged)
     before = one.predict(judged)
@@ -182,7 +182,7 @@ def test_numbers_of_numpy_are_numbers(judged):
     assert fitted.n_iter_ <= 3
 
 
-def test_observers_of_one_name_are_refused(judged, valid):
+def test_callbacks_of_one_name_are_refused(judged, valid):
     twice = [EarlyStopping(), EarlyStopping()]
     with pytest.raises(PartError, match="same name"):
         Ranker(loss="domination", callbacks=twice).fit(judged, valid=valid)
@@ -220,7 +220,7 @@ def test_parts_that_do_not_fit_are_refused_with_the_reason(judged):
         granularity = "row"
         name = "rows"
 
-    with pytest.raises(CombinationError, match=r"no sum over single weights.* Try solver sgd"):
+    with pytest.raises(CombinationError, match=r"not a sum over single weights.* Try solver sgd"):
         Ranker(loss="domination", regularizer=RowPenalty(), solver="coordinate").fit(judged)
 
 
@@ -246,17 +246,17 @@ def test_early_stopping_without_validation_data(judged):
         Ranker(loss="domination", callbacks=["early-stopping"]).fit(judged)
 
 
-def test_unfinished_parts_are_checked():
+def test_parameters_of_parts_are_checked():
     with pytest.raises(PartError, match="max_epochs"):
         Coordinate(max_epochs=0)
     with pytest.raises(PartError, match="tolerance"):
         Coordinate(tolerance=-1)
-    with pytest.raises(PartError, match="separate or pooled"):
+    with pytest.raises(PartError, match="one of separate, pooled"):
         Domination(queries="together")
     with pytest.raises(PartError, match="patience"):
         EarlyStopping(patience=0)
 
 
 def test_an_unknown_curvature_is_refused(judged):
-    with pytest.raises(PartError, match="newton, popoviciu or paper"):
+    with pytest.raises(PartError, match="one of newton, popoviciu, paper"):
         Ranker(loss="domination", solver="coordinate:curvature=none").fit(judged)

@@ -178,7 +178,7 @@ def test_search_refuses_bad_arguments(matching_kernel):
 def test_features_are_for_texts_only(matching_kernel, make_matching):
     with pytest.raises(PartError, match="represent texts, and the data are a MatchingData"):
         Ranker(loss="hinge", features="text", kernel=matching_kernel).fit(make_matching(1))
-    with pytest.raises(PartError, match="does not spell 'text'"):
+    with pytest.raises(PartError, match="'words' is not 'text' with some of its parameters"):
         Ranker(loss="hinge", features="words", kernel=matching_kernel).fit(texts())
 
 

@@ -45,7 +45,7 @@ def search_with(ranker: Ranker, search: Search, data, valid) -> SearchProgress:
 
 
 @pytest.mark.parametrize("after", [1, 3, 5])
-def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
+def test_resumed_training_has_the_same_bits(judged, valid, tmp_path, after):
     whole = ranker(EarlyStopping(patience=6)).plan().trainer(judged, valid)
     whole.train()
 
@@ -62,7 +62,7 @@ def test_a_resumed_run_has_the_same_bits(judged, valid, tmp_path, after):
     assert second.stopped == whole.stopped
 
 
-def test_a_finished_run_is_not_run_again(judged, tmp_path):
+def test_finished_training_does_not_run_again(judged, tmp_path):
     checkpoint = Checkpoint(tmp_path / "checkpoint")
     run = ranker(checkpoint).plan().trainer(judged)
     run.train()
@@ -124,8 +124,8 @@ def test_a_resumed_search_has_the_same_bits(judged, valid, tmp_path, after):
         checkpoint.outer_facts["search"] = progress.facts()
         checkpoint.outer_tensors = progress.tensors()
 
+    plan = ranker(checkpoint, StopAfter(after)).plan()
     with pytest.raises(KeyboardInterrupt):
-        plan = ranker(checkpoint, StopAfter(after)).plan()
         ParameterSearch(plan, SEARCH, on_trial).fit(judged, valid)
 
     snapshot = checkpoint.read()

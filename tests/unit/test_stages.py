@@ -215,7 +215,7 @@ def test_a_finished_stage_is_followed_by_the_next(factored_kernel, make_tastes, 
     assert again.history == whole.history_
 
 
-def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path):
+def test_finished_training_does_not_run_again(factored_kernel, make_tastes, tmp_path):
     data, valid = make_tastes(1), make_tastes(2)
 
     def callbacks():
@@ -232,7 +232,7 @@ def test_a_finished_run_is_not_run_again(factored_kernel, make_tastes, tmp_path)
 
 
 @pytest.mark.parametrize("why", ["converged", "asked"])
-def test_an_end_that_was_asked_for_survives_a_kill(judged, tmp_path, why):
+def test_a_stop_request_survives_a_kill(judged, tmp_path, why):
     """The checkpoint of the last epoch is written before the run has ended."""
     tolerance = 0.5 if why == "converged" else 0.0
 
@@ -279,10 +279,10 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
     for exclude in (True, False):
         run = cascade(factored_kernel, Curve(metrics="map+p@3"), stages=1)
         fitted[exclude] = run.fit(train, valid=valid, exclude_known=exclude)
-    barred = known_pairs(valid, train, but_relevant=True)
+    exclusions = known_pairs(valid, train, but_relevant=True)
     last = fitted[True]
     model, asked = last.model_, [parse_metric("map"), parse_metric("p@3")]
-    for exclude, pairs in ((True, barred), (False, None)):
+    for exclude, pairs in ((True, exclusions), (False, None)):
         values = evaluate_model(model, asked, valid, factored_kernel, exclusions=pairs)
         row = fitted[exclude].history_[-1]
         assert {name: mean(column) for name, column in values.items()}.items() <= row.items()

@@ -12,9 +12,11 @@ from ranking.contracts.model import Embedding
 from ranking.data.exclusions import known_pairs
 from ranking.errors import CombinationError, DataError
 from ranking.inference import retrieval
-from ranking.inference.retrieval import best_lists, similar, top_k, top_k_by_embeddings
+from ranking.inference.retrieval import similar, top_k, top_k_by_embeddings
+from ranking.kernels.factored import FactoredKernel
 from ranking.kernels.select import get_kernel
 from ranking.models.factored import Factored
+from ranking.models.stage_lists import best_lists
 from ranking.models.structured import Structured
 from ranking_plugins.losses import AUC, BPR, WARP, KosWARP
 
@@ -115,13 +117,13 @@ def test_blocks_and_threads_change_nothing(
     whole = list(top_k(model, data, 4, factored_kernel, exclusions=exclusions))
     monkeypatch.setattr(retrieval, "BLOCK", block)
     held = []
-    inner = retrieval.factored.top
+    inner = FactoredKernel.top_k
 
-    def watched(kernel, queries, *rest):
+    def watched(self, queries, *rest):
         held.append(queries.shape[0])
-        return inner(kernel, queries, *rest)
+        return inner(self, queries, *rest)
 
-    monkeypatch.setattr(retrieval.factored, "top", watched)
+    monkeypatch.setattr(FactoredKernel, "top_k", watched)
     ranking = top_k(model, data, 4, factored_kernel, threads, exclusions=exclusions)
     assert not held  # nothing is done before it is asked for
     cut = list(ranking)

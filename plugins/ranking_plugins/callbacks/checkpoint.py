@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ranking._utils.tensors import Tensors, section, under
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, Snapshot, TrainingRun
 from ranking.contracts.parameters import number
 from ranking.contracts.solver import EpochResult
 from ranking.errors import ModelFileError, PartError
 from ranking.io.tensors import read_tensors, write_tensors
-from ranking.training.trainer import Snapshot, Trainer
 
 
 @dataclasses.dataclass
@@ -42,18 +41,18 @@ class Checkpoint(Callback):
         self.outer_tensors: Tensors = {}
         self._written = float("-inf")
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Write, unless the last write was less than `every` seconds ago."""
         if time.monotonic() - self._written >= self.every:
             self.write(run)
         return False
 
-    def on_fit_end(self, run: Trainer) -> None:
+    def on_fit_end(self, run: TrainingRun) -> None:
         """Write the end of the run; after an error, the last good epoch stays on disk."""
         if run.stopped and run.history:
             self.write(run)
 
-    def write(self, run: Trainer) -> None:
+    def write(self, run: TrainingRun) -> None:
         """Write the run, and the state of an outer loop (a search) in `outer_...`."""
         snapshot = run.snapshot()
         tensors = snapshot.tensors | under("outer", self.outer_tensors)

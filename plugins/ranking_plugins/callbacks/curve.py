@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, TrainingRun
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
 from ranking.metrics.evaluation import mean
 from ranking.metrics.parse import parse_metric
-from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -32,12 +31,12 @@ class Curve(Callback):
     def _setup(self) -> None:
         self._metrics = [parse_metric(word) for word in self.metrics.split("+")]
 
-    def on_fit_begin(self, run: Trainer) -> None:
+    def on_fit_begin(self, run: TrainingRun) -> None:
         """Refuse to run without validation data."""
         if run.valid is None:
             raise PartError("curve needs validation data: give fit(valid=...) or --valid.")
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Evaluate the model and record the values."""
         values = run.validate(self._metrics)
         run.history[-1] |= {name: mean(column) for name, column in values.items()}

@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, TrainingRun
 from ranking.contracts.parameters import integer
 from ranking.contracts.solver import EpochResult
 from ranking.errors import DataError, PartError
 from ranking.metrics.evaluation import mean
 from ranking.metrics.parse import parse_metric
-from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -44,13 +43,13 @@ class EarlyStopping(Callback):
         self.best_epoch = 0
         self._best: dict[str, np.ndarray[Any, Any]] = {}
 
-    def on_fit_begin(self, run: Trainer) -> None:
+    def on_fit_begin(self, run: TrainingRun) -> None:
         """Reset the state; refuse to run without validation data."""
         self._reset()
         if run.valid is None:
             raise PartError("early-stopping needs validation data: give fit(valid=...) or --valid.")
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Evaluate, store the best parameters, and return whether to stop."""
         values = run.validate([self._metric])
         value = mean(values[self._metric.spelled()])
@@ -72,7 +71,7 @@ class EarlyStopping(Callback):
             return value > self.best_value
         return value < self.best_value
 
-    def on_fit_end(self, run: Trainer) -> None:
+    def on_fit_end(self, run: TrainingRun) -> None:
         """Restore the best parameters."""
         if self._best:
             run.model.restore(self._best)

@@ -9,12 +9,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, TrainingRun
 from ranking.contracts.parameters import boolean
 from ranking.contracts.solver import EpochResult
 from ranking.errors import PartError
 from ranking.io.model_file import PARTS, write_model
-from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -45,7 +44,7 @@ class MLflow(Callback):
         self.run_id = ""
         self._ours = False
 
-    def on_fit_begin(self, run: Trainer) -> None:
+    def on_fit_begin(self, run: TrainingRun) -> None:
         """Start a run, unless one is active, and log the parts and the sizes of the data."""
         mlflow = _module()
         active = mlflow.active_run()
@@ -74,14 +73,14 @@ class MLflow(Callback):
             return str(existing.experiment_id)
         return str(mlflow.create_experiment(self.experiment))
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Log the row of the epoch: the objective, and the metrics of callbacks before this one."""
         row = {key: float(value) for key, value in run.history[-1].items() if key != "epoch"}
         finite = {_key(key): value for key, value in row.items() if math.isfinite(value)}
         _module().log_metrics(finite, step=result.epoch, run_id=self.run_id)
         return False
 
-    def on_fit_end(self, run: Trainer) -> None:
+    def on_fit_end(self, run: TrainingRun) -> None:
         """Log the model if requested, and end the run if this callback started it."""
         mlflow = _module()
         mlflow.set_tag("stopped", run.stopped or "failed")

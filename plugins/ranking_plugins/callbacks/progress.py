@@ -6,9 +6,8 @@ import dataclasses
 import sys
 from typing import Any, ClassVar
 
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, TrainingRun
 from ranking.contracts.solver import EpochResult
-from ranking.training.trainer import Trainer
 
 
 @dataclasses.dataclass
@@ -30,7 +29,7 @@ class Progress(Callback):
     def _setup(self) -> None:
         self._status: Any = None
 
-    def on_fit_begin(self, run: Trainer) -> None:
+    def on_fit_begin(self, run: TrainingRun) -> None:
         """Open the line."""
         if sys.stderr.isatty():
             from rich.console import Console
@@ -38,14 +37,14 @@ class Progress(Callback):
             self._status = Console(stderr=True).status(self.label)
             self._status.start()
 
-    def on_epoch_end(self, run: Trainer, result: EpochResult) -> bool:
+    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
         """Show the last row of the history."""
         if self._status is not None:
             row = [f"{key} {value:.6g}" for key, value in run.history[-1].items()]
             self._status.update(f"{self.label}: {', '.join(row)}")
         return False
 
-    def on_fit_end(self, run: Trainer) -> None:
+    def on_fit_end(self, run: TrainingRun) -> None:
         """Close the line."""
         if self._status is not None:
             self._status.stop()

@@ -50,7 +50,7 @@ class BilinearSteps(Steps):
         self.rank_weights = self._rank_weights()
 
     def _inputs(self) -> BilinearInputs:
-        return self.model.objects(self.data)
+        return self.model.inputs(self.data)
 
     def _rank_weights(self) -> Floats:
         if self.listwise is not None:

@@ -79,7 +79,7 @@ def first_guess(problem: TrainingProblem, density: float) -> float:
     zero.eliminate_zeros()
     gradient = BilinearWeights(problem.kernel, zero)
     gradient.update(
-        model.objects(data), triplets, np.full(SAMPLE, -1.0), np.full(SAMPLE, 1.0 / SAMPLE)
+        model.inputs(data), triplets, np.full(SAMPLE, -1.0), np.full(SAMPLE, 1.0 / SAMPLE)
     )
     mean = gradient.weights()
     if not model.grows:

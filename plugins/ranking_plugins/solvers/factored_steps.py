@@ -71,7 +71,7 @@ class FactoredSteps(Steps):
     def _begin(self, squares: Factors | None) -> None:
         """Start from the arrays of the model, which become dense if they were sparse."""
         self.model.densify()
-        self.inputs = self.model.objects(self.data, self.problem.kernel, self.problem.threads)
+        self.inputs = self.model.inputs(self.data, self.problem.kernel, self.problem.threads)
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.settings.adagrad, squares=squares
         )

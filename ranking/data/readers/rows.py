@@ -144,7 +144,7 @@ class Rows:
         self.low, self.high = LARGEST_INDEX + 1, -1
         self.width: int | None = None
         """The number of features of every row so far, if they all are low, low + 1, ..., high;
-        then only the values are kept. -1 if the rows differ."""
+        then only the values are stored. -1 if the rows differ."""
         self.values = Growing(dtype)
         self.indices = Growing(np.int32)
         self.sizes = Growing(np.int64)

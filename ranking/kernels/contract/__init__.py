@@ -40,110 +40,22 @@ order of operations, and for what of a text is accepted.
 
 from typing import Final, TypedDict
 
-from ranking.contracts.loss import PairwiseForm
-from ranking.contracts.regularizer import EntryPenalty, RowPenalty
-from ranking.kernels.contract.alternating import (
-    AlternatingFamily,
-)
-from ranking.kernels.contract.arrays import (
-    NO_CALL,
-    BilinearFeatures,
-    BilinearState,
-    Bytes,
-    Columns,
-    CoordinateState,
-    Csc,
-    Csr,
-    Embeddings,
-    Exclusions,
-    Execution,
-    FactoredFeatures,
-    FactoredState,
-    FactoredSteps,
-    Factors,
-    Features,
-    Floats,
-    GradedScores,
-    Indices,
-    Int32s,
-    Ints,
-    LetorBuffers,
-    LetorText,
-    ListLayout,
-    NativeCall,
-    PairwiseLoss,
-    PassiveResults,
-    Positives,
-    RankedListArrays,
-    Rows,
-    SampledTriplets,
-    Sampling,
-    Singles,
-    StepResults,
-    TopK,
-    TripletSource,
-    UpdateRule,
-    Violations,
-)
-from ranking.kernels.contract.bilinear import (
-    BilinearFamily,
-    BilinearStore,
-)
-from ranking.kernels.contract.constants import (
-    ABI,
-    BLOCK,
-    BUILTIN_FORMS,
-    CORE_LIMIT,
-    CURVATURE_FLOOR,
-    EXP_LIMIT,
-    EXP_Q,
-    GAMMA,
-    HOGWILD_BLOCK,
-    LANES,
-    LARGEST_INDEX,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2E,
-    MAGIC,
-    MEASURE_COLUMNS,
-    PAIR_BYTES,
-    RADIUS_FLOOR,
-    REBASE_WINDOW,
-    RELEVANT,
-    RESUM,
-    ROUNDING,
-    SHORT_LIMIT,
-    SMALLEST_SCALE,
-    SPREAD,
-    WIDE,
-    Defect,
-    MeasureKind,
-    ShrinkageState,
-)
-from ranking.kernels.contract.domination import (
-    DominationFamily,
-)
-from ranking.kernels.contract.factored import (
-    FactoredFamily,
-)
-from ranking.kernels.contract.letor import (
-    LetorFamily,
-)
-from ranking.kernels.contract.linear import (
-    LinearFamily,
-)
-from ranking.kernels.contract.metrics import (
-    MetricsFamily,
-)
-from ranking.kernels.contract.native import (
-    NativeFamily,
-)
-from ranking.kernels.contract.random import (
-    RandomFamily,
-)
-from ranking.kernels.contract.sampling import (
-    SamplingFamily,
-)
+from ranking.contracts.loss import PairwiseForm as PairwiseForm
+from ranking.contracts.regularizer import EntryPenalty as EntryPenalty
+from ranking.contracts.regularizer import RowPenalty as RowPenalty
+from ranking.kernels.contract.alternating import AlternatingFamily as AlternatingFamily
+from ranking.kernels.contract.arrays import *  # noqa: F403
+from ranking.kernels.contract.bilinear import BilinearFamily as BilinearFamily
+from ranking.kernels.contract.bilinear import BilinearStore as BilinearStore
+from ranking.kernels.contract.constants import *  # noqa: F403
+from ranking.kernels.contract.domination import DominationFamily as DominationFamily
+from ranking.kernels.contract.factored import FactoredFamily as FactoredFamily
+from ranking.kernels.contract.letor import LetorFamily as LetorFamily
+from ranking.kernels.contract.linear import LinearFamily as LinearFamily
+from ranking.kernels.contract.metrics import MetricsFamily as MetricsFamily
+from ranking.kernels.contract.native import NativeFamily as NativeFamily
+from ranking.kernels.contract.random import RandomFamily as RandomFamily
+from ranking.kernels.contract.sampling import SamplingFamily as SamplingFamily
 
 
 class Implementations(TypedDict, total=False):
@@ -163,89 +75,3 @@ class Implementations(TypedDict, total=False):
 
 FAMILIES: Final = tuple(Implementations.__annotations__)
 """The names of all families."""
-
-__all__ = [
-    "ABI",
-    "BLOCK",
-    "BUILTIN_FORMS",
-    "CORE_LIMIT",
-    "CURVATURE_FLOOR",
-    "EXP_LIMIT",
-    "EXP_Q",
-    "FAMILIES",
-    "GAMMA",
-    "HOGWILD_BLOCK",
-    "LANES",
-    "LARGEST_INDEX",
-    "LN2_HIGH",
-    "LN2_LOW",
-    "LOG2E",
-    "MAGIC",
-    "MEASURE_COLUMNS",
-    "NO_CALL",
-    "PAIR_BYTES",
-    "RADIUS_FLOOR",
-    "REBASE_WINDOW",
-    "RELEVANT",
-    "RESUM",
-    "ROUNDING",
-    "SHORT_LIMIT",
-    "SMALLEST_SCALE",
-    "SPREAD",
-    "WIDE",
-    "AlternatingFamily",
-    "BilinearFamily",
-    "BilinearFeatures",
-    "BilinearState",
-    "BilinearStore",
-    "Bytes",
-    "Columns",
-    "CoordinateState",
-    "Csc",
-    "Csr",
-    "Defect",
-    "DominationFamily",
-    "Embeddings",
-    "EntryPenalty",
-    "Exclusions",
-    "Execution",
-    "FactoredFamily",
-    "FactoredFeatures",
-    "FactoredState",
-    "FactoredSteps",
-    "Factors",
-    "Features",
-    "Floats",
-    "GradedScores",
-    "Implementations",
-    "Indices",
-    "Int32s",
-    "Ints",
-    "LetorBuffers",
-    "LetorFamily",
-    "LetorText",
-    "LinearFamily",
-    "ListLayout",
-    "MeasureKind",
-    "MetricsFamily",
-    "NativeCall",
-    "NativeFamily",
-    "PairwiseForm",
-    "PairwiseLoss",
-    "PassiveResults",
-    "Positives",
-    "RandomFamily",
-    "RankedListArrays",
-    "RowPenalty",
-    "Rows",
-    "SampledTriplets",
-    "Sampling",
-    "SamplingFamily",
-    "ShrinkageState",
-    "Singles",
-    "StepResults",
-    "TopK",
-    "TripletSource",
-    "UpdateRule",
-    "Violations",
-]

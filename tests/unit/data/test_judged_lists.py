@@ -295,9 +295,9 @@ def lists(draw):
 @given(lists(), st.data())
 def test_select_never_divides_a_query(rows, more):
     data = JudgedLists(*rows)
-    chosen = more.draw(st.permutations(range(data.n_queries)))
-    chosen = chosen[: more.draw(st.integers(1, data.n_queries))]
-    part = data.select(chosen)
+    positions = more.draw(st.permutations(range(data.n_queries)))
+    positions = positions[: more.draw(st.integers(1, data.n_queries))]
+    part = data.select(positions)
     qids = np.array(rows[2])
     for q, name in enumerate(part.query_ids):
         inside = part.row_order[part.group_ptr[q] : part.group_ptr[q + 1]]

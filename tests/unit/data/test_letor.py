@@ -5,7 +5,6 @@ What the kernels parse is compared bit by bit in tests/parity/test_letor.py.
 
 import dataclasses
 import gzip
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -224,7 +223,7 @@ def test_memory_is_about_that_of_the_result(write, monkeypatch, kernel_name, dty
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Room to grow is an eighth; rows that differ have an index of four bytes beside each value.
+    # The spare capacity is an eighth; rows that differ have an index of four bytes per value.
     share = 1 + (4 / data.features.itemsize if differ else 0)
     assert peak < (1.125 * share + 0.2) * data.features.nbytes
 
@@ -399,10 +398,8 @@ def test_result_matches_scikit_learn(tmp_path_factory, rows):
 
 
 @pytest.fixture
-def letor():
-    if "RANKING_DATA" not in os.environ:
-        pytest.skip("RANKING_DATA does not name the folder of real data")
-    return Path(os.environ["RANKING_DATA"]) / "letor"
+def letor(real_data):
+    return real_data / "letor"
 
 
 @pytest.mark.parametrize(

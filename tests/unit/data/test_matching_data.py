@@ -155,7 +155,7 @@ REFUSED = {
     ),
     "labels": ((None, None), {"labels": ([1], ["a"])}, "both as numbers or both as text"),
     "one side": ((np.ones((1, 1)), np.ones((1, 1))), {"labels": [1]}, "labels must be a pair"),
-    "same objects": (
+    "queries are documents": (
         (None, None, RELEVANCE),
         {"queries_are_documents": True},
         "2 queries and 3 documents",
@@ -282,7 +282,7 @@ def test_invalid_texts_raise(texts):
         TextCollection(["a"], texts, ["b"], ["text"], [[1]])
 
 
-# --- an indicator beside the features -----------------------------------------------------------
+# --- an indicator besides the features ----------------------------------------------------------
 
 
 def test_with_indicators_adds_one_feature_per_row():
@@ -301,7 +301,7 @@ def test_with_indicators_adds_one_feature_per_row():
     assert both.document_feature_ids.tolist() == ["red", "document:7", "document:8", "document:9"]
     assert both.relevance.toarray().tolist() == data.relevance.toarray().tolist()
     assert (both.n_query_features, both.n_document_features) == (4, 4)
-    # An object without features is its own already.
+    # Rows without features are indicators already.
     plain = MatchingData(None, np.ones((2, 1)), np.eye(2)).with_indicators()
     assert plain.queries is None
     assert plain.n_document_features == 3

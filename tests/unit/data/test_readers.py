@@ -604,8 +604,8 @@ def test_real_counts(real_data, registry, path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # Cranfield numbers its queries by order
         data = read_any(real_data / path, registry=registry)
-    matches = data.relevance.nnz if data.classes is None else data.classes.size
-    assert (data.n_queries, data.n_documents, matches) == REAL[path]
+    count = data.relevance.nnz if data.classes is None else data.classes.size
+    assert (data.n_queries, data.n_documents, count) == REAL[path]
 
 
 def test_real_features(real_data, registry):

@@ -51,8 +51,8 @@ def test_folds_do_not_depend_on_the_order_of_rows(data):
 
 def test_seeds_give_different_folds():
     data = judged(list(range(50)))
-    drawn = {tuple(query_kfold(data, 5, seed)[0][1].query_ids) for seed in range(5)}
-    assert len(drawn) == 5
+    folds = {tuple(query_kfold(data, 5, seed)[0][1].query_ids) for seed in range(5)}
+    assert len(folds) == 5
 
 
 def test_folds_of_matching_keep_all_documents():
@@ -128,11 +128,11 @@ def test_leave_one_out_without_times_holds_out_a_random_positive():
 def test_leakage_of_judged_lists():
     one = JudgedLists([[1.0], [2], [0]], [0, 1, 0], ["a", "a", "b"], doc_ids=["x", "y", "z"])
     other = JudgedLists([[2.0], [0], [5]], [0, 1, 0], ["a", "c", "c"], doc_ids=["y", "q", "r"])
-    found = leakage(one, other)
-    assert found.pairs == [("a", "y")]
-    assert found.queries == ["a"]
-    assert found.rows == 1  # rows of zeros are not counted
-    assert "1 pairs of query and document (as ('a', 'y')) and 1 queries" in str(found)
+    shared = leakage(one, other)
+    assert shared.pairs == [("a", "y")]
+    assert shared.queries == ["a"]
+    assert shared.rows == 1  # rows of zeros are not counted
+    assert "1 pairs of query and document (as ('a', 'y')) and 1 queries" in str(shared)
     assert not leakage(judged([1, 1]), judged([2], shift=9))
 
 
@@ -148,9 +148,9 @@ def test_leakage_of_matching():
     ):
         query_kfold(data, 3)
     query_kfold(data, 3, check=False)
-    found = leakage(data, data)
-    assert len(found.pairs) == len(found.queries) == 3
-    assert found.rows == 2
+    shared = leakage(data, data)
+    assert len(shared.pairs) == len(shared.queries) == 3
+    assert shared.rows == 2
     with pytest.raises(DataError, match="different types"):
         leakage(data, judged([1]))
 
@@ -158,5 +158,5 @@ def test_leakage_of_matching():
 def test_leakage_of_texts():
     one = TextCollection(["a"], ["same"], ["d"], ["text"], [[1]])
     other = TextCollection(["b", "c"], ["same", "new"], ["d"], ["text"], [[1], [1]])
-    found = leakage(one, other)
-    assert (found.pairs, found.queries, found.rows) == ([], [], 1)
+    shared = leakage(one, other)
+    assert (shared.pairs, shared.queries, shared.rows) == ([], [], 1)

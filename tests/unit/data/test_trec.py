@@ -71,15 +71,15 @@ rows = st.lists(row, min_size=1, unique_by=lambda row: row[:2])
 
 @settings(deadline=None, max_examples=50)
 @given(rows, rows)
-def test_join_matches_dictionaries(found, judged):
-    run = Run(*(list(column) for column in zip(*found, strict=True)))
+def test_join_matches_dictionaries(retrieved, judged):
+    run = Run(*(list(column) for column in zip(*retrieved, strict=True)))
     joined = join_run(run, Judgements(*(list(c) for c in zip(*judged, strict=True))))
     grades = {(query, document): grade for query, document, grade in judged}
-    scores = {(query, document): score for query, document, score in found}
+    scores = {(query, document): score for query, document, score in retrieved}
     for position, query in enumerate(joined.query_ids.tolist()):
         rows = slice(*joined.group_ptr[position : position + 2])
         documents = joined.document_ids[rows].tolist()
-        assert documents == [d for q, d, _ in found if q == query]
+        assert documents == [d for q, d, _ in retrieved if q == query]
         want = [grades.get((query, document), np.nan) for document in documents]
         np.testing.assert_array_equal(joined.grades[rows], want)
         assert joined.scores[rows].tolist() == [scores[query, d] for d in documents]
@@ -87,7 +87,7 @@ def test_join_matches_dictionaries(found, judged):
         want = [g for q, d, g in judged if q == query and (q, d) not in scores]
         assert missing.tolist() == want
     judged_queries = {query for query, _, _ in judged}
-    assert set(joined.unjudged_queries.tolist()) == {q for q, _, _ in found} - judged_queries
+    assert set(joined.unjudged_queries.tolist()) == {q for q, _, _ in retrieved} - judged_queries
 
 
 @settings(deadline=None, max_examples=30)

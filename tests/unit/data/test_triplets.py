@@ -1,4 +1,4 @@
-"""What can be drawn: lists against sets written down by hand, and the draws' frequencies."""
+"""Lists of positives compared with sets, and the frequencies of sampled triplets."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ KINDS = [
 
 
 def by_query(lists):
-    """The documents that may be drawn as positives, and as negatives, of each query to draw."""
-    found = {}
+    """Return the positives and the negatives of each query that is sampled."""
+    sets = {}
     for query in lists.queries.tolist():
         at = lists.list_of[query]
         own = set(lists.members[lists.member_ptr[at] : lists.member_ptr[at + 1]].tolist())
         positives = own - {int(lists.own_document[query])}
-        found[query] = (positives, set(range(lists.n_documents)) - own)
-    return found
+        sets[query] = (positives, set(range(lists.n_documents)) - own)
+    return sets
 
 
 def wanted(data):
     """The same from what the data say, document by document; without who has not both."""
-    found = {}
+    sets = {}
     for query in range(data.n_queries):
         itself = None if data.own_document is None else int(data.own_document[query])
         others = [d for d in range(data.n_documents) if d != itself]
         positives = {d for d in others if data.is_relevant(query, [d])[0]}
         if positives and len(positives) < len(others):
-            found[query] = (positives, set(others) - positives)
-    return found
+            sets[query] = (positives, set(others) - positives)
+    return sets
 
 
 @pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
@@ -65,7 +65,7 @@ def test_queries_without_positives_or_negatives_are_not_sampled():
     assert positive_lists(MatchingData(None, None, labels=labels)).queries.tolist() == [0, 1]
     alone = (["a", "b", "b", "b"],) * 2
     lists = positive_lists(MatchingData(None, None, labels=alone, queries_are_documents=True))
-    assert lists.queries.tolist() == [1, 2, 3]  # nobody else is of class a
+    assert lists.queries.tolist() == [1, 2, 3]  # no other document is of class a
 
 
 def test_own_document_is_neither_positive_nor_negative():
@@ -105,18 +105,18 @@ def test_triplets_are_valid_and_uniform(
     )
     lists = positive_lists(data)
     allowed = wanted(data)
-    draws = matching_kernel.sampling.sample_triplets(lists, 11, 0, 3000, 2)
-    assert draws.shape == (3000, 4)
-    for query, positive, *negatives in draws.tolist():
+    triplets = matching_kernel.sampling.sample_triplets(lists, 11, 0, 3000, 2)
+    assert triplets.shape == (3000, 4)
+    for query, positive, *negatives in triplets.tolist():
         assert positive in allowed[query][0]
         assert set(negatives) <= allowed[query][1]
-    assert set(draws[:, 0].tolist()) == set(allowed)
-    counts = Counter(draws[:, 0].tolist())
+    assert set(triplets[:, 0].tolist()) == set(allowed)
+    counts = Counter(triplets[:, 0].tolist())
     assert chisquare([counts[query] for query in allowed]).pvalue > 1e-4
     for query, (positives, negatives) in allowed.items():
-        drawn = draws[draws[:, 0] == query]
+        own = triplets[triplets[:, 0] == query]
         for column, among in ((1, positives), (2, negatives), (3, negatives)):
-            counts = Counter(drawn[:, column].tolist())
+            counts = Counter(own[:, column].tolist())
             if len(among) > 1:
                 assert chisquare([counts[one] for one in among]).pvalue > 1e-5
 

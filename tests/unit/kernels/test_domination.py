@@ -143,21 +143,14 @@ def test_bounds_bound_the_curvature(
     seed=st.integers(0, 2**32),
     sparse=st.booleans(),
     newton=st.booleans(),
-    l1=st.sampled_from([0.0, 0.05, 2.0]),
-    l2=st.sampled_from([0.0, 0.05, 2.0]),
+    penalty=st.builds(
+        EntryPenalty, st.sampled_from([0.0, 0.05, 2.0]), st.sampled_from([0.0, 0.05, 2.0])
+    ),
     scale=st.sampled_from([0.01, 1.0, 20.0]),
     radius=st.sampled_from([0.1, 1.0, 100.0]),
 )
 def test_every_step_decreases_the_objective(
-    kernel: Kernel,
-    make_problem: MakeProblem,
-    seed: int,
-    sparse: bool,
-    newton: bool,
-    l1: float,
-    l2: float,
-    scale: float,
-    radius: float,
+    kernel: Kernel, make_problem: MakeProblem, seed, sparse, newton, penalty, scale, radius
 ) -> None:
     problem = make_problem(seed, sizes=(6, 9, 3), n_features=3, scale=scale, sparse=sparse)
     features, lists, _ = problem
@@ -165,7 +158,7 @@ def test_every_step_decreases_the_objective(
     weights = np.random.default_rng(seed).normal(size=3) / scale
     margins = np.asarray(features @ weights, dtype=np.float64)
     radii = radius / np.where(bounds[1] > 0.0, bounds[1], 1.0)
-    state, penalty = CoordinateState(margins, weights, radii, bounds), EntryPenalty(l1, l2)
+    state = CoordinateState(margins, weights, radii, bounds)
     before = objective(kernel, lists, state, penalty)
     for _ in range(3):
         for r in range(3):

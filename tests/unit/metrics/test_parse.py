@@ -62,8 +62,8 @@ def test_lists_split_outside_parentheses_only(registry):
         ("ndcg@", "cut-off '' is not a whole number"),
         ("ndcg@5(gian=exp2)", "has no option 'gian'; its options are gain, discount, ties"),
         ("ndcg(k=5)", "has no option 'k'"),
-        ("ndcg@5(gain=cubic)", "gain=cubic is not known; it is linear or exp2"),
-        ("map(ties=average)", "ties=average is not known; it is docid or file"),
+        ("ndcg@5(gain=cubic)", "gain=cubic is unknown; use linear or exp2"),
+        ("map(ties=average)", "ties=average is unknown; use docid or file"),
         ("ndcg@5(gain)", "cannot parse 'gain'"),
         ("ndcg@5(gain=)", "cannot parse 'gain='"),
         ("ndcg@5(gain=exp2,gain=exp2)", "gives 'gain' twice"),
@@ -81,5 +81,5 @@ def test_refused(registry, text, message):
 
 
 def test_parameters_are_checked_when_they_are_set():
-    with pytest.raises(PartError, match="ties=random is not known"):
+    with pytest.raises(PartError, match="ties=random is unknown"):
         NDCG().set_params(ties="random")

@@ -34,7 +34,7 @@ def test_the_interval_is_about_that_of_the_normal_distribution():
 
 
 @pytest.mark.parametrize("name", ["reference", "cython", "rust"])
-def test_every_kernel_draws_the_same(load_kernel, name):
+def test_every_kernel_samples_the_same(load_kernel, name):
     kernel = load_kernel(name)
     values = np.random.default_rng(2).normal(loc=0.1, size=200)
     assert bootstrap_interval(values, kernel) == bootstrap_interval(values, "reference")

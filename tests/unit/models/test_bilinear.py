@@ -84,9 +84,9 @@ def test_texts_as_ids():
 def test_bad_parameters_are_refused(kind):
     with pytest.raises(PartError, match="auto, identity, zero"):
         kind("random")
-    with pytest.raises(PartError, match="float32 or float64"):
+    with pytest.raises(PartError, match="float32, float64"):
         kind(dtype="float16")
-    with pytest.raises(PartError, match="float32 or float64"):
+    with pytest.raises(PartError, match="float32, float64"):
         kind().set_params(dtype="int8")
     with pytest.raises(PartError, match="stay zero"):
         Diagonal("zero")
@@ -368,11 +368,11 @@ def test_a_model_follows_a_training(matching_kernel, transposed):
     live = BilinearWeights(
         matching_kernel, sp.csr_array(w.T.copy()) if transposed else model.weights
     )
-    objects = model.objects(data)
+    inputs = model.inputs(data)
     model.follow(live, transposed)
     for tuples in ([[0, 0, 1]], [[1, 2, 3]]):
         live.update(
-            objects, np.array(tuples), np.array([-1.0]), np.array([0.5]), transposed=transposed
+            inputs, np.array(tuples), np.array([-1.0]), np.array([0.5]), transposed=transposed
         )
         model.follow(live, transposed)
         query, positive, negative = tuples[0]

@@ -40,7 +40,7 @@ def by_dense_products(model, data):
 
 
 @pytest.mark.parametrize("dimensions", [1, 7, 8, 50])
-def test_vectors_begin_as_normal_numbers(dimensions):
+def test_initial_embeddings_are_normal(dimensions):
     data = MatchingData(None, None, sp.csr_array((3000, 2000)))
     model = started(data, 3, dimensions)
     for matrix, rows in ((model.U, 3000), (model.V, 2000)):
@@ -59,7 +59,7 @@ def test_vectors_begin_as_normal_numbers(dimensions):
     assert abs((model.U[:2000, 0] * model.V[:, 0]).mean() * dimensions) < 5 / np.sqrt(2000)
 
 
-def test_a_spread_scales_the_first_vectors():
+def test_init_scale_scales_the_initial_embeddings():
     data = MatchingData(None, None, np.eye(9))
     plain, small = Factored(5), Factored(5, init_scale=0.125)
     for model in (plain, small):
@@ -92,7 +92,7 @@ def test_seeds_and_sides_have_numbers_of_their_own():
     assert np.unique(np.concatenate(drawn)).size == 4 * 45
 
 
-def test_a_row_is_drawn_the_same_whenever_it_comes():
+def test_a_row_does_not_depend_on_when_it_is_added():
     small, large = (MatchingData(None, None, np.eye(size)) for size in (3, 10))
     grown, whole = started(small, 5), started(large, 5)
     for size in (4, 10):
@@ -144,7 +144,7 @@ def test_the_embedding_is_the_score(factored_kernel, make_tastes, features):
 
 
 @pytest.mark.parametrize("features", ["none", "both"])
-def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes, features):
+def test_rows_in_another_order_are_matched_by_id(factored_kernel, make_tastes, features):
     data = make_tastes(2, features=features)
     model = started(data)
     scores = model.scores(data, factored_kernel)
@@ -171,10 +171,10 @@ def test_objects_in_another_order_are_found_by_name(factored_kernel, make_tastes
     np.testing.assert_allclose(model.scores(other, factored_kernel), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_unknown_objects_have_no_vector(factored_kernel, make_tastes):
+def test_unknown_ids_have_no_embedding(factored_kernel, make_tastes):
     model = started(make_tastes(2))
     other = MatchingData(
-        None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "stranger"]
+        None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "i99"]
     )
     scores = model.scores(other, factored_kernel)
     u, v = model.U[3].astype(float), model.V[4].astype(float)
@@ -326,7 +326,7 @@ def test_density_counts_what_is_not_zero():
 
 @pytest.mark.parametrize("dimensions", [0, -1, 2.5, MAX_DIMENSIONS + 1, "many", None])
 def test_bad_dimensions_are_refused(dimensions):
-    with pytest.raises(PartError, match=r"factored has dimensions=.*from 1 to"):
+    with pytest.raises(PartError, match=r"factored has dimensions=.*an integer in"):
         Factored(dimensions)
 
 

@@ -12,9 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from ranking import MatchingData, Ranker
-from ranking.contracts.callback import Callback
+from ranking.contracts.callback import Callback, Snapshot
 from ranking.errors import CombinationError, DataError, DataWarning, PartError
-from ranking.training.trainer import Snapshot
 from ranking_plugins.regularizers import L2
 from ranking_plugins.solvers import OneVsRest
 
@@ -166,9 +165,9 @@ def test_what_it_cannot_do_is_said(make_matching):
         ranker().fit(MatchingData(np.ones((3, 2)), None, labels=([0, 1, 0], [0, 0, 1])))
     data = make_labelled()
     for part, value, remedy in (
-        ("model", "factored", "classifier by itself.* Try solver sgd"),
-        ("loss", "warp", "would tie them together.* Try solver sgd"),
-        ("regularizer", "none", "l2 is all of it.* Try solver sgd"),
+        ("model", "factored", "classifier.* Try solver sgd"),
+        ("loss", "warp", "would couple them.* Try solver sgd"),
+        ("regularizer", "none", "l2 satisfies all three.* Try solver sgd"),
     ):
         with pytest.raises(CombinationError, match=remedy):
             ranker(**{part: value}).fit(data)

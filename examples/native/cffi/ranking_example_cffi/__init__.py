@@ -1,6 +1,6 @@
 """A part for ranking, in C by cffi."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts import Lazy, hookimpl
 
 
 @hookimpl

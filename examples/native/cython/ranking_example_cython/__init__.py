@@ -1,6 +1,6 @@
 """Parts for ranking, by Cython."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts import Lazy, hookimpl
 
 
 @hookimpl

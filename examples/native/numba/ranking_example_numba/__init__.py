@@ -1,6 +1,6 @@
 """Parts for ranking, by numba."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts import Lazy, hookimpl
 
 
 @hookimpl

@@ -487,7 +487,8 @@ static int reserve_entries(feature_rows_t *rows, const csr_t *features, const us
     int64_t most = rows->n + 1;
     entry_t *entries;
     for (int64_t slot = 0; slot < used->n; slot++)
-        most += feature_start(features, used->rows[slot] + 1) - feature_start(features, used->rows[slot]);
+        most += feature_start(features, used->rows[slot] + 1)
+                - feature_start(features, used->rows[slot]);
     if (most <= rows->capacity)
         return 1;
     entries = realloc(rows->entries, (size_t)(most + most / 2) * sizeof(entry_t));

@@ -124,7 +124,8 @@ LANES_INLINE void float8_adagrad_summed(
 }
 
 /* to += c x, and squares += (c x) (c x) */
-LANES_INLINE void float8_add_squares(float *to, float *squares, const float *x, float c, ptrdiff_t n)
+LANES_INLINE void float8_add_squares(
+    float *to, float *squares, const float *x, float c, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i += 8) {
         float8_t y = float8_splat(c) * float8_load(x + i);
@@ -249,7 +250,8 @@ LANES_INLINE void float8_score_four(const float8_scores_t *at, const int rows, i
 }
 
 /* Score one to three queries against `count` documents. */
-LANES_INLINE void float8_score_rows(float8_scores_t at, const int rows, int64_t query, int64_t count)
+LANES_INLINE void float8_score_rows(
+    float8_scores_t at, const int rows, int64_t query, int64_t count)
 {
     int64_t j = 0;
     at.queries += query * at.width;

@@ -20,7 +20,8 @@ typedef struct {
 
 /* The positives of each query; optional arrays may be NULL. */
 typedef struct {
-    const int64_t *queries, *query_sums, *list_of, *member_ptr, *members, *member_sums, *own_document;
+    const int64_t *queries, *query_sums, *list_of;
+    const int64_t *member_ptr, *members, *member_sums, *own_document;
     const float *member_weights;
     int64_t n_queries, n_documents, n_lists;
     int any_negative; /* positives other than the sampled one may be negatives */

@@ -24,12 +24,12 @@ def test_counts_match_a_loop(texts, shortest, more, stop_words):
     longest = shortest + more
     expected = []
     for text in texts:
-        kept = [word for word in text.split() if word not in stop_words]
+        terms = [word for word in text.split() if word not in stop_words]
         expected.append(
             Counter(
-                " ".join(kept[start : start + n])
+                " ".join(terms[start : start + n])
                 for n in range(shortest, longest + 1)
-                for start in range(len(kept) - n + 1)
+                for start in range(len(terms) - n + 1)
             )
         )
     terms, counts = count(iter(texts), (shortest, longest), stop_words)

@@ -152,8 +152,8 @@ def test_hashed_tf_idf_matches_a_double_loop(texts, n_columns, sublinear):
                     tf = 1 + math.log(c) if sublinear else c
                     expected[row, column] += signs[word] * tf * idf
     features = TextFeatures(hashing=n_columns, sublinear=sublinear, unit_length=False)
-    found = features.fit_transform(texts)
-    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6, atol=1e-12)
+    result = features.fit_transform(texts)
+    np.testing.assert_allclose(result.toarray(), expected, rtol=1e-6, atol=1e-12)
     assert features.unknown_words_ == 0
 
 
@@ -166,9 +166,9 @@ def test_permuted_texts_give_permuted_rows(params, data, texts):
     order = data.draw(st.permutations(range(len(texts))))
     one, other = TextFeatures(**params), TextFeatures(**params)
     expected = one.fit_transform(texts)
-    found = other.fit_transform([texts[i] for i in order])
+    result = other.fit_transform([texts[i] for i in order])
     assert other.feature_names == one.feature_names
-    assert same(found, expected[order])
+    assert same(result, expected[order])
     # Each row alone gives the same bits too.
     alone = [one.transform([text]) for text in texts]
     assert np.concatenate([row.data for row in alone]).tobytes() == expected.data.tobytes()
@@ -191,9 +191,9 @@ def test_fit_transform_equals_fit_then_transform(params):
     both = TextFeatures(**params)
     matrix = both.fit_transform(iter(TOY))
     unknown = both.unknown_words_
-    apart = TextFeatures(**params).fit(TOY)
-    assert same(matrix, apart.transform(TOY))
-    assert apart.unknown_words_ == unknown
+    other = TextFeatures(**params).fit(TOY)
+    assert same(matrix, other.transform(TOY))
+    assert other.unknown_words_ == unknown
     assert matrix.dtype == np.float32
     assert matrix.has_canonical_format
     assert (matrix.data != 0.0).all()
@@ -232,7 +232,7 @@ GOOD = TextFeatures(weighting="singhal").fit(TOY).tensors()
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"words": None}, "`words`, and it is missing"),
         ({"word_offsets": None}, "`word_offsets`, and it is missing"),
@@ -251,17 +251,17 @@ GOOD = TextFeatures(weighting="singhal").fit(TOY).tensors()
         ({"pivot": np.array(3.0)}, "`pivot` must be 1 float64"),
     ],
 )
-def test_damaged_tensors_raise_and_leave_the_state(changed, told):
+def test_damaged_tensors_raise_and_leave_the_state(changed, message):
     tensors = {name: value for name, value in {**GOOD, **changed}.items() if value is not None}
     features = TextFeatures(weighting="singhal")
-    with pytest.raises(ModelFileError, match=told):
+    with pytest.raises(ModelFileError, match=message):
         features.restore(tensors)
     with pytest.raises(NotFittedError):
         features.transform(TOY)
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"words": 0}, "words=0; it must be a whole number from 1 to 2147483647, or none"),
         ({"words": 1.5}, "words=1.5"),
@@ -281,8 +281,8 @@ def test_damaged_tensors_raise_and_leave_the_state(changed, told):
         ({"hashing": 8, "min_documents": 2}, "no vocabulary"),
     ],
 )
-def test_invalid_parameters_raise(params, told):
-    with pytest.raises(PartError, match=told):
+def test_invalid_parameters_raise(params, message):
+    with pytest.raises(PartError, match=message):
         TextFeatures(**params)
 
 
@@ -300,7 +300,7 @@ def test_wrong_spec_raises(spec):
 
 
 @pytest.mark.parametrize(
-    ("params", "texts", "told"),
+    ("params", "texts", "message"),
     [
         ({}, [], "no text to fit on"),
         ({"hashing": 4}, [], "no text to fit on"),
@@ -315,17 +315,17 @@ def test_wrong_spec_raises(spec):
         ({}, ["a", 3], r"text 1 \(from 0\) is of type int"),
     ],
 )
-def test_texts_without_terms_raise(params, texts, told):
-    with pytest.raises(DataError, match=told):
+def test_texts_without_terms_raise(params, texts, message):
+    with pytest.raises(DataError, match=message):
         TextFeatures(**params).fit(texts)
 
 
 def test_texts_without_known_words_are_zero_rows_with_one_warning():
     features = TextFeatures().fit(TOY)
-    with pytest.warns(DataWarning, match=r"2 of 3 texts .* first is text 1 \(from 0\)") as told:
+    with pytest.warns(DataWarning, match=r"2 of 3 texts .* first is text 1 \(from 0\)") as message:
         matrix = features.transform(["cat", "", "zebra \0 \ud800"])
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    assert len(message) == 1
+    assert message[0].filename == __file__
     assert np.diff(matrix.indptr).tolist() == [1, 0, 0]
     assert features.unknown_words_ == 1
     assert features.transform([]).shape == (0, features.n_features)

@@ -30,7 +30,7 @@ def mixed(z: int) -> int:
 
 
 def test_fnv_and_splitmix_match_published_values():
-    # FNV-1a: the vectors of its authors. SplitMix64: the first draw of seed 0.
+    # FNV-1a: the vectors of its authors. SplitMix64: the first number of seed 0.
     assert fnv1a(b"") == 0xCBF29CE484222325
     assert fnv1a(b"a") == 0xAF63DC4C8601EC8C
     assert fnv1a(b"foobar") == 0x85944171F73967E8

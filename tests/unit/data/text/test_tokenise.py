@@ -20,9 +20,9 @@ def slow_words(text: str) -> list[str]:
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=())))
 def test_words_are_runs_of_letters_and_digits(text):
-    found = words(text)
-    assert found == [word for word in slow_words(text) if word]
-    "".join(found).encode()  # no surrogate without a partner is left
+    result = words(text)
+    assert result == [word for word in slow_words(text) if word]
+    "".join(result).encode()  # no surrogate without a partner is left
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_stop_words_by_name():
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         ("one text", "texts are one str"),
         (b"one text", "texts are one bytes"),
@@ -72,6 +72,6 @@ def test_stop_words_by_name():
         ([float("nan")], r"text 0 \(from 0\) is of type float"),
     ],
 )
-def test_other_types_than_text_raise(texts, told):
-    with pytest.raises(DataError, match=told):
+def test_other_types_than_text_raise(texts, message):
+    with pytest.raises(DataError, match=message):
         list(check_texts(texts))

@@ -1,4 +1,4 @@
-"""The choice of terms, and the arrays in which they are kept."""
+"""The choice of terms, and the arrays that store them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DATA, OFFSETS = pack(["a", "bé", "c d"])
 
 
 @pytest.mark.parametrize(
-    ("data", "offsets", "told"),
+    ("data", "offsets", "message"),
     [
         (DATA.astype(np.int8), OFFSETS, "a vector of uint8"),
         (DATA[None], OFFSETS, "a vector of uint8"),
@@ -66,6 +66,6 @@ DATA, OFFSETS = pack(["a", "bé", "c d"])
         (*pack(["a", "a"]), "must be sorted"),
     ],
 )
-def test_invalid_vocabulary_raises(data, offsets, told):
-    with pytest.raises(ModelFileError, match=told):
+def test_invalid_vocabulary_raises(data, offsets, message):
+    with pytest.raises(ModelFileError, match=message):
         unpack(data, offsets)

@@ -203,16 +203,8 @@ impl<'a> Triplets<'a> {
         })
     }
 
-    /// The number of triplets.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ids.len() / self.width
-    }
-
-    /// Is there no triplet?
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
     }
 
     pub(super) fn get(&self, step: usize) -> &'a [i64] {

@@ -79,13 +79,9 @@ impl<'a> Layers<'a> {
             (1..=rows).contains(&size) && padded
         };
         if !(0..layers).all(fits) {
-            return Err(Error::argument(match padding {
-                Padding::Any => "every layer must have rows".to_owned(),
-                Padding::None => "every layer must have rows, without padding".to_owned(),
-                Padding::Lanes => {
-                    format!("every layer must have rows, padded to a multiple of {LANES}")
-                }
-            }));
+            return Err(Error::argument(format!(
+                "every layer must have rows, with padding as needed: {padding:?}"
+            )));
         }
         Ok(checked)
     }
