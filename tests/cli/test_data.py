@@ -125,9 +125,9 @@ def test_misuse_and_failure(letor, tmp_path):
     assert "a JudgedLists cannot be written as run" in failed.stderr
     failed = call(letor, "--convert", "letor", "-o", tmp_path / "no" / "x", code=1)
     assert "cannot be written" in failed.stderr
-    assert "no format that is known" not in call(letor, "--reader", "qrels", code=1).stderr
+    assert "not in a known format" not in call(letor, "--reader", "qrels", code=1).stderr
     letor.write_text("nonsense\n")
-    assert "no format that is known" in call(letor, code=1).stderr
+    assert "not in a known format" in call(letor, code=1).stderr
     assert not (tmp_path / "x").exists()
 
 
