@@ -131,11 +131,6 @@ class Registry:
         if os.environ.get(TRACE):
             self._manager.trace.root.setwriter(sys.stderr.write)
             self._manager.enable_tracing()
-        self._called: list[str] = []
-        self._manager.add_hookcall_monitoring(self._before_call, self._after_call)
-        for kind, hook in KINDS.items():
-            call = getattr(self._manager.hook, hook).call_historic
-            call(result_callback=functools.partial(self._collect, kind))
         security = PluginSecurity(allowed, disabled)
         for source in installed_sources() if sources is None else sources:
             reason = security.blocked_reason(source.distribution, source.name, source.module)
@@ -151,8 +146,7 @@ class Registry:
         )
 
     def _load(self, source: Source) -> None:
-        """Import a plugin and register it, which calls its hooks; report what its code raises."""
-        self._source, self._called = source, []
+        """Import a plugin, register it and call its hooks; report what its code raises."""
         begin = time.perf_counter()
         try:
             plugin = source.load()
@@ -169,27 +163,33 @@ class Registry:
         try:
             self._manager.register(plugin, name=source.plugin)
         except Exception as error:
-            what = f"{self._called[-1]}() failed" if self._called else "cannot be registered"
-            self._report(source, f"{what}: {type(error).__name__}: {error}")
+            self._report(source, f"cannot be registered: {type(error).__name__}: {error}")
+        else:
+            for kind, hook in KINDS.items():
+                self._collect(kind, hook, source)
+            # Each plugin is called alone, so that one that fails does not affect the others.
+            self._manager.unregister(name=source.plugin)
         for name, _ in inspect.getmembers(plugin, inspect.isfunction):
             if name.startswith("ranking_") and name not in KINDS.values():
                 near = names.nearest(name, KINDS.values())
                 hint = f"; did you mean {near}?" if near else ""
                 self._report(source, f"has an unknown hook {name}{hint}")
 
-    def _before_call(self, hook: str, implementations: Any, arguments: Any) -> None:
-        """Record which hook pluggy calls, so that an error can name it."""
-        self._called.append(hook)
-
-    def _after_call(self, outcome: Any, hook: str, implementations: Any, arguments: Any) -> None:
-        """Report a hook that returned None, which pluggy drops."""
-        if implementations and outcome.exception is None and not outcome.get_result():
-            self._report(self._source, f"{hook}() failed: it returned None, not a dict")
-
-    def _collect(self, kind: str, factories: Any) -> None:
-        """Add what a hook of the plugin that is being loaded returned."""
-        for name, factory in dict(factories).items():
-            self._add(kind, name, factory, self._source)
+    def _collect(self, kind: str, hook: str, source: Source) -> None:
+        """Call a hook of the registered plugin and add the factories that it returns."""
+        call = getattr(self._manager.hook, hook)
+        if not call.get_hookimpls():
+            return
+        try:
+            results = call()
+            if not results:  # pluggy drops None
+                raise TypeError("it returned None, not factories by name")
+            factories = dict(results[0])
+        except Exception as error:
+            self._report(source, f"{hook}() failed: {type(error).__name__}: {error}")
+            return
+        for name, factory in factories.items():
+            self._add(kind, name, factory, source)
 
     def _add(self, kind: str, name: str, factory: Any, source: Source) -> None:
         if not isinstance(name, str) or not callable(factory):

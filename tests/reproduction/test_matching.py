@@ -83,15 +83,15 @@ def test_trees_learn_what_a_sum_cannot(seed):
     rng = np.random.default_rng(seed)
     one, other = rng.normal(size=(2, 60, 50))
     grades = (one * other > 0.5).astype(float)
-    made = mart.boosted(
+    made = mart.boost(
         [one[:40], other[:40]], grades[:40], [one[40:], other[40:]], seed=0, threads=1
     )
     best = np.take_along_axis(grades[40:], np.argsort(-made.scores, axis=1)[:, :5], axis=1)
     assert best.mean() > 0.9
-    alone = mart.boosted([one[:40]], grades[:40], [one[40:]], seed=0, threads=1)
+    alone = mart.boost([one[:40]], grades[:40], [one[40:]], seed=0, threads=1)
     best = np.take_along_axis(grades[40:], np.argsort(-alone.scores, axis=1)[:, :5], axis=1)
     assert best.mean() < 0.7
-    again = mart.boosted(
+    again = mart.boost(
         [one[:40], other[:40]], grades[:40], [one[40:], other[40:]], seed=0, threads=2
     )
     np.testing.assert_array_equal(again.scores, made.scores)

@@ -129,7 +129,7 @@ def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
     got = weights.train(
-        model.objects(data),
+        model.inputs(data),
         triplets,
         np.zeros(300),  # nothing moves, so all are taken at one W
         loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), data.n_documents)),

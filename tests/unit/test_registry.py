@@ -122,10 +122,11 @@ def test_an_empty_hook_is_no_problem():
 
 
 def test_a_failing_hook_is_named():
-    hooks = plugin(ranking_losses={"good": Huber}, ranking_solvers=RuntimeError("boom"))
+    hooks = plugin(ranking_losses=RuntimeError("boom"), ranking_solvers={"good": Huber})
     registry = Registry([source("half", "ranking-half", hooks)])
     (problem,) = registry.problems
-    assert problem.message == "ranking_solvers() failed: RuntimeError: boom"
+    assert problem.message == "ranking_losses() failed: RuntimeError: boom"
+    assert registry.names("solver") == ["good"], "other hooks of the plugin work"
 
 
 def test_the_same_module_is_loaded_once(monkeypatch):

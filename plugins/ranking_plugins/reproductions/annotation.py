@@ -44,7 +44,7 @@ PAPER = {
 
 WARP = "warp:max_trials=100"
 PAIRS = "sgd:sampling=positives"
-FIXED = f"{PAIRS},schedule=fixed"
+FIXED = f"{PAIRS},schedule=constant"
 HINGE = "one-vs-rest:max_iterations"
 
 

@@ -62,13 +62,17 @@ impl Sink for Written<'_> {
     #[inline(always)]
     fn take<M: Machine>(&mut self, _: M, query: usize, documents: Range<usize>, scores: &Line) {
         let first = query * self.n_documents + documents.start;
-        let (out, scores) = (&mut self.out[first..], scores.as_flattened());
-        // A whole line is copied without a call.
-        if let (BROAD, Some(out)) = (documents.len(), out.first_chunk_mut::<BROAD>()) {
-            out.copy_from_slice(scores);
-        } else {
-            out[..documents.len()].copy_from_slice(&scores[..documents.len()]);
-        }
+        write(&mut self.out[first..][..documents.len()], scores);
+    }
+}
+
+#[inline(always)]
+fn write(out: &mut [f32], scores: &Line) {
+    let scores = scores.as_flattened();
+    if let Ok(out) = <&mut [f32; BROAD]>::try_from(&mut *out) {
+        out.copy_from_slice(scores);
+    } else {
+        out.copy_from_slice(&scores[..out.len()]);
     }
 }
 
