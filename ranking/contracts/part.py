@@ -22,9 +22,12 @@ class Part:
     ----------
     name : str
         The name under which the part is registered, as on the command line.
+    is_native : bool
+        Whether kernels call C functions of the part instead of its Python methods.
     """
 
     name: ClassVar[str] = ""
+    is_native: ClassVar[bool] = False
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the hyper-parameters by name."""

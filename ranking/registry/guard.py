@@ -18,7 +18,6 @@ import numpy as np
 
 from ranking.contracts.part import Part
 from ranking.errors import PluginError, PluginWarning, RankingError
-from ranking.native import NativePart
 from ranking.registry.origin import described, package_of
 from ranking.registry.security import PACKAGES
 
@@ -98,7 +97,7 @@ def watched(parts: Sequence[tuple[str, Part]]) -> Iterator[None]:
         (kind, part)
         for kind, part in parts
         # Native parts compute in the loops of the kernel; solvers check their results there.
-        if kind in CHECKS and not ours(part) and not isinstance(part, NativePart)
+        if kind in CHECKS and not ours(part) and not part.is_native
     ]
     seconds = [_wrap(kind, part) for kind, part in third_party]
     begin = time.perf_counter()

@@ -60,7 +60,7 @@ def test_regularizers_without_a_bound_are_refused():
         bound(trained, Alignment(), L2(), DATA)
     with pytest.raises(DataError, match="delta is 1"):
         bound(trained, Alignment(), L1L2Row(), DATA, delta=1)
-    with pytest.raises(DataError, match="nothing to bound"):
+    with pytest.raises(DataError, match="there is no bound"):
         bound(trained, Alignment(), L1L2Row(), MatchingData(None, None, np.zeros((2, 2))))
 
 

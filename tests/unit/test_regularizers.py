@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -19,6 +19,7 @@ numbers = st.floats(-5, 5)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: r.spec())
+@settings(deadline=None)  # 4,001 penalties per example
 @given(value=numbers, step=st.floats(0.01, 3))
 def test_prox_is_the_minimiser(regularizer, value, step):
     grid = np.linspace(-6, 6, 4001)

@@ -36,6 +36,7 @@ F = TypeVar("F", bound=NativeFunctions)
 class NativePart(Part, ABC, Generic[F]):
     """A part that owns C functions; they are requested again when a parameter is set."""
 
+    is_native: ClassVar[bool] = True
     kind: ClassVar[str]
     takes_functions: ClassVar[type[NativeFunctions]]
 

@@ -173,9 +173,7 @@ def test_rows_in_another_order_are_matched_by_id(factored_kernel, make_tastes, f
 
 def test_unknown_ids_have_no_embedding(factored_kernel, make_tastes):
     model = started(make_tastes(2))
-    other = MatchingData(
-        None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "i99"]
-    )
+    other = MatchingData(None, None, np.eye(2), query_ids=["u3", "new"], document_ids=["i4", "i99"])
     scores = model.scores(other, factored_kernel)
     u, v = model.U[3].astype(float), model.V[4].astype(float)
     assert scores[0, 0] == pytest.approx(u @ v + model.document_biases[4], rel=1e-5)
