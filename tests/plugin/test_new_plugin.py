@@ -205,7 +205,7 @@ def test_generated_files_pass_the_linters(tmp_path: Path, name: str, kind: str, 
         (["../loss", "--kind", "loss"], "does not work"),
         (["a" * 25, "--kind", "loss"], "at most 24"),
         (["hinge", "--kind", "loss"], "there is a loss 'hinge' already, of ranking-kit"),
-        (["rust", "--kind", "loss"], "ranking-rust is a package of ranking itself"),
+        (["rust", "--kind", "loss"], "ranking-rust is a package of this project"),
         (["fine", "--kind", "metric", "--native", "rust"], "a metric is written in Python"),
         (["fine", "--kind", "kernel"], "'kernel' is not one of"),
         (["fine"], "Missing option '--kind'"),
@@ -225,5 +225,5 @@ def test_nothing_is_overwritten(tmp_path, monkeypatch):
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = CliRunner().invoke(cli, ["new-plugin", "fine", "--kind", "metric"])
     assert done.exit_code == 2
-    assert "ranking-fine is there already" in done.output
+    assert "ranking-fine exists already" in done.output
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
