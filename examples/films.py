@@ -91,10 +91,10 @@ def show_offers(train: MatchingData, ranker: Ranker) -> None:
         say(f"  {score:7.3f}  {film}")
 
 
-def show_similar(ranker: Ranker, title: str) -> None:
+def show_similar(train: MatchingData, ranker: Ranker, title: str) -> None:
     """Print the films whose embeddings point in the same direction."""
     say(f"\nLike {title}")
-    for film, cosine in ranker.similar_items([title], k=5)[title]:
+    for film, cosine in ranker.similar(train, k=5)[title]:
         say(f"  {cosine:7.3f}  {film}")
 
 
@@ -146,7 +146,7 @@ def main(folder: Path = Path("films")) -> None:
 
     show_measured(train, test, ranker)
     show_offers(train, ranker)
-    show_similar(ranker, "red orbit")
+    show_similar(train, ranker, "red orbit")
     show_new(train, ranker)
     show_newcomer(train, ranker, ["silent fog", "last crypt", "distant doll"])
 

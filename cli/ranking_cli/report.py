@@ -14,6 +14,9 @@ from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
 
+FIRST = ("epoch", "steps", "objective", "loss", "density")
+"""Columns that come before the metrics."""
+
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, type=existing, metavar="MODEL...")
@@ -40,7 +43,8 @@ def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
         click.echo(f"wrote {output}", err=True)
         return
     histories = [(name, row) for name, ranker in rankers.items() for row in ranker.history_]
-    columns = dict.fromkeys(key for _, row in histories for key in row)
+    columns = dict.fromkeys(key for key in FIRST if any(key in row for _, row in histories))
+    columns |= dict.fromkeys(key for _, row in histories for key in row)
     rows: list[dict[str, Any]] = [
         {"model": name, **{key: _value(key, row.get(key, math.nan)) for key in columns}}
         for name, row in histories
