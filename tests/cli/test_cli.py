@@ -18,7 +18,8 @@ from click.testing import CliRunner, Result
 from ranking import JudgedLists, Ranker
 from ranking.data.readers.read import read
 from ranking.io.tensors import read_tensors
-from ranking.kernels.kernel import Kernel
+from ranking.kernels.letor import LetorKernel
+from ranking.kernels.select import get_kernel
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import COMMANDS, cli
 
@@ -411,11 +412,11 @@ def test_script_is_installed():
 
 @pytest.mark.parametrize("command", ["train", "eval", "rank", "compare", "data"])
 def test_kernel_and_threads_reach_the_reader(files, model, tmp_path, monkeypatch, command):
-    parse, used = Kernel.parse_letor, []
+    parse, used = LetorKernel.parse, []
 
-    def spy(kernel, *args, **kwargs):
-        used.append((kernel.name, kwargs["threads"]))
-        return parse(kernel, *args, **kwargs)
+    def spy(letor, *args, **kwargs):
+        used.append((letor.implementation, kwargs["threads"]))
+        return parse(letor, *args, **kwargs)
 
     other = tmp_path / "other.safetensors"
     other.write_bytes(model.read_bytes())
@@ -426,7 +427,7 @@ def test_kernel_and_threads_reach_the_reader(files, model, tmp_path, monkeypatch
         "compare": [model, other, files["test"]],
         "data": [files["test"]],
     }
-    monkeypatch.setattr(Kernel, "parse_letor", spy)
+    monkeypatch.setattr(LetorKernel, "parse", spy)
     monkeypatch.setenv("RANKING_KERNEL", "reference")
     call(command, *words[command], "--kernel", "cython", "--threads", 2)
-    assert set(used) == {("cython", 2)}
+    assert set(used) == {(get_kernel("cython").letor.implementation, 2)}
