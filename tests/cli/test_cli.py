@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from ranking import JudgedLists, Ranker, get_kernel
+from ranking import JudgedLists, Ranker
 from ranking.data.readers.read import read
 from ranking.io.tensors import read_tensors
 from ranking.kernels.letor import LetorKernel
+from ranking.kernels.select import get_kernel
 from ranking.metrics.parse import parse_metric
 from ranking_cli.main import COMMANDS, cli
 

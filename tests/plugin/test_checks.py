@@ -287,10 +287,13 @@ class Descent(Solver):
     ("solver", "said"),
     [
         (Descent(), ""),
-        (Descent(uphill=True), "does not end above where it began"),
+        (Descent(uphill=True), "the last objective does not exceed the first"),
         (Descent(restless=True), "the same seed gives the same bits"),
         (Descent(forgetful=True), "resumed after epoch 1 ends with the same bits"),
-        (broken(Descent, accepts=lambda *_: Compatibility(False)), "a no has a reason"),
+        (
+            broken(Descent, accepts=lambda *_: Compatibility(False)),
+            "an incompatibility has a reason",
+        ),
         (broken(Descent, accepts=lambda *_: True), "accepts returns a Compatibility"),
         (broken(Descent, accepts=lambda *_: Compatibility(False, "no")), "it accepts none"),
     ],

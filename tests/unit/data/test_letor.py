@@ -312,7 +312,7 @@ def test_os_errors_become_data_errors(write, registry, monkeypatch, error, messa
 
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", "1\n", "#\n", b"\0\0"])
 def test_unknown_format_lists_the_readers(write, registry, content):
-    with pytest.raises(DataError, match=r"no format that is known .* letor, .*--reader NAME"):
+    with pytest.raises(DataError, match=r"not in a known format.* letor, .*--reader NAME"):
         read(write(content), registry=registry)
 
 
