@@ -141,7 +141,7 @@ def main(folder: Path = Path("films")) -> None:
         solver="sgd:max_steps=200000",
         callbacks=[EarlyStopping(metric="recall@10", patience=3)],
     )
-    ranker.fit(learn, valid=valid, exclude_known=True)
+    ranker.fit(learn, valid=valid, exclude_seen=True)
     say(f"{ranker.n_iter_} epochs, stopped: {ranker.stopped_}")
 
     show_measured(train, test, ranker)

@@ -228,7 +228,7 @@ class Ranker(Estimator):
         *,
         qid: ArrayLike | None = None,
         valid: Any = None,
-        exclude_known: bool = False,
+        exclude_seen: bool = False,
     ) -> Self:
         """Train.
 
@@ -243,14 +243,14 @@ class Ranker(Estimator):
             The query of each row, in any order.
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data, for callbacks such as early stopping and for a parameter search.
-        exclude_known : bool
+        exclude_seen : bool
             Whether to leave the positives of X out of the lists that are validated, as a
             recommender does not recommend again what a user has; not for judged rows.
         """
         fitter: Fitter = self.plan()
         if self.parameter_search is not None and valid is not None:
             fitter = ParameterSearch(self.plan(), self.parameter_search)
-        return self.fit_with(fitter, X, y, qid=qid, valid=valid, exclude_known=exclude_known)
+        return self.fit_with(fitter, X, y, qid=qid, valid=valid, exclude_seen=exclude_seen)
 
     def fit_with(
         self,
@@ -260,7 +260,7 @@ class Ranker(Estimator):
         *,
         qid: ArrayLike | None = None,
         valid: Any = None,
-        exclude_known: bool = False,
+        exclude_seen: bool = False,
     ) -> Self:
         """Train with a wrapper around `plan`, such as `PerQuery` or `RegularizationPath`.
 
@@ -268,7 +268,7 @@ class Ranker(Estimator):
         interrupt the ranker is fitted as far as training came.
         """
         prepared = self.prepare_data(X, y, qid=qid, valid=valid)
-        training = fitter.trainer(prepared.data, prepared.valid, exclude_known=exclude_known)
+        training = fitter.trainer(prepared.data, prepared.valid, exclude_seen=exclude_seen)
         try:
             training.train()
         finally:

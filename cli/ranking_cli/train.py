@@ -237,7 +237,7 @@ class _Training:
         plan, search = self.ranker.plan(), self.settings.search
         fitter = plan if search is None else ParameterSearch(plan, search, self._begin_trial)
         training: Any = fitter.trainer(
-            self.data, self.valid, exclude_known=self.request.exclude_seen
+            self.data, self.valid, exclude_seen=self.request.exclude_seen
         )
         if search is not None and self.snapshot is not None:
             training.progress = type(training.progress).restore(

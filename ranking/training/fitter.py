@@ -31,12 +31,12 @@ class Fitter(ABC):
 
     @abstractmethod
     def trainer(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> Training:
         """Return the training that `fit` would run, before its first epoch."""
 
     def fit(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> TrainingResult:
         """Train on data.
 
@@ -44,9 +44,9 @@ class Fitter(ABC):
         ----------
         data, valid : JudgedLists or MatchingData
             Training and validation data.
-        exclude_known : bool
+        exclude_seen : bool
             Whether positives of the training data are left out of the lists that are validated.
         """
-        training = self.trainer(data, valid, exclude_known=exclude_known)
+        training = self.trainer(data, valid, exclude_seen=exclude_seen)
         training.train()
         return training.result()

@@ -98,7 +98,7 @@ class TrainingPlan(Fitter):
         valid: Trainable | None = None,
         *,
         initial: Tensors | None = None,
-        exclude_known: bool = False,
+        exclude_seen: bool = False,
     ) -> Trainer:
         """Return the training that `fit` would run, before its first epoch.
 
@@ -108,7 +108,7 @@ class TrainingPlan(Fitter):
             Training and validation data.
         initial : dict of arrays, optional
             Tensors of another model of the same shape, to start from.
-        exclude_known : bool
+        exclude_seen : bool
             As in `fit`.
         """
         # Training changes its parts; the caller's objects stay as they are.
@@ -132,7 +132,7 @@ class TrainingPlan(Fitter):
             threads=self.threads,
             seed=self.random_state,
             valid=valid,
-            exclude_known=exclude_known,
+            exclude_seen=exclude_seen,
             callbacks=[get_registry().create("callback", each) for each in self.callbacks],
             engine=create_part("engine", self.engine, Engine),
         )

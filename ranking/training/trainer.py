@@ -51,7 +51,7 @@ class Trainer:
     ----------
     valid : JudgedLists, MatchingData or None
         Validation data, for callbacks.
-    exclude_known : bool
+    exclude_seen : bool
         Whether positives of the training data are left out of the lists that are validated.
     history : list of dict
         One row per epoch; see `ranking._utils.tensors.History`.
@@ -68,7 +68,7 @@ class Trainer:
     threads: int = 1
     seed: int = 0
     valid: JudgedLists | MatchingData | None = None
-    exclude_known: bool = False
+    exclude_seen: bool = False
     callbacks: Sequence[Callback] = ()
     engine: Engine = dataclasses.field(default_factory=default_engine)
     history: History = dataclasses.field(default_factory=list)
@@ -186,10 +186,10 @@ class Trainer:
     def validate(self, metrics: Sequence[Metric]) -> Values:
         """Evaluate the model on the validation data."""
         assert self.valid is not None
-        if self._exclusions is None and self.exclude_known:
+        if self._exclusions is None and self.exclude_seen:
             if isinstance(self.data, JudgedLists) or isinstance(self.valid, JudgedLists):
                 raise DataError(
-                    "exclude_known is for queries and documents, and these are judged rows; leave "
+                    "exclude_seen is for queries and documents, and these are judged rows; leave "
                     "it out."
                 )
             self._exclusions = known_pairs(self.valid, self.data, but_relevant=True)

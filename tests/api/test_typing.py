@@ -19,7 +19,7 @@ from ranking.contracts import Model
 
 data = MatchingData.from_interactions(["ann", "bob"], ["alien", "heat"])
 r = Ranker("factored", "warp", solver="sgd:epochs=2", threads=2, random_state=1)
-r.fit(data, valid=data, exclude_known=True).save("model.safetensors", seen=False)
+r.fit(data, valid=data, exclude_seen=True).save("model.safetensors", seen=False)
 other: Ranker = Ranker.from_recipe("warp", random_state=3).set_params(threads=1)
 loaded = Ranker.load("model.safetensors", threads=2)
 results: RankedResults = loaded.recommend(["ann"], k=5)

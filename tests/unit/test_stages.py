@@ -278,7 +278,7 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
     fitted = {}
     for exclude in (True, False):
         run = cascade(factored_kernel, Curve(metrics="map+p@3"), stages=1)
-        fitted[exclude] = run.fit(train, valid=valid, exclude_known=exclude)
+        fitted[exclude] = run.fit(train, valid=valid, exclude_seen=exclude)
     exclusions = known_pairs(valid, train, but_relevant=True)
     last = fitted[True]
     model, asked = last.model_, [parse_metric("map"), parse_metric("p@3")]
@@ -303,5 +303,5 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
 
 def test_judged_rows_know_nothing(judged, valid):
     ranker = Ranker(loss="domination", callbacks=[EarlyStopping()])
-    with pytest.raises(DataError, match="exclude_known is for queries and documents"):
-        ranker.fit(judged, valid=valid, exclude_known=True)
+    with pytest.raises(DataError, match="exclude_seen is for queries and documents"):
+        ranker.fit(judged, valid=valid, exclude_seen=True)

@@ -35,7 +35,7 @@ class Cascade(Fitter):
     folds: int = 0
 
     def trainer(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> Trainer:
         """Return the training of all stages."""
         model = "factored" if self.plan.model == "auto" else self.plan.model
@@ -46,4 +46,4 @@ class Cascade(Fitter):
         options = {name: getattr(self, name) for name in names}
         cascade = Structured(base.dimensions, base.biases, base.init_scale, **options)
         plan = dataclasses.replace(self.plan, model=cascade)
-        return plan.trainer(data, valid, exclude_known=exclude_known)
+        return plan.trainer(data, valid, exclude_seen=exclude_seen)

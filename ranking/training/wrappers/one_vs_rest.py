@@ -32,9 +32,9 @@ class OneVsRest(Fitter):
     tolerance: float = 1e-5
 
     def trainer(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> Trainer:
         """Return the training of all classifiers."""
         solver = f"one-vs-rest:max_iterations={self.max_iterations},tolerance={self.tolerance}"
         plan = dataclasses.replace(self.plan, model="bilinear", solver=solver)
-        return plan.trainer(data, valid, exclude_known=exclude_known)
+        return plan.trainer(data, valid, exclude_seen=exclude_seen)

@@ -95,7 +95,7 @@ class RegularizationPath(Fitter):
     metrics: Sequence[str]
 
     def trainer(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> PathTraining:
         """Return the path before its first training."""
         if not isinstance(data, JudgedLists) or not isinstance(valid, JudgedLists):

@@ -99,7 +99,7 @@ class PerQuery(Fitter):
         return topics, None if valid is None else own_queries(valid, topics.query_ids)
 
     def trainer(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> PerQueryTraining:
         """Return the training of all queries, before the first."""
         if isinstance(data, JudgedLists) or isinstance(valid, JudgedLists):

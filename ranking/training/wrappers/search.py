@@ -93,12 +93,12 @@ class ParameterSearch(Fitter):
     on_trial: Callable[[Trainer, SearchProgress], None] = _no_callback
 
     def trainer(
-        self, data: Trainable, valid: Trainable | None = None, *, exclude_known: bool = False
+        self, data: Trainable, valid: Trainable | None = None, *, exclude_seen: bool = False
     ) -> SearchTraining:
         """Return the search before its first trial."""
         if valid is None:
             raise DataError("a search needs validation data; give valid.")
-        return SearchTraining(self, data, valid, exclude_known)
+        return SearchTraining(self, data, valid, exclude_seen)
 
 
 @dataclasses.dataclass
@@ -114,7 +114,7 @@ class SearchTraining:
     wrapper: ParameterSearch
     data: Trainable
     valid: Trainable
-    exclude_known: bool = False
+    exclude_seen: bool = False
     progress: SearchProgress = dataclasses.field(default_factory=SearchProgress)
     _current: Trainer | None = None
 
@@ -142,7 +142,7 @@ class SearchTraining:
     ) -> Trainer:
         choices = self.wrapper.search.trials()[number]
         plan = self.wrapper.plan.with_choices(self.data, choices)
-        return plan.trainer(self.data, valid, initial=initial, exclude_known=self.exclude_known)
+        return plan.trainer(self.data, valid, initial=initial, exclude_seen=self.exclude_seen)
 
     def _record(self, number: int, trainer: Trainer, metric: Metric) -> None:
         progress, name = self.progress, metric.spelled()
