@@ -91,7 +91,7 @@ def test_a_killed_worker_changes_nothing_but_the_time(
     """One is killed after it was asked, at each kind of step in turn."""
     data = clicks(seed)
     wanted = fit(data, regularizer, model)
-    left, killed, ask = list(STEPS[regularizer.partition(":")[0]]), [], RayShards._ask
+    left, killed, ask = list(STEPS[regularizer.partition(":")[0]]), [], RayShards._request
 
     def ask_and_kill(shards, worker, step):
         name = shards.steps[step][0].partition(":")[2]
@@ -103,16 +103,16 @@ def test_a_killed_worker_changes_nothing_but_the_time(
             killed.append((left.pop(0), process))
         return asked
 
-    monkeypatch.setattr(RayShards, "_ask", ask_and_kill)
+    monkeypatch.setattr(RayShards, "_request", ask_and_kill)
     same(wanted, fit(data, regularizer, model, engine="ray:workers=2"))
     assert not left
     assert len({process for _, process in killed}) == len(killed) >= 2
-    assert sum("another takes its part" in line for line in caplog.messages) == len(killed)
+    assert sum("another one gets its shard" in line for line in caplog.messages) == len(killed)
 
 
 def test_only_lost_work_is_repeated(seed, cluster, monkeypatch):
     """The new worker repeats the half-step, and the other one nothing."""
-    asked, killed, ask = {0: [], 1: []}, [], RayShards._ask
+    asked, killed, ask = {0: [], 1: []}, [], RayShards._request
 
     def count(shards, worker, step):
         number, name = shards.workers.index(worker), shards.steps[step][0].partition(":")[2]
@@ -122,7 +122,7 @@ def test_only_lost_work_is_repeated(seed, cluster, monkeypatch):
         asked[number].append(name)
         return ask(shards, worker, step)
 
-    monkeypatch.setattr(RayShards, "_ask", count)
+    monkeypatch.setattr(RayShards, "_request", count)
     Ranker(DENSE, "alignment", "orthonormal", "alternating:max_epochs=2", engine="ray").fit(
         clicks(seed)
     )
@@ -131,7 +131,7 @@ def test_only_lost_work_is_repeated(seed, cluster, monkeypatch):
 
 
 def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monkeypatch):
-    ask = RayShards._ask
+    ask = RayShards._request
 
     def ask_and_kill(shards, worker, step):
         process = process_of(cluster, worker)
@@ -139,7 +139,7 @@ def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monke
         os.kill(process, signal.SIGKILL)
         return asked
 
-    monkeypatch.setattr(RayShards, "_ask", ask_and_kill)
+    monkeypatch.setattr(RayShards, "_request", ask_and_kill)
     with pytest.raises(EngineError, match=f"was lost {RESTARTS + 1} times"):
         fit(clicks(seed), PARTS[0][0], DENSE, engine="ray:workers=1")
 
@@ -148,7 +148,7 @@ def test_exceptions_of_workers_are_raised_here(cluster):
     matrix = sp.csr_array(np.eye(20, dtype=np.float32))
     with Ray(workers=2).scatter(split((matrix, matrix), 2)) as shards:
         by = Computing(get_kernel("cython"), 1)
-        with pytest.raises(ValueError, match="there are vectors for 7 features, and M has 20"):
+        with pytest.raises(ValueError, match="there are embeddings for 7 features, and M has 20"):
             shards.map(best_rows, 0, np.zeros((7, 8), np.float32), by, RowMaximum(0.0, 1.0), None)
 
 
