@@ -36,7 +36,7 @@ from ranking.data.click_matrix import click_matrix
 SIZE = {"fast": 20_000, "full": 200_000}[PROFILE]
 PLS_WIDTHS = (50, 100)
 TALL_PASSES = 16
-"""Reads and writes of matrices with a row a feature in a round, next to the two products."""
+"""Reads and writes of matrices with one row per feature, per round, next to the two products."""
 
 
 def say(line: str) -> None:

@@ -50,7 +50,7 @@ def boost(
     Parameters
     ----------
     train, test : lists of float64 arrays
-        The scores of each method, with a row a query and a column a document. They are to be
+        The scores of each method, one row per query and one column per document. They are to be
         comparable between queries, as a tree cuts all of them at one place.
     grades : float64 array
         Of the same shape as those to train on.

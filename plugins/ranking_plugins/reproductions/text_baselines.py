@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def bm25(queries: Any, documents: Any, k1: float = 1.2, b: float = 0.75) -> Floats:
-    """Return the scores of BM25, a row a query (Robertson et al., 1994).
+    """Return the scores of BM25, one row per query (Robertson et al., 1994).
 
     Parameters
     ----------
