@@ -185,7 +185,7 @@ def main() -> None:
         return
     n_steps, most, n_texts = (10_000, 10_000, 2000) if options.quick else (100_000, 10**6, 11_000)
     print(  # noqa: T201
-        f"{'':34}{'cpu':>10}{'us/draw':>8}{'late':>8}{'viol.':>8}{'density':>9}{'B/nz':>7}"
+        f"{'':34}{'cpu':>10}{'us/step':>8}{'late':>8}{'viol.':>8}{'density':>9}{'B/nz':>7}"
         f"{'MiB':>8}{'x m+d':>7}{'x max':>7}"
     )
     for kernel in [options.kernel] if options.kernel else KERNELS:

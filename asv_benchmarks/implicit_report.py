@@ -42,7 +42,7 @@ def shortest(call: Callable[[], object]) -> float:
 
 
 def implicit_epoch(likes: Likes, width: int) -> float:
-    """Return the seconds of an epoch of implicit's BPR: what more of them take, each."""
+    """Return the seconds per epoch of implicit's BPR, as the slope over epochs."""
 
     def fit(iterations: int) -> None:
         BayesianPersonalizedRanking(
@@ -62,7 +62,7 @@ def numpy_top(queries: Singles, documents: Singles) -> None:
 
 
 def ways(width: int, users: int, items: int) -> dict[str, Callable[[], object]]:
-    """Return who finds the ten best of random embeddings."""
+    """Return the functions that find the ten best documents for random embeddings."""
     rng, no_biases = np.random.default_rng(0), np.zeros(0, np.float32)
     queries, documents = (rng.standard_normal((n, width), np.float32) for n in (users, items))
     output: dict[str, Callable[[], object]] = {
@@ -84,7 +84,7 @@ def most_held() -> float:
 
 
 def peak_growth(name: str, width: int, shape: tuple[int, int]) -> float:
-    """Return by how many MB the process grows when it finds the ten best."""
+    """Return the growth of the process in MB while it finds the ten best."""
     call = ways(width, MORE * shape[0], shape[1])[name]
     before = most_held()
     call()

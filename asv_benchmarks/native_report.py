@@ -6,7 +6,7 @@
 
 MovieLens 1M from $RANKING_DATA, or synthetic likes of its shape; one thread. Embeddings of 64
 dimensions by SGD, a pass over the positives per epoch; and a sparse matrix, a tenth of that, as it
-has a row a user. Every way is timed in every round, so that a busy machine meets them all; the
+has one row per user. Every way is timed in every round, so that a busy machine meets them all; the
 ratio is that of the shortest epochs, and behind it the median of those within a round. "equal"
 says that the weights have the same bits as those of the built-in hinge. The Python loss is asked
 by batches, and for a matrix they are 64 steps where the others have 1, so its weights differ.

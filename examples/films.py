@@ -1,8 +1,8 @@
 """Recommending films: who saw what, and what is known about the films.
 
 Makes up a cinema, then trains WARP on it, measures it, and shows what it offers: the best films
-for a viewer, films alike, films that nobody has seen yet, and films for a viewer who came after the
-training. It ends with the learning curve as a page.
+for a viewer, similar films, films that nobody has seen yet, and films for a viewer who came after
+the training. It ends with the learning curve as a page.
 
     python -P examples/films.py [FOLDER]
 """

@@ -48,7 +48,7 @@ class Metrics:
 
 
 class TrecEval:
-    """NDCG alone by pytrec_eval, whose input is built before: the yardstick."""
+    """NDCG alone by pytrec_eval, whose input is built before: the comparison."""
 
     def setup(self) -> None:
         try:

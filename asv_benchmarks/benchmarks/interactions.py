@@ -1,4 +1,4 @@
-"""Who liked what: MovieLens 1M if it is there, or synthetic likes of its shape."""
+"""Interactions: MovieLens 1M if it is available, else synthetic data of its shape."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_likes() -> Likes:
 
 
 def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_array:
-    """An object's own feature, and others that it shares with many."""
+    """Return indicator features and features shared by many rows."""
     rng = np.random.default_rng(seed)
     side = sp.csr_array(
         (
@@ -89,7 +89,7 @@ def make_features(n_objects: int, seed: int, per_object: int = 12) -> sp.csr_arr
 
 
 def lists_of(likes: sp.csr_array) -> PositiveLists:
-    """Every user has a list, and those that like something are sampled, the more the oftener."""
+    """Return the positives of each user; users are sampled in proportion to their number."""
     likes.sort_indices()
     sizes = np.diff(likes.indptr).astype(np.int64)
     return PositiveLists(

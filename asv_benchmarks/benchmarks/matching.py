@@ -1,4 +1,4 @@
-"""Matching from clicks: M, the polar factor, a whole training, and what the ways to train find."""
+"""Matching from clicks: M, the polar factor, a whole training, and its quality."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Training:
 
 
 def make_data() -> tuple[MatchingData, MatchingData]:
-    """Texts with two clicks each on others of their class, and new texts whose class is wanted."""
+    """Return texts with two clicks each on texts of their class, and new texts to classify."""
     texts, labels = make_texts(3 * N_TEXTS, N_WORDS)
     queries, documents, new = (slice(at * N_TEXTS, (at + 1) * N_TEXTS) for at in range(3))
     rng = np.random.default_rng(0)

@@ -25,7 +25,7 @@ EPOCHS = 3
 
 @dataclasses.dataclass
 class PythonHinge(Hinge):
-    """The hinge, asked by blocks in Python."""
+    """The hinge in Python, evaluated by batches."""
 
     name: ClassVar[str] = "python-hinge"
     form: ClassVar[None] = None
@@ -61,7 +61,7 @@ class Clock(Callback):
 def train(
     kernel: Kernel, data: MatchingData, way: str, model: str, epochs: int, steps: int
 ) -> tuple[list[float], Ranker]:
-    """Return the seconds of each epoch on one thread, and what came of them."""
+    """Return the seconds of each epoch on one thread, and the trained model."""
     clock = Clock()
     solver = f"sgd:max_steps={epochs * steps},steps_per_epoch={steps}"
     ranker = Ranker(

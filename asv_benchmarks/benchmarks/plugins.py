@@ -1,4 +1,4 @@
-"""What plugins cost everybody: listing them, and watching a part that others wrote."""
+"""The cost of plugins: listing them, and checking a third-party part."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ranking_plugins.losses import Hinge
 
 @dataclasses.dataclass
 class Watched(Hinge):
-    """The hinge in Python, of no package of this project: what it answers is looked at."""
+    """A third-party hinge in Python, whose results are checked."""
 
     name: ClassVar[str] = "watched"
     form: ClassVar[None] = None
 
 
 class Plugins:
-    """The registry, and a loss in Python that is ours or somebody's."""
+    """The registry, and a loss in Python, built in or third-party."""
 
     params = ("ours", "theirs")
     param_names = ("whose",)

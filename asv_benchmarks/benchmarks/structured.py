@@ -22,7 +22,7 @@ def fitted(kernel: str, likes: Likes, threads: int, model: str, loss: str = "war
 
 
 class Structured:
-    """Stage 0 and one stage after it: what it takes, and what it brings."""
+    """Stage 0 and one later stage: time, memory and quality."""
 
     params = (KERNELS, [32], [1, 2])
     param_names = ("kernel", "dimensions", "threads")
@@ -84,7 +84,7 @@ class Labels:
 
 
 class Top:
-    """The best of all users without what they have, and the similar ones."""
+    """Top-k retrieval for all users without their training items, and similar items."""
 
     params = (KERNELS, [32, 128], [1, 2])
     param_names = ("kernel", "dimensions", "threads")
@@ -124,7 +124,7 @@ class Top:
 
 
 class NewUsers:
-    """A vector for a hundred users that are new, from ten likes each."""
+    """Fold-in of a hundred new users with ten positives each."""
 
     params = (KERNELS,)
     param_names = ("kernel",)

@@ -78,8 +78,8 @@ def check_loss(
             f"a loss with the {interface} interface has all its members",
             f"{missing}",
         )
-    drawn, place = loss.positives
-    ensure(0 <= place < drawn, whose, "positives is (n, place), place < n", f"({drawn}, {place})")
+    count, rank = loss.positives
+    ensure(0 <= rank < count, whose, "positives is (n, rank), rank < n", f"({count}, {rank})")
     if "pairwise" in loss.interfaces:
         _check_pairs(whose, cast(PairwiseLoss, loss), rng)
     if "listwise" in loss.interfaces:

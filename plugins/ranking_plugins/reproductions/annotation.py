@@ -49,7 +49,7 @@ HINGE = "one-vs-rest:max_iterations"
 
 
 class Parts(NamedTuple):
-    """What trains one method; draws are passes over the labels that the examples have."""
+    """The settings of one method; epochs are passes over the labels of the examples."""
 
     loss: str
     regularizer: str
@@ -58,7 +58,7 @@ class Parts(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """A data set, and what was chosen by the MAP of the examples that validate."""
+    """A data set, and the settings chosen by MAP on its validation examples."""
 
     name: str
     files: tuple[str, str]
@@ -162,7 +162,7 @@ def fit(model: Model, parts: Parts, train: MatchingData, seed: int, options: Opt
     solver = parts.solver
     if parts.passes:
         solver += (
-            f",max_steps={_draws(parts, train, options)},steps_per_epoch={train.relevance.nnz}"
+            f",max_steps={_max_steps(parts, train, options)},steps_per_epoch={train.relevance.nnz}"
         )
     ranker = Ranker(
         model,
@@ -179,19 +179,19 @@ def fit(model: Model, parts: Parts, train: MatchingData, seed: int, options: Opt
 
 
 def go_on(base: Ranker, parts: Parts, train: MatchingData, options: Options) -> Fitted:
-    """Train a copy of a trained method for longer; Adagrad begins anew, as for a later stage."""
+    """Train a copy of a trained method for longer; Adagrad restarts, as for a later stage."""
     ranker = copy.copy(base).set_params(regularizer=parts.regularizer, solver=parts.solver)
     started = time.perf_counter()
-    ranker.partial_fit(train, steps=_draws(parts, train, options))
+    ranker.partial_fit(train, steps=_max_steps(parts, train, options))
     return Fitted(ranker, time.perf_counter() - started)
 
 
-def _draws(parts: Parts, train: MatchingData, options: Options) -> int:
+def _max_steps(parts: Parts, train: MatchingData, options: Options) -> int:
     return int(train.relevance.nnz) * (1 if options.quick else parts.passes)
 
 
 def measured(ranker: Ranker, test: MatchingData, threads: int) -> Values:
-    """Return what the table has."""
+    """Return the metrics of the table."""
     metrics = {name: parse_metric(spelled) for name, spelled in MEASURES.items()}
     values = evaluate_model(ranker.model_, list(metrics.values()), test, ranker.kernel_, threads)
     return {name: mean(values[metric.spelled()]) for name, metric in metrics.items()}

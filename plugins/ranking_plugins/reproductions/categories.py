@@ -67,10 +67,10 @@ class Parts(NamedTuple):
 def rows(options: Options) -> Iterator[Row]:
     """Train and measure each method."""
     parts = read(options.data / "text" / "reuters21578", options.quick, options.seed)
-    draws = 20_000 if options.quick else 1_000_000
+    max_steps = 20_000 if options.quick else 1_000_000
 
     def pamir(aggressiveness: float, data: MatchingData) -> Bilinear:
-        solver = f"passive-aggressive:max_steps={draws},aggressiveness={aggressiveness}"
+        solver = f"passive-aggressive:max_steps={max_steps},aggressiveness={aggressiveness}"
         ranker = _ranker(options, "bilinear:initial=zero", "hinge", "none", solver)
         model = ranker.fit(data).model_
         assert isinstance(model, Bilinear)
@@ -132,7 +132,7 @@ def _best(
     paper: dict[str, float],
     options: Options,
 ) -> Row:
-    """Return what the value that is best on the validation part comes to on the test part."""
+    """Return the test result of the value that is best on the validation part."""
     found: list[tuple[float, float, float, Bilinear]] = []
     for value in tried:
         options.tell(f"{name}: {value:g}")

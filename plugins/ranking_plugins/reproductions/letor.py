@@ -47,7 +47,7 @@ FOLDS = 5
 
 
 class Collection(NamedTuple):
-    """A data set; what the thesis has under the names of its own variations, and published."""
+    """A data set, the numbers of the thesis for its own variants, and published ones."""
 
     name: str
     folder: str

@@ -30,7 +30,7 @@ MISSING = (
 
 
 class Boosted(NamedTuple):
-    """Scores of queries, a row each, and what the trees cost."""
+    """Scores, one row per query, and the cost of the trees."""
 
     scores: Floats
     seconds: float

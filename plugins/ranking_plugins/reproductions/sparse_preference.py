@@ -227,7 +227,7 @@ def run(
 
 
 class _Stopwatch(Curve):
-    """A learning curve that knows how long its measuring took, which is not training."""
+    """A learning curve that records its own evaluation time, which is not training time."""
 
     away = 0.0
 
