@@ -13,6 +13,10 @@ class ModelFileError(RankingError, ValueError):
     """A model file is damaged, or needs a plugin that is not installed."""
 
 
+class FileError(RankingError, OSError):
+    """A file cannot be read or written safely: a device, an input, a full disk, another owner."""
+
+
 class PartError(RankingError, ValueError):
     """A part (model, loss, regularizer, solver, ...) is unknown, misspelt or misused."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,7 @@ from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
-from ranking.io.model_file import read_model, write_model
+from ranking.io.model_file import FileSpec, read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import (
@@ -344,7 +345,7 @@ class Ranker(Estimator):
             online[1].data = prepared.data
         trainer = online[1]
         with trainer.watched():
-            positions = None if triplets is None else np.asarray(triplets)
+            positions = None if triplets is None else np.array(triplets)
             trainer.record(online[0].step(positions, steps))
         trainer.stopped = "partial_fit"
         self.adopt(trainer.result(), prepared)
@@ -357,7 +358,11 @@ class Ranker(Estimator):
         """Return data and an online trainer that starts from the fitted model, if there is one."""
         fitted = hasattr(self, "model_")
         prepared = self._as_before(X) if fitted else self.prepare_data(X)
-        trainer = self.plan().trainer(prepared.data)
+        plan = self.plan()
+        if isinstance(self.model, FileSpec) and isinstance(getattr(self.model_, "base", None), str):
+            # Its stages are in the file, so the base that it names is not needed.
+            plan = dataclasses.replace(plan, model=dataclasses.replace(self.model_, base=None))
+        trainer = plan.trainer(prepared.data)
         if fitted:
             trainer.model.restore(self.model_.tensors())
             trainer.model.add_features(prepared.data, trainer.kernel)

@@ -19,7 +19,8 @@ from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
 from ranking.errors import PartError
-from ranking.io.model_file import PARTS, ModelFile, read_model
+from ranking.io.model_file import FileSpec, ModelFile, read_model
+from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import refuse_other_data
@@ -116,7 +117,7 @@ class TrainingPlan(Fitter):
         refuse_other_data(model, data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")
-        _read_base(model)
+        _read_base(model, trusted=not isinstance(self.model, FileSpec))
         kernel = get_kernel(self.kernel)
         model.initialize(data, self.random_state, kernel)
         if initial is not None:
@@ -156,8 +157,13 @@ class SavedBase:
         return plan.fit(data).model
 
 
-def _read_base(model: Model) -> None:
-    """Read the file that a cascade names as its base."""
+def _read_base(model: Model, trusted: bool) -> None:
+    """Read the file that a cascade names as its base, unless a model file named it."""
     base = getattr(model, "base", None)
+    if isinstance(base, str) and not trusted:
+        raise PartError(
+            f"the model file names the base {base!r}, and a model file may not choose which files "
+            f"are read; if you trust it, set model={model.spec()!r} and train again."
+        )
     if isinstance(base, str) and isinstance(model, MatchingModel) and hasattr(model, "attach_base"):
         model.attach_base(SavedBase(read_model(Path(base))))

@@ -29,8 +29,8 @@ from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, DivergenceError, PartError
-from ranking.io.model_file import PARTS
 from ranking.io.result import TrainingResult
+from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import Values, evaluate_model
 from ranking.registry import default_engine, get_registry
