@@ -72,14 +72,21 @@ def _chart(one: Any) -> str:
         )
     label = (
         f"Sorted differences of {len(gains)} queries: B wins {one.wins}, ties {one.ties}, "
-        f"loses {one.losses}; the largest is {largest:.4g}."
+        f"loses {one.losses}; {_range(gains)}."
     )
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">\n{shapes}'
         f'<line class="axis" x1="0" x2="{WIDTH}" y1="{middle:g}" y2="{middle:g}"/>\n'
-        f'<text x="0" y="12">B better by up to {largest:.4g}</text>\n'
-        f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">B worse</text>\n</svg>\n'
+        f'<text x="0" y="12">B better by up to {max(gains[0], 0.0):.4g}</text>\n'
+        f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">B worse by up to '
+        f"{max(-gains[-1], 0.0):.4g}</text>\n</svg>\n"
     )
+
+
+def _range(gains: list[float]) -> str:
+    """Return the largest gain and the largest loss, of gains sorted from the largest."""
+    gain, loss = max(gains[0], 0.0), max(-gains[-1], 0.0)
+    return f"the largest gain is {gain:.4g} and the largest loss {loss:.4g}"
 
 
 def _bar(x: float, width: float, gain: float, height: float, middle: float, query: str) -> str:

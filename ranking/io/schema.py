@@ -54,8 +54,10 @@ TEXTS = Rule(
     "a list of texts",
 )
 NUMBERS = Rule(
-    lambda value: isinstance(value, list)
-    and all(isinstance(row, dict) and all(map(_is_number, row.values())) for row in value),
+    lambda value: (
+        isinstance(value, list)
+        and all(isinstance(row, dict) and all(map(_is_number, row.values())) for row in value)
+    ),
     "a list of tables of finite numbers",
 )
 
@@ -128,7 +130,9 @@ def check_positions(path: Path, tensors: Tensors, training: Mapping[str, Any]) -
             )
 
 
-def check_table(path: Path, table: Mapping[str, Any], rules: Mapping[str, Any], at: str = "") -> None:
+def check_table(
+    path: Path, table: Mapping[str, Any], rules: Mapping[str, Any], at: str = ""
+) -> None:
     """Raise `ModelFileError` for a value of a table that is missing or does not fit its rule."""
     for name, rule in rules.items():
         where = f"{at}{name}"
@@ -145,6 +149,4 @@ def _check(path: Path, where: str, value: Any, rule: Rule) -> None:
     if not rule.fits(value):
         shown = str(value)
         shown = shown if len(shown) <= 40 else shown[:40] + "..."
-        raise ModelFileError(
-            f"{path} is damaged: {where} is {shown!r}, expected {rule.expected}."
-        )
+        raise ModelFileError(f"{path} is damaged: {where} is {shown!r}, expected {rule.expected}.")
