@@ -8,6 +8,7 @@ The names below are the public API. Authors of plugins also use `ranking.contrac
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranking._utils.text import IdWriter, encode_id
     from ranking.data.describe import describe as describe_data
     from ranking.data.describe import find_problems as check_data
     from ranking.data.fingerprint import fingerprint
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         CombinationError,
         DataError,
         DataWarning,
+        FileError,
         ModelFileError,
         PartError,
         PluginWarning,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
     from ranking.inference.results import RankedResults
     from ranking.inference.score_features import scores_as_features
+    from ranking.io.output import Output
     from ranking.kernels.select import get_kernel
     from ranking.metrics.comparison import Comparison
     from ranking.metrics.parse import parse_metric, split_metrics
@@ -51,9 +54,12 @@ __all__ = [
     "DataWarning",
     "Evaluation",
     "FeatureTable",
+    "FileError",
+    "IdWriter",
     "JudgedLists",
     "MatchingData",
     "ModelFileError",
+    "Output",
     "ParameterSearch",
     "PartError",
     "PerQuery",
@@ -68,6 +74,7 @@ __all__ = [
     "compare",
     "cross_validated_path",
     "describe_data",
+    "encode_id",
     "evaluate_run",
     "fingerprint",
     "get_kernel",
@@ -93,6 +100,7 @@ _ERRORS = (
     "CombinationError",
     "DataError",
     "DataWarning",
+    "FileError",
     "ModelFileError",
     "PartError",
     "PluginWarning",
@@ -104,8 +112,10 @@ _MODULES = {
     "Comparison": "ranking.metrics.comparison:Comparison",
     "Evaluation": "ranking.metrics.result:Evaluation",
     "FeatureTable": "ranking.data.matching_data:FeatureTable",
+    "IdWriter": "ranking._utils.text:IdWriter",
     "JudgedLists": "ranking.data.judged_lists:JudgedLists",
     "MatchingData": "ranking.data.matching_data:MatchingData",
+    "Output": "ranking.io.output:Output",
     "ParameterSearch": "ranking.training.wrappers.search:ParameterSearch",
     "PerQuery": "ranking.training.wrappers.per_query:PerQuery",
     "RankedResults": "ranking.inference.results:RankedResults",
@@ -117,6 +127,7 @@ _MODULES = {
     "compare": "ranking.metrics.result:compare",
     "cross_validated_path": "ranking.training.wrappers.path:cross_validated_path",
     "describe_data": "ranking.data.describe:describe",
+    "encode_id": "ranking._utils.text:encode_id",
     "evaluate_run": "ranking.metrics.result:evaluate_run",
     "fingerprint": "ranking.data.fingerprint:fingerprint",
     "get_kernel": "ranking.kernels.select:get_kernel",

@@ -361,7 +361,8 @@ class Ranker(Estimator):
         plan = self.plan()
         if isinstance(self.model, FileSpec) and isinstance(getattr(self.model_, "base", None), str):
             # Its stages are in the file, so the base that it names is not needed.
-            plan = dataclasses.replace(plan, model=dataclasses.replace(self.model_, base=None))
+            model: Any = self.model_
+            plan = dataclasses.replace(plan, model=dataclasses.replace(model, base=None))
         trainer = plan.trainer(prepared.data)
         if fitted:
             trainer.model.restore(self.model_.tensors())

@@ -39,6 +39,10 @@ KINDS = (
 )
 
 
+class MissingFolderError(FileError, FileNotFoundError):
+    """The folder of an output does not exist."""
+
+
 def kind_of(mode: int) -> str:
     """Return what a file that is not regular is; an empty string for a regular file."""
     return next((name for test, name in KINDS if test(mode)), "")
@@ -131,7 +135,7 @@ def resolve_output(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise cannot_write(path, error) from error
     if not folder:
-        raise FileError(f"the folder {target.parent} does not exist; create it first.")
+        raise MissingFolderError(f"the folder {target.parent} does not exist; create it first.")
     kind = "a loop of symbolic links" if stat.S_ISLNK(mode) else kind_of(mode)
     if kind:
         raise FileError(f"{path} is {kind}; name a regular file.")

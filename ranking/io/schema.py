@@ -46,12 +46,14 @@ def _is_number(value: Any) -> bool:
 TEXT = Rule(lambda value: isinstance(value, str), "a text")
 SIZE = Rule(lambda value: _is_whole(value, LARGEST_SIZE), "a whole number from 0")
 SEED = Rule(lambda value: _is_whole(value, MAX_SEED), "a whole number from 0 to 2**64 - 1")
-FLAG = Rule(lambda value: isinstance(value, bool), "true or false")
-NUMBER = Rule(_is_number, "a finite number")
 TABLE = Rule(lambda value: isinstance(value, dict), "a table")
 TEXTS = Rule(
     lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
     "a list of texts",
+)
+TABLES = Rule(
+    lambda value: isinstance(value, list) and all(isinstance(one, dict) for one in value),
+    "a list of tables",
 )
 NUMBERS = Rule(
     lambda value: (
@@ -71,7 +73,7 @@ DESCRIPTION: Mapping[str, Any] = {
 }
 """What a description must have; deeper tables are mappings."""
 
-OPTIONAL: Mapping[str, Rule] = {"text": TEXT, "per query": FLAG, "density search": NUMBERS}
+OPTIONAL: Mapping[str, Rule] = {"text": TEXT, "per query": TABLES, "density search": NUMBERS}
 """What a description may have; other names belong to solvers, and are not used."""
 
 CHECKPOINT: Mapping[str, Any] = {

@@ -190,7 +190,9 @@ def _tensor(path: Path, stream: BinaryIO, entry: _Entry) -> NDArray[Any]:
             _damaged(path, f"tensor {entry.name!r} of bool has the value {content.max()}")
         return content.astype(np.bool_).reshape(entry.shape)
     array = np.empty(entry.shape, entry.dtype)
-    if array.size and stream.readinto(memoryview(array).cast("B")) != array.nbytes:  # type: ignore[attr-defined]
+    content: Any = array.reshape(-1).view(np.uint8)
+    reader: Any = stream
+    if array.size and reader.readinto(content) != array.nbytes:
         _damaged(path, f"tensor {entry.name!r} is cut off")
     return array if entry.dtype.isnative else array.astype(entry.dtype.newbyteorder("="))
 

@@ -69,8 +69,8 @@ def call_isolated(function: Callable[[], object], module: str) -> Outcome:
     return Outcome(
         None,
         PluginTimeoutError(
-            f"it was not ready after {seconds:g} s ({TIMEOUT} sets another limit); uninstall it, or "
-            "set RANKING_DISABLED_PLUGINS"
+            f"it was not ready after {seconds:g} s ({TIMEOUT} sets another limit); uninstall it, "
+            "or set RANKING_DISABLED_PLUGINS"
         ),
     )
 

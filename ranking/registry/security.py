@@ -34,8 +34,8 @@ class PluginSecurity:
     ----------
     allowed : iterable of str, optional
         Distributions, or ``distribution:plugin``, that may be loaded besides those of this project;
-        by default those of RANKING_ALLOWED_PLUGINS, none if RANKING_PLUGINS is ``off`` (or 0, false,
-        no, none, or any word that does not mean on), and all if neither is set.
+        by default those of RANKING_ALLOWED_PLUGINS, none if RANKING_PLUGINS is ``off`` (or 0,
+        false, no, none, or any word that does not mean on), and all if neither is set.
     disabled : iterable of str, optional
         Those that may not be loaded in any case; by default those of RANKING_DISABLED_PLUGINS.
     """

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ranking._utils.files import open_regular
 from ranking.errors import DataError, FileError
@@ -47,7 +47,7 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
                 with io.BufferedReader(_Frames(raw, module), CHUNK) as stream:
                     yield stream
             else:
-                yield raw
+                yield cast(io.BufferedIOBase, raw)
     except FileError as error:
         raise DataError(str(error)) from error
     except FileNotFoundError as error:
