@@ -47,3 +47,7 @@ class PluginWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data were changed so that they can be used; says how."""
+
+
+class TrainingWarning(UserWarning):
+    """Training ended, and its result is of no use; says why and what to change."""

@@ -22,6 +22,7 @@ from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
 from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.frames import check_columns
 from ranking.data.inputs import (
     Documents,
     PreparedData,
@@ -29,6 +30,7 @@ from ranking.data.inputs import (
     among_known,
     as_trainable,
     prepare_data,
+    warn_of_untrained,
 )
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -124,6 +126,9 @@ class Ranker(Estimator):
         Why training ended.
     n_features_in_ : int
         The number of features; of the documents, if queries have their own.
+    feature_names_in_ : array of str
+        The columns of the data frame that it was fitted on, if it was one. Other columns, or the
+        same in another order, are refused.
     text_ : TextFeatures or None
         Fitted.
     documents_ : Documents or None
@@ -156,6 +161,7 @@ class Ranker(Estimator):
     n_iter_: int
     stopped_: str
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     text_: TextFeatures | None
     documents_: Documents | None
     seen_: SeenItems | None
@@ -268,6 +274,9 @@ class Ranker(Estimator):
         Other parameters are those of `fit`. What the wrapper reports is in ``report_``. After an
         interrupt the ranker is fitted as far as training came.
         """
+        check_columns(self, X, reset=True)
+        if isinstance(valid, tuple):
+            check_columns(self, valid[0])
         prepared = self.prepare_data(X, y, qid=qid, valid=valid)
         training = fitter.trainer(prepared.data, prepared.valid, exclude_seen=exclude_seen)
         try:
@@ -399,6 +408,7 @@ class Ranker(Estimator):
 
     def _represent(self, X: Any, y: Any = None, qid: Any = None) -> Trainable:
         self._check_fitted()
+        check_columns(self, X)
         data = as_trainable(X, y, qid, self.text_)
         return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
 
@@ -424,6 +434,7 @@ class Ranker(Estimator):
             return self._predict_matching(X)
         if isinstance(X, MatchingData | TextCollection):
             return self._predict_matching(X)
+        check_columns(self, X)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
         if rows.n_features != self.n_features_in_:
@@ -721,6 +732,7 @@ class Ranker(Estimator):
             relevant in X too; such as the training data. Not for judged rows.
         """
         data = self.to_model_data(X, y, qid=qid)
+        warn_of_untrained(self.model_, self.seen_, data)
         parsed = {name: parse_metric(name) for name in metrics}
         exclusions = None
         if exclude is not None:
@@ -770,7 +782,8 @@ class Ranker(Estimator):
         """
         self._check_fitted()
         stored = self.seen_ if self.seen_ is None or seen else self.seen_.without_positives()
-        write_model(Path(path), self._result(), self.text_, self.documents_, stored)
+        columns = getattr(self, "feature_names_in_", None)
+        write_model(Path(path), self._result(), self.text_, self.documents_, stored, columns)
 
     def _result(self) -> TrainingResult:
         return TrainingResult(
@@ -805,4 +818,6 @@ class Ranker(Estimator):
         )
         ranker._adopt(file.result, file.text, file.documents)
         ranker.seen_ = file.seen
+        if file.columns is not None:
+            ranker.feature_names_in_ = file.columns.astype(object)
         return ranker

@@ -14,9 +14,11 @@ import numpy as np
 
 from ranking._utils.tensors import Tensors, pack_history, section, under, unpack_history
 from ranking.contracts.model import Model
+from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.inputs import Documents
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
+from ranking.data.validation import Ids, as_ids
 from ranking.errors import ModelFileError, PartError, PluginWarning, RankingError
 from ranking.io.result import TrainingResult
 from ranking.io.schema import PARTS, SCHEMA_VERSION, check_description, check_positions
@@ -49,6 +51,8 @@ class ModelFile(NamedTuple):
         The documents of a collection of texts.
     seen : SeenItems or None
         Users, items and positives of interactions.
+    columns : array of str or None
+        The columns of the data frame that it was trained on.
     """
 
     result: TrainingResult
@@ -57,6 +61,7 @@ class ModelFile(NamedTuple):
     text: TextFeatures | None
     documents: Documents | None
     seen: SeenItems | None
+    columns: Ids | None = None
 
 
 def write_model(
@@ -65,6 +70,7 @@ def write_model(
     text: TextFeatures | None = None,
     documents: Documents | None = None,
     seen: SeenItems | None = None,
+    columns: Any = None,
 ) -> None:
     """Write a trained model, atomically."""
     tensors = under("model", result.model.tensors())
@@ -77,6 +83,9 @@ def write_model(
         tensors |= under("documents", documents.tensors())
     if seen is not None:
         tensors |= under("seen", seen.tensors())
+    if columns is not None:
+        names = as_ids("columns", list(columns), len(columns))
+        tensors |= under("columns", pack_ids("names", names))
     write_tensors(path, tensors, description)
 
 
@@ -110,6 +119,7 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
             documents = Documents.restore(stored, text.n_features) if stored else None
         stored = section(tensors, "seen")
         seen = SeenItems.restore(stored) if stored else None
+        columns = _restore_columns(section(tensors, "columns"), training["features"])
     result = TrainingResult(
         model=model,
         **parts,
@@ -119,7 +129,7 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
         description=description,
     )
     specs["model"] = FileSpec(specs["model"])
-    return ModelFile(result, specs, training["seed"], text, documents, seen)
+    return ModelFile(result, specs, training["seed"], text, documents, seen, columns)
 
 
 @contextlib.contextmanager
@@ -184,6 +194,15 @@ def _restore_text(path: Path, spec: str, tensors: Tensors) -> TextFeatures:
         raise ModelFileError(f"{path} is damaged: {error}") from error
     text.restore(tensors)
     return text
+
+
+def _restore_columns(tensors: Tensors, n_features: int) -> Ids | None:
+    if not tensors:
+        return None
+    columns = unpack_ids("names", tensors)
+    if columns.dtype.kind != "U" or columns.size != n_features:
+        raise ModelFileError(f"`columns` must be {n_features} texts, one per feature.")
+    return columns
 
 
 def _refuse_other_vocabulary(

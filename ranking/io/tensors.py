@@ -185,10 +185,10 @@ def _is_size(value: Any) -> bool:
 
 def _tensor(path: Path, stream: BinaryIO, entry: _Entry) -> NDArray[Any]:
     if entry.dtype == np.bool_:
-        content = np.frombuffer(stream.read(entry.stop - entry.start), np.uint8)
-        if content.size and content.max() > 1:
-            _damaged(path, f"tensor {entry.name!r} of bool has the value {content.max()}")
-        return content.astype(np.bool_).reshape(entry.shape)
+        flags = np.frombuffer(stream.read(entry.stop - entry.start), np.uint8)
+        if flags.size and flags.max() > 1:
+            _damaged(path, f"tensor {entry.name!r} of bool has the value {flags.max()}")
+        return flags.astype(np.bool_).reshape(entry.shape)
     array = np.empty(entry.shape, entry.dtype)
     content: Any = array.reshape(-1).view(np.uint8)
     reader: Any = stream

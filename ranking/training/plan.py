@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import numbers
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ranking._utils.tensors import Tensors
+from ranking._utils.validation import validate_seed, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
@@ -18,6 +18,7 @@ from ranking.contracts.recipe import Choice
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
+from ranking.data.scale import refuse_unusable_scale
 from ranking.errors import PartError
 from ranking.io.model_file import FileSpec, ModelFile, read_model
 from ranking.io.schema import PARTS
@@ -29,8 +30,6 @@ from ranking.training.fitter import Fitter
 from ranking.training.resolve import Parts, create_part, resolve_parts
 from ranking.training.stages import StagedTrainer
 from ranking.training.trainer import Trainer
-
-MAX_SEED = 2**64 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,18 +68,8 @@ class TrainingPlan(Fitter):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        threads: object = self.threads
-        if isinstance(threads, bool) or not isinstance(threads, numbers.Integral) or threads < 1:
-            raise PartError(f"threads is {threads!r}; it must be a whole number from 1.")
-        seed: object = self.random_state
-        if (
-            isinstance(seed, bool)
-            or not isinstance(seed, numbers.Integral)
-            or not 0 <= int(seed) <= MAX_SEED
-        ):
-            raise PartError(
-                f"random_state is {seed!r}; it must be a whole number from 0 to {MAX_SEED}."
-            )
+        validate_threads(self.threads)
+        validate_seed(self.random_state)
 
     def resolve(self, data: Trainable) -> Parts:
         """Return model, loss, regularizer and solver for these data, with "auto" filled in."""
@@ -115,6 +104,7 @@ class TrainingPlan(Fitter):
         # Training changes its parts; the caller's objects stay as they are.
         model, loss, regularizer, solver = copy.deepcopy(self.resolve(data))
         refuse_other_data(model, data)
+        refuse_unusable_scale(data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")
         _read_base(model, trusted=not isinstance(self.model, FileSpec))

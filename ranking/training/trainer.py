@@ -28,7 +28,15 @@ from ranking.contracts.solver import (
 from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.errors import (
+    CombinationError,
+    DataError,
+    DivergenceError,
+    ModelFileError,
+    PartError,
+    RankingError,
+    TrainingWarning,
+)
 from ranking.io.result import TrainingResult
 from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
@@ -138,6 +146,26 @@ class Trainer:
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
+        self._warn_if_useless()
+
+    def _warn_if_useless(self) -> None:
+        """Warn if the loss on judged lists is above that of a model whose scores are all 0."""
+        loss: Any = self.loss
+        if not isinstance(self.data, JudgedLists) or "pairwise" not in loss.interfaces:
+            return
+        ranks = np.array([1, 10])
+        if not self.history or np.ptp(loss.rank_weight(ranks)) > 0:
+            return
+        zero = float(loss.pairwise_value(np.zeros(1))[0])
+        last = float(self.history[-1].get("loss", self.history[-1]["objective"]))
+        if math.isfinite(zero) and last > zero:
+            warnings.warn(
+                f"the loss is {last:.4g}, above {zero:.4g}, that of a model whose scores are all "
+                "0: the model is of no use. Scale the features (StandardScaler), train for more "
+                "epochs, or use a smaller learning_rate or strength.",
+                TrainingWarning,
+                stacklevel=5,
+            )
 
     def problem(self, state: Tensors | None = None) -> TrainingProblem:
         """Return what the solver is given."""
@@ -267,15 +295,24 @@ class Trainer:
         return Snapshot(tensors, facts)
 
     def _restore(self, snapshot: Snapshot) -> Tensors:
-        self.model.restore(section(snapshot.tensors, "model"))
-        self.history = unpack_history(section(snapshot.tensors, "history"))
-        self.stopped = snapshot.facts["stopped"]
-        self._stopping = snapshot.facts.get("ending", "")
-        self._epochs_before = int(snapshot.facts.get("epochs before", 0))
-        for callback in self.callbacks:
-            values = snapshot.facts["callbacks"].get(callback.name, {})
-            arrays = section(snapshot.tensors, f"callback/{callback.name}")
-            callback.restore({**values, **arrays})
+        """Restore a snapshot; raise `ModelFileError` if it does not fit this training."""
+        try:
+            self.model.restore(section(snapshot.tensors, "model"))
+            self.history = unpack_history(section(snapshot.tensors, "history"))
+            self.stopped = snapshot.facts["stopped"]
+            self._stopping = snapshot.facts.get("ending", "")
+            self._epochs_before = int(snapshot.facts.get("epochs before", 0))
+            for callback in self.callbacks:
+                values = snapshot.facts["callbacks"].get(callback.name, {})
+                arrays = section(snapshot.tensors, f"callback/{callback.name}")
+                callback.restore({**values, **arrays})
+        except RankingError:
+            raise
+        except Exception as error:
+            raise ModelFileError(
+                f"the checkpoint does not fit this training ({type(error).__name__}: {error}); "
+                "delete it and train from the start."
+            ) from error
         # A training that is resumed after its last epoch ends without another.
         self._resumed_state = section(snapshot.tensors, "solver")
         return self._resumed_state
