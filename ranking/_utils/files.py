@@ -129,6 +129,7 @@ def resolve_output(path: str | os.PathLike[str]) -> Path:
     try:
         target = Path(os.path.realpath(path))
         folder = target.parent.is_dir()
+        target.exists()  # raises an error for a name that is too long
         mode = target.lstat().st_mode if folder and os.path.lexists(target) else stat.S_IFREG
     except ValueError as error:  # a NUL byte
         raise FileError(f"{os.fspath(path)!r} is not a path: {error}.") from error
@@ -145,12 +146,14 @@ def resolve_output(path: str | os.PathLike[str]) -> Path:
 def refuse_overwriting(output: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
     """Refuse an output that is an input, or a file in a folder that is an input."""
     target = resolve_output(output)
-    if not target.exists():
-        return
     for one in inputs:
-        source = Path(os.path.realpath(one))
-        within = source.is_dir() and source in target.parents
-        if within or (source.exists() and os.path.samefile(source, target)):
+        try:
+            source = Path(os.path.realpath(one))
+            within = source.is_dir() and source in target.parents and target.exists()
+            same = target.exists() and source.exists() and os.path.samefile(source, target)
+        except (OSError, ValueError):  # not a path, such as another value of a spec
+            continue
+        if within or same:
             what = f"a file of the input {one}" if within else f"the input {one}"
             raise FileError(f"{output} is {what}, which would be lost; name another output.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -193,7 +193,7 @@ class Trainer:
             self.stopped = self._stopping
             return
         result: Any
-        for result in self.solver.run_epochs(problem):
+        for result in self._epochs(problem):
             if not isinstance(result, EpochResult):
                 part = described("solver", self.solver)
                 refuse(part, "run_epochs", f"yielded {type(result).__name__}, not an EpochResult")
@@ -210,6 +210,24 @@ class Trainer:
                 return
             interrupts.release()
         self.stopped = "max_epochs"
+
+    def _epochs(self, problem: TrainingProblem) -> Iterator[Any]:
+        """Yield the epochs; a resumed solver that cannot begin has a damaged state."""
+        epochs = iter(self.solver.run_epochs(problem))
+        if problem.state is not None:
+            try:
+                first = next(epochs, None)
+            except RankingError:
+                raise
+            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise ModelFileError(
+                    f"the checkpoint has no usable state of the solver ({type(error).__name__}: "
+                    f"{error}); delete it and train from the start."
+                ) from error
+            if first is None:
+                return
+            yield first
+        yield from epochs
 
     def validate(self, metrics: Sequence[Metric]) -> Values:
         """Evaluate the model on the validation data."""
