@@ -74,6 +74,9 @@ if TYPE_CHECKING:
         def __getstate__(self) -> dict[str, Any]:
             """Return what a pickle holds."""
 
+        def __sklearn_tags__(self) -> Any:
+            """Return what scikit-learn asks about the estimator."""
+
 else:
     from sklearn.base import BaseEstimator as Estimator
 
@@ -247,7 +250,8 @@ class Ranker(Estimator):
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
-            The query of each row, in any order.
+            The query of each row, in any order. Without it all rows are one query, and a
+            `DataWarning` says so.
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data, for callbacks such as early stopping and for a parameter search.
         exclude_seen : bool
@@ -385,6 +389,12 @@ class Ranker(Estimator):
         data = as_trainable(X, None, None, self.text_)
         return PreparedData(data, None, self.text_, self.documents_)
 
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that features may be sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: everything but a training that `partial_fit` continues."""
         state: dict[str, Any] = super().__getstate__()
@@ -410,6 +420,8 @@ class Ranker(Estimator):
         self._check_fitted()
         check_columns(self, X)
         data = as_trainable(X, y, qid, self.text_)
+        if isinstance(data, JudgedLists) and data is not X and self.model_.takes == "judged":
+            self._refuse_other_width(data)
         return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
 
     def _check_fitted(self) -> None:
@@ -437,15 +449,19 @@ class Ranker(Estimator):
         check_columns(self, X)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
-        if rows.n_features != self.n_features_in_:
-            raise DataError(
-                f"X has {rows.n_features} features, and the ranker was fitted with "
-                f"{self.n_features_in_}; give it the same columns."
-            )
+        self._refuse_other_width(rows)
         ids = self.model_.tensors().get("feature_ids")
         if ids is not None:
             rows = JudgedLists(X, rows.grades, np.zeros(n_rows, dtype=np.int64), feature_ids=ids)
         return self.score_rows(rows)
+
+    def _refuse_other_width(self, rows: JudgedLists) -> None:
+        """Refuse an array with another number of columns: arrays have no ids to align by."""
+        if rows.n_features != self.n_features_in_:
+            raise DataError(
+                f"X has {rows.n_features} features, but Ranker is expecting "
+                f"{self.n_features_in_} features as input; give it the columns of fit."
+            )
 
     def _predict_matching(self, X: Any) -> NDArray[np.float64]:
         data = self._represent(X)

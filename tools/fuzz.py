@@ -255,6 +255,7 @@ def run_batch(targets: list[Target], seed: int, numbers: range, folder: Path) ->
         except BaseException as error:
             reason = f"{type(error).__name__}: {str(error)[:100]}"
             counts[f"FAILED {target.name}, input {number}: {reason}"] += 1
+            print(f"failed: {target.name}, input {number}: {reason}", flush=True)  # noqa: T201
         finally:
             signal.alarm(0)
     return counts
@@ -275,6 +276,7 @@ def run_child(targets: list[Target], seed: int, numbers: range, folder: Path) ->
     if status == 0 and result.exists():
         return Counter(json.loads(result.read_text()))
     current = (folder / "current").read_text()
+    print(f"crashed with status {status}: {current}", flush=True)  # noqa: T201
     counts: Counter[str] = Counter({f"FAILED {current}: ended with status {status}": 1})
     stopped = int(current.split()[0])
     if stopped + 1 < numbers.stop:
@@ -315,9 +317,7 @@ def main() -> int:
             for target in [*text_targets(), *model_targets(folder)]
             if options.only in target.name
         ]
-        while (
-            number < last if last is not None else time.monotonic() - begin < options.seconds
-        ):
+        while number < last if last is not None else time.monotonic() - begin < options.seconds:
             stop = number + BATCH if last is None else min(number + BATCH, last)
             counts += run_child(targets, options.seed, range(number, stop), folder)
             number = stop

@@ -22,7 +22,12 @@ from ranking import JudgedLists, write_data
 from ranking.io.tensors import read_tensors
 
 SOLVERS = {
-    "domination, coordinate descent": ("--loss", "domination", "--regularizer", "l2:strength=0.001"),
+    "domination, coordinate descent": (
+        "--loss",
+        "domination",
+        "--regularizer",
+        "l2:strength=0.001",
+    ),
     "logistic, SGD": ("--loss", "logistic", "--solver", "sgd:max_steps=6000000"),
     "WARP, factored": (
         *("--model", "factored:dimensions=16", "--loss", "warp"),
@@ -72,8 +77,10 @@ def train(words: list[str], kill_after: float | None) -> bool:
 def same_model(one: Path, other: Path) -> bool:
     """Return whether two model files have the same tensors and descriptions."""
     (a, facts), (b, other_facts) = read_tensors(one), read_tensors(other)
-    return facts == other_facts and a.keys() == b.keys() and all(
-        np.array_equal(a[name], b[name], equal_nan=True) for name in a
+    return (
+        facts == other_facts
+        and a.keys() == b.keys()
+        and all(np.array_equal(a[name], b[name], equal_nan=True) for name in a)
     )
 
 

@@ -150,11 +150,19 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
                 "that the model was trained on."
             )
         return describe_texts(X, text)
-    if y is None or qid is None:
-        missing = "y (the grades)" if y is None else "qid (the query of each row)"
+    if y is None:
         raise DataError(
-            f"{missing} is missing; give both y and qid, or a JudgedLists, MatchingData or "
-            "TextCollection."
+            "y (the grades) is missing: fitting requires y to be passed, but the target y is None; "
+            "give both y and qid, or a JudgedLists, MatchingData or TextCollection."
+        )
+    if qid is None:
+        n_rows = X.shape[0] if len(getattr(X, "shape", ())) else np.shape(y)[0]
+        qid = np.zeros(n_rows, np.int64)
+        warnings.warn(
+            f"qid (the query of each row) is missing, so all {n_rows} rows are ranked as one "
+            "query; give qid if they belong to several.",
+            DataWarning,
+            stacklevel=4,
         )
     return JudgedLists(X, y, qid)
 

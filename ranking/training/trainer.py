@@ -157,7 +157,8 @@ class Trainer:
         if not self.history or np.ptp(loss.rank_weight(ranks)) > 0:
             return
         zero = float(loss.pairwise_value(np.zeros(1))[0])
-        last = float(self.history[-1].get("loss", self.history[-1]["objective"]))
+        row: dict[str, Any] = self.history[-1]
+        last = float(row.get("loss", row.get("objective", math.nan)))
         if math.isfinite(zero) and last > zero:
             warnings.warn(
                 f"the loss is {last:.4g}, above {zero:.4g}, that of a model whose scores are all "
