@@ -264,7 +264,7 @@ def test_features_whose_squares_cannot_be_computed_are_refused(scale, loss, layo
     x = np.random.default_rng(0).normal(size=(60, 2))
     y, qid = np.digitize(x[:, 0], [0, 1]), np.repeat(np.arange(6), 10)
     x[:, 1] *= scale
-    with pytest.raises(DataError, match="feature 2 is .*scale the features"):
+    with pytest.raises(DataError, match=r"feature 2 is .*scale the features"):
         Ranker(loss=loss).fit(layout(x), y, qid=qid)
 
 
