@@ -148,7 +148,7 @@ def broken(base: type, **changes: Any) -> Any:
         ({"rank_weight": lambda self, rank: -np.ones(rank.shape)}, "rank_weight is finite and not"),
         ({"rank_weight": lambda self, rank: 1.0}, "rank_weight must return an array"),
         ({"trials": 0}, "trials is at least 1"),
-        ({"positives": (2, 2)}, "positives is (n, place)"),
+        ({"positives": (2, 2)}, "positives is (n, rank)"),
         ({"interfaces": frozenset({"pairs"})}, "its interfaces must be of"),
         (
             {"interfaces": frozenset({"pairwise", "listwise"})},

@@ -87,7 +87,8 @@ def best_row(omega: NDArray[np.float64], threshold: float, limit: float) -> NDAr
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-9},
     )
-    assert solution.success
+    # 8: no descent is left but for rounding, which depends on the linear algebra library.
+    assert solution.status in (0, 8), solution.message
     return difference(solution.x)
 
 
