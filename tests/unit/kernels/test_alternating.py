@@ -78,18 +78,20 @@ def best_row(omega: NDArray[np.float64], threshold: float, limit: float) -> NDAr
     def inside_slope(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return -2.0 * np.concatenate([difference(x), -difference(x)])
 
-    solution = minimize(
-        lambda x: -slope @ x,
-        np.full(2 * size, 1e-2),
-        jac=lambda x: -slope,
-        bounds=[(0.0, limit)] * (2 * size),
-        constraints={"type": "ineq", "fun": inside, "jac": inside_slope},
-        method="SLSQP",
-        options={"maxiter": 1000, "ftol": 1e-9},
-    )
-    # 8: no descent is left but for rounding, which depends on the linear algebra library.
-    assert solution.status in (0, 8), solution.message
-    return difference(solution.x)
+    # The line search of SLSQP fails from some starting points, depending on the processor.
+    for start in (1e-2, 3e-2, 1e-1, 3e-3):
+        solution = minimize(
+            lambda x: -slope @ x,
+            np.full(2 * size, start),
+            jac=lambda x: -slope,
+            bounds=[(0.0, limit)] * (2 * size),
+            constraints={"type": "ineq", "fun": inside, "jac": inside_slope},
+            method="SLSQP",
+            options={"maxiter": 1000, "ftol": 1e-9},
+        )
+        if solution.success:
+            return difference(solution.x)
+    raise AssertionError(solution.message)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.4, 1.5])
