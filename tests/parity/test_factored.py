@@ -432,9 +432,15 @@ def long_case(features: bool, n_steps: int, batch_size: int, **more: Any) -> Cas
     )
 
 
-@pytest.mark.parametrize("features", [False, True])
-@pytest.mark.parametrize("adagrad", [False, True])
-@pytest.mark.parametrize("width", [8, 24, 32, 64, 128, 136])
+@pytest.mark.parametrize(
+    ("width", "adagrad", "features"),
+    # Every pair of two of the three.
+    [
+        (w, a, a ^ bool(i % 2))
+        for i, w in enumerate((8, 24, 32, 64, 128, 136))
+        for a in (False, True)
+    ],
+)
 def test_longer_training(same: Same, width: int, adagrad: bool, features: bool) -> None:
     case = long_case(features, 700, 256, width=width, adagrad=adagrad, spread=0.2, max_norm=1.0)
     violations = check(case, same)["violations"]

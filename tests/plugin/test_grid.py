@@ -304,6 +304,7 @@ def test_every_pair_of_parts_is_trained_by_all_kernels():
     assert all(counts[pair] < 4 for pair in missing), missing
 
 
+@pytest.mark.slow
 def test_incompatible_cells_have_a_reason_and_a_remedy():
     for cell in CELLS.values():
         compatibility = cell.compatibility()

@@ -59,6 +59,7 @@ def test_every_column_is_scikit_learns(dense):
     np.testing.assert_allclose(fitted.predict(data), scores, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
 def test_every_margin_is_scikit_learns(dense):
     data = make_labelled(dense=dense)
@@ -117,6 +118,7 @@ def test_the_hinge_is_resumed_after_each_pass():
         np.testing.assert_array_equal(again.model.weights.data, whole.model.weights.data)
 
 
+@pytest.mark.slow
 def test_a_query_without_features_teaches_nothing():
     data = make_labelled()
     features = data.query_rows.toarray()
