@@ -384,8 +384,8 @@ def test_a_quick_reproduction(real_data, tmp_path):
         assert set(row["metrics"]) == {"map", "error"}
         assert set(row["paper"]) == {"map", "error", "megabytes"}
         assert 0.0 < row["density"] <= 1.0
-        draws = {"identity": 0, "sparse-sgd-refit": 4000}.get(row["method"], 2000)
-        assert row["history"][-1]["steps"] == draws
+        steps = {"identity": 0, "sparse-sgd-refit": 4000}.get(row["method"], 2000)
+        assert row["history"][-1]["steps"] == steps
     html = (tmp_path / "index.html").read_text()
     assert all(method in html for method in methods)
     assert "<svg" in html

@@ -126,8 +126,8 @@ def test_lazy_shrinkage_equals_the_dense_algorithm(
     got = made.weights().toarray()
     if storage == "float64":
         assert np.abs(got - swept).max() < 1e-12
-        apart = (got != 0.0) != (swept != 0.0)
-        assert not np.any(apart & (np.abs(got - swept) > 1e-13))
+        differ = (got != 0.0) != (swept != 0.0)
+        assert not np.any(differ & (np.abs(got - swept) > 1e-13))
     else:
         assert np.abs(got - swept).max() < 1e-5
         assert np.abs(got + swept)[(got != 0.0) != (swept != 0.0)].max(initial=0.0) < 1e-5

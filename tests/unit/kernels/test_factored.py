@@ -227,19 +227,19 @@ def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) 
     assert changed.tolist() == [0, 3]
 
 
-def test_the_better_is_the_positive_at_its_place(kernel: Kernel) -> None:
+def test_the_positive_is_the_one_of_its_rank(kernel: Kernel) -> None:
     inputs = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [1.0, 3.0, 2.0, 3.0, 0.5, 0.0]
     made = make_weights(kernel, no_contexts(U, V))
     triplets = np.array([[0, 0, 1, 2, 3, 5]])
-    for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was drawn first
+    for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was sampled first
         chosen, margins, _ = made.sample(inputs, triplets, n_positives=4, positive_rank=place)
         assert chosen.tolist() == [[0, better, 5]]
         assert margins.tolist() == [V[better, 0]]
 
 
-# --- what is drawn ------------------------------------------------------------------------------
+# --- sampled triplets -----------------------------------------------------------------------------
 
 
 def lists_for(n_queries: int, n_documents: int, **more: Any) -> PositiveLists:
@@ -256,7 +256,7 @@ def lists_for(n_queries: int, n_documents: int, **more: Any) -> PositiveLists:
     )
 
 
-def test_the_weight_of_a_match_is_that_of_the_better(kernel: Kernel) -> None:
+def test_member_weights_are_those_of_the_positive(kernel: Kernel) -> None:
     inputs = FactoredInputs(4, 6)
     matches = np.arange(1.0, 9.0, dtype=np.float32)
     lists = lists_for(4, 6, member_weights=matches)
@@ -342,10 +342,10 @@ class PlainBlock:
         U, V, S, _ = self.plain.arrays
         steps = list(zip(chosen.tolist(), slopes, strict=True))
         for query in range(q.shape[0]):
-            apart = [s * (d[b] - d[w]) for (own, b, w), s in steps if own == query]
-            self.add(0, q[query], [each @ V for each in apart])
+            differences = [s * (d[b] - d[w]) for (own, b, w), s in steps if own == query]
+            self.add(0, q[query], [each @ V for each in differences])
             if S.size:
-                self.add(2, c[query], [each @ S for each in apart])
+                self.add(2, c[query], [each @ S for each in differences])
         for document in range(d.shape[0]):
             pulls = [(own, s) for (own, b, _), s in steps if b == document]
             pulls += [(own, -s) for (own, _, w), s in steps if w == document]
@@ -359,7 +359,7 @@ class PlainBlock:
 @pytest.mark.parametrize("adagrad", [False, True])
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("block", [1, 4, 64])
-def test_against_a_plain_loop(
+def test_training_matches_a_loop_in_numpy(
     kernel: Kernel, sides: str, adagrad: bool, biases: bool, block: int
 ) -> None:
     # Double precision, dense, sums by masks: the same model to a few digits.

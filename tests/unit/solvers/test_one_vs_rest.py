@@ -136,7 +136,7 @@ def test_a_query_without_features_teaches_nothing():
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_a_label_without_examples_is_told_and_ranks_last(loss):
+def test_a_label_without_examples_is_reported_and_ranks_last(loss):
     data = make_labelled()
     labels = data.relevance.toarray()
     labels[:, 2] = 0.0
