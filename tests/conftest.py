@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import settings
 from numpy.typing import NDArray
 
 from ranking import JudgedLists
@@ -24,6 +25,10 @@ from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 
 ROOT = Path(__file__).parent.parent
+
+# No test may depend on the speed of the machine.
+settings.register_profile("ranking", deadline=None)
+settings.load_profile("ranking")
 
 TIERS = {
     "reproduction": ("reproduction/",),
