@@ -8,6 +8,8 @@ from typing import cast
 import numpy as np
 
 from ranking.contracts.loss import Array, Loss, MarginListLoss, PairwiseLoss
+from ranking_plugins.losses.pairwise import WARP
+from ranking_plugins.losses.smooth_warp import SmoothWARP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +33,26 @@ class MeanOfPairs:
 
 
 def margin_list_loss(loss: Loss) -> MarginListLoss:
-    """Return a loss as one of lists of one positive and several negatives."""
+    """Return a loss as one of lists of one positive and several negatives.
+
+    The weight of WARP jumps with the sampled rank; smooth-warp takes its place.
+    """
+    if isinstance(loss, WARP):
+        return SmoothWARP()
     if "pairwise" in loss.interfaces:
         return MeanOfPairs(cast(PairwiseLoss, loss))
     return cast(MarginListLoss, loss)
+
+
+def margin_list_reason(loss: type[Loss]) -> str:
+    """Return why a loss is not one of margins with a bound, or nothing if it is."""
+    if issubclass(loss, MarginListLoss) or (issubclass(loss, WARP) and not loss.orders_positives):
+        return ""
+    if loss.orders_positives:
+        return "the loss selects one of several sampled positives, which changes with the scores"
+    if "pairwise" not in loss.interfaces:
+        return (
+            "block coordinate descent bounds the loss by a parabola of each margin, and the loss "
+            "has no values, slopes and curvatures by margins"
+        )
+    return "" if "coordinate" in loss.interfaces else loss.unsupported_reason("coordinate")

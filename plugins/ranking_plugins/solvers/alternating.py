@@ -35,10 +35,12 @@ from ranking.models.sparse_factored import (
     stored_bytes,
 )
 from ranking_plugins.engines.local import Local
+from ranking_plugins.losses.margin_lists import margin_list_reason
+from ranking_plugins.losses.pairwise import WARP
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
 from ranking_plugins.solvers.directions import direction_epochs
 from ranking_plugins.solvers.margin_half_steps import margin_epochs
-from ranking_plugins.solvers.row_blocks import RowBlockSettings, by_rows, row_block_epochs
+from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sgd import SGD
 from ranking_plugins.solvers.shards import (
     Computing,
@@ -160,7 +162,8 @@ class Alternating(Solver):
 
     def _margin_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield epochs of half-steps that decrease the objective; of SGD if weights are sampled."""
-        if by_rows(type(problem.loss)).works:
+        sampled = isinstance(problem.loss, WARP)
+        if not sampled and not margin_list_reason(type(problem.loss)):
             settings = RowBlockSettings(
                 self.max_epochs, self.tolerance, self.n_negatives, INNER_STEPS
             )

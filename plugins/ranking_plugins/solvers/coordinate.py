@@ -19,7 +19,8 @@ from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
 from ranking.models.factored import Factored
 from ranking.models.linear import Linear
-from ranking_plugins.solvers.row_blocks import RowBlockSettings, by_rows, row_block_epochs
+from ranking_plugins.losses.margin_lists import margin_list_reason
+from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
 ROUNDS = 5
@@ -177,7 +178,8 @@ def _accept_rows(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibil
     if "factors" not in regularizer.forms:
         missing = "the regularizer has no operator for factors parameters"
         return Compatibility(False, regularizer.unsupported.get("factors", missing))
-    return by_rows(loss)
+    reason = margin_list_reason(loss)
+    return Compatibility(not reason, reason)
 
 
 def _state(

@@ -25,9 +25,8 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from ranking.contracts.loss import Loss, MarginListLoss
 from ranking.contracts.regularizer import Regularizer, of_side
-from ranking.contracts.solver import YES, Compatibility, EpochResult, State, TrainingProblem
+from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.alternating import AlternatingMatrix
@@ -49,21 +48,6 @@ ENOUGH = 0.1
 
 ISOLATED = 2.0**-60
 """The curvature of a row that is in no list: its minimum is that of the penalty."""
-
-
-def by_rows(loss: type[Loss]) -> Compatibility:
-    """Return whether a loss of margins has the bound that the updates need."""
-    if issubclass(loss, MarginListLoss):
-        return YES
-    if "pairwise" not in loss.interfaces:
-        return Compatibility(
-            False,
-            "block coordinate descent bounds the loss by a parabola of each margin, and the loss "
-            "has no values, slopes and curvatures by margins",
-        )
-    if "coordinate" not in loss.interfaces:
-        return Compatibility(False, loss.unsupported_reason("coordinate"))
-    return YES
 
 
 @dataclasses.dataclass(frozen=True)
