@@ -105,7 +105,9 @@ class SparseFactored(Factored):
                 sides.append(self.embeddings(data, side).toarray())
             else:
                 sides.append(
-                    kernel.factored.embeddings(self.feature_rows(data, side), self._stored[side], threads)
+                    kernel.factored.embeddings(
+                        self.feature_rows(data, side), self._stored[side], threads
+                    )
                 )
         return Embedding(sides[0], sides[1], biases)
 

@@ -20,16 +20,19 @@ class MeanOfPairs:
 
     def margin_values(self, margins: Array) -> Array:
         """Return the mean loss of each list."""
-        return self.loss.pairwise_value(margins).mean(axis=1)
+        values: Array = self.loss.pairwise_value(margins).mean(axis=1)
+        return values
 
     def margin_slopes(self, margins: Array) -> Array:
         """Return the derivative by each margin."""
-        return self.loss.pairwise_slope(margins) / margins.shape[1]
+        slopes: Array = self.loss.pairwise_slope(margins) / margins.shape[1]
+        return slopes
 
     def margin_curvatures(self, margins: Array) -> Array:
         """Return the curvature of the loss's majorizer, or 1 if it does not know one."""
         curvature = getattr(self.loss, "pairwise_curvature", np.ones_like)
-        return cast(Array, curvature(margins)) / margins.shape[1]
+        curvatures: Array = curvature(margins) / margins.shape[1]
+        return curvatures
 
 
 def margin_list_loss(loss: Loss) -> MarginListLoss:

@@ -134,8 +134,8 @@ class WARP(Hinge):
     """The hinge, weighted by the estimated rank of the positive (Weston and Blitzer, 2012).
 
     Negatives are sampled until one violates the margin. If it is the N-th, the rank of the positive
-    is about r = (documents - 1) // N, and the weight is L(r) = 1 + 1/2 + ... + 1/r. Block coordinate
-    descent minimizes `smooth-warp` in its place, whose weight does not jump.
+    is about r = (documents - 1) // N, and the weight is L(r) = 1 + 1/2 + ... + 1/r. Block
+    coordinate descent minimizes `smooth-warp` in its place, whose weight does not jump.
 
     Parameters
     ----------

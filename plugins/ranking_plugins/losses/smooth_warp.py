@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking_plugins.losses.pairwise import hinge_curvature
@@ -27,7 +28,8 @@ class SmoothWARP(Loss):
 
     def margin_values(self, margins: Array) -> Array:
         """Return log(1 + sum of violations) of each list."""
-        return np.log1p(np.maximum(0.0, 1.0 - margins).sum(axis=1))
+        values: Array = np.log1p(np.maximum(0.0, 1.0 - margins).sum(axis=1))
+        return values
 
     def margin_slopes(self, margins: Array) -> Array:
         """Return minus the weight of the list where the margin is violated, else 0."""
@@ -56,8 +58,8 @@ def _weights(margins: Array) -> Array:
     return weights
 
 
-def _violations(scores: Array, grades: Array) -> tuple[Array, Array]:
+def _violations(scores: Array, grades: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return max(0, 1 - z_ij) for each i of a higher grade than j, and which i outrank any."""
     outranks = grades[:, None] > grades[None, :]
     violations = np.where(outranks, np.maximum(0.0, 1.0 - scores[:, None] + scores), 0.0)
-    return violations, outranks.any(axis=1)
+    return violations, np.asarray(outranks.any(axis=1))

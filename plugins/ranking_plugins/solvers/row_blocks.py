@@ -11,8 +11,8 @@ penalty is ``prox(row - g / L)`` with step 1 / L. A row of features that are sha
 ``x**2`` times the number of features of each query or document.
 
 All rows of a side are updated at the same time, so the result does not depend on the number of
-threads. The majorizer is multiplied by a factor that shrinks after each success and doubles whenever
-the objective would rise; then the step is taken back. No step increases the objective.
+threads. The majorizer is multiplied by a factor that shrinks after each success and doubles
+whenever the objective would rise; then the step is taken back. No step increases the objective.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SampledLists:
     @property
     def n_negatives(self) -> int:
         """The number of negatives of a list."""
-        return self.triplets.shape[1] - 2
+        return int(self.triplets.shape[1]) - 2
 
     @cached_property
     def pairs(self) -> Ints:
@@ -268,9 +268,7 @@ class RowBlockSettings:
     inner_steps: int = 1
 
 
-def row_block_epochs(
-    problem: TrainingProblem, settings: RowBlockSettings
-) -> Iterator[EpochResult]:
+def row_block_epochs(problem: TrainingProblem, settings: RowBlockSettings) -> Iterator[EpochResult]:
     """Yield one epoch per update of the rows of queries and of those of documents."""
     blocks = RowBlocks(problem, settings.n_negatives)
     done = 0

@@ -24,9 +24,21 @@ LOSSES = (Hinge(), SquaredHinge(), Logistic(), BPR(), WARP(), SmoothWARP(), Domi
 BOUNDED = (Hinge(), SquaredHinge(), Logistic(), SmoothWARP())
 """Whose curvature bounds any change, not only a small one."""
 
-DOMINATIONS = (Domination(), Domination(margin="grade", slope=0.5), Domination(margin="layers", boundaries="2"))
-REGULARIZERS = ("none", "l1:strength=1e-3", "l2:strength=1e-3", "l1l2-row:strength=1e-3,limit=2")
-REGULARIZERS += ("elastic:strength=1e-3", "max-norm:limit=1", "group-l1:strength=1e-3", "orthonormal")
+DOMINATIONS = (
+    Domination(),
+    Domination(margin="grade", slope=0.5),
+    Domination(margin="layers", boundaries="2"),
+)
+REGULARIZERS = (
+    "none",
+    "l1:strength=1e-3",
+    "l2:strength=1e-3",
+    "elastic:strength=1e-3",
+    "l1l2-row:strength=1e-3,limit=2",
+    "max-norm:limit=1",
+    "group-l1:strength=1e-3",
+    "orthonormal",
+)
 MARGINS = arrays(np.float64, (3, 4), elements=st.floats(-5.0, 5.0, width=32))
 
 
@@ -49,10 +61,9 @@ def test_parabolas_bound_the_loss(start, change):
     for loss in BOUNDED:
         lists = margin_list_loss(loss)
         # Near its kink the hinge is bounded up to the distance at which curvatures stop growing.
-        slack = 0.05 if "hinge" == loss.name or isinstance(loss, SmoothWARP) else 1e-9
+        slack = 0.05 if loss.name == "hinge" or isinstance(loss, SmoothWARP) else 1e-9
         bound = lists.margin_values(start) + (
-            lists.margin_slopes(start) * change
-            + 0.5 * lists.margin_curvatures(start) * change**2
+            lists.margin_slopes(start) * change + 0.5 * lists.margin_curvatures(start) * change**2
         ).sum(axis=1)
         assert (lists.margin_values(start + change) <= bound + slack * start.shape[1]).all()
 
