@@ -81,13 +81,13 @@ def as_csr(matrix: Any, name: str) -> Any:
     matrix = _with_own_structure(matrix)
     # SciPy converts without checks, so a damaged matrix is rejected before it is converted.
     if matrix.format == "csr":
-        _check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape, name)
+        check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape, name)
     elif matrix.format == "csc":
-        _check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[::-1], name)
+        check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[::-1], name)
     elif matrix.format == "bsr":
         height, width = matrix.blocksize
         blocks = (matrix.shape[0] // height, matrix.shape[1] // width)
-        _check_compressed(matrix.indptr, matrix.indices, matrix.data, blocks, name)
+        check_compressed(matrix.indptr, matrix.indices, matrix.data, blocks, name)
     elif matrix.format == "coo":
         for axis, index, bound in zip(("row", "column"), matrix.coords, matrix.shape, strict=True):
             if index.size and not 0 <= index.min() <= index.max() < bound:
@@ -133,17 +133,18 @@ def _within_rows(csr: Any, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return flags
 
 
-def _check_compressed(
+def check_compressed(
     indptr: Any, indices: Any, data: Any, shape: tuple[int, ...], name: str
 ) -> None:
+    """Raise `DataError` if the index arrays of a compressed matrix point outside of it."""
     majors, minors = shape
     wrong = None
     if indptr.shape != (majors + 1,):
         wrong = f"indptr has {indptr.size} entries and should have {majors + 1}"
     elif indptr[0] != 0:
         wrong = f"indptr starts with {indptr[0]} and should start with 0"
-    elif (np.diff(indptr) < 0).any():
-        wrong = f"indptr decreases after entry {int(np.argmax(np.diff(indptr) < 0))}"
+    elif (indptr[1:] < indptr[:-1]).any():  # a difference of extreme numbers would overflow
+        wrong = f"indptr decreases after entry {int(np.argmax(indptr[1:] < indptr[:-1]))}"
     elif not indptr[-1] == len(data) == len(indices):
         wrong = (
             f"indptr ends with {indptr[-1]}, and there are {len(data)} values and "

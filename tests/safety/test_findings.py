@@ -98,6 +98,26 @@ def test_lists_of_a_cascade_that_point_outside_are_refused(tmp_path, texts, valu
         Ranker.load(path)
 
 
+@pytest.mark.parametrize("pointer", [[0, 1, -(2**62)], [0, 2**63 - 1, 2], [0, 3, 2], [1, 1, 2]])
+def test_forged_pointers_of_seen_items_are_refused(tmp_path, pointer):
+    path = tmp_path / "m"
+    data = MatchingData.from_interactions(["a", "b"], ["x", "y"])
+    Ranker("factored", "warp", solver="sgd:max_steps=5").fit(data).save(path)
+    tensors, description = read_tensors(path)
+    tensors["seen/indptr"] = np.array(pointer)
+    write_tensors(path, tensors, description)
+    with pytest.raises(ModelFileError, match="seen items"):
+        Ranker.load(path)
+
+
+@pytest.mark.parametrize("pointer", [[0, 2**63 - 1, -2, 3], [0, -1, -1, 3], [0, 3, 3, 2**63 - 1]])
+def test_pointers_whose_differences_overflow_are_refused(pointer):
+    X = sparse.csr_array(np.eye(3))
+    X.indptr = np.array(pointer)
+    with pytest.raises(DataError, match="indptr"):
+        JudgedLists(X, [0, 1, 2], [1, 1, 1])
+
+
 def test_a_matrix_may_be_changed_while_it_is_trained_on():
     rng = np.random.default_rng(0)
     X = sparse.random_array((2000, 50), density=0.2, format="csr", random_state=0)
