@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Loss, LossInterface
+from ranking.contracts.loss import ListwiseForm, Loss, LossInterface, SampledListForm
 from ranking.contracts.parameters import choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
@@ -153,6 +153,14 @@ class Domination(Loss):
             share = np.where(np.isfinite(below), below - terms[:, None], -np.inf)
         pushed: Array = (lost[:, None] * np.exp(share)).sum(axis=0)
         return pushed - lost
+
+    def sampled_list_form(self) -> SampledListForm:
+        """Return weight and margin of a positive of grade 1 against negatives of grade 0."""
+        grades = np.array([1.0, 0.0])
+        above = dominating(grades, np.array([0, 2]))
+        weight = self._omega(grades, above, np.zeros(2, np.int64))[0]
+        own, other = self._margins(grades, above)
+        return SampledListForm(ListwiseForm.DOMINATION, float(weight), float(own[0] - other[1]))
 
     def _terms(self, scores: Array, grades: Array) -> tuple[Array, Array, Array]:
         """Return log sum_j exp(below_ij) for each item i, below_ij = f_j - f_i + Delta_ij, omega.

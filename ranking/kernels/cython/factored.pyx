@@ -8,7 +8,8 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 from ranking.kernels.cython.library cimport (
-    address, csr_of, csr_t, loss_of, pairwise_loss_t, positives_of, positives_t, threads_for,
+    address, csr_of, csr_t, list_loss_of, listwise_loss_t, loss_of, pairwise_loss_t, positives_of,
+    positives_t, threads_for,
 )
 
 cdef extern from "factored.h" nogil:
@@ -60,6 +61,8 @@ cdef extern from "factored.h" nogil:
         int64_t *triplets
         float *margins
         float *weights
+        const listwise_loss_t *lists
+        double *losses
     ctypedef struct factored_steps_t:
         int64_t n
         const int64_t *queries
@@ -140,7 +143,7 @@ cdef factored_model_t model_of(features, factors, squares) except *:
 # --- training ---------------------------------------------------------------------------------
 
 
-cdef int set_source(factored_task_t *task, source, loss, positives_t *positives) except -1:
+cdef int set_source(factored_task_t *task, source, positives_t *positives) except -1:
     # `positives` is filled if triplets are sampled.
     cdef triplet_source_t *to = &task.source
     to.columns = source.triplets.shape[1]
@@ -151,6 +154,10 @@ cdef int set_source(factored_task_t *task, source, loss, positives_t *positives)
         to.positives, to.seed = positives, source.sampling.seed
         to.first = source.sampling.first
     to.n_positives, to.positive_rank = source.n_positives, source.positive_rank
+    return 0
+
+
+cdef int set_loss(factored_task_t *task, loss) except -1:
     task.ranks.weights = <const float *>address(loss.rank_weights)
     task.ranks.n, task.ranks.n_documents = len(loss.rank_weights), loss.n_documents
     task.loss = loss_of(loss)
@@ -167,7 +174,8 @@ def factored_sample(features, factors, source, loss, out, int threads):
     if task.n == 0:
         return
     task.model = model_of(features, factors, None)
-    set_source(&task, source, loss, &positives)
+    set_source(&task, source, &positives)
+    set_loss(&task, loss)
     task.n_threads = threads_for(threads, task.n)
     task.triplets = <int64_t *>address(out.triplets)
     task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
@@ -177,30 +185,51 @@ def factored_sample(features, factors, source, loss, out, int threads):
         raise MemoryError(f"out of memory for a block of {task.n} triplets.")
 
 
-def factored_train(
-    features, state, source, const float[::1] learning_rates, loss, penalty, out, execution
-):
-    """Sample a block at the parameters of its start, then take its steps."""
-    cdef factored_task_t task
+cdef int train(
+    factored_task_t *task, features, state, source, const float[::1] learning_rates, penalty,
+    execution,
+) except -1:
+    # The loss and the arrays of results are set.
     cdef positives_t positives
     cdef bint ready
-    memset(&task, 0, sizeof(task))
     task.n = learning_rates.shape[0]
     if task.n == 0:
-        return
+        return 0
     task.model = model_of(features, state.factors, state.squares)
-    set_source(&task, source, loss, &positives)
+    set_source(task, source, &positives)
     task.batch_size = min(<int64_t>execution.batch_size, task.n)
     task.learning_rates, task.hogwild = &learning_rates[0], execution.hogwild
     task.penalty = row_penalty_t(penalty.l2, penalty.max_norm)
     task.n_threads = threads_for(
         execution.threads, task.n if task.hogwild else task.batch_size
     )
-    task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
     with nogil:
-        ready = c_train(&task)
+        ready = c_train(task)
     if not ready:
-        raise MemoryError(f"out of memory for blocks of {task.batch_size} triplets.")
+        raise MemoryError(f"out of memory for blocks of {task.batch_size} steps.")
+    return 0
+
+
+def factored_train(
+    features, state, source, const float[::1] learning_rates, loss, penalty, out, execution
+):
+    """Sample a block at the parameters of its start, then take its steps."""
+    cdef factored_task_t task
+    memset(&task, 0, sizeof(task))
+    set_loss(&task, loss)
+    task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
+    train(&task, features, state, source, learning_rates, penalty, execution)
+
+
+def factored_train_lists(
+    features, state, source, const float[::1] learning_rates, loss, penalty, losses, execution
+):
+    """Sample and score the lists of a block at the parameters of its start, then take its steps."""
+    cdef factored_task_t task
+    cdef listwise_loss_t lists = list_loss_of(loss)
+    memset(&task, 0, sizeof(task))
+    task.lists, task.losses = &lists, <double *>address(losses)
+    train(&task, features, state, source, learning_rates, penalty, execution)
 
 
 def factored_update(features, state, steps, float learning_rate, penalty, int threads):

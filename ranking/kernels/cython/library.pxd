@@ -41,6 +41,29 @@ cdef extern from "pairwise.h" nogil:
         const void *context
     pairwise_slope_t *pairwise_slope(int form, pairwise_slope_t *native) noexcept
 
+cdef extern from "listwise.h" nogil:
+    ctypedef double list_value_t(
+        const double *scores, const double *grades, int64_t n, const void *context) noexcept
+    ctypedef void list_slopes_t(
+        const double *scores, const double *grades, int64_t n, double *out,
+        const void *context) noexcept
+    ctypedef struct listwise_loss_t:
+        int form
+        list_value_t *value
+        list_slopes_t *slopes
+        const void *value_context
+        const void *slopes_context
+        double weight
+        double margin
+    ctypedef struct listwise_task_t:
+        listwise_loss_t loss
+        const double *margins
+        int64_t n_lists
+        int64_t n_negatives
+        double *losses
+        double *slopes
+    bint listwise_slopes(const listwise_task_t *task, int n_threads) noexcept
+
 cdef extern from "sampling.h" nogil:
     ctypedef struct positives_t:
         const int64_t *queries
@@ -87,6 +110,17 @@ cdef inline pairwise_loss_t loss_of(loss) except *:
     cdef size_t function = loss.slope.function, context = loss.slope.context
     out.slope = pairwise_slope(loss.form, <pairwise_slope_t *>function)
     out.context = <const void *>context
+    return out
+
+
+cdef inline listwise_loss_t list_loss_of(loss) except *:
+    """Return a `ListwiseLoss` as the loops call it."""
+    cdef listwise_loss_t out
+    cdef size_t value = loss.value.function, value_context = loss.value.context
+    cdef size_t slopes = loss.slopes.function, slopes_context = loss.slopes.context
+    out.form, out.weight, out.margin = loss.form, loss.weight, loss.margin
+    out.value, out.value_context = <list_value_t *>value, <const void *>value_context
+    out.slopes, out.slopes_context = <list_slopes_t *>slopes, <const void *>slopes_context
     return out
 
 

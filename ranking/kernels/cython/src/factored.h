@@ -7,6 +7,7 @@
 
 #include "arena.h"
 #include "csr.h"
+#include "listwise.h"
 #include "pairwise.h"
 #include "sampling.h"
 
@@ -44,7 +45,8 @@ typedef struct {
     float l2, max_norm;
 } row_penalty_t;
 
-/* The task of `factored_sample` (which fills `triplets`) and `factored_train`. */
+/* The task of `factored_sample` (which fills `triplets`) and `factored_train`. With `lists`, each
+ * row of the source is a list, and `losses` are filled. */
 typedef struct {
     factored_model_t model;
     triplet_source_t source;
@@ -56,6 +58,8 @@ typedef struct {
     int hogwild, n_threads;
     int64_t *triplets; /* out: query, positive, negative */
     float *margins, *weights; /* out */
+    const listwise_loss_t *lists; /* NULL: triplets */
+    double *losses; /* out, of lists */
 } factored_task_t;
 
 /* Steps with known slopes: documents[ptr[i]] to documents[ptr[i + 1]] belong to queries[i]. */

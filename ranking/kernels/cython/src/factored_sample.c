@@ -204,3 +204,29 @@ void search_batch(
     }
     weigh(task, trials, batch);
 }
+
+void score_lists(
+    const factored_task_t *task, thread_caches_t *caches, int64_t step, search_batch_t *batch,
+    int64_t *documents, double *margins)
+{
+    const factored_model_t *model = &task->model;
+    int64_t n = task->source.columns - 2;
+    open_batch(task, step, batch);
+    for (int64_t k = 0; k < n; k++) {
+        sample_negatives(&task->source, k, batch);
+        for (int64_t i = 0; i < batch->n; i++) {
+            documents[i * (n + 1) + 1 + k] = batch->searches[i].negative;
+            prefetch_document(model, batch->searches[i].negative);
+        }
+    }
+    score_positives(task, caches, batch, NULL);
+    for (int64_t i = 0; i < batch->n; i++) {
+        const search_t *search = batch->searches + i;
+        const int64_t *negatives = documents + i * (n + 1) + 1;
+        documents[i * (n + 1)] = search->positive;
+        for (int64_t k = 0; k < n; k++)
+            margins[i * n + k] = (double)(search->positive_score - score_document(
+                model, search->query_embedding,
+                document_embedding(model, &caches->documents, negatives[k])));
+    }
+}
