@@ -3,9 +3,10 @@
 The loops are in src/listwise.c. This file is compiled once per instruction set; see meson.build.
 """
 
-from ranking.kernels.cython.library cimport (
-    address, list_loss_of, listwise_slopes as c_slopes, listwise_task_t, threads_for,
-)
+from c_library cimport listwise_slopes as c_slopes
+from c_library cimport listwise_task_t
+
+from ranking.kernels.cython.library cimport address, list_loss_of, threads_for
 
 
 def listwise_slopes(loss, margins, out, int threads):

@@ -17,13 +17,21 @@ typedef struct {
     int64_t n_rows;
 } factor_t;
 
+/* Queries or documents. */
 typedef struct {
-    csr_t queries, documents, contexts;
-    factor_t U, V, S, biases;
+    csr_t features, contexts; /* contexts are the features of the second half */
+    factor_t factor, biases; /* biases may have no rows */
+    int plain; /* embeddings are rows of the factor */
+} factored_side_t;
+
+enum { QUERIES, DOCUMENTS };
+
+typedef struct {
+    factored_side_t sides[2];
+    factor_t S; /* rows of contexts */
     ptrdiff_t width; /* of a row */
     ptrdiff_t full_width; /* of an embedding: with contexts it has two halves */
-    int has_contexts, has_biases, adagrad;
-    int plain_queries, plain_documents; /* their embeddings are rows of U, of V */
+    int has_contexts, adagrad;
 } factored_model_t;
 
 /* Triplets from an array, or sampled if `triplets` is NULL. */

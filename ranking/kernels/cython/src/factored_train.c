@@ -227,10 +227,8 @@ static int run_blocks(run_t *run, team_function_t *work, int n_blocks)
     done = !run->arena.failed;
     if (done)
         team_run(work, run, task->n_threads);
-    for (int i = 0; i < n_blocks; i++) {
+    for (int i = 0; i < n_blocks; i++)
         done = done && !run->blocks[i].update.failed;
-        update_close(&run->blocks[i].update);
-    }
     return done;
 }
 
@@ -283,7 +281,7 @@ int factored_update(
     int64_t n_documents = steps->ptr[steps->n];
     block_size_t size = {steps->n, n_documents, n_documents};
     known_steps_t known = {.steps = steps, .learning_rate = learning_rate};
-    arena_t arena = {NULL, 0};
+    arena_t arena = {0};
     int done;
     update_open(&known.update, &arena, model, size, n_threads);
     known.update.penalty = penalty;
@@ -291,7 +289,6 @@ int factored_update(
     if (done)
         team_run(update_work, &known, n_threads);
     done = done && !known.update.failed;
-    update_close(&known.update);
     arena_free(&arena);
     return known.missing ? factored_update(model, steps, learning_rate, penalty, 1) : done;
 }

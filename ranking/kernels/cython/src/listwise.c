@@ -98,7 +98,7 @@ static void lists_work(void *of, int thread, int n_threads)
 
 int listwise_slopes(const listwise_task_t *task, int n_threads)
 {
-    arena_t arena = {NULL, 0};
+    arena_t arena = {0};
     run_t run = {task, NULL};
     run.scratch = ARENA_ALLOC(&arena, n_threads * listwise_scratch(task->n_negatives), double);
     if (run.scratch)
