@@ -188,7 +188,6 @@ class Case:
             **self.positives,
         )
 
-
     @np.errstate(over="ignore", invalid="ignore")
     def train_lists(
         self, weights: FactoredWeights, part: slice = slice(None), threads: int = 1

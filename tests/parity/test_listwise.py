@@ -77,7 +77,9 @@ def test_slopes_are_numerical_derivatives(kernel: Kernel) -> None:
         slopes = kernel.listwise.slopes(margins, loss).slopes
         for negative in range(7):
             step = 1e-5 * (np.arange(7) == negative)
-            after, before = (kernel.listwise.slopes(margins + s, loss).losses for s in (step, -step))
+            after, before = (
+                kernel.listwise.slopes(margins + s, loss).losses for s in (step, -step)
+            )
             derivative = (after - before) / 2e-5
             np.testing.assert_allclose(-slopes[:, 1 + negative], derivative, rtol=1e-7, atol=1e-9)
 

@@ -59,9 +59,7 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
     if interval == "auto":
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
-    rate = (
-        _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
-    )
+    rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
     schedule = (
         ("adagrad" if factors else "inverse-sqrt") if solver.schedule == "auto" else solver.schedule
     )

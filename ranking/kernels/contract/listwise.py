@@ -6,8 +6,8 @@ is minus the sum of those of the negatives, g_1 to g_n. Margins that are float32
 
 Domination
 ----------
-``weight * log(1 + sum_j exp(u_j))`` with ``u_j = margin - z_j``. With t the largest of 0 and all u_j
-(a NaN is never larger), ``e_j = exp(u_j - t)`` by the contract's exponential and S their sum in
+``weight * log(1 + sum_j exp(u_j))`` with ``u_j = margin - z_j``. With t the largest of 0 and all
+u_j (a NaN is never larger), ``e_j = exp(u_j - t)`` by the contract's exponential and S their sum in
 lanes, ``r = weight / (exp(0 - t) + S)``. Slopes are ``g_j = r e_j`` and ``g_0 = -(r S)``. The loss
 is ``weight * log1p(S)`` if t is 0, else ``weight * (t + log(exp(0 - t) + S))``.
 

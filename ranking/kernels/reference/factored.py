@@ -202,7 +202,8 @@ class Batch:
         """Return the margin of the positive to each of its negatives."""
         u = self.query_embedding(int(triplet[0]))
         scores = np.array([self.score(u, document) for document in triplet[1:].tolist()])
-        return scores[0] - scores[1:]
+        margins: Singles = scores[0] - scores[1:]
+        return margins
 
     def take(
         self, steps: list[Step], squares: Factors, learning_rate: float, penalty: RowPenalty
