@@ -2,7 +2,8 @@
 
 Such a loss is invariant to a shift of all scores. So a list is determined by its margins
 z_j = f(q, d+) - f(q, d_j). Kernels have the domination loss and native ones in their loops; a loss
-written in Python is called once per list, which is slow.
+written in Python is called for all lists of a batch if it is a `MarginListLoss`, else once per list,
+which is slow.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from typing import cast
 
 import numpy as np
 
-from ranking.contracts.loss import ListwiseForm, ListwiseLoss, Loss, SupportsSampledLists
+from ranking.contracts.loss import (
+    ListwiseForm,
+    ListwiseLoss,
+    Loss,
+    MarginListLoss,
+    SupportsSampledLists,
+)
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import CombinationError, DivergenceError
 from ranking.kernels.contract import Floats, Ints, ListSlopes
@@ -66,7 +73,10 @@ def list_slopes(problem: TrainingProblem, margins: Floats) -> ListSlopes:
 
 
 def _in_python(loss: ListwiseLoss, margins: Floats) -> ListSlopes:
-    """Call the loss once per list."""
+    """Call the loss for all lists if it takes margins, else once per list."""
+    if isinstance(loss, MarginListLoss):
+        below = -loss.margin_slopes(margins)
+        return ListSlopes(loss.margin_values(margins), np.column_stack((-below.sum(axis=1), below)))
     scores = np.concatenate((np.zeros((margins.shape[0], 1)), -margins), axis=1)
     grades = np.concatenate(([1.0], np.zeros(margins.shape[1])))
     losses, slopes = np.empty(scores.shape[0]), np.empty(scores.shape)
