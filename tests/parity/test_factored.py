@@ -406,10 +406,10 @@ def test_train(same: Same, case: Case) -> None:
 
 @EXAMPLES
 @given(case=CASES, cut=st.integers(0, 40))
-def test_lists(kernel: Kernel, reference: Kernel, case: Case, cut: int) -> None:
+def test_lists(same: Same, case: Case, cut: int) -> None:
     case = dataclasses.replace(case, n_positives=1, member_weights=False)
-    whole = assert_same(lambda k, threads: run_lists(case, k, threads), kernel, reference)
-    weights, cut = case.weights(kernel), cut - cut % case.batch_size
+    whole = same(lambda k, threads: run_lists(case, k, threads))
+    weights, cut = case.weights(same.kernel), cut - cut % case.batch_size
     losses = [case.train_lists(weights, part) for part in (slice(cut), slice(cut, None))]
     resumed = {"losses": np.concatenate(losses), **weights.state()}
     assert differences(resumed, whole) == []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parity_helpers import EXAMPLES, SEEDS, assert_same
+from parity_helpers import EXAMPLES, SEEDS, Same
 from scipy.special import logsumexp
 
 from ranking.kernels.contract import ListwiseForm
@@ -58,14 +58,10 @@ def domination(margins: Any, weight: float, margin: float) -> Any:
     weight=st.sampled_from([0.0, 1.0, 2.5]),
     margin=st.sampled_from([0.0, -0.5, 3.0]),
 )
-def test_domination(
-    kernel: Kernel, reference: Kernel, seed, lists, negatives, scale, weight, margin
-) -> None:
+def test_domination(same: Same, seed, lists, negatives, scale, weight, margin) -> None:
     margins = scale * np.random.default_rng(seed).normal(size=(lists, negatives))
     loss = ListTrainingLoss(weight=weight, margin=margin)
-    losses, slopes = assert_same(
-        lambda k, threads: k.listwise.slopes(margins, loss, threads), kernel, reference
-    )
+    losses, slopes = same(lambda k, threads: k.listwise.slopes(margins, loss, threads))
     expected = domination(margins, weight, margin)
     np.testing.assert_allclose(losses, expected, rtol=1e-13, atol=1e-300)
     np.testing.assert_allclose(slopes.sum(axis=1), 0.0, atol=1e-14)
@@ -85,24 +81,18 @@ def test_slopes_are_numerical_derivatives(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("negatives", [1, 4, 6])
-def test_native(kernel: Kernel, reference: Kernel, negatives: int) -> None:
+def test_native(same: Same, negatives: int) -> None:
     margins = np.random.default_rng(1).normal(size=(40, negatives))
-    losses, slopes = assert_same(
-        lambda k, threads: k.listwise.slopes(margins, native(), threads), kernel, reference
-    )
+    losses, slopes = same(lambda k, threads: k.listwise.slopes(margins, native(), threads))
     np.testing.assert_allclose(losses, ((-margins - 1.0) ** 2).sum(axis=1) / 7.0, rtol=1e-13)
     np.testing.assert_allclose(slopes[:, 0], -slopes[:, 1:].sum(axis=1), rtol=1e-13)
 
 
 @pytest.mark.parametrize("loss", [ListTrainingLoss(), native()], ids=["domination", "native"])
-def test_a_list_that_is_not_finite_has_no_loss(
-    kernel: Kernel, reference: Kernel, loss: ListTrainingLoss
-) -> None:
+def test_a_list_that_is_not_finite_has_no_loss(same: Same, loss: ListTrainingLoss) -> None:
     margins = np.zeros((4, 5))
     margins[1, 3], margins[2, 0], margins[3, 4] = np.nan, -np.inf, np.inf
-    losses, _ = assert_same(
-        lambda k, threads: k.listwise.slopes(margins, loss, threads), kernel, reference
-    )
+    losses, _ = same(lambda k, threads: k.listwise.slopes(margins, loss, threads))
     assert np.isnan(losses[1:3]).all()
     assert np.isfinite(losses[0])
 

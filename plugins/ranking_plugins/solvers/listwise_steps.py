@@ -2,8 +2,8 @@
 
 Such a loss is invariant to a shift of all scores. So a list is determined by its margins
 z_j = f(q, d+) - f(q, d_j). Kernels have the domination loss and native ones in their loops; a loss
-written in Python is called for all lists of a batch if it is a `MarginListLoss`, else once per list,
-which is slow.
+written in Python is called for all lists of a batch if it is a `MarginListLoss`, else once per
+list, which is slow.
 """
 
 from __future__ import annotations
