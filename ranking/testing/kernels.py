@@ -31,6 +31,8 @@ TRAININGS = (
     ("factored:dimensions=5", "warp", "max-norm", "sgd:max_steps=300"),
     ("factored:dimensions=5", "bpr", "l2:strength=0.01", "sgd:max_steps=300,schedule=inverse-sqrt"),
     ("factored:dimensions=5", "kos-warp", "none", "sgd:max_steps=300"),
+    ("factored:dimensions=5", "domination", "none", "sgd:max_steps=300,n_negatives=4"),
+    ("bilinear", "domination", "none", "sgd:max_steps=300,learning_rate=0.5,n_negatives=4"),
     ("factored:dimensions=3", "alignment", "l1l2-row", "alternating:max_epochs=3"),
 )
 """Model, loss, regularizer and solver of trainings that together go through the loops."""

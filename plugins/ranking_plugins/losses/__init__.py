@@ -8,6 +8,7 @@ from ranking.registry import Lazy, hookimpl
 if TYPE_CHECKING:
     from ranking_plugins.losses.alignment import Alignment
     from ranking_plugins.losses.domination import Domination
+    from ranking_plugins.losses.exponential import Exponential
     from ranking_plugins.losses.pairwise import (
         AUC,
         BPR,
@@ -26,6 +27,7 @@ __all__ = [
     "WARP",
     "Alignment",
     "Domination",
+    "Exponential",
     "Hinge",
     "KosWARP",
     "Logistic",
@@ -40,6 +42,7 @@ _MODULES = {
     "WARP": "pairwise",
     "Alignment": "alignment",
     "Domination": "domination",
+    "Exponential": "exponential",
     "Hinge": "pairwise",
     "KosWARP": "pairwise",
     "Logistic": "pairwise",
@@ -73,6 +76,9 @@ def ranking_losses() -> dict[str, Lazy]:
         ),
         "logistic": Lazy(
             "ranking_plugins.losses.pairwise:Logistic", help="log(1 + exp(-z)) of the margin z."
+        ),
+        "exponential": Lazy(
+            "ranking_plugins.losses.exponential:Exponential", help="exp(-z) of the margin z."
         ),
         "bpr": Lazy(
             "ranking_plugins.losses.pairwise:BPR",
