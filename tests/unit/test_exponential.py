@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ranking_plugins.losses import Exponential
 
 from ranking import Ranker
 from ranking.kernels.builtin import cython_kernel, reference_kernel
 from ranking.testing.common import same_bits, small_matching
+from ranking_plugins.losses import Exponential
 
 
 def test_value_and_slope_are_those_of_the_exponential() -> None:
