@@ -78,7 +78,8 @@ def ranking_losses() -> dict[str, Lazy]:
             "ranking_plugins.losses.pairwise:Logistic", help="log(1 + exp(-z)) of the margin z."
         ),
         "exponential": Lazy(
-            "ranking_plugins.losses.exponential:Exponential", help="exp(-z) of the margin z."
+            "ranking_plugins.losses.exponential:Exponential",
+            help="exp(-z) of the margin z, linear below -1.",
         ),
         "bpr": Lazy(
             "ranking_plugins.losses.pairwise:BPR",
