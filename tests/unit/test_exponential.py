@@ -11,19 +11,29 @@ from ranking.testing.common import same_bits, small_matching
 from ranking_plugins.losses import Exponential
 
 
-def test_value_and_slope_are_those_of_the_exponential() -> None:
-    margin = np.linspace(-20.0, 20.0, 101)
-    loss = Exponential()
-    assert np.allclose(loss.pairwise_value(margin), np.exp(-margin), rtol=1e-14)
-    step = 1e-5
-    higher, lower = loss.pairwise_value(margin + step), loss.pairwise_value(margin - step)
-    assert np.allclose(loss.pairwise_slope(margin), (higher - lower) / (2 * step), rtol=1e-8)
+def tangent_below(margin: np.ndarray) -> np.ndarray:
+    return np.where(margin >= -1.0, np.exp(-np.maximum(margin, -1.0)), -np.e * margin)
 
 
-def test_value_is_finite_where_the_exponential_overflows() -> None:
-    margin = np.array([-1e6, -709.0, 709.0, 1e6])
-    assert np.isfinite(Exponential().pairwise_value(margin)).all()
-    assert np.isfinite(Exponential().pairwise_slope(margin)).all()
+def test_value_is_the_exponential_and_its_tangent_below_minus_one() -> None:
+    margin = np.concatenate([np.linspace(-20.0, 20.0, 101), [-1e6, -1.0, 709.0, 1e6]])
+    assert np.allclose(Exponential().pairwise_value(margin), tangent_below(margin), rtol=1e-14)
+
+
+def test_slope_is_the_derivative_bounded_and_continuous() -> None:
+    margin, step, loss = np.linspace(-20.0, 20.0, 101), 1e-5, Exponential()
+    higher, lower = tangent_below(margin + step), tangent_below(margin - step)
+    assert np.allclose(loss.pairwise_slope(margin), (higher - lower) / (2 * step), atol=2e-5)
+    assert loss.pairwise_slope(np.array([-1e6, -1.0 - 1e-9, -1.0])) == pytest.approx(-np.e)
+
+
+def test_parabola_of_the_curvature_bounds_the_loss() -> None:
+    loss, at = Exponential(), np.linspace(-5.0, 5.0, 41)[:, None]
+    margin = np.linspace(-30.0, 30.0, 601)
+    shift = margin - at
+    parabola = loss.pairwise_value(at) + loss.pairwise_slope(at) * shift
+    parabola += 0.5 * loss.pairwise_curvature(at) * shift**2
+    assert (parabola >= loss.pairwise_value(margin) - 1e-12).all()
 
 
 @pytest.mark.parametrize("model", ["bilinear", "factored:dimensions=5"])

@@ -5,6 +5,7 @@ A loss is a pair of functions here, its line in `CAPSULES`, its class and its li
 """
 
 from cpython.pycapsule cimport PyCapsule_New
+from libc.math cimport M_E
 from libc.stdint cimport uint32_t
 
 ctypedef double (*margin_function)(double, const void *) noexcept nogil
@@ -40,11 +41,11 @@ cdef object capsule_of(margin_function value, margin_function slope):
 
 
 cdef double exponential_value(double z, const void *context) noexcept nogil:
-    return lanes_exp_one(-z)
+    return lanes_exp_one(-z) if z >= -1.0 else -M_E * z  # its tangent at -1
 
 
 cdef double exponential_slope(double z, const void *context) noexcept nogil:
-    return -lanes_exp_one(-z)
+    return -lanes_exp_one(-z) if z >= -1.0 else -M_E
 
 
 CAPSULES = {

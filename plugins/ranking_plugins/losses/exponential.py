@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
+
+from ranking.contracts.loss import Array
 from ranking.native import NativePairwiseLoss
 from ranking_plugins.losses import _native
 
 
 @dataclasses.dataclass
 class Exponential(NativePairwiseLoss):
-    """``exp(-z)``, the loss of RankBoost and of Collins and Koo (2005).
+    """``exp(-z)``, the loss of RankBoost, and its tangent ``-e z`` below a margin of -1.
 
-    It is convex and bounds the number of wrong pairs; pairs that are far wrong dominate it. Below a
-    margin of -708, where the exponential would overflow, value and slope stay constant.
+    With unbounded slopes, one pair that is far wrong would make stochastic gradient descent
+    diverge. With the tangent, the loss is still convex, differentiable and at least the number of
+    wrong pairs; its slope is at most e in size, and so is its second derivative.
     """
 
     name: ClassVar[str] = "exponential"
@@ -22,3 +26,7 @@ class Exponential(NativePairwiseLoss):
     def functions(self) -> object:
         """Return the capsule of the C functions."""
         return _native.pairwise(self.name)
+
+    def pairwise_curvature(self, margin: Array) -> Array:
+        """Return e, the largest second derivative."""
+        return np.full(margin.shape, np.e)

@@ -4,7 +4,7 @@ The loops are in src/factored_*.c and src/top_k.c. This file is compiled once pe
 see meson.build.
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from c_library cimport (
