@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ranking.data.writers import write as write_data
     from ranking.errors import (
         CombinationError,
+        ConvergenceWarning,
         DataError,
         DataWarning,
         ModelFileError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CombinationError",
     "Comparison",
+    "ConvergenceWarning",
     "DataError",
     "DataWarning",
     "Evaluation",
@@ -91,6 +93,7 @@ __all__ = [
 
 _ERRORS = (
     "CombinationError",
+    "ConvergenceWarning",
     "DataError",
     "DataWarning",
     "ModelFileError",

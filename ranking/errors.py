@@ -43,3 +43,7 @@ class PluginWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data were changed so that they can be used; says how."""
+
+
+class ConvergenceWarning(UserWarning):
+    """Training stopped at its last epoch before it converged; says how to go on."""

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from ranking import JudgedLists, Ranker
-from ranking_plugins.losses.sorted_pairs import Groups, spans
+from ranking_plugins.preference_pairs import LowerRows
 
 from .common import PROFILE, make_judged
 
@@ -20,12 +20,13 @@ STRENGTH = 0.001
 
 def all_pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray]:
     """Return the differences of all pairs, and their weights."""
-    groups = Groups.of(data)
-    sizes = np.diff(groups.bottom_ptr)[groups.top_group]
-    better = np.repeat(groups.tops, sizes)
-    worse = groups.bottoms[spans(groups.bottom_ptr[groups.top_group], sizes)]
+    rows = LowerRows.of(data)
+    first, sizes = rows.first[rows.better], rows.below[rows.better]
+    before = np.cumsum(sizes) - sizes
+    better = np.repeat(rows.order[rows.better], sizes)
+    worse = rows.order[np.repeat(first - before, sizes) + np.arange(sizes.sum())]
     differences = data.features[better].astype(np.float64) - data.features[worse]
-    return differences, np.repeat(groups.weights, sizes)
+    return differences, np.repeat(1.0 / (rows.better.size * sizes), sizes)
 
 
 class RankSvm:

@@ -16,6 +16,7 @@ from ranking.kernels.letor import LetorKernel
 from ranking.kernels.linear import LinearKernel
 from ranking.kernels.metrics import MetricsKernel
 from ranking.kernels.native.calls import NativeKernel
+from ranking.kernels.pairwise_lists import PairwiseListsKernel
 from ranking.kernels.random import RandomKernel
 from ranking.kernels.sampling import SamplingKernel
 
@@ -94,6 +95,11 @@ class Kernel:
     def domination(self) -> DominationKernel:
         """The domination loss and its coordinate descent."""
         return DominationKernel(self._server("domination").implementations["domination"])
+
+    @property
+    def pairwise_lists(self) -> PairwiseListsKernel:
+        """Pairwise losses over judged lists, and Newton steps on them."""
+        return PairwiseListsKernel(self._server("pairwise_lists").implementations["pairwise_lists"])
 
     @property
     def metrics(self) -> MetricsKernel:

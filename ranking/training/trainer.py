@@ -28,7 +28,13 @@ from ranking.contracts.solver import (
 from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.errors import CombinationError, DataError, DivergenceError, PartError
+from ranking.errors import (
+    CombinationError,
+    ConvergenceWarning,
+    DataError,
+    DivergenceError,
+    PartError,
+)
 from ranking.io.model_file import PARTS
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
@@ -182,6 +188,25 @@ class Trainer:
                 return
             interrupts.release()
         self.stopped = "max_epochs"
+        if self.solver.expects_convergence:
+            self._warn_of_last_epoch()
+
+    def _warn_of_last_epoch(self) -> None:
+        """Warn that training has not converged."""
+        objectives = [row["objective"] for row in self.history[-2:]]
+        fell = (
+            f" by {objectives[0] - objectives[1]:.3g} to {objectives[1]:.6g}"
+            if len(objectives) > 1
+            else f" to {objectives[0]:.6g}"
+        )
+        warnings.warn(
+            f"training stopped after {self.history[-1]['epoch']} epochs before it converged: the "
+            f"last epoch decreased the objective{fell}. Raise max_epochs or tolerance of solver "
+            f"{self.solver.name!r}, scale the features, or set tolerance=0 for a fixed number of "
+            "epochs.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
     def validate(self, metrics: Sequence[Metric]) -> Values:
         """Evaluate the model on the validation data."""

@@ -54,6 +54,7 @@ from ranking.kernels.contract.letor import LetorFamily as LetorFamily
 from ranking.kernels.contract.linear import LinearFamily as LinearFamily
 from ranking.kernels.contract.metrics import MetricsFamily as MetricsFamily
 from ranking.kernels.contract.native import NativeFamily as NativeFamily
+from ranking.kernels.contract.pairwise_lists import PairwiseListsFamily as PairwiseListsFamily
 from ranking.kernels.contract.random import RandomFamily as RandomFamily
 from ranking.kernels.contract.sampling import SamplingFamily as SamplingFamily
 
@@ -64,6 +65,7 @@ class Implementations(TypedDict, total=False):
     random: RandomFamily
     linear: LinearFamily
     domination: DominationFamily
+    pairwise_lists: PairwiseListsFamily
     metrics: MetricsFamily
     letor: LetorFamily
     sampling: SamplingFamily

@@ -17,6 +17,7 @@ from ranking.kernels.reference import (
     linear,
     metrics,
     native,
+    pairwise_lists,
     random,
     sampling,
 )
@@ -25,6 +26,7 @@ IMPLEMENTATIONS: Implementations = {
     "random": random,
     "linear": linear,
     "domination": domination,
+    "pairwise_lists": pairwise_lists,
     "metrics": metrics,
     "letor": letor,
     "sampling": sampling,

@@ -9,6 +9,7 @@ from ranking.kernels.contract import (
     FactoredFamily,
     LinearFamily,
     NativeFamily,
+    PairwiseListsFamily,
     RandomFamily,
     SamplingFamily,
 )
@@ -19,6 +20,7 @@ domination: DominationFamily
 factored: FactoredFamily
 linear: LinearFamily
 native: NativeFamily
+pairwise_lists: PairwiseListsFamily
 random: RandomFamily
 sampling: SamplingFamily
 

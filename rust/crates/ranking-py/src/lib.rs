@@ -10,6 +10,7 @@ mod domination;
 mod factored;
 mod linear;
 mod native;
+mod pairwise_lists;
 mod random;
 mod sampling;
 
@@ -33,6 +34,8 @@ mod _core {
     use crate::linear::linear;
     #[pymodule_export]
     use crate::native::native;
+    #[pymodule_export]
+    use crate::pairwise_lists::pairwise_lists;
     #[pymodule_export]
     use crate::random::random;
     #[pymodule_export]

@@ -51,7 +51,8 @@ pub(crate) fn form(form: i64, call: (usize, usize)) -> Result<PairwiseForm, Erro
     PairwiseForm::try_from(form)
 }
 
-fn slope((address, context): (usize, usize)) -> Result<NativeSlope, Error> {
+/// A function of a margin.
+pub(crate) fn slope((address, context): (usize, usize)) -> Result<NativeSlope, Error> {
     // SAFETY: the address is that of a function of this type, see above, and not null.
     let function = unsafe { transmute::<usize, Pairwise>(not_null(address)?) };
     Ok(NativeSlope::new(function, context))

@@ -8,7 +8,7 @@ use crate::matrix::Index;
 
 /// The padding of layers that a loop needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Padding {
+pub(crate) enum Padding {
     /// Any number of rows.
     Any,
     /// None, for sparse features.
@@ -30,7 +30,7 @@ pub struct ListLayout<'a> {
 
 /// Lists of layers of rows, lowest grade first; checked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layers<'a> {
+pub(crate) struct Layers<'a> {
     list_ptr: &'a [i64],
     layer_ptr: &'a [i64],
     layer_size: &'a [i64],
@@ -44,7 +44,7 @@ impl<'a> Layers<'a> {
     /// # Errors
     /// When a pointer array does not rise to the number of what it points at, a list has fewer
     /// than two layers, or a layer is empty or not padded as needed.
-    pub(super) fn new(layout: &ListLayout<'a>, padding: Padding) -> Result<Self, Error> {
+    pub(crate) fn new(layout: &ListLayout<'a>, padding: Padding) -> Result<Self, Error> {
         let ListLayout {
             list_ptr,
             layer_ptr,
@@ -90,7 +90,7 @@ impl<'a> Layers<'a> {
     ///
     /// # Errors
     /// When it does not rise to the number of lists.
-    pub(super) fn blocks(&self) -> Result<Vec<Range<usize>>, Error> {
+    pub(crate) fn blocks(&self) -> Result<Vec<Range<usize>>, Error> {
         let blocks = self.block_ptr.len().max(1) - 1;
         check_pointer("block_ptr", positions(self.block_ptr), blocks, self.len())?;
         Ok(self
@@ -101,49 +101,49 @@ impl<'a> Layers<'a> {
     }
 
     /// Refuse values that are not one per row.
-    pub(super) fn check_rows(&self, name: &str, rows: usize) -> Result<(), Error> {
+    pub(crate) fn check_rows(&self, name: &str, rows: usize) -> Result<(), Error> {
         check_length(name, rows, self.n_rows())
     }
 
     /// Rows of the layout, padding included.
-    pub(super) fn n_rows(&self) -> usize {
+    pub(crate) fn n_rows(&self) -> usize {
         self.omega.len()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list_ptr.len() - 1
     }
 
-    pub(super) fn n_layers(&self) -> usize {
+    pub(crate) fn n_layers(&self) -> usize {
         self.layer_size.len()
     }
 
-    pub(super) fn omega(&self) -> &'a [f64] {
+    pub(crate) fn omega(&self) -> &'a [f64] {
         self.omega
     }
 
     /// The layers of list `q`.
     #[inline(always)]
-    pub(super) fn layers(&self, q: usize) -> Range<usize> {
+    pub(crate) fn layers(&self, q: usize) -> Range<usize> {
         self.list_ptr[q].position()..self.list_ptr[q + 1].position()
     }
 
     /// The rows of a layer, without padding.
     #[inline(always)]
-    pub(super) fn rows(&self, layer: usize) -> Range<usize> {
+    pub(crate) fn rows(&self, layer: usize) -> Range<usize> {
         let first = self.layer_ptr[layer].position();
         first..first + self.layer_size[layer].position()
     }
 
     /// The rows of a layer, with padding.
     #[inline(always)]
-    pub(super) fn padded_rows(&self, layer: usize) -> Range<usize> {
+    pub(crate) fn padded_rows(&self, layer: usize) -> Range<usize> {
         self.layer_ptr[layer].position()..self.layer_ptr[layer + 1].position()
     }
 
     /// The rows of some lists, with padding.
     #[inline(always)]
-    pub(super) fn rows_of(&self, lists: Range<usize>) -> Range<usize> {
+    pub(crate) fn rows_of(&self, lists: Range<usize>) -> Range<usize> {
         let (first, last) = (self.list_ptr[lists.start], self.list_ptr[lists.end]);
         self.layer_ptr[first.position()].position()..self.layer_ptr[last.position()].position()
     }
