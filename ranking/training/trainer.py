@@ -49,6 +49,10 @@ from ranking.training.signals import DeferredInterrupts
 __all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
 
 
+NEGLIGIBLE = 1e-9
+"""An objective that has fallen to this share is 0: no epoch would decrease it enough to converge."""
+
+
 @dataclasses.dataclass
 class Trainer:
     """Train a model on data, epoch by epoch.
@@ -194,6 +198,8 @@ class Trainer:
     def _warn_of_last_epoch(self) -> None:
         """Warn that training has not converged."""
         objectives = [row["objective"] for row in self.history[-2:]]
+        if abs(objectives[-1]) <= NEGLIGIBLE * abs(self.history[0]["objective"]):
+            return
         fell = (
             f" by {objectives[0] - objectives[1]:.3g} to {objectives[1]:.6g}"
             if len(objectives) > 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from ranking import JudgedLists, Ranker, get_kernel
+from ranking.contracts.loss import Loss
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
+from ranking.native import NativePairwiseLoss, PairwiseFunctions
+from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge, pairwise_problem
 from ranking_plugins.losses.pairwise_problem import SMOOTHING, PairProblem
 from ranking_plugins.solvers import Coordinate
 
@@ -320,3 +324,67 @@ def test_what_is_refused(judged):
 
     with pytest.raises(CombinationError, match="custom slope"):
         Ranker("linear", Own(), "l2", "coordinate").fit(judged)
+
+
+OF_MARGIN = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+HUBER = (
+    OF_MARGIN(lambda z, _: phi("squared-hinge", np.float64(z))[0] if z > -1 else 4.0 * -z),
+    OF_MARGIN(lambda z, _: -2.0 * max(0.0, 1.0 - max(z, -1.0))),
+)
+
+
+@dataclasses.dataclass
+class Huber(NativePairwiseLoss):
+    """The squared hinge, and a line from a margin of -1 on."""
+
+    name: ClassVar[str] = "bounded-huber"
+    curvature: ClassVar[float] = 2.0
+
+    def functions(self):
+        value, slope = HUBER
+        addresses = (ctypes.cast(each, ctypes.c_void_p).value for each in (value, slope))
+        return PairwiseFunctions.from_addresses(**dict(zip(("value", "slope"), addresses)))
+
+
+@pytest.mark.parametrize("kernel", ["reference", "cython", "rust"])
+def test_a_native_loss_with_a_curvature_bound_is_trained(judged, kernel, load_kernel):
+    """Against L-BFGS on all pairs; the slope is known only through its address."""
+    better, worse, weights = pairs(judged)
+    apart = dense(judged)[better] - dense(judged)[worse]
+
+    def target(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = apart @ w
+        value = np.where(z > -1, np.maximum(1 - z, 0) ** 2, -4.0 * z)
+        slope = -2.0 * np.maximum(0.0, 1.0 - np.maximum(z, -1.0))
+        return weights @ value + 0.01 * w @ w, apart.T @ (weights * slope) + 0.02 * w
+
+    solver = Coordinate(max_epochs=200, tolerance=1e-13)
+    ranker = Ranker("linear", Huber(), "l2:strength=0.02", solver, kernel=load_kernel(kernel))
+    ranker.fit(judged)
+    start = np.zeros(judged.n_features)
+    oracle = minimize(target, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15})
+    assert ranker.objective_ == pytest.approx(target(ranker.model_.weights)[0], rel=1e-10)
+    assert ranker.objective_ <= oracle.fun * (1.0 + 1e-8)
+    assert ranker.n_iter_ < 50
+
+
+def test_a_native_loss_without_a_bound_is_refused(judged):
+    class Unbounded(Huber):
+        name: ClassVar[str] = "unbounded"
+        curvature = Loss.curvature
+
+    with pytest.raises(CombinationError, match="curvature"):
+        Ranker("linear", Unbounded(), "l2", "coordinate").fit(judged)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_blocks_and_samples_come_to_the_same(name, judged, monkeypatch):
+    """A model of few features, and of few lists, guides the steps to the same minimum."""
+    whole = Ranker("linear", name, "elastic:strength=0.02", EXACT).fit(judged)
+    monkeypatch.setattr(pairwise_problem, "NARROWEST", 2)
+    monkeypatch.setattr(pairwise_problem, "SCRATCH", 1)
+    monkeypatch.setattr(pairwise_problem, "WORK", 1)
+    monkeypatch.setattr(pairwise_problem, "SAMPLE", judged.n_rows // 2)
+    ranker = Ranker("linear", name, "elastic:strength=0.02", EXACT).fit(judged)
+    assert ranker.objective_ == pytest.approx(whole.objective_, rel=1e-8)
+    assert ranker.n_iter_ != whole.n_iter_

@@ -72,8 +72,8 @@ Ints = NDArray[np.int64]
 SMOOTHING = 0.1
 """delta: the gap below which the smoothed hinge is quadratic."""
 
-WIDTH = 512
-"""The largest number of features of a block."""
+NARROWEST, WIDEST = 8, 512
+"""The limits of the number of features in a block."""
 
 SCRATCH = 1 << 24
 """The largest number of values of a list and a block that are copied at a time."""
@@ -131,7 +131,7 @@ def pair_curve(loss: Loss) -> PairCurve:
         return native(cast("PairwiseFunctions", loss.native), float(loss.curvature))
     raise CombinationError(
         f"loss {loss.name!r} has a custom slope, and coordinate descent needs a bound of its "
-        "second derivative and C functions: derive the loss from ranking.native.NativePairwiseLoss and "
+        "second derivative and C functions: derive it from ranking.native.NativePairwiseLoss and "
         "give it the attribute curvature, or use solver sgd."
     )
 
@@ -171,7 +171,7 @@ class PairProblem:
         self.features = by_column(data, self.lists)
         self.kernel = kernel.pairwise_lists
         self.threads = threads if data.n_rows >= ROWS_FOR_THREADS else 1
-        self.width = int(np.clip(SCRATCH // np.diff(starts).max(), 8, WIDTH))
+        self.width = int(np.clip(SCRATCH // np.diff(starts).max(), NARROWEST, WIDEST))
         self.damping = FIRST if self.curve.form == PairwiseForm.HINGE else LEAST
         self.sample = 1.0
         self.weights = weights.copy()

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
+from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss, PairwiseForm
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import boolean, choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty, Regularizer, kernel_form
@@ -82,7 +82,7 @@ class Coordinate(Solver):
                 "times those of documents; sgd samples some of the pairs",
             )
         if "coordinate" not in loss.interfaces and not is_bounded(loss):
-            return Compatibility(False, loss.unsupported_reason("coordinate"))
+            return Compatibility(False, _unsupported_reason(loss))
         if regularizer.granularity != "entry":
             return Compatibility(
                 False,
@@ -158,6 +158,15 @@ class Coordinate(Solver):
             return {}
         density = np.count_nonzero(problem.weights) / problem.weights.size
         return {"features": float(working.columns.size), "density": density}
+
+
+def _unsupported_reason(loss: type[Loss]) -> str:
+    if getattr(loss, "form", None) == PairwiseForm.NATIVE:
+        return (
+            "no bound of the second derivative is known, so a step could increase the objective; "
+            "a native pairwise loss gives one by its attribute `curvature`"
+        )
+    return loss.unsupported_reason("coordinate")
 
 
 def _coordinate_problem(problem: TrainingProblem, curvature: str) -> CoordinateProblem:
