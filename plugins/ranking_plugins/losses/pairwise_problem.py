@@ -229,7 +229,7 @@ class PairProblem:
             return
         selected = self._selected(block.size)
         uniform = self._uniform_gram(block, selected)
-        curved = self._gram(self.curve, block, selected) if self.newton else 0.0
+        curved = self._gram(self.curve, block, selected) if self._is_curved() else 0.0
         objective = self.point.value + _penalty(self.weights, penalty)
         for _ in range(TRIALS):
             model = curved + (self.damping if self.newton else 1.0) * uniform
@@ -250,6 +250,10 @@ class PairProblem:
             self._adapt(decrease / predicted, block.size)
             if decrease >= 0.0:
                 return
+
+    def _is_curved(self) -> bool:
+        """Return whether pairs have second derivatives: at weights 0, none of the hinge has."""
+        return self.newton and (self.curve.upper > 1.0 or bool(self.point.margins.any()))
 
     def _adapt(self, ratio: float, width: int) -> None:
         """Change the damping after a step with this share of the predicted decrease."""
