@@ -18,6 +18,7 @@ from ranking.contracts.regularizer import EntryPenalty
 
 sys.path.insert(0, str(Path(__file__).parent))
 from benchmarks.common import KERNELS, kernel_or_skip, make_judged
+
 from ranking_plugins.losses import Domination, Hinge, Logistic, SquaredHinge
 
 SWEEPS = 8

@@ -80,18 +80,23 @@ def _best_compatible(
     reasons = list(problems)
     refused: list[Cell] = []
     compatible: list[tuple[Model, Solver]] = []
+    first: list[bool] = []
     for model, solver in pairs:
         cell = Cell(type(model), type(loss), type(regularizer), type(solver))
         compatibility = cell.compatibility()
         if compatibility.works:
             compatible.append((model, solver))
+            first.append(compatibility.first_choice)
         else:
             reasons.append(f"{model.name} x {solver.name}: {compatibility.reason}")
             refused.append(cell)
     if compatible:
-        return max(
-            compatible, key=lambda pair: (_suits(data, pair[0]), _made_for(regularizer, pair[0]))
-        )
+
+        def merit(at: int) -> tuple[bool, bool, bool]:
+            model = compatible[at][0]
+            return _suits(data, model), _made_for(regularizer, model), first[at]
+
+        return compatible[max(range(len(compatible)), key=merit)]
     remedy = Grid().remedy(refused[0]) if refused else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "

@@ -50,7 +50,7 @@ __all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
 
 
 NEGLIGIBLE = 1e-9
-"""An objective that has fallen to this share is 0: no epoch would decrease it enough to converge."""
+"""An objective that has fallen to this share of the first one is 0, and has converged."""
 
 
 @dataclasses.dataclass

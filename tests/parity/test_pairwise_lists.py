@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from parity_helpers import EXAMPLES, KINDS, SEEDS, assert_same, build_kernel, every_cython_build
+from parity_helpers import EXAMPLES, KINDS, SEEDS, Same
 
 from ranking.kernels.contract import BLOCK, CHUNK, PRODUCTS, EntryPenalty, PairCurve
 from ranking.kernels.domination import Columns, LayeredLists
@@ -120,18 +120,16 @@ def run(kernel: Kernel, problem: Problem, curve: PairCurve, threads: int) -> dic
     return out
 
 
-def check(kernel: Kernel, reference: Kernel, problem: Problem, curve: PairCurve) -> None:
-    assert_same(lambda k, threads: run(k, problem, curve, threads), kernel, reference)
+def check(same: Same, problem: Problem, curve: PairCurve) -> None:
+    same(lambda k, threads: run(k, problem, curve, threads))
 
 
 @pytest.mark.parametrize("name", CURVES)
 @pytest.mark.parametrize("layout", LAYOUTS, ids="-".join)
-def test_all_functions(
-    kernel: Kernel, reference: Kernel, name: str, layout: tuple[str, str, str]
-) -> None:
+def test_all_functions(same: Same, name: str, layout: tuple[str, str, str]) -> None:
     kind, dtype, index = layout
     problem = Problem(1, kind=kind, dtype=dtype, index=index or "int32")
-    check(kernel, reference, problem, CURVES[name])
+    check(same, problem, CURVES[name])
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -144,23 +142,20 @@ def test_all_functions(
     spread=st.sampled_from([0.0, 0.05, 1.0, 30.0, 1e4]),
     kind=st.sampled_from(["dense", "sparse"]),
 )
-def test_any_lists(
-    kernel: Kernel, reference: Kernel, name: str, seed: int, sizes: list[int], **options: Any
-) -> None:
-    check(kernel, reference, Problem(seed, tuple(sizes), **options), CURVES[name])
+def test_any_lists(same: Same, name: str, seed: int, sizes: list[int], **options: Any) -> None:
+    check(same, Problem(seed, tuple(sizes), **options), CURVES[name])
 
 
 @pytest.mark.parametrize("name", ["hinge", "squared-hinge", "logistic"])
-def test_long_lists_and_several_blocks(kernel: Kernel, reference: Kernel, name: str) -> None:
+def test_long_lists_and_several_blocks(same: Same, name: str) -> None:
     sizes = (2 * CHUNK + 1, BLOCK // 4, 3, BLOCK // 8, 2 * PRODUCTS + 7, BLOCK // 2, 2)
     problem = Problem(2, sizes, grades=2, n_features=2)
     if name == "logistic":  # a pair at a time, in NumPy
         problem = Problem(2, (2 * CHUNK + 1, 2 * PRODUCTS + 7), grades=2, n_features=1)
         problem.selected = problem.selected[:1]
-    check(kernel, reference, problem, CURVES[name])
+    check(same, problem, CURVES[name])
 
 
-@every_cython_build
 @pytest.mark.parametrize("name", CURVES)
-def test_every_cython_build(build: str, reference: Kernel, name: str) -> None:
-    check(build_kernel(build), reference, Problem(3, n_features=17), CURVES[name])
+def test_every_cython_build(cython_build: Same, name: str) -> None:
+    check(cython_build, Problem(3, n_features=17), CURVES[name])

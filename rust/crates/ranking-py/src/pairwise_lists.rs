@@ -1,12 +1,9 @@
 //! Pairwise losses over judged lists.
 
 use pyo3::prelude::*;
-use ranking_core::Error;
 use ranking_core::pairwise_lists as core;
 
-use crate::arguments::{
-    Array, ArrayMut, Columns, Table, TableMut, Threads, argument, family, python_error, with_matrix,
-};
+use crate::arguments::{Array, ArrayMut, Columns, Threads, argument, family, with_matrix};
 use crate::domination::{EntryPenalty, ListLayout};
 use crate::native::{NativeCall, slope};
 
@@ -19,23 +16,18 @@ argument! {
         value: NativeCall,
         slope: NativeCall,
     } => core::Curve = curve(form, core::Window { lower, upper, bend }, [value, slope])
-        .map_err(python_error)
 }
 
 /// The loss of a `PairwiseForm`.
-fn curve(
-    form: i64,
-    window: core::Window,
-    calls: [(usize, usize); 2],
-) -> Result<core::Curve, Error> {
+fn curve(form: i64, window: core::Window, calls: [(usize, usize); 2]) -> core::Curve {
     match form {
-        0 | 1 => Ok(core::Curve::Windows(window)),
-        2 => Ok(core::Curve::Logistic),
-        _ => Ok(core::Curve::Native(core::NativeCurve {
-            value: slope(calls[0])?,
-            slope: slope(calls[1])?,
+        0 | 1 => core::Curve::Windows(window),
+        2 => core::Curve::Logistic,
+        _ => core::Curve::Native(core::NativeCurve {
+            value: slope(calls[0]),
+            slope: slope(calls[1]),
             bend: window.bend,
-        })),
+        }),
     }
 }
 
@@ -59,12 +51,10 @@ family! {
         curve: PairCurve,
         columns: Array<'_, i64>,
         lists: Array<'_, i64>,
-        out: TableMut<'_, f64>,
+        out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, layout.omega.len(), |x| {
-            core::gram(x, &layout, margins, curve, columns, lists, out.data, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| core::gram(x, &layout, margins, curve, columns, lists, out, &threads));
     }
 
     fn column_products(
@@ -73,10 +63,8 @@ family! {
         values: Array<'_, f64>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, values.len(), |x| {
-            core::products(x, columns, values, out, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| core::products(x, columns, values, out, &threads));
     }
 
     fn column_combination(
@@ -85,21 +73,19 @@ family! {
         weights: Array<'_, f64>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, out.len(), |x| {
-            core::combination(x, columns, weights, out, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| core::combination(x, columns, weights, out, &threads));
     }
 
     fn quadratic_descent(
-        gram: Table<'_, f64>,
+        gram: Array<'_, f64>,
         gradient: ArrayMut<'_, f64>,
         weights: ArrayMut<'_, f64>,
         penalty: EntryPenalty,
         sweeps: usize,
         tolerance: f64,
     ) -> usize {
-        let model = core::QuadraticModel { gram: gram.data, gradient, weights, penalty };
+        let model = core::QuadraticModel { gram, gradient, weights, penalty };
         core::descend(model, sweeps, tolerance)
     }
 }

@@ -1,9 +1,8 @@
 //! Products and sums of columns of features.
 
-use super::check_positions;
 use crate::constants::BLOCK;
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length, filled};
+use crate::error::filled;
 use crate::matrix::{Dense, Feature, Index, Matrix};
 use crate::simd::Machine;
 use crate::sums::dot_lanes;
@@ -30,23 +29,17 @@ impl<F: Feature> Job for Products<'_, '_, F> {
 }
 
 /// Fill out[c] with the product of column columns[c] and the values.
-///
-/// # Errors
-/// When sizes do not fit.
 pub fn products<I: Index, F: Feature>(
     features: Matrix<'_, I, F>,
     columns: &[i64],
     values: &[f64],
     out: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    check_length("out", out.len(), columns.len())?;
+) {
     match features {
         Matrix::Dense(x) => {
-            check_positions("columns", columns, x.lines())?;
-            check_length("values", values.len(), x.length())?;
             let blocks = values.len().div_ceil(BLOCK);
-            let mut sums = filled(blocks * columns.len(), 0.0)?;
+            let mut sums = filled(blocks * columns.len(), 0.0);
             let parts = sums.chunks_mut(columns.len().max(1));
             team.run(values.chunks(BLOCK).zip(parts).enumerate(), |part| {
                 let (block, (values, out)) = part;
@@ -67,8 +60,6 @@ pub fn products<I: Index, F: Feature>(
             }
         }
         Matrix::Sparse(x) => {
-            check_positions("columns", columns, x.lines())?;
-            check_length("values", values.len(), x.length())?;
             team.run(columns.iter().zip(out), |(column, out)| {
                 let (rows, data) = x.line(column.position());
                 let each = rows.iter().zip(data);
@@ -78,7 +69,6 @@ pub fn products<I: Index, F: Feature>(
             });
         }
     }
-    Ok(())
 }
 
 /// The sum of all selected columns times their weights, for a block of rows.
@@ -107,21 +97,15 @@ impl<F: Feature> Job for Combine<'_, '_, F> {
 }
 
 /// Add each column times its weight to `out`.
-///
-/// # Errors
-/// When sizes do not fit.
 pub fn combination<I: Index, F: Feature>(
     features: Matrix<'_, I, F>,
     columns: &[i64],
     weights: &[f64],
     out: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    check_length("weights", weights.len(), columns.len())?;
+) {
     match features {
         Matrix::Dense(x) => {
-            check_positions("columns", columns, x.lines())?;
-            check_length("out", out.len(), x.length())?;
             team.run(out.chunks_mut(BLOCK).enumerate(), |(block, out)| {
                 let start = *block * BLOCK;
                 dispatch(Combine {
@@ -134,8 +118,6 @@ pub fn combination<I: Index, F: Feature>(
             });
         }
         Matrix::Sparse(x) => {
-            check_positions("columns", columns, x.lines())?;
-            check_length("out", out.len(), x.length())?;
             for (column, &weight) in columns.iter().zip(weights) {
                 if weight == 0.0 {
                     continue;
@@ -147,5 +129,4 @@ pub fn combination<I: Index, F: Feature>(
             }
         }
     }
-    Ok(())
 }

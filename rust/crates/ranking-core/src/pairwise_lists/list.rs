@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::constants::LANES;
-use crate::domination::layout::Layers;
+use crate::domination::ListLayout;
 
 /// A row: its margin less that of the list's first row, its weight and its number in the list.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +31,9 @@ pub(super) struct List {
 
 impl List {
     /// Take the rows of list `q`; `margins` are those of all rows.
-    pub(super) fn load(&mut self, lists: &Layers<'_>, q: usize, margins: &[f64]) {
+    pub(super) fn load(&mut self, lists: &ListLayout<'_>, q: usize, margins: &[f64]) {
         let rows = lists.rows_of(q..q + 1);
-        let (first, omega) = (margins[rows.start], &lists.omega()[rows.clone()]);
+        let (first, omega) = (margins[rows.start], &lists.omega[rows.clone()]);
         self.rows.clear();
         let each = margins[rows.clone()].iter().zip(omega).enumerate();
         self.rows.extend(each.map(|(at, (&m, &w))| Row {

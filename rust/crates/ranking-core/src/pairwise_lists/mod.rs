@@ -12,7 +12,6 @@ pub use gram::gram;
 pub use model::{QuadraticModel, descend};
 pub use slopes::slopes;
 
-use crate::error::Error;
 use crate::pairwise::NativeSlope;
 
 /// A pairwise loss over judged lists.
@@ -42,13 +41,4 @@ pub struct NativeCurve {
     pub value: NativeSlope,
     pub slope: NativeSlope,
     pub bend: f64,
-}
-
-/// Refuse positions that are not below `end`.
-fn check_positions(name: &str, positions: &[i64], end: usize) -> Result<(), Error> {
-    use crate::matrix::Index;
-    if positions.iter().all(|at| at.position() < end) {
-        return Ok(());
-    }
-    Err(Error::argument(format!("{name} must be in 0..{end}")))
 }
