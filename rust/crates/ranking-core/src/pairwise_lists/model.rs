@@ -74,6 +74,7 @@ impl Job for Descent<'_> {
 
 /// Minimise the model plus penalty; the gradient becomes that at the new weights. Return the
 /// number of sweeps.
+#[must_use]
 pub fn descend(model: QuadraticModel<'_>, sweeps: usize, tolerance: f64) -> usize {
     dispatch(Descent {
         model,
