@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ranking.data.writers import write as write_data
     from ranking.errors import (
         CombinationError,
+        ConvergenceWarning,
         DataError,
         DataWarning,
         FileError,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CombinationError",
     "Comparison",
+    "ConvergenceWarning",
     "DataError",
     "DataWarning",
     "Evaluation",
@@ -98,6 +100,7 @@ __all__ = [
 
 _ERRORS = (
     "CombinationError",
+    "ConvergenceWarning",
     "DataError",
     "DataWarning",
     "FileError",

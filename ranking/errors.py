@@ -51,3 +51,7 @@ class DataWarning(UserWarning):
 
 class TrainingWarning(UserWarning):
     """Training ended, and its result is of no use; says why and what to change."""
+
+
+class ConvergenceWarning(UserWarning):
+    """Training stopped at its last epoch before it converged; says how to go on."""

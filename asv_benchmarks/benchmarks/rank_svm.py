@@ -10,9 +10,11 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from ranking import JudgedLists, Ranker
-from ranking_plugins.losses.sorted_pairs import Groups, spans
+from ranking_plugins.losses import Hinge, Logistic, SquaredHinge
+from ranking_plugins.preference_pairs import LowerRows
 
-from .common import PROFILE, make_judged
+from .common import KERNELS, PROFILE, kernel_or_skip, make_judged
+from .domination import NOTHING
 
 QUERIES = {"fast": 20, "full": 80}[PROFILE]
 STRENGTH = 0.001
@@ -20,12 +22,13 @@ STRENGTH = 0.001
 
 def all_pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray]:
     """Return the differences of all pairs, and their weights."""
-    groups = Groups.of(data)
-    sizes = np.diff(groups.bottom_ptr)[groups.top_group]
-    better = np.repeat(groups.tops, sizes)
-    worse = groups.bottoms[spans(groups.bottom_ptr[groups.top_group], sizes)]
+    rows = LowerRows.of(data)
+    first, sizes = rows.first[rows.better], rows.below[rows.better]
+    before = np.cumsum(sizes) - sizes
+    better = np.repeat(rows.order[rows.better], sizes)
+    worse = rows.order[np.repeat(first - before, sizes) + np.arange(sizes.sum())]
     differences = data.features[better].astype(np.float64) - data.features[worse]
-    return differences, np.repeat(groups.weights, sizes)
+    return differences, np.repeat(1.0 / (rows.better.size * sizes), sizes)
 
 
 class RankSvm:
@@ -64,15 +67,22 @@ class RankSvm:
 
 
 class Sweep:
-    """An epoch over lists that would have millions of pairs."""
+    """A Newton step over lists that have millions of pairs, in the middle of training."""
 
-    params = (["hinge", "squared-hinge", "logistic"],)
-    param_names = ("loss",)
+    params = (["hinge", "squared-hinge", "logistic"], KERNELS, [1, 2])
+    param_names = ("loss", "kernel", "threads")
     timeout = 600
 
-    def setup(self, loss: str) -> None:
+    def setup(self, loss: str, kernel: str, threads: int) -> None:
         self.data = make_judged()
-        self.ranker = Ranker("linear", loss, "l2:strength=0.001", "coordinate:max_epochs=1")
+        made = {each.name: each for each in (Hinge, SquaredHinge, Logistic)}[loss]()
+        self.problem = made.coordinate_problem(
+            self.data, np.zeros(self.data.n_features), kernel_or_skip(kernel), threads, "newton"
+        )
+        self.columns = np.arange(self.data.n_features)
+        self.problem.sweep(self.columns, NOTHING)
+        self.state = self.problem.state()
 
-    def time_sweep(self, loss: str) -> None:
-        self.ranker.fit(self.data)
+    def time_sweep(self, loss: str, kernel: str, threads: int) -> None:
+        self.problem.restore(self.state)
+        self.problem.sweep(self.columns, NOTHING)

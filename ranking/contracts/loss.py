@@ -85,6 +85,14 @@ class Loss(Part, ABC):
         return None
 
     @property
+    def curvature(self) -> float | None:
+        """A bound of the second derivative of a pairwise loss.
+
+        With it and with C functions (`native`), coordinate descent trains the loss.
+        """
+        return None
+
+    @property
     def positives(self) -> tuple[int, int]:
         """The number of sampled positives, and the rank (from 0) of the one that is used."""
         return 1, 0

@@ -123,6 +123,15 @@ class Solver(Part, ABC):
         """Return whether the work for a loss goes through the engine of the problem."""
         return False
 
+    @property
+    def expects_convergence(self) -> bool:
+        """Whether training that ends without `EpochResult.converged` deserves a warning.
+
+        A solver with a stopping rule returns True, unless its tolerance is 0: then a fixed number
+        of epochs is wanted.
+        """
+        return False
+
     @abstractmethod
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch; the caller may stop after any of them."""

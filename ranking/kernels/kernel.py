@@ -17,6 +17,7 @@ from ranking.kernels.linear import LinearKernel
 from ranking.kernels.listwise import ListwiseKernel
 from ranking.kernels.metrics import MetricsKernel
 from ranking.kernels.native.calls import NativeKernel
+from ranking.kernels.pairwise_lists import PairwiseListsKernel
 from ranking.kernels.random import RandomKernel
 from ranking.kernels.sampling import SamplingKernel
 
@@ -95,6 +96,11 @@ class Kernel:
     def domination(self) -> DominationKernel:
         """The domination loss and its coordinate descent."""
         return DominationKernel(self._server("domination").implementations["domination"])
+
+    @property
+    def pairwise_lists(self) -> PairwiseListsKernel:
+        """Pairwise losses over judged lists, and Newton steps on them."""
+        return PairwiseListsKernel(self._server("pairwise_lists").implementations["pairwise_lists"])
 
     @property
     def metrics(self) -> MetricsKernel:

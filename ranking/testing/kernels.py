@@ -18,7 +18,9 @@ from ranking.ranker import Ranker
 from ranking.testing.common import ensure, same_bits, small_judged, small_matching
 
 TRAININGS = (
-    ("linear", "domination", "l1:strength=0.01", "coordinate:max_epochs=6"),
+    ("linear", "domination", "l1:strength=0.01", "coordinate:max_epochs=6,tolerance=0"),
+    ("linear", "hinge", "l2:strength=0.01", "coordinate:max_epochs=3,tolerance=0"),
+    ("linear", "logistic", "l1:strength=0.01", "coordinate:max_epochs=3,tolerance=0"),
     ("bilinear", "hinge", "l1:strength=0.01", "sgd:max_steps=300,learning_rate=0.5"),
     (
         "bilinear",

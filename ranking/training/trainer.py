@@ -30,6 +30,7 @@ from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.errors import (
     CombinationError,
+    ConvergenceWarning,
     DataError,
     DivergenceError,
     ModelFileError,
@@ -49,6 +50,10 @@ from ranking.training.description import describe
 from ranking.training.signals import DeferredInterrupts
 
 __all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
+
+
+NEGLIGIBLE = 1e-9
+"""An objective that has fallen to this share of the first one is 0, and has converged."""
 
 
 @dataclasses.dataclass
@@ -211,6 +216,27 @@ class Trainer:
                 return
             interrupts.release()
         self.stopped = "max_epochs"
+        if self.solver.expects_convergence:
+            self._warn_of_last_epoch()
+
+    def _warn_of_last_epoch(self) -> None:
+        """Warn that training has not converged."""
+        objectives = [row["objective"] for row in self.history[-2:]]
+        if abs(objectives[-1]) <= NEGLIGIBLE * abs(self.history[0]["objective"]):
+            return
+        fell = (
+            f" by {objectives[0] - objectives[1]:.3g} to {objectives[1]:.6g}"
+            if len(objectives) > 1
+            else f" to {objectives[0]:.6g}"
+        )
+        warnings.warn(
+            f"training stopped after {self.history[-1]['epoch']} epochs before it converged: the "
+            f"last epoch decreased the objective{fell}. Raise max_epochs or tolerance of solver "
+            f"{self.solver.name!r}, scale the features, or set tolerance=0 for a fixed number of "
+            "epochs.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
     def _epochs(self, problem: TrainingProblem) -> Iterator[Any]:
         """Yield the epochs; a resumed solver that cannot begin has a damaged state."""

@@ -18,6 +18,7 @@ WORDS = {
     "law": ["court", "judge", "trial", "jury"],
 }
 PARTS = ["--loss", "domination", "--regularizer", "l1:strength=0.01"]
+PARTS += ["--solver", "coordinate:max_epochs=2000"]
 
 
 def texts(path: Path, seed: int, kept: tuple[str, ...] = tuple(WORDS)) -> str:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from ranking import JudgedLists, Ranker, get_kernel
+from ranking.contracts.loss import Loss
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import CombinationError, DataError, PartError
-from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge
+from ranking.native import NativePairwiseLoss, PairwiseFunctions
+from ranking_plugins.losses import WARP, Hinge, Logistic, SquaredHinge, pairwise_problem
 from ranking_plugins.losses.pairwise_problem import SMOOTHING, PairProblem
-from ranking_plugins.losses.sorted_pairs import Groups, Sorted
 from ranking_plugins.solvers import Coordinate
 
 EXACT = Coordinate(max_epochs=3000, tolerance=1e-13)
@@ -139,26 +143,87 @@ def test_the_hinge_is_within_its_smoothing_of_a_linear_programme(judged):
 
 @given(st.integers(0, 2000), st.integers(2, 12), st.integers(1, 4), st.sampled_from([0.05, 1, 30]))
 def test_windows_count_pairs(seed, size, grades, scale):
-    """With ties, one document, and scores near and far."""
+    """With ties, one document, and scores near and far: against one pair after the other."""
     rng = np.random.default_rng(seed)
     judged = rng.integers(0, grades + 1, size).astype(float)
     judged[0], judged[1] = 0.0, 1.0
-    data = JudgedLists(np.zeros((size, 1)), judged, rng.integers(0, 2, size))
+    features = rng.normal(size=(size, 3))
+    features[:, 0] = np.round(scale * rng.normal(size=size), 1)
+    data = JudgedLists(features, judged, rng.integers(0, 2, size))
     try:
-        groups = Groups.of(data)
+        problem = Hinge().coordinate_problem(
+            data, np.array([1.0, 0.0, 0.0]), get_kernel(), 1, "newton"
+        )
     except DataError:
         return
-    scores = np.round(scale * rng.normal(size=size), 1)
-    x = rng.normal(size=size)
-    order = Sorted.of(groups, scores)
-    windows = order.windows(order.beyond(1.05), order.end())
-    at_top, at_bottom, twice = windows.quadratic(x, 2.0, 0.5)
+    columns = np.arange(3)
+    gram = problem._gram(problem.curve, columns, np.arange(problem.lists.n_lists))
     better, worse, weights = pairs(data)
-    kappa = 0.5 + 2.0 * (scores[better] - scores[worse] < 1.05)
-    pull = weights * kappa * (x[better] - x[worse])
-    wanted = np.bincount(better, pull, size) - np.bincount(worse, pull, size)
-    np.testing.assert_allclose(windows.by_row(at_top, at_bottom, size), wanted, atol=1e-12)
-    assert twice == pytest.approx(pull @ (x[better] - x[worse]), abs=1e-12)
+    apart = dense(data)[better] - dense(data)[worse]
+    gap = 1.0 - apart[:, 0]
+    kappa = weights * ((gap > 0.0) & (gap <= SMOOTHING)) / SMOOTHING
+    sure = np.abs(gap[:, None] - [0.0, SMOOTHING]).min(axis=1) > 1e-9  # not at a border
+    wanted = apart.T @ (np.where(sure, kappa, 0.0)[:, None] * apart)
+    if sure.all():
+        np.testing.assert_allclose(gram, wanted, atol=1e-10)
+    assert problem.value() == pytest.approx(weights @ phi("hinge", apart[:, 0])[0], abs=1e-12)
+
+
+REGULARIZERS = {
+    "none": (0.0, 0.0),
+    "l1": (1.0, 0.0),
+    "l2": (0.0, 1.0),
+    "elastic": (0.4, 0.6),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+@settings(deadline=None, max_examples=8)
+@given(
+    strength=st.floats(1e-4, 0.3),
+    seed=st.integers(0, 50),
+    sparse=st.booleans(),
+)
+def test_the_minimum_is_that_of_lbfgs(name, regularizer, strength, seed, sparse):
+    """With w = a - b and bounds a, b >= 0, L-BFGS-B minimizes L1 as well."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(40, 5)) * (rng.random((40, 5)) < (0.5 if sparse else 1.0))
+    grades = np.clip(np.round(features[:, 0] + rng.normal(size=40)), 0, 3)
+    grades[:2] = 0.0, 1.0
+    rows: Any = sp.csr_array(features) if sparse else features
+    data = JudgedLists(rows, grades, np.repeat(np.arange(4), 10))
+    l1, l2 = (strength * share for share in REGULARIZERS[regularizer])
+    target = smooth(name, data, 0.0)
+
+    def split(ab: np.ndarray) -> tuple[float, np.ndarray]:
+        w = ab[:5] - ab[5:]
+        value, gradient = target(w)
+        slope = np.concatenate((gradient + l2 * w, -gradient - l2 * w)) + l1
+        return value + l1 * ab.sum() + 0.5 * l2 * w @ w, slope
+
+    start = np.zeros(10)
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 100_000}
+    oracle = minimize(
+        split, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * 10, options=options
+    )
+    assume(oracle.fun > 1e-3)  # else pairs are separable, and there is no minimum without penalty
+    spec = "none" if regularizer == "none" else f"{regularizer}:strength={strength!r}"
+    if regularizer == "elastic":
+        spec += ",share=0.4"
+    ranker = Ranker("linear", name, spec, EXACT).fit(data)
+    objective = [row["objective"] for row in ranker.history_]
+    assert all(after <= before for before, after in pairwise(objective))
+    assert ranker.objective_ == pytest.approx(
+        split(
+            np.concatenate(
+                (np.maximum(ranker.model_.weights, 0), np.maximum(-ranker.model_.weights, 0))
+            )
+        )[0],
+        rel=1e-9,
+        abs=1e-12,
+    )
+    assert ranker.objective_ <= oracle.fun + 1e-6 * abs(oracle.fun) + 1e-9
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -261,3 +326,69 @@ def test_what_is_refused(judged):
 
     with pytest.raises(CombinationError, match="custom slope"):
         Ranker("linear", Own(), "l2", "coordinate").fit(judged)
+
+
+OF_MARGIN = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+HUBER = (
+    OF_MARGIN(lambda z, _: phi("squared-hinge", np.float64(z))[0] if z > -1 else 4.0 * -z),
+    OF_MARGIN(lambda z, _: -2.0 * max(0.0, 1.0 - max(z, -1.0))),
+)
+
+
+@dataclasses.dataclass
+class Huber(NativePairwiseLoss):
+    """The squared hinge, and a line from a margin of -1 on."""
+
+    name: ClassVar[str] = "bounded-huber"
+    curvature: ClassVar[float] = 2.0
+
+    def functions(self):
+        value, slope = HUBER
+        addresses = (ctypes.cast(each, ctypes.c_void_p).value for each in (value, slope))
+        return PairwiseFunctions.from_addresses(
+            **dict(zip(("value", "slope"), addresses, strict=True))
+        )
+
+
+@pytest.mark.parametrize("kernel", ["reference", "cython", "rust"])
+def test_a_native_loss_with_a_curvature_bound_is_trained(judged, kernel, load_kernel):
+    """Against L-BFGS on all pairs; the slope is known only through its address."""
+    better, worse, weights = pairs(judged)
+    apart = dense(judged)[better] - dense(judged)[worse]
+
+    def target(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = apart @ w
+        value = np.where(z > -1, np.maximum(1 - z, 0) ** 2, -4.0 * z)
+        slope = -2.0 * np.maximum(0.0, 1.0 - np.maximum(z, -1.0))
+        return weights @ value + 0.01 * w @ w, apart.T @ (weights * slope) + 0.02 * w
+
+    solver = Coordinate(max_epochs=200, tolerance=1e-13)
+    ranker = Ranker("linear", Huber(), "l2:strength=0.02", solver, kernel=load_kernel(kernel))
+    ranker.fit(judged)
+    start = np.zeros(judged.n_features)
+    oracle = minimize(target, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15})
+    assert ranker.objective_ == pytest.approx(target(ranker.model_.weights)[0], rel=1e-10)
+    assert ranker.objective_ <= oracle.fun * (1.0 + 1e-8)
+    assert ranker.n_iter_ < 50
+
+
+def test_a_native_loss_without_a_bound_is_refused(judged):
+    class Unbounded(Huber):
+        name: ClassVar[str] = "unbounded"
+        curvature = Loss.curvature
+
+    with pytest.raises(CombinationError, match="curvature"):
+        Ranker("linear", Unbounded(), "l2", "coordinate").fit(judged)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_blocks_and_samples_come_to_the_same(name, judged, monkeypatch):
+    """A model of few features, and of few lists, guides the steps to the same minimum."""
+    whole = Ranker("linear", name, "elastic:strength=0.02", EXACT).fit(judged)
+    monkeypatch.setattr(pairwise_problem, "NARROWEST", 2)
+    monkeypatch.setattr(pairwise_problem, "SCRATCH", 1)
+    monkeypatch.setattr(pairwise_problem, "WORK", 1)
+    monkeypatch.setattr(pairwise_problem, "SAMPLE", judged.n_rows // 2)
+    ranker = Ranker("linear", name, "elastic:strength=0.02", EXACT).fit(judged)
+    assert ranker.objective_ == pytest.approx(whole.objective_, rel=1e-8)
+    assert ranker.n_iter_ != whole.n_iter_

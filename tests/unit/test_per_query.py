@@ -145,7 +145,7 @@ def test_threads_of_the_ranker_do_not_multiply_those_of_the_jobs(monkeypatch):
     monkeypatch.setattr(
         TrainingPlan, "fit", lambda self, data: (seen.append(self.threads), fit(self, data))[1]
     )
-    plan = TrainingPlan(loss="domination", threads=2)
+    plan = TrainingPlan(loss="domination", solver="coordinate:max_epochs=3,tolerance=0", threads=2)
     PerQuery(plan, jobs=1).fit(make(0))
     PerQuery(plan, jobs=2).fit(make(0))
     assert seen == [2] * 3 + [1] * 3

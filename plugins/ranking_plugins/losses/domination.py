@@ -21,6 +21,7 @@ from ranking.errors import DataError, PartError
 from ranking.kernels.contract import LANES, CoordinateState
 from ranking.kernels.domination import LayeredLists, SparseColumns
 from ranking.kernels.validation import read_only
+from ranking_plugins.losses.columns import by_column
 from ranking_plugins.losses.emphasis import (
     MARGINS,
     WEIGHTS,
@@ -52,9 +53,6 @@ weight in the first epoch."""
 
 ROWS_FOR_THREADS = 250_000
 """The number of rows from which on several threads are faster; the result is the same."""
-
-TILE = 4096
-"""Rows that are transposed at a time, to stay in the cache."""
 
 
 @dataclasses.dataclass
@@ -302,7 +300,7 @@ class DominationProblem:
             omega=read_only(lists.omega / total),
             source=read_only(np.where(lists.source >= 0, layout.rows[lists.source], -1)),
         )
-        self.features = _by_column(data, self.lists)
+        self.features = by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
         self.threads = threads if self.lists.n_rows >= ROWS_FOR_THREADS else 1
         popoviciu, paper, reach, peak = kernel.domination.bounds(
@@ -394,22 +392,6 @@ class DominationProblem:
         self.weights[:] = state["weights"]
         self.margins[:] = state["margins"]
         self.radius[:] = state["radius"]
-
-
-def _by_column(data: JudgedLists, lists: LayeredLists) -> Columns:
-    """Return the features by column, with rows in the order of the layout."""
-    features = data.features
-    if isinstance(features, sp.csr_array):
-        columns = sp.csc_array(features[lists.source])
-        columns.sort_indices()
-        return SparseColumns.of(columns)
-    ordered = np.zeros((lists.n_rows, features.shape[1]), dtype=features.dtype, order="F")
-    for start in range(0, lists.n_rows, TILE):
-        source = lists.source[start : start + TILE]
-        tile = features[source]
-        tile[source < 0] = 0.0
-        ordered[start : start + TILE] = tile
-    return ordered
 
 
 def _columns(features: Columns, selected: Ints) -> Columns:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Array, CoordinateProblem, Loss, LossInterface, PairwiseLoss
+from ranking.contracts.loss import Array, CoordinateProblem, Loss, LossInterface
 from ranking.contracts.parameters import integer
-from ranking.errors import CombinationError, PartError
+from ranking.errors import PartError
 from ranking.kernels.contract import PairwiseForm
 
 if TYPE_CHECKING:
@@ -66,12 +66,7 @@ class Hinge(Loss):
         """Prepare the pairs of judged lists; the hinge is slightly smoothed."""
         from ranking_plugins.losses.pairwise_problem import PairProblem
 
-        if self.form is None:
-            raise CombinationError(
-                f"loss {self.name!r} has a custom slope, and coordinate descent supports those of "
-                "hinge, squared-hinge and logistic; use solver sgd."
-            )
-        return PairProblem(cast(PairwiseLoss, self), self.form, data, weights, curvature)
+        return PairProblem(self, data, weights, kernel, threads, curvature)
 
 
 @dataclasses.dataclass

@@ -42,12 +42,12 @@ LOSSES = ("hinge", "warp", "domination")
 REGULARIZERS = ("l1", "l2", "l1l2-row", "orthonormal")
 SOLVERS = {
     "sgd": "sgd:epochs=20",
-    "coordinate": "coordinate:max_epochs=30",
+    "coordinate": "coordinate:max_epochs=30,tolerance=0",
     "alternating": "alternating:max_epochs=10",
 }
 QUICK_SOLVERS = {
     "sgd": "sgd:epochs=3",
-    "coordinate": "coordinate:max_epochs=5",
+    "coordinate": "coordinate:max_epochs=5,tolerance=0",
     "alternating": "alternating:max_epochs=2",
 }
 LINEAR_SOLVERS = {"sgd": "sgd:epochs=20", "coordinate": "coordinate"}

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
+from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss, PairwiseForm
 from ranking.contracts.model import Model, StagedModel
 from ranking.contracts.parameters import boolean, choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty, Regularizer, kernel_form
@@ -20,6 +20,7 @@ from ranking.errors import CombinationError
 from ranking.models.factored import Factored
 from ranking.models.linear import Linear
 from ranking_plugins.losses.margin_lists import margin_list_reason
+from ranking_plugins.losses.pairwise_problem import PairProblem, is_bounded
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
@@ -73,6 +74,11 @@ class Coordinate(Solver):
         """Return `top`, unless features are induced."""
         return set() if self.sweeps == "induced" else {"top"}
 
+    @property
+    def expects_convergence(self) -> bool:
+        """Whether there is a tolerance; without one, all epochs are wanted."""
+        return self.tolerance > 0.0
+
     @classmethod
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
@@ -87,8 +93,8 @@ class Coordinate(Solver):
                 "read the scores of all pairs, and a sweep would cost the non-zeros of queries "
                 "times those of documents; sgd samples some of the pairs",
             )
-        if "coordinate" not in loss.interfaces:
-            return Compatibility(False, loss.unsupported_reason("coordinate"))
+        if "coordinate" not in loss.interfaces and not is_bounded(loss):
+            return Compatibility(False, _unsupported_reason(loss))
         if regularizer.granularity != "entry":
             return Compatibility(
                 False,
@@ -110,10 +116,8 @@ class Coordinate(Solver):
                 f"regularizer {problem.regularizer.name!r} is not of the form l1 |w| + l2/2 w^2, "
                 "which coordinate descent needs; l1 and l2 are."
             )
-        model, data = cast(Linear, problem.model), cast(JudgedLists, problem.data)
-        loss = cast(CoordinateLoss, problem.loss).coordinate_problem(
-            data, model.weights, problem.kernel, problem.threads, self.curvature
-        )
+        model = cast(Linear, problem.model)
+        loss = _coordinate_problem(problem, self.curvature)
         working, epochs, previous = self._start(problem, loss, penalty)
         for epoch in range(epochs + 1, self.max_epochs + 1):
             loss.sweep(self._ordered(working.columns, problem, epoch), penalty)
@@ -171,6 +175,25 @@ class Coordinate(Solver):
             return {}
         density = np.count_nonzero(problem.weights) / problem.weights.size
         return {"features": float(working.columns.size), "density": density}
+
+
+def _unsupported_reason(loss: type[Loss]) -> str:
+    if getattr(loss, "form", None) == PairwiseForm.NATIVE:
+        return (
+            "no bound of the second derivative is known, so a step could increase the objective; "
+            "a native pairwise loss gives one by its attribute `curvature`"
+        )
+    return loss.unsupported_reason("coordinate")
+
+
+def _coordinate_problem(problem: TrainingProblem, curvature: str) -> CoordinateProblem:
+    """Prepare the data; a bounded native loss has no coordinate interface of its own."""
+    loss, data = problem.loss, cast(JudgedLists, problem.data)
+    weights = cast(Linear, problem.model).weights
+    settings = (problem.kernel, problem.threads, curvature)
+    if "coordinate" not in loss.interfaces:
+        return PairProblem(loss, data, weights, *settings)
+    return cast(CoordinateLoss, loss).coordinate_problem(data, weights, *settings)
 
 
 def _accept_rows(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibility:

@@ -56,6 +56,7 @@ from ranking.kernels.contract.linear import LinearFamily as LinearFamily
 from ranking.kernels.contract.listwise import ListwiseFamily as ListwiseFamily
 from ranking.kernels.contract.metrics import MetricsFamily as MetricsFamily
 from ranking.kernels.contract.native import NativeFamily as NativeFamily
+from ranking.kernels.contract.pairwise_lists import PairwiseListsFamily as PairwiseListsFamily
 from ranking.kernels.contract.random import RandomFamily as RandomFamily
 from ranking.kernels.contract.sampling import SamplingFamily as SamplingFamily
 
@@ -66,6 +67,7 @@ class Implementations(TypedDict, total=False):
     random: RandomFamily
     linear: LinearFamily
     domination: DominationFamily
+    pairwise_lists: PairwiseListsFamily
     metrics: MetricsFamily
     letor: LetorFamily
     sampling: SamplingFamily

@@ -333,6 +333,29 @@ class ListSlopes(NamedTuple):
     slopes: Floats
 
 
+class PairCurve(NamedTuple):
+    """A pairwise loss over judged lists; see :mod:`ranking.kernels.contract.pairwise_lists`.
+
+    Attributes
+    ----------
+    form : int
+        A `PairwiseForm`; the hinges are computed by windows, the others by all pairs.
+    lower, upper : float
+        The gaps between which a hinge is quadratic.
+    bend : float
+        The second derivative there; of a native loss, the largest one.
+    value, slope : NativeCall
+        The functions of a native loss, else `NO_CALL`.
+    """
+
+    form: int
+    lower: float
+    upper: float
+    bend: float
+    value: NativeCall
+    slope: NativeCall
+
+
 class Execution(NamedTuple):
     """How the steps of a training call are executed.
 

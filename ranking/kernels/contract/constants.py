@@ -64,6 +64,20 @@ RADIUS_FLOOR: Final = 0.0625
 RESUM: Final = 2.0**-10
 """A running sum that falls below this share of its largest value is summed from scratch."""
 
+# --- pairwise losses over judged lists ---
+
+PARTS: Final = 16
+"""Parts of the selected lists that have a Gram matrix of their own; they are added in order."""
+
+CHUNK: Final = 64
+"""Rows of a list whose products are added up before they are added to the Gram matrix."""
+
+PRODUCTS: Final = 512
+"""Pairs of a row whose factors 1 + exp(-|z|) are multiplied before the logarithm is taken."""
+
+SECANT: Final = 2.0**-10
+"""Half the distance of the difference quotient that is the curvature of a native loss."""
+
 # --- bilinear ---
 
 REBASE_WINDOW: Final = 4096

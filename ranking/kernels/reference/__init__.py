@@ -18,6 +18,7 @@ from ranking.kernels.reference import (
     listwise,
     metrics,
     native,
+    pairwise_lists,
     random,
     sampling,
 )
@@ -26,6 +27,7 @@ IMPLEMENTATIONS: Implementations = {
     "random": random,
     "linear": linear,
     "domination": domination,
+    "pairwise_lists": pairwise_lists,
     "metrics": metrics,
     "letor": letor,
     "sampling": sampling,

@@ -10,6 +10,7 @@ from ranking.kernels.contract import (
     LinearFamily,
     ListwiseFamily,
     NativeFamily,
+    PairwiseListsFamily,
     RandomFamily,
     SamplingFamily,
 )
@@ -21,6 +22,7 @@ factored: FactoredFamily
 linear: LinearFamily
 listwise: ListwiseFamily
 native: NativeFamily
+pairwise_lists: PairwiseListsFamily
 random: RandomFamily
 sampling: SamplingFamily
 

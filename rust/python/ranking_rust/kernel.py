@@ -14,6 +14,7 @@ def rust_kernel() -> Kernel:
         random=_core.random,
         linear=_core.linear,
         domination=_core.domination,
+        pairwise_lists=_core.pairwise_lists,
         sampling=_core.sampling,
         bilinear=_core.bilinear,
         factored=_core.factored,

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
-from ranking.errors import PartError
+from ranking.errors import ConvergenceWarning, PartError
 from ranking_plugins.callbacks import Checkpoint
 from ranking_plugins.losses import Domination
 from ranking_plugins.solvers import Coordinate
@@ -121,6 +121,7 @@ def test_a_few_columns_give_the_bits_that_all_would(data, load_kernel):
             assert mine.tobytes() == theirs.tobytes()
 
 
+@pytest.mark.filterwarnings("ignore::ranking.ConvergenceWarning")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
     def ranker(epochs: int, *callbacks) -> Ranker:
@@ -142,7 +143,7 @@ def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
 
 def test_the_order_is_that_of_the_seed(wide):
     def weights(seed: int) -> bytes:
-        solver = "coordinate:max_epochs=2,shuffled=true"
+        solver = "coordinate:max_epochs=2,tolerance=0,shuffled=true"
         return (
             Ranker(loss="domination", solver=solver, random_state=seed)
             .fit(wide)
@@ -169,3 +170,14 @@ def test_invalid_parameters_are_refused(params, words):
 def test_the_spec_omits_unused_parameters():
     assert "top" not in Coordinate().spec()
     assert "sweeps=induced,top=7" in Coordinate(sweeps="induced", top=7).spec()
+
+
+def test_training_that_has_not_converged_warns(wide):
+    parts = {"loss": "domination", "regularizer": "l2:strength=0.001"}
+    with pytest.warns(ConvergenceWarning, match=r"after 3 epochs .* max_epochs .*'coordinate'"):
+        stopped = Ranker(**parts, solver="coordinate:max_epochs=3").fit(wide)
+    assert stopped.stopped_ == "max_epochs"
+    fixed = Ranker(**parts, solver="coordinate:max_epochs=3,tolerance=0").fit(wide)  # no warning
+    assert fixed.model_.weights.tobytes() == stopped.model_.weights.tobytes()
+    ended = Ranker(**parts, solver="coordinate:max_epochs=3,tolerance=0.9").fit(wide)
+    assert ended.stopped_ == "converged"

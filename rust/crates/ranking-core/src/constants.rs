@@ -29,3 +29,11 @@ pub(crate) const REBASE_WINDOW: f64 = 4096.0;
 pub(crate) const MIN_SCALE: f64 = f64::from_bits(0x3BF0_0000_0000_0000); // 2**-64
 /// Partial sums of a dot product in singles.
 pub(crate) const WIDE: usize = 8;
+/// Parts of the selected lists that have a Gram matrix of their own.
+pub(crate) const PARTS: usize = 16;
+/// Rows of a list whose products are added up before they are added to the Gram matrix.
+pub(crate) const CHUNK: usize = 64;
+/// Pairs whose factors 1 + exp(-|z|) are multiplied before the logarithm is taken.
+pub(crate) const PRODUCTS: usize = 512;
+/// Half the distance of the difference quotient that is the curvature of a native loss.
+pub(crate) const SECANT: f64 = 1.0 / 1024.0;

@@ -21,6 +21,7 @@ pub mod listwise;
 mod matrix;
 pub mod native;
 pub mod pairwise;
+pub mod pairwise_lists;
 pub mod random;
 pub mod sampling;
 mod simd;

@@ -11,6 +11,7 @@ mod factored;
 mod linear;
 mod listwise;
 mod native;
+mod pairwise_lists;
 mod random;
 mod sampling;
 
@@ -36,6 +37,8 @@ mod _core {
     use crate::listwise::listwise;
     #[pymodule_export]
     use crate::native::native;
+    #[pymodule_export]
+    use crate::pairwise_lists::pairwise_lists;
     #[pymodule_export]
     use crate::random::random;
     #[pymodule_export]

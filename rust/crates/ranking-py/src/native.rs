@@ -162,7 +162,8 @@ type Maximize = unsafe extern "C" fn(*mut f64, i64, *const c_void);
 /// The number in `PairwiseForm` of a loss that is a function of a plugin.
 const NATIVE: i64 = 3;
 
-fn slope(call: (usize, usize)) -> NativeSlope {
+/// A function of a margin.
+pub(crate) fn slope(call: (usize, usize)) -> NativeSlope {
     let (function, context) = function!(call, Pairwise);
     NativeSlope::new(function, context)
 }

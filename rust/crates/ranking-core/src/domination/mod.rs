@@ -2,7 +2,7 @@
 
 mod bounds;
 mod dense;
-mod layout;
+pub(crate) mod layout;
 mod sparse;
 mod step;
 mod value;
