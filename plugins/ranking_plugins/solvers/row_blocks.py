@@ -31,7 +31,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.contract import Floats, Ints, Singles
-from ranking.kernels.factored import FactoredWeights, FeatureRows
+from ranking.kernels.factored import NAMES, FactoredWeights, FeatureRows
 from ranking.models.factored import Factored
 from ranking_plugins.losses.margin_lists import margin_list_loss
 from ranking_plugins.solvers.settings import sampling_lists
@@ -155,11 +155,23 @@ class RowBlocks:
         self.weights = FactoredWeights(problem.kernel, self.model.factors)
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
         self.factor = 1.0
-        if problem.state is None:
+        if problem.state is not None:
+            self._restore(problem.state)
+        else:
             for side in (0, 1):  # the initial embeddings may violate a constraint
                 self._set(side, self.regularizers[side].prox(self._matrix(side), 0.0))
         self.margins = self._margins()
         self.objective = self._objective(self.margins)
+
+    def state(self) -> State:
+        """Return copies of the parameters, which change in place, and the factor."""
+        factors = zip(NAMES, self.model.factors, strict=True)
+        return {"factor": np.array([self.factor]), **{name: part.copy() for name, part in factors}}
+
+    def _restore(self, state: State) -> None:
+        self.factor = float(state["factor"][0])
+        for name, part in zip(NAMES, self.model.factors, strict=True):
+            part[...] = state[name]
 
     def half_step(self, side: int, most: int) -> None:
         """Update the rows of one side, several times if that still pays."""
@@ -274,7 +286,6 @@ def row_block_epochs(problem: TrainingProblem, settings: RowBlockSettings) -> It
     done = 0
     if problem.state is not None:
         done = int(problem.state["epoch"][0])
-        blocks.factor = float(problem.state["factor"][0])
     for epoch in range(done + 1, settings.max_epochs + 1):
         before = blocks.objective
         for side in (0, 1):
@@ -282,11 +293,11 @@ def row_block_epochs(problem: TrainingProblem, settings: RowBlockSettings) -> It
         decrease = before - blocks.objective
         converged = decrease <= settings.tolerance * abs(blocks.objective)
         measures = {"factor": blocks.factor, "density": problem.model.density}
-        state = partial(_state, epoch, blocks.factor)
+        state = partial(_state, blocks, epoch)
         yield EpochResult(epoch, blocks.objective, converged, state, measures)
         if converged:
             return
 
 
-def _state(epoch: int, factor: float) -> State:
-    return {"epoch": np.array([float(epoch)]), "factor": np.array([factor])}
+def _state(blocks: RowBlocks, epoch: int) -> State:
+    return {"epoch": np.array([float(epoch)]), **blocks.state()}
