@@ -9,7 +9,8 @@ from typing import Any
 from ranking.contracts.recipe import Recipe, Search
 from ranking.data.inputs import OptionalSpec
 from ranking.errors import PartError
-from ranking.registry import get_registry, parse_spec
+from ranking.registry.manager import get_registry
+from ranking.registry.spec import parse_spec
 
 FOREIGN_NAMES: Mapping[str, str] = {
     "seed": "random_state=",

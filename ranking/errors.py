@@ -1,5 +1,19 @@
 """Exceptions and warnings: each message names the problem, the value and the remedy."""
 
+__all__ = [
+    "CombinationError",
+    "DataError",
+    "DataWarning",
+    "DivergenceError",
+    "EngineError",
+    "KernelUnavailableError",
+    "ModelFileError",
+    "PartError",
+    "PluginError",
+    "PluginWarning",
+    "RankingError",
+]
+
 
 class RankingError(Exception):
     """Base of all errors of `ranking`; the command line prints it and exits with 1."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ranking.data.fingerprint import fingerprint
 from ranking.data.relevance import RelevanceData, as_unique_ids
 from ranking.data.validation import (
     Ids,
@@ -171,6 +172,13 @@ class MatchingData(RelevanceData):
     def document_rows(self) -> Any:
         """The features of the documents as a csr_array."""
         return _as_rows(self.documents, self.n_documents)
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that training depends on, to recognise the same data."""
+        labels = () if self.labels is None else self.labels
+        ids = (self.query_feature_ids, self.document_feature_ids)
+        rows = (self.query_rows, self.document_rows, self.relevance)
+        return fingerprint((*rows, *labels, self.own_document, *ids))
 
     def unit_length(self) -> MatchingData:
         """Return the same data with every row of features scaled to Euclidean norm 1."""

@@ -21,7 +21,7 @@ from ranking.io.result import TrainingResult
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 
 SCHEMA_VERSION = 2
 """Version of the description in a model file."""

@@ -1,29 +1,18 @@
-"""The plugin registry: built-in and third-party plugins register in the same way.
+"""The plugin registry: find, list and create the installed parts.
 
-A plugin is a module named in the entry-point group ``ranking``, with functions marked
-`hookimpl`::
-
-    from ranking.registry import Lazy, hookimpl
-
-    @hookimpl
-    def ranking_losses():
-        return {"huber": Lazy("ranking_huber.loss:Huber", help="Huber's loss of the margin.")}
+Built-in and third-party plugins register in the same way: with an entry point of the group
+``ranking`` and the hooks of :mod:`ranking.contracts`.
 """
 
-from ranking.contracts.hooks import KINDS, PROJECT, Lazy, hookimpl
-from ranking.registry.manager import Entry, Problem, Registry, default_engine, get_registry
-from ranking.registry.spec import Spec, parse_spec
+from ranking.registry.listing import list_combinations, list_plugins
+from ranking.registry.manager import get_registry
+from ranking.registry.part_description import describe_part
+from ranking.registry.spec import parse_spec
 
 __all__ = [
-    "KINDS",
-    "PROJECT",
-    "Entry",
-    "Lazy",
-    "Problem",
-    "Registry",
-    "Spec",
-    "default_engine",
+    "describe_part",
     "get_registry",
-    "hookimpl",
+    "list_combinations",
+    "list_plugins",
     "parse_spec",
 ]

@@ -96,7 +96,7 @@ def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]
     data = small_judged(seed)
     weights = rng.normal(size=data.n_features)
     scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
-    measured = evaluate(parse_metrics(METRICS), data, scores, kernel, threads)
+    measured = evaluate(list(parse_metrics(METRICS).values()), data, scores, kernel, threads)
     return {
         "random_bits": kernel.random.bits(seed, 5, 100),
         "random_uniform": kernel.random.uniform(seed, 5, 100),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import numbers
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ranking._utils.tensors import Tensors
+from ranking._utils.validation import validate_seed, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
@@ -18,18 +18,15 @@ from ranking.contracts.recipe import Choice
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
-from ranking.errors import PartError
 from ranking.io.model_file import PARTS, ModelFile, read_model
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import refuse_other_data
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 from ranking.training.fitter import Fitter
 from ranking.training.resolve import Parts, create_part, resolve_parts
 from ranking.training.stages import StagedTrainer
 from ranking.training.trainer import Trainer
-
-MAX_SEED = 2**64 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,18 +65,8 @@ class TrainingPlan(Fitter):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        threads: object = self.threads
-        if isinstance(threads, bool) or not isinstance(threads, numbers.Integral) or threads < 1:
-            raise PartError(f"threads is {threads!r}; it must be a whole number from 1.")
-        seed: object = self.random_state
-        if (
-            isinstance(seed, bool)
-            or not isinstance(seed, numbers.Integral)
-            or not 0 <= int(seed) <= MAX_SEED
-        ):
-            raise PartError(
-                f"random_state is {seed!r}; it must be a whole number from 0 to {MAX_SEED}."
-            )
+        validate_threads(self.threads)
+        validate_seed(self.random_state)
 
     def resolve(self, data: Trainable) -> Parts:
         """Return model, loss, regularizer and solver for these data, with "auto" filled in."""

@@ -18,7 +18,9 @@ SNAPSHOT = Path(__file__).with_name("public_api.txt")
 MODULES = (
     "ranking",
     "ranking.contracts",
+    "ranking.errors",
     "ranking.native",
+    "ranking.registry",
     "ranking.testing",
     "ranking_plugins.callbacks",
     "ranking_plugins.losses",

@@ -31,6 +31,7 @@ import click
 import pytest
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.hooks import KINDS
 from ranking.contracts.loss import (
     CoordinateLoss,
     CoordinateProblem,
@@ -45,7 +46,7 @@ from ranking.contracts.reader import Reader
 from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Compatibility, EpochResult, OnlineTrainer, Solver
-from ranking.registry import KINDS, get_registry, hookspecs
+from ranking.registry import get_registry, hookspecs
 from ranking_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]

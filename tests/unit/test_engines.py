@@ -14,7 +14,8 @@ from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.engine import Engine, address_of
 from ranking.contracts.regularizer import Regularizer
 from ranking.errors import CombinationError, EngineError, PartError
-from ranking.registry import default_engine, get_registry
+from ranking.registry import get_registry
+from ranking.registry.manager import default_engine
 from ranking_plugins.engines.local import Local
 from ranking_plugins.engines.ray import Ray, refuse_open
 from ranking_plugins.regularizers import Orthonormal, polar

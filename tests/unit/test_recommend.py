@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from ranking import MatchingData, Ranker, leave_one_out
+from ranking import MatchingData, Ranker, split_data
 from ranking.data.inputs import OptionalSpec
 from ranking.errors import DataError, ModelFileError, PartError
 from ranking.inference.fold_in import LEARNING_RATE, _step
@@ -115,7 +115,7 @@ def test_partial_fit_adds_users_and_what_they_have():
 
 
 def test_auto_chooses_embeddings_for_interactions(make_tastes):
-    train, test = leave_one_out(make_tastes(1, 90, 60, share=0.4), check=False)
+    train, test = split_data(make_tastes(1, 90, 60, share=0.4), "leave-one-out", check=False)
     ranker = Ranker(loss="warp", random_state=1).fit(train)
     assert ranker.model_.name == "factored"
     assert ranker.description_["parts"]["model"]["spec"].startswith("factored:dimensions=")

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 if TYPE_CHECKING:
     from ranking_plugins.losses.alignment import Alignment

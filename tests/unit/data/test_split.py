@@ -121,7 +121,7 @@ def test_leave_one_out_without_times_holds_out_a_random_positive():
     data = MatchingData(None, None, sparse.csr_array(np.array([[1.0, 2, -1, 3]])))
     left = {leave_one_out(data, seed)[1].relevance.indices[0] for seed in range(30)}
     assert left == {0, 1, 3}
-    with pytest.raises(DataError, match="query_kfold"):
+    with pytest.raises(DataError, match="by-query"):
         leave_one_out(MatchingData(None, None, labels=([1], [1])))
 
 
