@@ -62,8 +62,8 @@ def pls(held: Shards, threads: int, embeddings: Any, buffers: Any) -> None:
             WIDTH,
         )
         square = held.reduce(product_grams, add_all, np.zeros((WIDTH, WIDTH)), *arguments)
-        turn = np.linalg.inv(np.linalg.cholesky(square)).T
-        embeddings = concatenated(held.map(rotated, turn), buffers[side])
+        rotation = np.linalg.inv(np.linalg.cholesky(square)).T
+        embeddings = concatenated(held.map(rotated, rotation), buffers[side])
 
 
 def main() -> None:

@@ -26,8 +26,8 @@ def main() -> None:
     for kernel, threads in itertools.product(*Metrics.params):
         ours = Metrics()
         ours.setup(kernel, threads)
-        turn = functools.partial(ours.time_all, kernel, threads)
-        taken = min(timeit.repeat(turn, number=1, repeat=7))
+        call = functools.partial(ours.time_all, kernel, threads)
+        taken = min(timeit.repeat(call, number=1, repeat=7))
         ratio = wanted / taken
         print(f"{kernel}, {threads} threads, all: {taken:.3f} s, {ratio:.1f} x")  # noqa: T201
 

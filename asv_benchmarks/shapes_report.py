@@ -77,7 +77,7 @@ class Clock(Callback):
         self._tell(f"M and first embeddings, {gibibytes():.1f} GiB")
 
     def on_epoch_end(self, run: Any, result: Any) -> bool:
-        """Tell the seconds since the last turn."""
+        """Print the seconds since the last call."""
         self._tell(f"round {result.epoch}, objective {result.objective:.6g}")
         return False
 

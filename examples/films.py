@@ -72,7 +72,7 @@ def say(*words: object) -> None:
 
 
 def show_measured(train: MatchingData, test: MatchingData, ranker: Ranker) -> None:
-    """Compare with what everybody would be offered."""
+    """Compare with the most popular films, the same for every user."""
     often = np.asarray(train.relevance.sum(axis=0)).ravel()
     known, wanted = train.relevance.toarray() > 0, test.relevance.toarray() > 0
     order = np.argsort(-np.where(known, -1.0, often), axis=1, kind="stable")[:, :10]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import settings
 from numpy.typing import NDArray
 
 from ranking import JudgedLists
@@ -24,6 +25,10 @@ from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 
 ROOT = Path(__file__).parent.parent
+
+# No test may depend on the speed of the machine.
+settings.register_profile("ranking", deadline=None)
+settings.load_profile("ranking")
 
 TIERS = {
     "reproduction": ("reproduction/",),
@@ -233,18 +238,18 @@ def make_tastes(
     constant one. With `counts` a positive has a relevance of 1 to 3.
     """
     rng = np.random.default_rng(seed)
-    sides, likes = [], []
+    sides, tastes_of = [], []
     for side, size in (("queries", n_queries), ("documents", n_documents)):
-        like = np.arange(size) % tastes
-        likes.append(like)
+        taste = np.arange(size) % tastes
+        tastes_of.append(taste)
         if features not in (side, "both"):
             sides.append(None)
             continue
-        rows = np.hstack((np.eye(tastes)[like], np.eye(size), np.full((size, 1), 0.5)))
+        rows = np.hstack((np.eye(tastes)[taste], np.eye(size), np.full((size, 1), 0.5)))
         sides.append(sp.csr_array((rows * rng.uniform(0.5, 1.0, rows.shape)).astype(np.float32)))
-    same = likes[0][:, None] == likes[1][None, :]
+    same = tastes_of[0][:, None] == tastes_of[1][None, :]
     positive = same & (rng.random(same.shape) < share)
-    positive[np.arange(n_queries), likes[0]] = True  # every user has a positive
+    positive[np.arange(n_queries), tastes_of[0]] = True  # every user has a positive
     values = rng.integers(1, 4, same.shape) if counts else 1
     names = {
         "query_ids": [f"u{i}" for i in range(n_queries)],

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +113,30 @@ class ListwiseLoss(Protocol):
     @abstractmethod
     def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return the derivative of the loss of one list with respect to each score."""
+
+
+@runtime_checkable
+class MarginListLoss(Protocol):
+    """Lists of one positive and several negatives, by their margins: all lists in one call.
+
+    Row i of `margins` has z_j = f(q, d+) - f(q, d_j) for each negative d_j of list i. A listwise
+    loss that has these methods is not called list by list, and block coordinate descent takes it.
+    """
+
+    @abstractmethod
+    def margin_values(self, margins: Array) -> Array:
+        """Return the loss of each list."""
+
+    @abstractmethod
+    def margin_slopes(self, margins: Array) -> Array:
+        """Return the derivative of the loss of its list with respect to each margin."""
+
+    @abstractmethod
+    def margin_curvatures(self, margins: Array) -> Array:
+        """Return c for each margin such that ``slope * dz + c/2 * dz**2`` bounds the change.
+
+        Solvers enlarge it if it is too small, so an estimate will do.
+        """
 
 
 class CoordinateLoss(Protocol):

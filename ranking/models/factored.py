@@ -144,9 +144,9 @@ class Factored(MatchingModel):
 
     def inputs(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return the features of queries and documents, aligned with the model."""
-        return FactoredInputs(self._rows(data, 0), self._rows(data, 1))
+        return FactoredInputs(self.feature_rows(data, 0), self.feature_rows(data, 1))
 
-    def _rows(self, data: MatchingData, side: int) -> FeatureRows:
+    def feature_rows(self, data: MatchingData, side: int) -> FeatureRows:
         """Return the features of a side; their number, if every row is its own feature."""
         features = (data.queries, data.documents)[side]
         have = (data.query_feature_ids, data.document_feature_ids)[side]
@@ -162,12 +162,12 @@ class Factored(MatchingModel):
 
     def _own(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
         """Return the embeddings by U and V."""
-        rows = self._rows(data, 1)
+        rows = self.feature_rows(data, 1)
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
         return Embedding(
-            kernel.factored.embeddings(self._rows(data, 0), self.U, threads),
+            kernel.factored.embeddings(self.feature_rows(data, 0), self.U, threads),
             kernel.factored.embeddings(rows, self.V, threads),
             biases,
         )

@@ -89,13 +89,13 @@ class SparseFactored(Factored):
 
         Sums are in the order of the features of a row.
         """
-        rows, mapping = self._rows(data, side), self._stored[side]
+        rows, mapping = self.feature_rows(data, side), self._stored[side]
         if isinstance(rows, int):
             return mapping
         return rows.astype(np.float32) @ mapping
 
     def _own(self, data: MatchingData, kernel: Kernel, threads: int) -> Embedding:
-        rows = self._rows(data, 1)
+        rows = self.feature_rows(data, 1)
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
@@ -105,7 +105,9 @@ class SparseFactored(Factored):
                 sides.append(self.embeddings(data, side).toarray())
             else:
                 sides.append(
-                    kernel.factored.embeddings(self._rows(data, side), self._stored[side], threads)
+                    kernel.factored.embeddings(
+                        self.feature_rows(data, side), self._stored[side], threads
+                    )
                 )
         return Embedding(sides[0], sides[1], biases)
 

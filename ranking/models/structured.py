@@ -257,7 +257,7 @@ class Structured(Factored):
     def inputs(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
         """Return the features of queries and documents, and the lists of the stage before."""
         contexts = self._contexts(data, kernel, threads, self._lists) if self._earlier else None
-        return FactoredInputs(self._rows(data, 0), self._rows(data, 1), contexts)
+        return FactoredInputs(self.feature_rows(data, 0), self.feature_rows(data, 1), contexts)
 
     def _contexts(
         self, data: MatchingData, kernel: Kernel, threads: int, known: Ints | None = None
@@ -273,7 +273,7 @@ class Structured(Factored):
             (weights[filled], best[filled], np.concatenate(([0], np.cumsum(filled.sum(axis=1))))),
             shape=(n_queries, data.n_documents),
         )
-        rows = self._rows(data, 1)
+        rows = self.feature_rows(data, 1)
         contexts = lists if isinstance(rows, int) else sp.csr_array(lists @ rows)
         contexts = contexts.astype(np.float32)
         contexts.sum_duplicates()
@@ -293,7 +293,7 @@ class Structured(Factored):
         contexts = kernel.factored.embeddings(
             self._contexts(data, kernel, threads), self.S, threads
         )
-        fits = kernel.factored.embeddings(self._rows(data, 1), self.S, threads)
+        fits = kernel.factored.embeddings(self.feature_rows(data, 1), self.S, threads)
         return Embedding(
             np.hstack((first.queries, contexts)), np.hstack((first.documents, fits)), first.biases
         )

@@ -7,24 +7,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli_helpers import call, call_and_signal
+from conftest import make_judged, write_letor
 
-from ranking import JudgedLists, Ranker
+from ranking import Ranker
 from ranking.data.readers.read import read
 from ranking.io.tensors import read_tensors
 from ranking.kernels.letor import LetorKernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.parse import parse_metric
-from ranking_cli.main import COMMANDS, cli
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, write_letor
+from ranking_cli.main import COMMANDS
 
 
 @pytest.fixture
@@ -34,14 +30,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
         name: write_letor(tmp_path / f"{name}.txt", make_judged(seed))
         for seed, name in enumerate(("train", "valid", "test"))
     }
-
-
-def call(*words: object, code: int = 0) -> Result:
-    """Call the command and expect an exit code."""
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    if result.exit_code != code:
-        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
-    return result
 
 
 @pytest.fixture
@@ -65,6 +53,7 @@ def test_train_chooses_on_the_validation_data(files, tmp_path):
     assert len(search["trials"]) == len(search["values"]) * len(search["outer"]["values"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["reference", "cython"])
 def test_the_same_tensors_whatever_the_kernel_and_threads(files, tmp_path, kernel):
     results = []
@@ -347,60 +336,33 @@ def test_every_command_has_help_with_an_example():
         assert "\\b" not in "".join(lines)
 
 
-def start(files: dict[str, Path], path: Path, *more: str) -> list[str]:
-    """A training that takes long: the paper's bound creeps where a feature has an outlier."""
-    command = str(Path(sys.executable).with_name("ranking"))
-    words = [command, "train", str(files["train"]), "--loss", "domination", "-o", str(path)]
-    return [*words, "--solver", "coordinate:max_epochs=1000000,tolerance=0,curvature=paper", *more]
-
-
-def interrupt(
-    words: list[str], signal_number: signal.Signals, when: Callable[[], bool]
-) -> tuple[int, str]:
-    """Start a training, interrupt it when a condition holds, return its exit code and output."""
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 120
-        while process.poll() is None and not when():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        process.send_signal(signal_number)
-        _, printed = process.communicate(timeout=120)
-    return process.returncode, printed
-
-
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
-def test_a_killed_training_is_resumed(files, tmp_path, signal_number):
-    data = make_judged(0)
-    features = np.array(data.features)
-    features[0] = 1000.0
-    outlier = JudgedLists(features, data.grades, data.query_ids[data.row_groups])
-    write_letor(files["train"], outlier)
-    path = tmp_path / "model.safetensors"
-    checkpoint = tmp_path / "model.safetensors.checkpoint"
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_killed_training_is_resumed(files, tmp_path, number):
+    path, checkpoint = tmp_path / "model.safetensors", tmp_path / "model.safetensors.checkpoint"
+    words = ["train", files["train"], "--loss", "domination", "-o", path]
+    words += ["--solver", "coordinate:max_epochs=9,tolerance=0"]
 
     def epochs() -> list[float]:
-        # The file is replaced as a whole, so whenever it is there it can be read.
-        return read_tensors(checkpoint)[0]["history/epoch"].tolist() if checkpoint.exists() else []
+        return read_tensors(checkpoint)[0]["history/epoch"].tolist()
 
-    code, printed = interrupt(start(files, path), signal_number, lambda: bool(epochs()))
-    before = epochs()
-    assert before, printed
-    if signal_number == signal.SIGINT:
-        assert code == 1
-        assert "--resume" in printed
+    killed = call_and_signal(*words, number=number, epoch=3)
+    assert epochs() == [1, 2, 3]
+    if number == signal.SIGINT:
+        assert killed.returncode == 1
+        assert "--resume" in killed.stderr
         assert Ranker.load(path).stopped_ == "interrupted"
+    else:
+        assert killed.returncode == -signal.SIGKILL
+    assert "seed" in call(*words, "--seed", "9", "--resume", code=1).stderr
 
-    other = subprocess.run(
-        start(files, path, "--seed", "9", "--resume"), capture_output=True, text=True
-    )
-    assert other.returncode == 1
-    assert "seed" in other.stderr
-
-    # The same words go on where it stopped; a second signal_number ends it again, further on.
-    interrupt(start(files, path, "--resume"), signal.SIGINT, lambda: len(epochs()) > len(before))
-    after = epochs()
-    assert after == list(range(1, len(after) + 1))
-    assert len(after) > len(before)
+    # The same words go on where it stopped; a second signal ends it again, further on.
+    call_and_signal(*words, "--resume", number=signal.SIGINT, epoch=5)
+    assert epochs() == [1, 2, 3, 4, 5]
+    call(*words, "--resume")
+    assert not checkpoint.exists()
+    call(*words[:-3], tmp_path / "whole", *words[-2:])
+    assert path.read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_script_is_installed():

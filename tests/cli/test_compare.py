@@ -6,27 +6,15 @@ import gzip
 import html.parser
 import json
 import re
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-
-from ranking_cli.main import cli
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from cli_helpers import call
 from conftest import make_judged, write_letor
 
 DATA = make_judged(2, n_queries=20)
-
-
-def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    if result.exit_code != code:
-        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
-    return result
 
 
 @pytest.fixture

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from conftest import make_judged, write_letor
 
 from ranking.data.readers.read import read, read_any
 from ranking.data.synthetic import SYNTHETIC_DATA
 from ranking_cli.main import cli
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, write_letor
 
 LETOR = "1 qid:1 1:1 2:5 #docid = a\n0 qid:2 1:2 2:5\n1 qid:1 1:1 2:5 #docid = b\n"
 

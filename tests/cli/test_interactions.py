@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli_helpers import call
+from conftest import make_judged, make_tastes, write_letor
 
 from ranking import Ranker
 from ranking.data.exclusions import known_pairs
@@ -18,22 +18,10 @@ from ranking.data.readers.read import read_any
 from ranking.io.tensors import read_tensors
 from ranking.metrics.evaluation import evaluate_model, mean
 from ranking.metrics.parse import parse_metric
-from ranking_cli.main import cli
 from ranking_plugins.callbacks import Checkpoint
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, make_tastes, write_letor
 
 P5 = "p@5(ties=docid,empty=zero,scores=float32)"
 SHORT = "sgd:max_steps=300,steps_per_epoch=100"
-
-
-def call(*words: object, code: int = 0) -> Result:
-    """Call the command and expect an exit code."""
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    if result.exit_code != code:
-        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
-    return result
 
 
 def write_interactions(path: Path, pairs: list[tuple[int, int]]) -> Path:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import make_judged, write_letor
 
 from ranking import JudgedLists, Ranker
 from ranking_cli.main import cli
 from ranking_plugins.reproductions import Options, letor
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, write_letor
 
 
 @pytest.fixture

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from cli_helpers import call, call_and_signal
+from conftest import make_judged, write_letor
 
 from ranking import Ranker
 from ranking.data.readers.read import read_any
 from ranking.io.tensors import read_tensors
 from ranking.registry import get_registry
-from ranking_cli.main import cli
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, write_letor
 
 TOPICS = {
     "hockey": ["puck", "goal", "goalie", "ice", "team", "playoffs", "skate", "league", "coach"],
@@ -54,14 +49,6 @@ def write_texts(path: Path, seed: int, n_texts: int) -> Path:
         lines.append(f"{topic}\t{' '.join(rng.permutation(words))}")
     path.write_text("\n".join(lines) + "\n")
     return path
-
-
-def call(*words: object, code: int = 0) -> Result:
-    """Call the command and expect an exit code."""
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    if result.exit_code != code:
-        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
-    return result
 
 
 def lines(*words: object) -> list[dict]:
@@ -339,23 +326,7 @@ def tensors(path: Path) -> dict[str, bytes]:
     return {name: tensor.tobytes() for name, tensor in read_tensors(path)[0].items()}
 
 
-SELF_SIGNAL = """
-import os, signal, sys
-from ranking_cli.main import cli
-from ranking_plugins.callbacks import Checkpoint
-
-def on_epoch_end(self, run, result):
-    self.write(run)
-    if len(run.history) == int(sys.argv[2]):
-        os.kill(os.getpid(), int(sys.argv[1]))
-    return False
-
-Checkpoint.on_epoch_end = on_epoch_end
-signal.signal(signal.SIGINT, signal.default_int_handler)
-cli(sys.argv[3:])
-"""
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signal_number", "epoch"),
     [(signal.SIGINT, 30), (signal.SIGKILL, 110)],
@@ -368,28 +339,17 @@ def test_a_killed_training_is_resumed(folder, tmp_path, signal_number, epoch):
     words = ["train", folder / "train.tab", "--loss", "hinge"]
     words += ["--regularizer", "l1:strength=0.005", "--quiet", "--solver"]
     words += ["sgd:max_steps=8000,steps_per_epoch=100,learning_rate=5,refit=true", "-o"]
-    command = [Path(sys.executable).with_name("ranking"), *words]
-    script = [sys.executable, "-c", SELF_SIGNAL, str(int(signal_number)), str(epoch)]
-    killed = subprocess.run(
-        [*script, *words, path, "--kernel", "reference"], capture_output=True, text=True
+    killed = call_and_signal(
+        *words, path, "--kernel", "reference", number=signal_number, epoch=epoch
     )
-    code, printed = killed.returncode, killed.stderr
-    assert checkpoint.exists(), printed
-    before = read_tensors(checkpoint)[0]["history/epoch"].size
-    assert before == epoch
+    assert read_tensors(checkpoint)[0]["history/epoch"].size == epoch, killed.stderr
     if signal_number == signal.SIGINT:
-        assert code == 1
-        assert "--resume" in printed
+        assert killed.returncode == 1
+        assert "--resume" in killed.stderr
         assert Ranker.load(path).stopped_ == "interrupted"
-
-    other = subprocess.run(
-        [*command, path, "--seed", "9", "--resume"], capture_output=True, text=True
-    )
-    assert other.returncode == 1
-    assert "seed" in other.stderr
-
-    subprocess.run([*command, path, "--resume", "--threads", "2"], check=True)
-    subprocess.run([*command, tmp_path / "whole"], check=True)
+    assert "seed" in call(*words, path, "--seed", "9", "--resume", code=1).stderr
+    call(*words, path, "--resume", "--threads", "2")
+    call(*words, tmp_path / "whole")
     assert not checkpoint.exists()
     assert tensors(path) == tensors(tmp_path / "whole")
     assert Ranker.load(path).n_iter_ == 160
@@ -424,8 +384,8 @@ def test_a_quick_reproduction(real_data, tmp_path):
         assert set(row["metrics"]) == {"map", "error"}
         assert set(row["paper"]) == {"map", "error", "megabytes"}
         assert 0.0 < row["density"] <= 1.0
-        draws = {"identity": 0, "sparse-sgd-refit": 4000}.get(row["method"], 2000)
-        assert row["history"][-1]["steps"] == draws
+        steps = {"identity": 0, "sparse-sgd-refit": 4000}.get(row["method"], 2000)
+        assert row["history"][-1]["steps"] == steps
     html = (tmp_path / "index.html").read_text()
     assert all(method in html for method in methods)
     assert "<svg" in html

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import make_judged, write_letor
 
 from ranking import Ranker
 from ranking.data.split import query_kfold
 from ranking.training.wrappers.path import RegularizationPath
 from ranking_cli.main import cli
 from ranking_plugins.solvers import Coordinate
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, write_letor
 
 EXACT = Coordinate(max_epochs=5000, tolerance=1e-12)
 STRENGTHS = (0.3, 0.03, 0.003)

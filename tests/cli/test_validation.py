@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from cli_helpers import call
+from conftest import make_judged, write_letor
 
 from ranking import Ranker
-from ranking_cli.main import cli
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from conftest import make_judged, write_letor
 
 SOLVER = ["--loss", "hinge", "--solver", "sgd:max_steps=200,steps_per_epoch=100"]
 SAME = "--valid holds the same data as DATA"
-
-
-def call(*words: object, code: int = 0) -> Result:
-    """Call the command and expect an exit code."""
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    if result.exit_code != code:
-        raise AssertionError(f"exit {result.exit_code}:\n{result.output}") from result.exception
-    return result
 
 
 def error(*words: object) -> str:

@@ -5,10 +5,11 @@ What a fenced block means here:
 - ``python``: runs; all blocks of a page share one namespace, from top to bottom.
 - any language with ``title="path"``: is written to that file, and does not run.
 - ``console``: lines that begin with ``$ ranking``, ``$ pytest`` and, of a folder of the page,
-  ``$ pip install`` or ``$ pip wheel`` run in a shell; pip then installs into the page's folder,
-  with nothing from elsewhere. The lines below a command are what it prints: each must occur, in
-  this order, numbers and widths aside; ``...`` stands for lines left out, or at its end for the
-  rest of a line. A command below which an ``Error:`` stands must fail.
+  ``$ pip install`` or ``$ pip wheel`` run, in a shell or, of ``ranking``, in this process; pip
+  installs into the page's folder, with nothing from elsewhere. The lines below a command are what
+  it prints: each must occur, in this order, numbers and widths aside; ``...`` stands for lines
+  left out, or at its end for the rest of a line. A command below which an ``Error:`` stands must
+  fail.
 
 A page runs in a folder of its own, in which train.txt, valid.txt and test.txt lie.
 """
@@ -29,6 +30,8 @@ from typing import NamedTuple
 
 import click
 import pytest
+from click.testing import CliRunner
+from conftest import make_judged, write_letor
 
 from ranking.contracts.callback import Callback
 from ranking.contracts.hooks import KINDS
@@ -51,9 +54,6 @@ from ranking_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-sys.path.insert(0, str(ROOT / "tests"))
-from conftest import make_judged, write_letor  # noqa: E402
-
 PAGES = sorted(DOCS.rglob("*.md"))
 ROOT_PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
 ALL_PAGES = ROOT_PAGES + PAGES
@@ -65,6 +65,9 @@ FENCE = re.compile(
 COMMAND = re.compile(
     r"\$ (?P<words>(?:RANKING_\w+=\S* )*ranking\b.*|pip (?:install|wheel) \./.*|pytest .*)"
 )
+
+SHELL = re.compile(r"[|<>&;*$]")
+"""What only a shell understands."""
 
 
 def page_id(page: Path) -> str:
@@ -160,7 +163,10 @@ def run_page(page: Path, folder: Path) -> None:
         "PIP_NO_BUILD_ISOLATION": "0",  # as pip spells a no
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
-    of_pip = {**environment, "PYTHONWARNINGS": "", "PIP_NO_DEPS": "1"}
+    # Starting the command costs more than most examples. The README's run as users run them, and
+    # so do those of a page that installs a plugin.
+    titles = {Path(block.title).name for block in blocks(page)}
+    in_process = page.name != "README.md" and "pyproject.toml" not in titles
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         if block.title:
@@ -174,24 +180,34 @@ def run_page(page: Path, folder: Path) -> None:
             exec(compile(code, str(page), "exec", dont_inherit=True), namespace)
         elif block.language == "console":
             for call in calls(block):
-                command, env = call.command, environment
-                if command.startswith("pip "):
-                    target = f" --target {shlex.quote(str(folder))}" * ("pip install" in command)
-                    command = f"{shlex.quote(sys.executable)} -m {command} --quiet{target}"
-                    env = of_pip
-                done = subprocess.run(
-                    ["sh", "-c", command],
-                    cwd=folder,
-                    env=env,
-                    capture_output=True,
-                    text=True,
-                )
-                printed = done.stdout + done.stderr
+                if (
+                    in_process
+                    and call.command.startswith("ranking ")
+                    and not SHELL.search(call.command)
+                ):
+                    done = CliRunner().invoke(
+                        cli, shlex.split(call.command)[1:], prog_name="ranking"
+                    )
+                    code, printed = done.exit_code, done.stdout + done.stderr
+                else:
+                    code, printed = run_in_shell(call.command, folder, environment)
                 fails = any(line.startswith("Error:") for line in call.output)
-                assert (done.returncode != 0) == fails, (
-                    f"{page_id(page)}: $ {call.command}\nexit code {done.returncode}\n{printed}"
+                assert (code != 0) == fails, (
+                    f"{page_id(page)}: $ {call.command}\nexit code {code}\n{printed}"
                 )
                 check_output(call, printed)
+
+
+def run_in_shell(command: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Run a command; return its exit code and what it prints."""
+    if command.startswith("pip "):
+        target = f" --target {shlex.quote(str(folder))}" * ("pip install" in command)
+        command = f"{shlex.quote(sys.executable)} -m {command} --quiet{target}"
+        environment = {**environment, "PYTHONWARNINGS": "", "PIP_NO_DEPS": "1"}
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture

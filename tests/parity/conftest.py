@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from parity_helpers import Same
 
-from ranking.kernels.builtin import reference_kernel
+from ranking.kernels.builtin import cython_kernel, reference_kernel
+from ranking.kernels.cython import instruction_sets
 from ranking.kernels.kernel import Kernel
-
-sys.path.insert(0, str(Path(__file__).parent))  # for parity_helpers
 
 
 @pytest.fixture(scope="session", params=["cython", "rust"])
@@ -33,3 +31,16 @@ def _implements_family(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def reference() -> Kernel:
     return reference_kernel()
+
+
+@pytest.fixture(scope="session")
+def same(kernel: Kernel, reference: Kernel) -> Same:
+    return Same(kernel, reference)
+
+
+@pytest.fixture(scope="session", params=instruction_sets())
+def cython_build(request: pytest.FixtureRequest, reference: Kernel) -> Same:
+    """The Cython kernel for every instruction set of this processor."""
+    kernel = cython_kernel(request.param)
+    assert kernel.describe()["instructions"] == request.param
+    return Same(kernel, reference)

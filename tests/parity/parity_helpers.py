@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ranking.kernels.builtin import cython_kernel
-from ranking.kernels.cython import instruction_sets
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.sampling import PositiveLists
 
@@ -24,15 +23,6 @@ KINDS = [(data, index) for data in ("float32", "float64") for index in ("int32",
 EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 SEEDS = st.integers(0, 2**20)
 Outcome = Mapping[str, Any] | Sequence[Any]
-
-every_cython_build = pytest.mark.parametrize("build", instruction_sets())
-
-
-def build_kernel(instructions: str) -> Kernel:
-    """Return the Cython kernel for an instruction set."""
-    kernel = cython_kernel(instructions)
-    assert kernel.describe()["instructions"] == instructions
-    return kernel
 
 
 def bits(array: Any) -> tuple[str, tuple[int, ...], bytes]:
@@ -51,14 +41,30 @@ def differences(outcome: Outcome, expected: Outcome) -> list[Any]:
     return [name for name in expected if bits(outcome[name]) != bits(expected[name])]
 
 
-def assert_same(
-    run: Callable[[Kernel, int], Outcome], kernel: Kernel, reference: Kernel
-) -> Outcome:
-    """Run on the reference, and on a kernel with several numbers of threads; compare all bits."""
-    expected = run(reference, 1)
-    for threads in THREADS:
-        assert differences(run(kernel, threads), expected) == [], threads
-    return expected
+@dataclasses.dataclass(frozen=True)
+class Same:
+    """Compare all bits of a kernel with the reference, for several numbers of threads."""
+
+    kernel: Kernel
+    reference: Kernel
+
+    def __call__(self, run: Callable[[Kernel, int], Outcome]) -> Outcome:
+        """Run on both kernels; return the outcome."""
+        expected = run(self.reference, 1)
+        for threads in THREADS:
+            assert differences(run(self.kernel, threads), expected) == [], threads
+        return expected
+
+    def orders(self) -> list[tuple[Kernel, Kernel]]:
+        """Return kernels for the first and the second half of a training that is resumed."""
+        one, two = self.kernel, self.reference
+        return [(one, one), (one, two), (two, one)]
+
+
+def refuses(message: str) -> Any:
+    """Expect a ValueError with a message, or a TypeError if the message begins with that word."""
+    error = TypeError if message.startswith("TypeError: ") else ValueError
+    return pytest.raises(error, match=message.removeprefix("TypeError: "))
 
 
 def csr(dense: NDArray[Any], kind: tuple[str, str]) -> sp.csr_array:

@@ -11,18 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from parity_helpers import (
-    EXAMPLES,
-    KINDS,
-    SEEDS,
-    THREADS,
-    Outcome,
-    assert_same,
-    bits,
-    build_kernel,
-    csr,
-    every_cython_build,
-)
+from parity_helpers import EXAMPLES, KINDS, SEEDS, THREADS, Outcome, Same, bits, csr
 
 from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.kernel import Kernel
@@ -73,11 +62,9 @@ def half_step(kernel: Kernel, case: Case, embeddings: Any, threads: int = 1) -> 
     return out, gains
 
 
-def check(case: Case, kernel: Kernel, reference: Kernel) -> None:
+def check(case: Case, same: Same) -> None:
     for embeddings in (case.embeddings, sp.csr_array(case.embeddings)):
-        assert_same(
-            lambda k, threads, p=embeddings: half_step(k, case, p, threads), kernel, reference
-        )
+        same(lambda k, threads, p=embeddings: half_step(k, case, p, threads))
 
 
 CASES = st.builds(
@@ -96,28 +83,25 @@ CASES = st.builds(
 
 @MORE_EXAMPLES
 @given(case=CASES)
-def test_half_step(kernel: Kernel, reference: Kernel, case: Case) -> None:
-    check(case, kernel, reference)
+def test_half_step(same: Same, case: Case) -> None:
+    check(case, same)
 
 
 @pytest.mark.parametrize("width", [*range(8, 137, 8), 1000, 1024, 1136])
-def test_every_width(kernel: Kernel, reference: Kernel, width: int) -> None:
-    check(Case(width=width, filled=0.7), kernel, reference)
+def test_every_width(same: Same, width: int) -> None:
+    check(Case(width=width, filled=0.7), same)
 
 
 @pytest.mark.parametrize("limit", [0.0, 1.0])
 @pytest.mark.parametrize("threshold", [0.0, 0.4, 1e6])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind(
-    kernel: Kernel, reference: Kernel, kind: tuple[str, str], threshold: float, limit: float
-) -> None:
-    check(Case(kind=kind, width=104, threshold=threshold, limit=limit), kernel, reference)
+def test_every_kind(same: Same, kind: tuple[str, str], threshold: float, limit: float) -> None:
+    check(Case(kind=kind, width=104, threshold=threshold, limit=limit), same)
 
 
-@every_cython_build
-def test_every_build_of_cython(build: str, reference: Kernel) -> None:
+def test_every_build_of_cython(cython_build: Same) -> None:
     for width in (8, 104, 232):
-        check(Case(width=width), build_kernel(build), reference)
+        check(Case(width=width), cython_build)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (0, 0)])
@@ -133,22 +117,20 @@ def test_empty_matrices(kernel: Kernel, rows: int, columns: int) -> None:
             assert not gains.any()
 
 
-def test_many_rows(kernel: Kernel, reference: Kernel) -> None:
+def test_many_rows(same: Same) -> None:
     # Some chunks for each thread, one of which has a single heavy row.
-    check(Case(rows=700, columns=300, density=0.02, width=24), kernel, reference)
+    check(Case(rows=700, columns=300, density=0.02, width=24), same)
 
 
 @pytest.mark.parametrize("scale", [1e-44, 1e-30, 1e-22, 1e18])
 @pytest.mark.parametrize("limit", [0.0, 1e-50, 1e-20, 1.0])
-def test_tiny_and_huge(kernel: Kernel, reference: Kernel, scale: float, limit: float) -> None:
+def test_tiny_and_huge(same: Same, scale: float, limit: float) -> None:
     # Squares that are 0, or subnormal; rows that are, once scaled; limits that are no float32.
     case = Case(threshold=0.0, limit=limit)
     embeddings = case.embeddings * np.float32(scale)
-    dense, gains = assert_same(
-        lambda k, threads: half_step(k, case, embeddings, threads), kernel, reference
-    )
+    dense, gains = same(lambda k, threads: half_step(k, case, embeddings, threads))
     for threads in THREADS:
-        out, sparse_gains = kernel.alternating.half_step(
+        out, sparse_gains = same.kernel.alternating.half_step(
             case.matrix, sp.csr_array(embeddings), limit=limit, threads=threads
         )
         assert np.array_equal(out.toarray(), dense)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity_helpers import differences
+from parity_helpers import Same, differences
 
 from ranking.kernels import letor
 from ranking.kernels.contract import Defect
@@ -18,10 +18,10 @@ from ranking.kernels.letor import Chunk
 DTYPES = ("float32", "float64")
 
 
-def check(kernel: Kernel, reference: Kernel, text: bytes, threads: int = 1) -> list[Chunk]:
+def check(same: Same, text: bytes, threads: int = 1) -> list[Chunk]:
     for dtype in DTYPES:
-        expected = reference.letor.parse(text, dtype=dtype)
-        chunks = kernel.letor.parse(text, dtype=dtype, threads=threads)
+        expected = same.reference.letor.parse(text, dtype=dtype)
+        chunks = same.kernel.letor.parse(text, dtype=dtype, threads=threads)
         assert len(chunks) == len(expected)
         for chunk, other in zip(chunks, expected, strict=True):
             one, two = vars(chunk).copy(), vars(other).copy()
@@ -49,9 +49,9 @@ NOT_NUMBERS = [
 
 
 @pytest.mark.parametrize("number", [*NUMBERS, *NOT_NUMBERS])
-def test_numbers(kernel: Kernel, reference: Kernel, number: str) -> None:
-    check(kernel, reference, f"1 qid:1 1:1 2:{number} 3:2\n".encode())
-    check(kernel, reference, f"{number} qid:1 1:1\n".encode())
+def test_numbers(same: Same, number: str) -> None:
+    check(same, f"1 qid:1 1:1 2:{number} 3:2\n".encode())
+    check(same, f"{number} qid:1 1:1\n".encode())
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -77,11 +77,11 @@ def test_numbers_are_those_of_python(kernel: Kernel, number: str) -> None:
         max_size=20,
     )
 )
-def test_random_numbers(kernel: Kernel, reference: Kernel, numbers: list[str]) -> None:
+def test_random_numbers(same: Same, numbers: list[str]) -> None:
     lines = [f"0 qid:1 1:{number}\n" for number in numbers if np.isfinite(float(number))]
     text = "".join(lines).encode()
-    check(kernel, reference, text)
-    for chunk in kernel.letor.parse(text):
+    check(same, text)
+    for chunk in same.kernel.letor.parse(text):
         assert chunk.values.tolist() == [float(line.split(":")[2]) for line in lines]
 
 
@@ -126,21 +126,21 @@ PIECES = [
 
 
 @pytest.mark.parametrize("number", range(len(LINES)))
-def test_lines(kernel: Kernel, reference: Kernel, number: int) -> None:
-    check(kernel, reference, LINES[number])
-    check(kernel, reference, LINES[0] + LINES[number] + LINES[1])
+def test_lines(same: Same, number: int) -> None:
+    check(same, LINES[number])
+    check(same, LINES[0] + LINES[number] + LINES[1])
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(st.sampled_from(LINES + PIECES), max_size=30))
-def test_pieces_in_any_order(kernel: Kernel, reference: Kernel, pieces: list[bytes]) -> None:
-    check(kernel, reference, b"".join(pieces) + b"\n")
+def test_pieces_in_any_order(same: Same, pieces: list[bytes]) -> None:
+    check(same, b"".join(pieces) + b"\n")
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.binary(max_size=300))
-def test_any_bytes(kernel: Kernel, reference: Kernel, content: bytes) -> None:
-    check(kernel, reference, content + b"\n")
+def test_any_bytes(same: Same, content: bytes) -> None:
+    check(same, content + b"\n")
 
 
 def good_lines(random_: random.Random, rows: int, regular: bool) -> list[bytes]:
@@ -158,47 +158,40 @@ def good_lines(random_: random.Random, rows: int, regular: bool) -> list[bytes]:
 @pytest.mark.parametrize("regular", [True, False])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_chunks(
-    kernel: Kernel,
-    reference: Kernel,
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-    regular: bool,
-    threads: int,
+    same: Same, monkeypatch: pytest.MonkeyPatch, seed: int, regular: bool, threads: int
 ) -> None:
     monkeypatch.setattr(letor, "CHUNK", 100)
     text = b"".join(good_lines(random.Random(seed), 300, regular))
-    chunks = check(kernel, reference, text, threads)
+    chunks = check(same, text, threads)
     assert len(chunks) > 10
     assert all(chunk.width == (7 if regular else -1) for chunk in chunks[:-1])
     assert sum(chunk.grades.size for chunk in chunks) == 300
 
 
 @pytest.mark.parametrize("trial", range(60))
-def test_mutations(
-    kernel: Kernel, reference: Kernel, monkeypatch: pytest.MonkeyPatch, seed: int, trial: int
-) -> None:
+def test_mutations(same: Same, monkeypatch: pytest.MonkeyPatch, seed: int, trial: int) -> None:
     monkeypatch.setattr(letor, "CHUNK", 500)
     random_ = random.Random(seed * 1000 + trial)
     text = bytearray(b"".join(good_lines(random_, 40, regular=trial % 2 == 0)))
     for _ in range(random_.randrange(1, 4)):
         at = random_.randrange(len(text))
         text[at : at + random_.randrange(3)] = random_.choice(PIECES)
-    check(kernel, reference, bytes(text) + b"\n", threads=1 + trial % 2)
+    check(same, bytes(text) + b"\n", threads=1 + trial % 2)
 
 
-def test_a_long_line(kernel: Kernel, reference: Kernel) -> None:
+def test_a_long_line(same: Same) -> None:
     n = 20_000
     up = " ".join(f"{i}:1" for i in range(n))
     down = " ".join(f"{i}:1" for i in reversed(range(n)))
-    check(kernel, reference, f"1 qid:1 {up}\n0 qid:1 {down}\n".encode())
-    check(kernel, reference, f"1 qid:1 {down} 7:3 x\n".encode())
+    check(same, f"1 qid:1 {up}\n0 qid:1 {down}\n".encode())
+    check(same, f"1 qid:1 {down} 7:3 x\n".encode())
 
 
-def test_buffers_are_large_enough(kernel: Kernel, reference: Kernel) -> None:
-    check(kernel, reference, b"1 qid:a 1:1 2:2 3:3 4:4 5:5 6:6 7:7 8:8 9:9#\n" * 50)
-    check(kernel, reference, b"1 qid:a\n" * 50)
-    check(kernel, reference, b"\n" * 50)
-    assert kernel.letor.parse(b"") == []
+def test_buffers_are_large_enough(same: Same) -> None:
+    check(same, b"1 qid:a 1:1 2:2 3:3 4:4 5:5 6:6 7:7 8:8 9:9#\n" * 50)
+    check(same, b"1 qid:a\n" * 50)
+    check(same, b"\n" * 50)
+    assert same.kernel.letor.parse(b"") == []
 
 
 def test_part_of_a_buffer(kernel: Kernel) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity_helpers import assert_same
+from parity_helpers import Same
 
 from ranking.kernels.contract import MeasureKind
 from ranking.kernels.kernel import Kernel
@@ -65,26 +65,20 @@ def make_lists(
     st.sampled_from(["float32", "float64"]),
     st.integers(0, 200),
 )
-def test_rank_lists(kernel: Kernel, reference: Kernel, scores, dtype, cut) -> None:
+def test_rank_lists(same: Same, scores, dtype, cut) -> None:
     values = np.array(scores, dtype=dtype)
     group_ptr = np.array([0, min(cut, values.size), min(cut, values.size), values.size])
-    assert_same(
-        lambda k, threads: k.metrics.rank_lists(group_ptr, values, threads), kernel, reference
-    )
+    same(lambda k, threads: k.metrics.rank_lists(group_ptr, values, threads))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("size", [47, 48, 49, 3000, 4095, 4096])
-def test_rank_lists_of_every_size(kernel: Kernel, reference: Kernel, size: int, dtype: str) -> None:
+def test_rank_lists_of_every_size(same: Same, size: int, dtype: str) -> None:
     rng = np.random.default_rng(size)
     for values in (rng.normal(size=size), np.zeros(size), rng.integers(0, 3, size)):
         scores = np.concatenate([values, -values]).astype(dtype)
         group_ptr = np.array([0, size, 2 * size])
-        assert_same(
-            lambda k, threads, x=scores, p=group_ptr: k.metrics.rank_lists(p, x, threads),
-            kernel,
-            reference,
-        )
+        same(lambda k, threads, x=scores, p=group_ptr: k.metrics.rank_lists(p, x, threads))
 
 
 SCORES = (1, 3, 10**6)
@@ -98,15 +92,11 @@ GRADES = ((-0.5, 0.5), (-2.0, 1.0), (1.25, 1.0))
     # Every pair of two of the three.
     [(n, m, GRADES[(i + j) % 3]) for i, n in enumerate(LEVELS) for j, m in enumerate(SCORES)],
 )
-def test_ranked_metrics(
-    kernel: Kernel, reference: Kernel, levels: int, scores: int, grades: tuple[float, float]
-) -> None:
+def test_ranked_metrics(same: Same, levels: int, scores: int, grades: tuple[float, float]) -> None:
     lowest, step = grades
     sizes = [0, 1, 2, 7, 0, 49, 3, 130, 1, 1, 20]
-    lists = make_lists(levels + scores, sizes, levels, scores, reference, lowest, step)
-    (values,) = assert_same(
-        lambda k, threads: [k.metrics.ranked_metrics(lists, MEASURES, threads)], kernel, reference
-    )
+    lists = make_lists(levels + scores, sizes, levels, scores, same.reference, lowest, step)
+    (values,) = same(lambda k, threads: [k.metrics.ranked_metrics(lists, MEASURES, threads)])
     if lowest < 1.0 <= lowest + step * levels:
         assert np.isfinite(values).any(axis=0).all()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parity_helpers import assert_same, bits
+from parity_helpers import Same, bits
 
 from ranking.kernels.contract import GradedScores
 from ranking.kernels.kernel import Kernel
@@ -76,30 +76,24 @@ ROW = RowFunctions.from_addresses(
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 500])
-def test_pairwise(kernel: Kernel, reference: Kernel, size: int) -> None:
+def test_pairwise(same: Same, size: int) -> None:
     margins = np.random.default_rng(size).normal(size=size)
     margins.flags.writeable = False
     for name in ("pairwise_values", "pairwise_slopes"):
-        values = assert_same(
-            lambda k, threads, f=name: [getattr(k.native, f)(PAIRWISE, margins, threads)],
-            kernel,
-            reference,
-        )
+        values = same(lambda k, threads, f=name: [getattr(k.native, f)(PAIRWISE, margins, threads)])
         np.testing.assert_array_equal(values[0], margins * margins + 5.0)
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0], [1], [3, 0, 2], [2] * 150])
-def test_listwise(kernel: Kernel, reference: Kernel, sizes: list[int]) -> None:
+def test_listwise(same: Same, sizes: list[int]) -> None:
     group_ptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     scores, grades = np.random.default_rng(1).normal(size=(2, group_ptr[-1]))
     lists = GradedScores(group_ptr, scores, grades)
-    values, _ = assert_same(
+    values, _ = same(
         lambda k, threads: [
             k.native.listwise_values(LISTWISE, lists, threads),
             k.native.listwise_slopes(LISTWISE, lists, threads),
-        ],
-        kernel,
-        reference,
+        ]
     )
     parts = [slice(a, b) for a, b in itertools.pairwise(group_ptr)]
     np.testing.assert_allclose(values, [5.25 + scores[p] @ grades[p] for p in parts], rtol=1e-12)
@@ -107,9 +101,7 @@ def test_listwise(kernel: Kernel, reference: Kernel, sizes: list[int]) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "width"), [((0, 8), 3), ((1, 8), 8), ((3, 1), 0), ((150, 8), 5)])
-def test_rows(
-    kernel: Kernel, reference: Kernel, shape: tuple[int, int], width: int, dtype: str
-) -> None:
+def test_rows(same: Same, shape: tuple[int, int], width: int, dtype: str) -> None:
     matrix = np.random.default_rng(2).normal(size=shape).astype(dtype)
     wide = matrix[:, :width].astype(np.float64)
     reversed_rows, shifted = matrix.copy(), matrix.copy()
@@ -122,7 +114,7 @@ def test_rows(
         k.native.maximize_rows(ROW, best, width, threads)
         return [near, best, k.native.row_penalties(ROW, matrix, threads)]
 
-    near, best, _ = assert_same(call, kernel, reference)
+    near, best, _ = same(call)
     assert bits(near) == bits(reversed_rows)
     assert bits(best) == bits(shifted)
 

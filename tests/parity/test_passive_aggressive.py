@@ -11,7 +11,7 @@ from bilinear_cases import CASES, Case, outcome
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from parity_helpers import EXAMPLES, Outcome, differences
+from parity_helpers import EXAMPLES, Outcome, Same, differences
 from scipy.optimize import minimize
 
 from ranking.kernels.contract import PairwiseForm
@@ -53,11 +53,11 @@ def run(
 @EXAMPLES
 @given(case=CASES, aggressiveness=C, form=FORMS)
 def test_passive_aggressive(
-    kernel: Kernel, reference: Kernel, case: Case, aggressiveness: float, form: PairwiseForm
+    same: Same, case: Case, aggressiveness: float, form: PairwiseForm
 ) -> None:
-    expected = run(case, reference, aggressiveness, form)
-    assert differences(run(case, kernel, aggressiveness, form), expected) == []
-    assert differences(run(case, kernel, aggressiveness, form, parts=3), expected) == []
+    expected = run(case, same.reference, aggressiveness, form)
+    assert differences(run(case, same.kernel, aggressiveness, form), expected) == []
+    assert differences(run(case, same.kernel, aggressiveness, form, parts=3), expected) == []
 
 
 @EXAMPLES
@@ -171,9 +171,7 @@ def test_a_step_solves_its_quadratic_programme(
     assert moved >= 3
 
 
-def test_rank_weights_scale_the_aggressiveness(
-    reference: Kernel,
-) -> None:
+def test_rank_weights_scale_the_aggressiveness(reference: Kernel) -> None:
     """With C large enough, every step projects, whatever L and the power are."""
     case = Case(trials=5, n_steps=30)
     large = [

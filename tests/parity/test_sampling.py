@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parity_helpers import EXAMPLES, bits, make_positive_lists
+from parity_helpers import EXAMPLES, Same, bits, make_positive_lists
 
 from ranking.kernels.kernel import Kernel
 
@@ -21,13 +21,11 @@ from ranking.kernels.kernel import Kernel
     max_trials=st.sampled_from([1, 2, 7]),
     n_positives=st.sampled_from([1, 1, 3]),
 )
-def test_sample_triplets(
-    kernel: Kernel, reference: Kernel, seed, first, options, max_trials, n_positives
-) -> None:
+def test_sample_triplets(same: Same, seed, first, options, max_trials, n_positives) -> None:
     lists = make_positive_lists(seed % 1000, **options)
     steps = (lists, seed, first, 50, max_trials, n_positives)
-    triplets = kernel.sampling.sample_triplets(*steps)
-    assert bits(triplets) == bits(reference.sampling.sample_triplets(*steps))
+    triplets = same.kernel.sampling.sample_triplets(*steps)
+    assert bits(triplets) == bits(same.reference.sampling.sample_triplets(*steps))
 
 
 def test_sampling_can_be_resumed(kernel: Kernel) -> None:

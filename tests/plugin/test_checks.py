@@ -158,7 +158,7 @@ def broken(base: type, **changes: Any) -> Any:
         ({"__deepcopy__": lambda self, memo: L1()}, "same parameters after"),
     ],
 )
-def test_a_broken_loss_of_pairs(changes: dict[str, Any], said: str):
+def test_broken_pairwise_losses_are_reported(changes: dict[str, Any], said: str):
     with pytest.raises(AssertionError) as raised:
         check_loss(broken(Hinge, **changes))
     assert said in str(raised.value)
@@ -198,7 +198,7 @@ class Softmax(Loss):
         return grades.sum() * share / share.sum() - grades
 
 
-def test_a_loss_of_lists():
+def test_a_listwise_loss():
     check_loss(Softmax())
     for changes, said in (
         (

@@ -303,6 +303,7 @@ def test_every_pair_of_parts_is_trained_by_all_kernels():
     assert all(counts[pair] < 4 for pair in missing), missing
 
 
+@pytest.mark.slow
 def test_incompatible_cells_have_a_reason_and_a_remedy():
     for cell in CELLS.values():
         compatibility = cell.compatibility()
@@ -338,7 +339,8 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
 
 def documented_grid() -> str:
     """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
-    losses = ("hinge", "squared-hinge", "logistic", "warp", "kos-warp", "domination", "alignment")
+    losses = ("hinge", "squared-hinge", "logistic", "warp", "kos-warp", "smooth-warp")
+    losses += ("domination", "alignment")
     regularizers = (
         "none",
         "l1",

@@ -182,9 +182,9 @@ def mine(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> type
 
 
 def weights(kernel: Kernel, data: Any, model: str, loss: Any, **parts: Any) -> list[np.ndarray]:
-    draws = 150 if kernel.name == "reference" else 3000
+    steps = 150 if kernel.name == "reference" else 3000
     given: dict[str, Any] = {
-        "solver": f"sgd:max_steps={draws},batch_size=30,steps_per_epoch={draws // 3}",
+        "solver": f"sgd:max_steps={steps},batch_size=30,steps_per_epoch={steps // 3}",
         **parts,
     }
     ranker = Ranker(model=model, loss=loss, kernel=kernel, **given).fit(data)
@@ -387,7 +387,7 @@ def scaled(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> Sc
     return Scaled()
 
 
-def test_functions_are_asked_for_when_a_parameter_is_set(scaled):
+def test_functions_are_requested_when_a_parameter_is_set(scaled):
     z = np.array([[1.0, -0.5], [0.25, 3.0]])
     np.testing.assert_array_equal(scaled.pairwise_value(z), 2.0 * z)
     np.testing.assert_array_equal(scaled.pairwise_slope(z), np.full(z.shape, 2.0))

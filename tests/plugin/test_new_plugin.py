@@ -24,13 +24,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-from ranking_cli.main import cli
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, make_tastes, write_letor
 
 from ranking.data.writers import write
+from ranking_cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("loss", "regularizer", "solver", "metric", "reader")
@@ -67,7 +64,8 @@ def wheel(name: str, folder: Path, source: Path) -> Path:
     if origin.get("dir_info", {}).get("editable"):
         beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         build = ("-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder)
-        run(sys.executable, *build, source, cwd=folder, PATH=beside)
+        fast = ("-Csetup-args=-Doptimization=0",) if source == ROOT else ()
+        run(sys.executable, *build, *fast, source, cwd=folder, PATH=beside)
         (made,) = folder.glob(f"{name.replace('-', '_')}-*.whl")
         return made
     info = f"{name.replace('-', '_')}-{distribution.version}.dist-info"
@@ -108,10 +106,10 @@ class Fresh:
             found = shutil.which(tool, path=str(Path(sys.executable).parent))
             if found:
                 (self.bin / tool).symlink_to(found)
-        wheels = [wheel("ranking-kit", folder, ROOT)]
+        self.wheels = [wheel("ranking-kit", folder, ROOT)]
         if shutil.which("cargo"):
-            wheels.append(wheel("ranking-kit-rust", folder, ROOT / "rust"))
-        self.pip(*wheels)
+            self.wheels.append(wheel("ranking-kit-rust", folder, ROOT / "rust"))
+        self.pip(*self.wheels)
         write(make_tastes(0, 30, 40), "tsv", folder / "clicks.tsv")
         write_letor(folder / "train.txt", make_judged(0))
 
@@ -180,6 +178,55 @@ def test_from_nothing_to_a_trained_model(fresh: Fresh, kind: str, native: str):
     if kind in ("loss", "regularizer", "solver"):
         header = (fresh.folder / f"{part}.safetensors").read_bytes()[:10000]
         assert f"ranking-{part}".encode() in header
+
+
+CHECK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ranking.testing import check_loss
+from ranking_rounded_hinge.loss import RoundedHingeLoss
+check_loss(RoundedHingeLoss(width=0.5))
+"""
+
+
+def isolated_pip(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run pip with the package index of this machine, and with build isolation."""
+    unwanted = ("PIP_NO_INDEX", "PIP_NO_DEPS", "PIP_NO_BUILD_ISOLATION", "PYTHONPATH")
+    inherited = {key: value for key, value in os.environ.items() if key not in unwanted}
+    return subprocess.run(
+        [sys.executable, "-m", "pip", *map(str, words), "--disable-pip-version-check"],
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_cython_plugin_builds_with_isolation(fresh: Fresh, tmp_path: Path):
+    """The build environment gets `ranking-kit` from our wheel, and the rest from the index.
+
+    On the index `ranking` is another project, so the templates must not ask for it.
+    """
+    links = tmp_path / "wheels"
+    download = ("download", "-q", "--no-deps", "--retries", "0", "-d", links, "setuptools>=77")
+    if isolated_pip(*download).returncode != 0:
+        pytest.skip("the package index cannot be reached, and an isolated build needs it")
+    (links / fresh.wheels[0].name).symlink_to(fresh.wheels[0])
+    source = tmp_path / "plugin"
+    words = ["new-plugin", "rounded-hinge", "--kind", "loss", "--native", "cython"]
+    assert CliRunner().invoke(cli, [*words, "-o", str(source)]).exit_code == 0
+    find = f"{os.environ.get('PIP_FIND_LINKS', '')} {links}".strip()
+    built = isolated_pip("wheel", "-q", "--no-deps", "-w", tmp_path, source, PIP_FIND_LINKS=find)
+    assert built.returncode == 0, built.stderr
+    (made,) = tmp_path.glob("ranking_rounded_hinge-*.whl")
+    folder = tmp_path / "installed"
+    with zipfile.ZipFile(made) as archive:
+        archive.extractall(folder)
+    assert list(folder.glob("ranking_rounded_hinge/_native*.so"))
+    description = next(folder.glob("*.dist-info/METADATA")).read_text()
+    assert "Requires-Dist: ranking-kit\n" in description
+    subprocess.run([sys.executable, "-P", "-c", CHECK, str(folder)], check=True, cwd=tmp_path)
 
 
 @pytest.mark.parametrize(("kind", "native"), PACKAGES)

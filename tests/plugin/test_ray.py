@@ -184,15 +184,15 @@ outside = probe.getsockname()[0]
 probe.close()
 reached = {}
 for address in (host, outside):
-    with socket.socket() as door:
-        door.settimeout(5)
-        reached[address] = door.connect_ex((address, int(port))) == 0
+    with socket.socket() as client:
+        client.settimeout(5)
+        reached[address] = client.connect_ex((address, int(port))) == 0
 print(json.dumps({"host": host, "outside": outside, "reached": reached, "nodes": len(ray.nodes())}))
 ray.shutdown()
 """
 
 
-def test_a_cluster_of_our_own_is_for_nobody_else(tmp_path):
+def test_a_cluster_of_our_own_is_closed_to_others(tmp_path):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     done = subprocess.run(
         [sys.executable, "-P", "-c", OWN],

@@ -90,6 +90,7 @@ def test_a_good_plugin_is_listed_and_broken_ones_are_reported(third_party):
     assert "ranking-kit 0.1.0 has that name" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_matrix_shows_the_reason_of_an_incompatibility(third_party):
     rows = [json.loads(line) for line in plugins(third_party, "--matrix").stdout.splitlines()]
     refused = [row for row in rows if row["loss"] == "strange"]

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import make_judged, make_tastes, write_letor
 
 from ranking import Ranker
@@ -191,6 +189,7 @@ def ranking(
 BUILT_IN = ("train", "train.txt", "--loss", "domination", "-o", "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -208,6 +207,7 @@ def test_one_that_fails_or_is_slow_at_import_is_named_and_the_rest_goes_on(here,
     assert f"ranking-bad 1.2, plugin plugin: {said}" in ranking(here, "plugins", "--load").stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_name_lists_the_plugins_that_were_left_out(here):
     distribution(here, "ranking-bad", "raise ValueError('not today')")
     done = ranking(here, *BUILT_IN[:2], "--loss", "huber", "-o", "m", code=2)
@@ -232,6 +232,7 @@ def test_nonsense_from_hooks_is_left_out_and_the_rest_of_the_plugin_works(here):
 TRAIN = ("train", "matching.tsv", "--model", "bilinear", "-o", "m.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -248,6 +249,7 @@ def test_an_invalid_result_of_a_loss_names_it(here, how, said):
     assert f"Error: loss 'odd' of ranking-odd 1.2: {said}" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_slow_is_named_and_trains(here):
     distribution(here, "ranking-odd", PARTS)
     words = ("--loss", "odd:how=slow", "--solver", "sgd:max_steps=200,learning_rate=0.1")
@@ -257,6 +259,7 @@ def test_a_loss_that_is_slow_is_named_and_trains(here):
     assert (here / "m.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_an_invalid_result_of_a_regularizer_names_it(here):
     distribution(here, "ranking-odd", PARTS)
     words = (
@@ -271,6 +274,7 @@ def test_an_invalid_result_of_a_regularizer_names_it(here):
     assert "regularizer 'nothing' of ranking-odd 1.2: penalty returned str" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_invalid_result_of_a_solver_names_it(here):
     distribution(here, "ranking-odd", PARTS)
     done = ranking(here, *BUILT_IN, "--solver", "yes", "--model", "linear", code=1)
@@ -279,6 +283,7 @@ def test_an_invalid_result_of_a_solver_names_it(here):
     )
 
 
+@pytest.mark.slow
 def test_a_metric_of_the_wrong_shape_is_named_and_a_reader_that_fails_is_passed_over(here):
     distribution(here, "ranking-odd", PARTS)
     trained = ranking(here, *BUILT_IN)
@@ -301,6 +306,7 @@ def test_listing_does_not_import_third_party_plugins(here):
     assert (here / "touched").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "loaded", "said"),
     [
@@ -330,6 +336,7 @@ def test_only_trusted_plugins_are_imported(here, environment, loaded, said):
         assert said in told
 
 
+@pytest.mark.slow
 def test_a_model_file_names_the_plugins_that_made_it(here):
     distribution(here, "ranking-odd", PARTS)
     words = ("--loss", "odd", "--solver", "sgd:max_steps=200,learning_rate=0.1")
@@ -372,6 +379,7 @@ def ranking_models():
 '''
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_installed_is_refused_with_its_package(here):
     distribution(here, "ranking-line", MODEL)
     ranking(here, *BUILT_IN, "--model", "line")

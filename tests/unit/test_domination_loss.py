@@ -154,7 +154,7 @@ def test_every_step_decreases_the_objective(judged, curvature, regularizer):
             before = after
 
 
-def test_slopes_are_those_of_the_list_face(judged, loss):
+def test_slopes_are_those_of_the_listwise_interface(judged, loss):
     weights = np.linspace(-1, 1, judged.n_features)
     problem = loss.coordinate_problem(judged, weights, get_kernel(), 1, "newton")
     value, gradient = objective(judged, weights, loss)

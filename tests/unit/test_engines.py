@@ -91,7 +91,7 @@ def test_fewer_rows_than_ranges(seed):
 
 
 def test_dependent_columns_leave_the_shards(seed):
-    """M of rank 1 has no Cholesky factor: QR of the whole takes over, for all engines alike."""
+    """M of rank 1 has no Cholesky factor: QR of the whole takes over, in all engines."""
     rng = np.random.default_rng(seed)
     counts = np.outer(rng.integers(1, 5, 30), rng.integers(1, 5, 20)).astype(float)
     data = MatchingData(None, None, sp.csr_array(counts))

@@ -24,7 +24,7 @@ LOSSES = {"hinge": Hinge, "squared-hinge": SquaredHinge, "logistic": Logistic}
 
 
 def pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Better rows, worse rows and weights: better rows count alike, and each one's pairs too."""
+    """Better rows, worse rows and weights: all better rows count equally, as do their pairs."""
     found = []
     for i in range(data.n_rows):
         worse = [
@@ -63,11 +63,13 @@ def dense(data: JudgedLists) -> np.ndarray:
 
 def smooth(name: str, data: JudgedLists, strength: float):
     better, worse, weights = pairs(data)
-    apart = dense(data)[better] - dense(data)[worse]
+    differences = dense(data)[better] - dense(data)[worse]
 
     def target(w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = phi(name, apart @ w)
-        return weights @ value + strength / 2 * w @ w, apart.T @ (weights * slope) + strength * w
+        value, slope = phi(name, differences @ w)
+        return weights @ value + strength / 2 * w @ w, differences.T @ (
+            weights * slope
+        ) + strength * w
 
     return target
 
@@ -82,9 +84,9 @@ def test_value_and_slopes_are_those_of_all_pairs(name, data, scale, seed):
     found, bound = problem.slopes(np.arange(data.n_features))
     np.testing.assert_allclose(found, gradient, atol=1e-12)
     better, worse, weight = pairs(data)
-    apart = dense(data)[better] - dense(data)[worse]
+    differences = dense(data)[better] - dense(data)[worse]
     largest = {"hinge": 1 / SMOOTHING, "squared-hinge": 2.0, "logistic": 0.25}[name]
-    np.testing.assert_allclose(bound, largest * (weight @ apart**2), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(bound, largest * (weight @ differences**2), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -121,14 +123,14 @@ def test_the_hinge_is_within_its_smoothing_of_a_linear_programme(judged):
     """min over w, xi of c'xi + l1 |w|_1 with xi >= 1 - w.delta and xi >= 0: the hinge itself."""
     strength = 0.05
     better, worse, weights = pairs(judged)
-    apart = dense(judged)[better] - dense(judged)[worse]
+    differences = dense(judged)[better] - dense(judged)[worse]
     n, m = judged.n_features, weights.size
     cost = np.concatenate((np.full(2 * n, strength), weights))
-    rows = np.hstack((-apart, apart, -np.eye(m)))
+    rows = np.hstack((-differences, differences, -np.eye(m)))
     best = linprog(cost, A_ub=rows, b_ub=-np.ones(m), bounds=(0, None)).fun
     ranker = Ranker("linear", "hinge", f"l1:strength={strength}", EXACT).fit(judged)
     found = ranker.model_.weights
-    hinge = weights @ np.maximum(0.0, 1.0 - apart @ found) + strength * np.abs(found).sum()
+    hinge = weights @ np.maximum(0.0, 1.0 - differences @ found) + strength * np.abs(found).sum()
     assert best <= hinge + 1e-9
     assert ranker.objective_ <= best + 1e-9  # the smoothed loss lies below
     assert hinge <= best + SMOOTHING / 2
@@ -211,7 +213,7 @@ def test_a_resumed_run_has_the_same_bits(name, judged):
 
 
 def test_sgd_and_coordinate_descent_minimise_the_same(judged):
-    """What sgd draws from is what coordinate descent sums up."""
+    """What sgd samples from is what coordinate descent sums up."""
     parts = ("linear", "squared-hinge", "l2:strength=0.1")
     exact = Ranker(*parts, EXACT).fit(judged)
     drawn = Ranker(*parts, "sgd:max_steps=400000,steps_per_epoch=100000,batch_size=1").fit(judged)
@@ -228,7 +230,7 @@ def test_the_weights_of_warp_make_it_jump():
     loss = WARP(max_trials=10)
 
     def expected(margins: np.ndarray) -> float:
-        """The mean over all draws of L((n - 1) // N) hinge, N being the first that violates."""
+        """The mean over all samples of L((n - 1) // N) hinge, N being the first that violates."""
         n = margins.size
         hinge = loss.pairwise_value(margins)
         violate = np.count_nonzero(hinge > 0.0)

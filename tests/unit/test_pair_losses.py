@@ -142,7 +142,7 @@ def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
 
 def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kernel):
     """Of 40 documents, v of 39 violate: the trial N is geometric, and r = 39 // N."""
-    n_documents, max_trials, draws = 40, 6, 1500
+    n_documents, max_trials, steps = 40, 6, 1500
     query = sp.csr_array(np.ones((1, 1)))
     # Document 0 matches and scores 2; of the others, nine are within the margin.
     others = np.random.default_rng(1).permutation(np.where(np.arange(39) < 9, 1.5, 0.0))
@@ -150,13 +150,13 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     relevance = sp.csr_array(([1.0], [0], [0, 1]), shape=(1, n_documents))
     data = MatchingData(query, documents, relevance)
     triplets = matching_kernel.sampling.sample_triplets(
-        positive_lists(data), 3, 0, draws, max_trials
+        positive_lists(data), 3, 0, steps, max_trials
     )
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
     _, found = weights.train(
         BilinearInputs(data.query_rows, data.document_rows),
         triplets,
-        np.zeros(draws),
+        np.zeros(steps),
         loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), n_documents)),
     )
     share = 9 / 39
@@ -164,7 +164,7 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     harmonic = WARP().rank_weight((n_documents - 1) // np.arange(1, max_trials + 1))
     mean = float(np.dot(chance, harmonic))
     deviation = np.sqrt(np.dot(chance, harmonic**2) - mean**2)
-    assert abs(found.mean() - mean) < 4 * deviation / np.sqrt(draws)
+    assert abs(found.mean() - mean) < 4 * deviation / np.sqrt(steps)
     # The exact rank is 9 violations; what is estimated when one is found is of its order.
     exact = WARP().rank_weight(np.array([9]))[0]
     assert 0.5 * exact < found[found > 0].mean() < 2 * exact

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Logistic,
         SquaredHinge,
     )
+    from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Hinge",
     "KosWARP",
     "Logistic",
+    "SmoothWARP",
     "Squared",
     "SquaredHinge",
 ]
@@ -41,6 +43,7 @@ _MODULES = {
     "Hinge": "pairwise",
     "KosWARP": "pairwise",
     "Logistic": "pairwise",
+    "SmoothWARP": "smooth_warp",
     "Squared": "squared",
     "SquaredHinge": "pairwise",
 }
@@ -81,6 +84,10 @@ def ranking_losses() -> dict[str, Lazy]:
         "warp": Lazy(
             "ranking_plugins.losses.pairwise:WARP",
             help="The hinge, weighted by an estimate of the rank: optimizes the top of the list.",
+        ),
+        "smooth-warp": Lazy(
+            "ranking_plugins.losses.smooth_warp:SmoothWARP",
+            help="log(1 + sum of violations): WARP without jumps, for every solver.",
         ),
         "squared": Lazy(
             "ranking_plugins.losses.squared:Squared",

@@ -154,6 +154,36 @@ class Domination(Loss):
         pushed: Array = (lost[:, None] * np.exp(share)).sum(axis=0)
         return pushed - lost
 
+    def margin_values(self, margins: Array) -> Array:
+        """Return the loss of each list of one positive, from its margins."""
+        omega, top, total, _ = self._shares(margins)
+        return omega * (top + np.log(total))[:, 0]
+
+    def margin_slopes(self, margins: Array) -> Array:
+        """Return the derivative with respect to each margin: minus the share of the negative."""
+        return -self.margin_curvatures(margins)
+
+    def margin_curvatures(self, margins: Array) -> Array:
+        """Return the shares p_j: the second derivative is diag(p) - p p'."""
+        omega, _, total, parts = self._shares(margins)
+        shares: Array = parts * (omega / total)
+        return shares
+
+    def _shares(self, margins: Array) -> tuple[float, Array, Array, Array]:
+        """Return omega, the largest exponent, and sum and terms of the exponentials below it."""
+        omega, delta = self._of_pairs()
+        below = delta - margins
+        top = np.maximum(below.max(axis=1, keepdims=True), 0.0)
+        parts = np.exp(below - top)
+        return omega, top, np.exp(-top) + parts.sum(axis=1, keepdims=True), parts
+
+    def _of_pairs(self) -> tuple[float, float]:
+        """Return omega and Delta of a positive (grade 1) against negatives (grade 0)."""
+        grades, above = np.array([1.0, 0.0]), np.array([True, False])
+        omega = self._omega(grades, above, np.zeros(2, np.int64))
+        own, other = self._margins(grades, above)
+        return float(omega[0]), float(own[0] - other[1])
+
     def _terms(self, scores: Array, grades: Array) -> tuple[Array, Array, Array]:
         """Return log sum_j exp(below_ij) for each item i, below_ij = f_j - f_i + Delta_ij, omega.
 

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 
+KINK = 0.1
+"""The distance to the kink of the hinge below which its majorizer does not become steeper."""
+
+
+def hinge_curvature(margin: Array) -> Array:
+    """Return the curvature of the parabola that touches the hinge at each margin, from above.
+
+    ``max(0, x) = (|x| + x) / 2``, and ``|x| <= (x**2 / |x0| + |x0|) / 2`` with equality at x0.
+    """
+    return 0.5 / np.maximum(np.abs(1.0 - margin), KINK)
+
+
 @dataclasses.dataclass
 class Hinge(Loss):
     """The hinge ``max(0, 1 - z)``, which is 0 from a margin of 1 on."""
@@ -39,6 +51,10 @@ class Hinge(Loss):
     def pairwise_slope(self, margin: Array) -> Array:
         """Return -1 below a margin of 1, else 0."""
         return np.where(margin < 1.0, -1.0, 0.0)
+
+    def pairwise_curvature(self, margin: Array) -> Array:
+        """Return the curvature of a parabola that bounds the loss and touches it at each margin."""
+        return hinge_curvature(margin)
 
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
         """Return 1: a violation counts the same at every rank."""
@@ -80,6 +96,10 @@ class SquaredHinge(Hinge):
         """Return -2 (1 - z) below a margin of 1, else 0."""
         return -2.0 * np.maximum(0.0, 1.0 - margin)
 
+    def pairwise_curvature(self, margin: Array) -> Array:
+        """Return 2, the largest second derivative."""
+        return np.full(margin.shape, 2.0)
+
 
 @dataclasses.dataclass
 class Logistic(Hinge):
@@ -96,6 +116,11 @@ class Logistic(Hinge):
         """Return -1 / (1 + exp(z))."""
         return -np.exp(-np.logaddexp(0.0, margin))
 
+    def pairwise_curvature(self, margin: Array) -> Array:
+        """Return tanh(z/2) / (2 z), the bound of Jaakkola and Jordan."""
+        size = np.maximum(np.abs(margin), 1e-6)
+        return np.tanh(0.5 * size) / (2.0 * size)
+
 
 @dataclasses.dataclass
 class BPR(Logistic):
@@ -109,7 +134,8 @@ class WARP(Hinge):
     """The hinge, weighted by the estimated rank of the positive (Weston and Blitzer, 2012).
 
     Negatives are sampled until one violates the margin. If it is the N-th, the rank of the positive
-    is about r = (documents - 1) // N, and the weight is L(r) = 1 + 1/2 + ... + 1/r.
+    is about r = (documents - 1) // N, and the weight is L(r) = 1 + 1/2 + ... + 1/r. Block
+    coordinate descent minimizes `smooth-warp` in its place, whose weight does not jump.
 
     Parameters
     ----------

@@ -155,6 +155,12 @@ def _mean(found: list[Row], name: str, paper: dict[str, float]) -> Row:
     )
 
 
+def read_fold(folder: Path, fold: int) -> tuple[JudgedLists, JudgedLists, JudgedLists]:
+    """Return the training, validation and test part of a fold, from 0."""
+    parts = [_read(folder, (fold + number) % FOLDS) for number in range(FOLDS)]
+    return _joined(parts[:3], flat=False), parts[3], parts[4]
+
+
 def _read(folder: Path, number: int) -> JudgedLists:
     paths = [folder / f"S{number + 1}{ending}" for ending in (".txt", ".txt.gz")]
     for path in paths:

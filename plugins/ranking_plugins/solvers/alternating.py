@@ -35,9 +35,12 @@ from ranking.models.sparse_factored import (
     stored_bytes,
 )
 from ranking_plugins.engines.local import Local
+from ranking_plugins.losses.margin_lists import margin_list_reason
+from ranking_plugins.losses.pairwise import WARP
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
 from ranking_plugins.solvers.directions import direction_epochs
 from ranking_plugins.solvers.margin_half_steps import margin_epochs
+from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sgd import SGD
 from ranking_plugins.solvers.shards import (
     Computing,
@@ -51,6 +54,9 @@ from ranking_plugins.solvers.shards import (
     split,
 )
 
+INNER_STEPS = 10
+"""Updates of all rows of one side in a half-step of a loss without a closed form, at most."""
+
 BLOCK = 1 << 18
 """Numbers whose penalty or gain is summed at a time: about the size of a cache."""
 
@@ -63,10 +69,11 @@ class Alternating(Solver):
     ``<M V, U> - penalty(U)``; then the same for V. No half-step increases the objective. With
     l1l2-row it is RMLS, with orthonormal PLS (Wu, Lu and Li, 2013), whose half-steps converge to
     singular vectors faster than alternating maxima (see `directions`): the objective is then that
-    of the best directions so far. A loss without a closed half-step, such as hinge, WARP or
-    domination, takes one pass of SGD over the positives, with the other side frozen: large-margin
-    RMLS.
-    `scale`, `center` and `sparse_below` have no effect on it.
+    of the best directions so far. A loss without a closed half-step, such as hinge or domination,
+    takes up to ten majorize-minimize steps on all rows of a side (see `row_blocks`), none of which
+    increases the objective: large-margin RMLS. WARP, whose weights are sampled, takes one pass of
+    SGD over the positives, with the other side frozen.
+    `scale`, `center` and `sparse_below` have no effect on these losses.
 
     Parameters
     ----------
@@ -85,6 +92,9 @@ class Alternating(Solver):
         one direction, since M is not negative.
     sparse_below : float
         Embeddings with a smaller share of non-zeros are stored as a sparse matrix.
+    n_negatives : int
+        For a loss of margins: the negatives that are sampled for each positive, once for the whole
+        run.
     """
 
     name: ClassVar[str] = "alternating"
@@ -94,6 +104,7 @@ class Alternating(Solver):
     scale: float | str = number("auto", above=0.0, words=("auto",))
     center: bool = boolean(False)
     sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
+    n_negatives: int = integer(10, minimum=1)
 
     def _setup(self) -> None:
         self.used_scale: float | None = None
@@ -141,13 +152,23 @@ class Alternating(Solver):
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch of two half-steps."""
         if "linear" not in problem.loss.interfaces:
-            yield from margin_epochs(self, problem)
+            yield from self._margin_epochs(problem)
             return
         sides = Sides(self, problem)
         self.used_scale = sides.scale
         directions = isinstance(problem.regularizer, OrthogonalColumns)
         with sides.shards:
             yield from direction_epochs(self, sides) if directions else self._rounds(problem, sides)
+
+    def _margin_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
+        """Yield epochs of half-steps that decrease the objective; of SGD if weights are sampled."""
+        sampled = isinstance(problem.loss, WARP)
+        if not sampled and not margin_list_reason(type(problem.loss)):
+            settings = RowBlockSettings(
+                self.max_epochs, self.tolerance, self.n_negatives, INNER_STEPS
+            )
+            return row_block_epochs(problem, settings)
+        return margin_epochs(self, problem)
 
     def _rounds(self, problem: TrainingProblem, sides: Sides) -> Iterator[EpochResult]:
         model = sides.model

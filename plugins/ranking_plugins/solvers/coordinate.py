@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import CoordinateLoss, CoordinateProblem, Loss
-from ranking.contracts.model import Model
+from ranking.contracts.model import Model, StagedModel
 from ranking.contracts.parameters import boolean, choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty, Regularizer, kernel_form
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
+from ranking.models.factored import Factored
 from ranking.models.linear import Linear
+from ranking_plugins.losses.margin_lists import margin_list_reason
+from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
 ROUNDS = 5
@@ -30,6 +33,10 @@ FEW = 20
 @dataclasses.dataclass
 class Coordinate(Solver):
     """Sweep over the features until the objective stops decreasing.
+
+    Of a factored model, the blocks are the rows of U and of V: block coordinate descent on lists of
+    one positive and `n_negatives` sampled negatives. Then only `max_epochs`, `tolerance` and
+    `n_negatives` matter.
 
     Parameters
     ----------
@@ -48,6 +55,8 @@ class Coordinate(Solver):
         largest guaranteed decrease; training ends when none would help.
     shuffled : bool
         Whether each sweep has its own random order.
+    n_negatives : int
+        For embeddings: the negatives that are sampled for each positive, once for the whole run.
     """
 
     name: ClassVar[str] = "coordinate"
@@ -58,6 +67,7 @@ class Coordinate(Solver):
     sweeps: str = choice("all", "all", "active", "induced")
     top: int = integer(50, minimum=1)
     shuffled: bool = boolean(False)
+    n_negatives: int = integer(10, minimum=1)
 
     def idle(self) -> set[str]:
         """Return `top`, unless features are induced."""
@@ -67,7 +77,9 @@ class Coordinate(Solver):
     def accepts(
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
-        """Accept a vector of weights, a coordinate loss and a penalty by entries."""
+        """Accept a vector of weights, a coordinate loss and a penalty by entries; or embeddings."""
+        if issubclass(model, Factored) and not issubclass(model, StagedModel):
+            return _accept_rows(loss, regularizer)
         if model.form != "vector":
             return Compatibility(
                 False,
@@ -86,7 +98,12 @@ class Coordinate(Solver):
         return YES
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
-        """Yield one result per sweep over the working set."""
+        """Yield one result per sweep over the working set, or over the rows of embeddings."""
+        if problem.model.form == "factors":
+            yield from row_block_epochs(
+                problem, RowBlockSettings(self.max_epochs, self.tolerance, self.n_negatives)
+            )
+            return
         penalty = kernel_form(problem.regularizer, "vector")
         if not isinstance(penalty, EntryPenalty):
             raise CombinationError(
@@ -154,6 +171,15 @@ class Coordinate(Solver):
             return {}
         density = np.count_nonzero(problem.weights) / problem.weights.size
         return {"features": float(working.columns.size), "density": density}
+
+
+def _accept_rows(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibility:
+    """Accept losses of margins, and every penalty with a prox for embeddings."""
+    if "factors" not in regularizer.forms:
+        missing = "the regularizer has no operator for factors parameters"
+        return Compatibility(False, regularizer.unsupported.get("factors", missing))
+    reason = margin_list_reason(loss)
+    return Compatibility(not reason, reason)
 
 
 def _state(

@@ -35,7 +35,8 @@ The margins of a batch are taken at the W of its start; its steps are then taken
 margins can be shared among threads by triplet and the steps by row (or group), and the result
 does not depend on the number of threads. `hogwild` lets threads take the steps between two
 applications of the penalty (`HOGWILD_BLOCK` if there is none) in no order, with no two threads in
-one row at a time, and ignores batches.
+one row at a time, and ignores batches; a kernel may keep the order of the batches all the same, as
+Rust does.
 
 Bits are equal while W is finite: the caller checks the margins, and stops when one is not. A
 weight that underflows to 0 is exported as zero, even if its v would still move.

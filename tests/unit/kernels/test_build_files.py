@@ -44,6 +44,7 @@ def test_no_flag_that_changes_bits(path: Path, flag: str) -> None:
     assert flag not in path.read_text()
 
 
+@pytest.mark.native_build
 @pytest.mark.skipif(shutil.which("meson") is None, reason="meson is not installed")
 def test_wheel_ships_no_sources_but_the_public_header(tmp_path: Path) -> None:
     setup = ["meson", "setup", str(tmp_path / "build"), str(ROOT)]

@@ -59,6 +59,7 @@ def library(
     return flags, objects
 
 
+@pytest.mark.native_build
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_program(program: Path, library: tuple[list[str], list[Path]], tmp_path: Path) -> None:
     flags, objects = library

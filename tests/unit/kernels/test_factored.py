@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from parity_helpers import refuses
 
 from ranking.kernels.contract import (
     BUILTIN_FORMS,
@@ -226,19 +227,19 @@ def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) 
     assert changed.tolist() == [0, 3]
 
 
-def test_the_better_is_the_positive_at_its_place(kernel: Kernel) -> None:
+def test_the_positive_is_the_one_of_its_rank(kernel: Kernel) -> None:
     inputs = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [1.0, 3.0, 2.0, 3.0, 0.5, 0.0]
     made = make_weights(kernel, no_contexts(U, V))
     triplets = np.array([[0, 0, 1, 2, 3, 5]])
-    for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was drawn first
+    for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was sampled first
         chosen, margins, _ = made.sample(inputs, triplets, n_positives=4, positive_rank=place)
         assert chosen.tolist() == [[0, better, 5]]
         assert margins.tolist() == [V[better, 0]]
 
 
-# --- what is drawn ------------------------------------------------------------------------------
+# --- sampled triplets -----------------------------------------------------------------------------
 
 
 def lists_for(n_queries: int, n_documents: int, **more: Any) -> PositiveLists:
@@ -255,7 +256,7 @@ def lists_for(n_queries: int, n_documents: int, **more: Any) -> PositiveLists:
     )
 
 
-def test_the_weight_of_a_match_is_that_of_the_better(kernel: Kernel) -> None:
+def test_member_weights_are_those_of_the_positive(kernel: Kernel) -> None:
     inputs = FactoredInputs(4, 6)
     matches = np.arange(1.0, 9.0, dtype=np.float32)
     lists = lists_for(4, 6, member_weights=matches)
@@ -341,10 +342,10 @@ class PlainBlock:
         U, V, S, _ = self.plain.arrays
         steps = list(zip(chosen.tolist(), slopes, strict=True))
         for query in range(q.shape[0]):
-            apart = [s * (d[b] - d[w]) for (own, b, w), s in steps if own == query]
-            self.add(0, q[query], [each @ V for each in apart])
+            differences = [s * (d[b] - d[w]) for (own, b, w), s in steps if own == query]
+            self.add(0, q[query], [each @ V for each in differences])
             if S.size:
-                self.add(2, c[query], [each @ S for each in apart])
+                self.add(2, c[query], [each @ S for each in differences])
         for document in range(d.shape[0]):
             pulls = [(own, s) for (own, b, _), s in steps if b == document]
             pulls += [(own, -s) for (own, _, w), s in steps if w == document]
@@ -358,7 +359,7 @@ class PlainBlock:
 @pytest.mark.parametrize("adagrad", [False, True])
 @pytest.mark.parametrize("biases", [False, True])
 @pytest.mark.parametrize("block", [1, 4, 64])
-def test_against_a_plain_loop(
+def test_training_matches_a_loop_in_numpy(
     kernel: Kernel, sides: str, adagrad: bool, biases: bool, block: int
 ) -> None:
     # Double precision, dense, sums by masks: the same model to a few digits.
@@ -532,78 +533,60 @@ def step(kernel: Kernel, **changed: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "message"),
+    ("changed", "message"),
     [
-        ({"inputs": FactoredInputs(2, 4)}, ValueError, "documents 4 features"),
-        ({"inputs": FactoredInputs(3, 3)}, ValueError, "queries 3"),
+        ({"inputs": FactoredInputs(2, 4)}, "documents 4 features"),
+        ({"inputs": FactoredInputs(3, 3)}, "queries 3"),
         (
             {"inputs": FactoredInputs(2, 3, sp.csr_array(np.ones((2, 3))))},
-            ValueError,
             "S has rows if, and only if",
         ),
-        ({"triplets": np.array([[0, 1]])}, ValueError, "at least one negative"),
-        ({"n_positives": 2}, ValueError, "at least one negative"),
-        ({"positive_rank": 1}, ValueError, "positive_rank is 1"),
-        ({"triplets": np.zeros((2, 3), np.int32)}, TypeError, "triplets has dtype int32"),
-        ({"triplets": np.array([[2, 0, 1], [0, 0, 1]])}, ValueError, r"queries run from 0 to 2"),
-        ({"triplets": np.array([[0, 0, 3], [0, 0, 1]])}, ValueError, r"must lie in 0\.\.2"),
-        ({"triplets": np.array([[0, -1, 1], [0, 0, 1]])}, ValueError, "documents run from -1"),
-        (
-            {"triplets": TripletSampler(lists_for(2, 4), 1, 0, 2)},
-            ValueError,
-            "lists are for 2 queries and 4",
-        ),
-        (
-            {"triplets": TripletSampler(lists_for(1, 3), 1, 0, 2)},
-            ValueError,
-            "lists are for 1 queries",
-        ),
+        ({"triplets": np.array([[0, 1]])}, "at least one negative"),
+        ({"n_positives": 2}, "at least one negative"),
+        ({"positive_rank": 1}, "positive_rank is 1"),
+        ({"triplets": np.zeros((2, 3), np.int32)}, "TypeError: triplets has dtype int32"),
+        ({"triplets": np.array([[2, 0, 1], [0, 0, 1]])}, r"queries run from 0 to 2"),
+        ({"triplets": np.array([[0, 0, 3], [0, 0, 1]])}, r"must lie in 0\.\.2"),
+        ({"triplets": np.array([[0, -1, 1], [0, 0, 1]])}, "documents run from -1"),
+        ({"triplets": TripletSampler(lists_for(2, 4), 1, 0, 2)}, "lists are for 2 queries and 4"),
+        ({"triplets": TripletSampler(lists_for(1, 3), 1, 0, 2)}, "lists are for 1 queries"),
         (
             {"triplets": TripletSampler(lists_for(2, 3), 1, 0, 2, n_positives=2)},
-            ValueError,
             "2 positives are sampled, not 1",
         ),
-        ({"rates": full(3, 0.1)}, ValueError, "learning_rates: expected shape"),
-        ({"rates": np.full(2, 0.1)}, TypeError, "rates has dtype float64"),
-        ({"rates": full(2, np.nan)}, ValueError, "rates must be finite"),
-        ({"rates": full(2, -0.1)}, ValueError, "rates must be finite"),
-        (
-            {"rank_weights": full(0, 0.1)},
-            ValueError,
-            "rank_weights must be finite, and at least one",
-        ),
-        ({"rank_weights": full(1, np.inf)}, ValueError, "rank_weights must be finite"),
-        ({"batch_size": 0}, ValueError, "batch_size is 0"),
-        ({"l2": -1.0}, ValueError, "l2 is -1.0"),
-        ({"max_norm": np.nan}, ValueError, "max_norm is nan"),
-        ({"form": 7}, ValueError, "7"),
-        ({"threads": 0}, ValueError, "threads is 0"),
+        ({"rates": full(3, 0.1)}, "learning_rates: expected shape"),
+        ({"rates": np.full(2, 0.1)}, "TypeError: rates has dtype float64"),
+        ({"rates": full(2, np.nan)}, "rates must be finite"),
+        ({"rates": full(2, -0.1)}, "rates must be finite"),
+        ({"rank_weights": full(0, 0.1)}, "rank_weights must be finite, and at least one"),
+        ({"rank_weights": full(1, np.inf)}, "rank_weights must be finite"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"l2": -1.0}, "l2 is -1.0"),
+        ({"max_norm": np.nan}, "max_norm is nan"),
+        ({"form": 7}, "7"),
+        ({"threads": 0}, "threads is 0"),
     ],
 )
-def test_invalid_training_calls(
-    kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_invalid_training_calls(kernel: Kernel, changed: dict[str, Any], message: str) -> None:
     step(kernel)
-    with pytest.raises(error, match=message):
+    with refuses(message):
         step(kernel, **changed)
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "message"),
+    ("changed", "message"),
     [
-        ({"queries": np.array([2])}, ValueError, "queries run from 2 to 2"),
-        ({"documents": np.array([0, 3])}, ValueError, "documents run from 0 to 3"),
-        ({"step_ptr": np.array([0, 1])}, ValueError, "step_ptr must rise from 0 to 2"),
-        ({"step_ptr": np.array([0, 1, 2])}, ValueError, "step_ptr: expected shape"),
-        ({"slopes": full(1, 0.1)}, ValueError, "slopes: expected shape"),
-        ({"slopes": np.ones(2)}, TypeError, "slopes has dtype float64"),
-        ({"learning_rate": -1.0}, ValueError, "learning_rate is -1.0"),
-        ({"l2": np.inf}, ValueError, "l2 is inf"),
+        ({"queries": np.array([2])}, "queries run from 2 to 2"),
+        ({"documents": np.array([0, 3])}, "documents run from 0 to 3"),
+        ({"step_ptr": np.array([0, 1])}, "step_ptr must rise from 0 to 2"),
+        ({"step_ptr": np.array([0, 1, 2])}, "step_ptr: expected shape"),
+        ({"slopes": full(1, 0.1)}, "slopes: expected shape"),
+        ({"slopes": np.ones(2)}, "TypeError: slopes has dtype float64"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+        ({"l2": np.inf}, "l2 is inf"),
     ],
 )
-def test_invalid_updates(
-    kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_invalid_updates(kernel: Kernel, changed: dict[str, Any], message: str) -> None:
     arguments = {
         "queries": np.array([0]),
         "step_ptr": np.array([0, 2]),
@@ -617,7 +600,7 @@ def test_invalid_updates(
         every = arguments | change
         penalty = RowPenalty(every.pop("l2"), 0.0)
         rate, steps = every.pop("learning_rate"), FactoredSteps(**every)
-        with pytest.raises(error, match=message) if change else contextlib.nullcontext():
+        with refuses(message) if change else contextlib.nullcontext():
             made.update(FactoredInputs(2, 3), steps, learning_rate=rate, penalty=penalty)
 
 
@@ -632,7 +615,7 @@ def test_invalid_samplers() -> None:
         ({"n_positives": 0}, "n_positives is 0"),
         ({"lists": lists_for(2, 4, any_negative=True), "n_positives": 2}, "with several positives"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             TripletSampler(**({"lists": lists, "seed": 1, "first": 0, "count": 3} | changed))
 
 
@@ -652,23 +635,22 @@ def ones(*shapes: tuple[int, ...]) -> tuple[NDArray[np.float32], ...]:
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "message"),
+    ("changed", "message"),
     [
-        ({"U": full(16, 0.1)}, ValueError, "U: expected shape"),
-        ({"U": np.zeros((2, 8))}, TypeError, "U has dtype float64"),
-        ({"U": np.asfortranarray(np.ones((2, 8), np.float32))}, ValueError, "C-contiguous"),
-        ({"U": np.full((2, 8), np.nan, np.float32)}, ValueError, "must be finite"),
-        ({"U": read_only(np.ones((2, 8), np.float32))}, ValueError, "U is read-only"),
-        ({"U": np.ones((2, 16), np.float32)}, ValueError, "V: expected shape"),
-        ({"V": np.full((3, 8), np.inf, np.float32)}, ValueError, "must be finite"),
-        ({"V": read_only(np.ones((3, 8), np.float32))}, ValueError, "V is read-only"),
-        ({"S": np.ones((2, 8), np.float32)}, ValueError, "S: expected shape"),
-        ({"S": np.ones((3, 16), np.float32)}, ValueError, "S: expected shape"),
-        ({"biases": full(2, 0.1)}, ValueError, "biases: expected shape"),
-        ({"biases": read_only(full(3, 0.1))}, ValueError, "biases is read-only"),
+        ({"U": full(16, 0.1)}, "U: expected shape"),
+        ({"U": np.zeros((2, 8))}, "TypeError: U has dtype float64"),
+        ({"U": np.asfortranarray(np.ones((2, 8), np.float32))}, "C-contiguous"),
+        ({"U": np.full((2, 8), np.nan, np.float32)}, "must be finite"),
+        ({"U": read_only(np.ones((2, 8), np.float32))}, "U is read-only"),
+        ({"U": np.ones((2, 16), np.float32)}, "V: expected shape"),
+        ({"V": np.full((3, 8), np.inf, np.float32)}, "must be finite"),
+        ({"V": read_only(np.ones((3, 8), np.float32))}, "V is read-only"),
+        ({"S": np.ones((2, 8), np.float32)}, "S: expected shape"),
+        ({"S": np.ones((3, 16), np.float32)}, "S: expected shape"),
+        ({"biases": full(2, 0.1)}, "biases: expected shape"),
+        ({"biases": read_only(full(3, 0.1))}, "biases is read-only"),
         (
             {"adagrad": True, "squares": ones((2, 8), (2, 8), (0, 8), (3,))},
-            ValueError,
             "squares of V: expected shape",
         ),
         (
@@ -676,61 +658,58 @@ def ones(*shapes: tuple[int, ...]) -> tuple[NDArray[np.float32], ...]:
                 "adagrad": True,
                 "squares": (np.zeros((2, 8), np.float32), *ones((3, 8), (0, 8), (3,))),
             },
-            ValueError,
             "squares of U must be positive",
         ),
-        ({"U": np.ones((2, 7), np.float32)}, ValueError, "multiple of 8"),
-        ({"U": np.ones((2, 0), np.float32)}, ValueError, "multiple of 8"),
+        ({"U": np.ones((2, 7), np.float32)}, "multiple of 8"),
+        ({"U": np.ones((2, 0), np.float32)}, "multiple of 8"),
     ],
 )
-def test_invalid_factors(
-    kernel: Kernel, changed: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_invalid_factors(kernel: Kernel, changed: dict[str, Any], message: str) -> None:
     weights_with(kernel)
-    with pytest.raises(error, match=message):
+    with refuses(message):
         weights_with(kernel, **changed)
 
 
 def test_weights_must_not_overlap(kernel: Kernel) -> None:
     both = np.ones((5, 8), np.float32)
-    with pytest.raises(ValueError, match="overlap"):
+    with refuses("overlap"):
         weights_with(kernel, U=both[:3], V=both[2:])
 
 
 def test_invalid_inputs() -> None:
-    with pytest.raises(ValueError, match="give at least one"):
+    with refuses("give at least one"):
         FactoredInputs(0, 3)
-    with pytest.raises(TypeError, match="csr_array or their number"):
+    with refuses("TypeError: csr_array or their number"):
         FactoredInputs(2, np.ones((2, 3)))  # type: ignore[arg-type]
     wrong = sp.csr_array(np.ones((2, 3)))
     wrong.indices = wrong.indices[::-1].copy()
-    with pytest.raises(ValueError, match="not sorted"):
+    with refuses("not sorted"):
         FactoredInputs(2, wrong)
-    with pytest.raises(ValueError, match="contexts: expected one row per query"):
+    with refuses("contexts: expected one row per query"):
         FactoredInputs(2, 3, sp.csr_array(np.ones((2, 4))))
-    with pytest.raises(ValueError, match="must be finite"):
+    with refuses("must be finite"):
         FactoredInputs(sp.csr_array(np.array([[np.nan]])), 3)
 
 
 def test_embeddings_and_scores_refuse(kernel: Kernel) -> None:
     ones = np.ones((3, 8), np.float32)
     none = full(0, 0.0)
-    with pytest.raises(ValueError, match="have embeddings"):
+    with refuses("have embeddings"):
         kernel.factored.embeddings(sp.csr_array(np.ones((2, 4))), ones)
-    with pytest.raises(ValueError, match="documents: expected shape"):
+    with refuses("documents: expected shape"):
         kernel.factored.scores(ones, np.ones((3, 16), np.float32), none)
-    with pytest.raises(ValueError, match="biases: expected shape"):
+    with refuses("biases: expected shape"):
         kernel.factored.scores(ones, ones, full(2, 0.0))
-    with pytest.raises(ValueError, match="pad them"):
+    with refuses("pad them"):
         kernel.factored.scores(ones[:, :4].copy(), ones[:, :4].copy(), none)
-    with pytest.raises(ValueError, match="k is 0"):
+    with refuses("k is 0"):
         kernel.factored.top_k(ones, ones, none, 0)
     for ptr, excluded, message in (
         ([0, 1, 1], [0], "indptr: expected shape"),
         ([0, 1, 1, 1], [3], "indices run from 3"),
         ([0, 2, 2, 2], [1, 0], "not sorted"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             kernel.factored.top_k(ones, ones, none, 1, (np.array(ptr), np.array(excluded)))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from parity_helpers import refuses
 
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.sampling import PositiveLists
@@ -133,5 +134,5 @@ def test_invalid_lists() -> None:
         ({"member_weights": np.array([1, np.nan], np.float32)}, "member_weights must be finite"),
         ({"any_negative": True, "n_documents": 2}, "at least one positive and one negative"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with refuses(message):
             PositiveLists(**{**good, **change})

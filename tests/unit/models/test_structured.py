@@ -268,8 +268,8 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
 
         def loss(query=query, better=better, worse=worse, context=context, parts=parts):
             U, V, S = parts
-            apart = d[better] - d[worse]
-            margin = (q[query] @ U) @ (apart @ V) + (context @ S) @ (apart @ S)
+            difference = d[better] - d[worse]
+            margin = (q[query] @ U) @ (difference @ V) + (context @ S) @ (difference @ S)
             return np.log1p(np.exp(-margin))
 
         stream.step(tuples, None)
@@ -300,9 +300,9 @@ def test_structure_is_learnt(fast_kernel):
         fast_kernel, model, max_steps=6000, steps_per_epoch=2000, learning_rate=0.1
     ).fit(data)
     fits = fitted.model_.S[:, :8].astype(np.float64)
-    alike = fits @ fits.T
-    pairs = np.array([alike[2 * i, 2 * i + 1] for i in range(10)])
-    others = alike[np.triu_indices(20, 2)]
+    similarity = fits @ fits.T
+    pairs = np.array([similarity[2 * i, 2 * i + 1] for i in range(10)])
+    others = similarity[np.triu_indices(20, 2)]
     assert pairs.mean() > others.mean() + others.std()
     assert fitted.score(data, metric="map") > 0.9
 
@@ -714,7 +714,7 @@ def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tast
     model = ranker(factored_kernel, cascade, max_steps=40).fit(data).model_
     for stage in (1, 2):
         before, after = model.at_stage(stage - 1), model.at_stage(stage)
-        # One stage by hand: the vectors of the one before, and an S that any stage would draw.
+        # One stage by hand: the vectors of the one before, and an S that any stage would sample.
         begun = Structured(5, biases, stages=2, k=3)
         begun.initialize(data, SEED, factored_kernel)
         begun._earlier = [model.at_stage(at) for at in range(stage)]

@@ -138,6 +138,7 @@ def test_kernels_and_threads_change_nothing(seed, regularizer, load_kernel):
             assert again.V.tobytes() == wanted.V.tobytes()
 
 
+@pytest.mark.slow
 def test_sparse_embeddings_are_the_same_and_smaller(seed, tmp_path):
     data = clicks(seed, 200, 150, (150, 120))
     settings = ("l1l2-row:strength=1", "sparse-factored:dimensions=40")
@@ -294,8 +295,8 @@ def deficient(rng):
     return sp.csr_array(matrix)
 
 
-@pytest.mark.parametrize("make", [flat, steep, deficient])
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "threads"), [(flat, 1), (flat, 2), (steep, 2), (deficient, 1)])
 def test_pls_captures_the_energy_of_svds(seed, make, threads, load_kernel):
     M = sp.csr_array(make(np.random.default_rng(seed)).astype(np.float32))
     d = 50

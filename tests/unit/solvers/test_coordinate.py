@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import make_judged
 from scipy.optimize import minimize_scalar
 
 from ranking import JudgedLists, Ranker, get_kernel
@@ -16,9 +14,6 @@ from ranking.errors import PartError
 from ranking_plugins.callbacks import Checkpoint
 from ranking_plugins.losses import Domination
 from ranking_plugins.solvers import Coordinate
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from conftest import make_judged
 
 WAYS = {
     "all": {},

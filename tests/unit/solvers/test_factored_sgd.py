@@ -145,7 +145,7 @@ class ByHand:
                     part[row] *= self.max_norm / norm
 
     def train(self, triplets, rates, epoch, block, importance=None):
-        """Blocks begin anew with each epoch."""
+        """Blocks start again with each epoch."""
         for first in range(0, len(triplets), epoch):
             last = min(first + epoch, len(triplets))
             for start in range(first, last, block):
@@ -266,7 +266,7 @@ def list_loss(data, parts, query, documents):
 
 
 @pytest.mark.parametrize("features", ["none", "both"])
-def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, features):
+def test_a_listwise_loss_follows_its_gradient(factored_kernel, make_tastes, features):
     """One step of one tuple against central differences, for each block of parameters."""
     data = make_tastes(4, 6, 8, features=features)
     options = {
@@ -302,7 +302,7 @@ def test_a_loss_of_lists_follows_its_gradient(factored_kernel, make_tastes, feat
 
 
 @pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), L1(0.01)], ids=str)
-def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, regularizer):
+def test_a_listwise_loss_learns_and_is_resumed(factored_kernel, make_tastes, regularizer):
     data = make_tastes(1)
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
     kept = Snapshots()
@@ -319,8 +319,8 @@ def test_a_loss_of_lists_learns_and_is_resumed(factored_kernel, make_tastes, reg
     parts = ranker(
         factored_kernel, Domination(), regularizer, **{**options, "steps_per_epoch": 150}
     )
-    for draws in (64, 86):
-        parts.partial_fit(data, steps=draws)
+    for steps in (64, 86):
+        parts.partial_fit(data, steps=steps)
     at_once = ranker(
         factored_kernel, Domination(), regularizer, **{**options, "steps_per_epoch": 150}
     )
@@ -340,35 +340,37 @@ def frequencies(drawn, expected):
     assert stats.chisquare([counts[key] for key in keys], wanted).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("draw", ["queries", "positives", "weighted"])
-def test_positives_are_sampled_as_requested(fast_kernel, make_tastes, draw):
+@pytest.mark.parametrize("sampling", ["queries", "positives", "weighted"])
+def test_positives_are_sampled_as_requested(fast_kernel, make_tastes, sampling):
     data = make_tastes(4, 6, 9, counts=True)
-    triplets = fast_kernel.sampling.sample_triplets(sampling_lists(data, SGD(), draw), 1, 0, 6000)
+    triplets = fast_kernel.sampling.sample_triplets(
+        sampling_lists(data, SGD(), sampling), 1, 0, 6000
+    )
     relevance = data.relevance.toarray()
     share = {
         "queries": (relevance > 0) / (relevance > 0).sum(axis=1, keepdims=True),
         "positives": (relevance > 0).astype(float),
         "weighted": relevance,
-    }[draw]
+    }[sampling]
     frequencies(triplets[:, :2], {at: share[at] for at in np.ndindex(share.shape)})
 
 
-@pytest.mark.parametrize("draw", ["positives", "weighted"])
+@pytest.mark.parametrize("sampling", ["positives", "weighted"])
 @pytest.mark.parametrize("kind", ["tastes", "same"])
 def test_weighted_sampling_follows_the_relevance(
-    fast_kernel, make_tastes, make_matching, draw, kind
+    fast_kernel, make_tastes, make_matching, sampling, kind
 ):
     data = (
         make_tastes(4, 6, 9, counts=True)
         if kind == "tastes"
         else make_matching(3, queries_are_documents=True, kind="grades")
     )
-    lists = sampling_lists(data, SGD(), draw)
+    lists = sampling_lists(data, SGD(), sampling)
     wanted = np.maximum(data.relevance.toarray(), 0)
     if data.own_document is not None:
         np.fill_diagonal(wanted, 0)
     wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
-    wanted = wanted if draw == "weighted" else (wanted > 0).astype(float)
+    wanted = wanted if sampling == "weighted" else (wanted > 0).astype(float)
     size = int(wanted.sum())
     passes = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3 * size).reshape(3, size, 3)
     for one in passes:
@@ -404,19 +406,21 @@ def test_negatives_are_sampled_as_requested(fast_kernel, make_tastes, negatives)
 def test_a_query_is_never_its_own_positive(fast_kernel, make_matching):
     data = make_matching(3, queries_are_documents=True, kind="grades")
     for negatives in ("unobserved", "any"):
-        for draw in ("queries", "positives"):
-            lists = sampling_lists(data, SGD(negatives=negatives), draw)
+        for sampling in ("queries", "positives"):
+            lists = sampling_lists(data, SGD(negatives=negatives), sampling)
             triplets = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3000, 3)
             assert not (triplets[:, 1:] == triplets[:, :1]).any()
 
 
-@pytest.mark.parametrize("draw", ["auto", "queries", "positives", "weighted"])
+@pytest.mark.parametrize("sampling", ["auto", "queries", "positives", "weighted"])
 @pytest.mark.parametrize("negatives", ["unobserved", "any"])
-def test_fit_trains_on_the_sampled_triplets(factored_kernel, make_tastes, draw, negatives):
+def test_fit_trains_on_the_sampled_triplets(factored_kernel, make_tastes, sampling, negatives):
     data = make_tastes(4, counts=True)
-    options = {"sampling": draw, "negatives": negatives, "steps_per_epoch": 70}
+    options = {"sampling": sampling, "negatives": negatives, "steps_per_epoch": 70}
     fitted = ranker(factored_kernel, WARP(3), **options).fit(data)
-    lists = sampling_lists(data, SGD(negatives=negatives), "positives" if draw == "auto" else draw)
+    lists = sampling_lists(
+        data, SGD(negatives=negatives), "positives" if sampling == "auto" else sampling
+    )
     triplets = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
     given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=triplets)
     assert bits(given) == bits(fitted)
@@ -495,10 +499,10 @@ def test_what_auto_is(fast_kernel, make_tastes):
 @pytest.mark.parametrize(("features", "most"), [("none", BLOCK), ("both", FEATURE_BLOCK)])
 def test_blocks_have_a_largest_size(fast_kernel, make_tastes, features: str, most: int):
     data = make_tastes(1, 40, 45, features=features)
-    draws = {"max_steps": 2 * most, "steps_per_epoch": 1000 * most}
-    left = ranker(fast_kernel, "warp", batch_size="auto", **draws).fit(data)
-    told = ranker(fast_kernel, "warp", batch_size=most, **draws).fit(data)
-    other = ranker(fast_kernel, "warp", batch_size=most // 2, **draws).fit(data)
+    steps = {"max_steps": 2 * most, "steps_per_epoch": 1000 * most}
+    left = ranker(fast_kernel, "warp", batch_size="auto", **steps).fit(data)
+    told = ranker(fast_kernel, "warp", batch_size=most, **steps).fit(data)
+    other = ranker(fast_kernel, "warp", batch_size=most // 2, **steps).fit(data)
     assert bits(left) == bits(told) != bits(other)
 
 
@@ -700,8 +704,8 @@ def test_parts_are_the_whole(factored_kernel, make_tastes, parts, features):
     whole = ranker(factored_kernel, **options).fit(data)
     assert bits(ranker(factored_kernel, **options).partial_fit(data)) == bits(whole)
     cut = ranker(factored_kernel, **options)
-    for draws in (16, 32, 0, 48):  # whole blocks of 8
-        cut.partial_fit(data, steps=draws)
+    for steps in (16, 32, 0, 48):  # whole blocks of 8
+        cut.partial_fit(data, steps=steps)
         cut.predict(data)
     assert bits(cut) == bits(whole)
     assert [row["steps"] for row in cut.history_] == [16, 48, 48, 96]
@@ -713,8 +717,8 @@ def test_steps_one_by_one_can_be_cut_anywhere(factored_kernel, make_tastes):
     options = {"loss": WARP(3), "batch_size": 1, "max_steps": 50, "steps_per_epoch": 50}
     whole = ranker(factored_kernel, **options).fit(data)
     cut = ranker(factored_kernel, **options)
-    for draws in (1, 30, 19):
-        cut.partial_fit(data, steps=draws)
+    for steps in (1, 30, 19):
+        cut.partial_fit(data, steps=steps)
     assert bits(cut) == bits(whole)
 
 
@@ -787,7 +791,7 @@ def test_features_grow(factored_kernel):
 
 @pytest.mark.parametrize("how", ["fit", "load", "pickle"])
 def test_it_goes_on_after_a_fit_and_a_file(factored_kernel, make_tastes, tmp_path, how):
-    """Draws and rates go on; without Adagrad, whose sums are not kept, so do the bits."""
+    """Steps and rates go on; without Adagrad, whose sums are not kept, so do the bits."""
     data = make_tastes(1)
     options = {"loss": WARP(3), "schedule": "inverse-sqrt", "steps_per_epoch": 40}
     other = ranker(factored_kernel, max_steps=40, **options).fit(data)

@@ -13,14 +13,14 @@ from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.regularizers import L1L2Row, MaxNorm
 from ranking_plugins.solvers.penalty import Penalty
 
-SEED, DRAWS = 3, 300
+SEED, STEPS = 3, 300
 
 
 def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
     """Plain SGD with rate / sqrt(t), and at every boundary the operator of the regularizer."""
     trials = 1 if warp is None else warp.trials
     rows = LowerRows.of(data)
-    triplets, below = rows.sample(get_kernel(), SEED, 0, DRAWS, trials, by_query=by_query)
+    triplets, below = rows.sample(get_kernel(), SEED, 0, STEPS, trials, by_query=by_query)
     X, w, owed = np.asarray(data.features, float), np.zeros(data.n_features), 0.0
     for t, ((_, better, *worse), n) in enumerate(zip(triplets.tolist(), below, strict=True), 1):
         eta = rate / np.sqrt(t)
@@ -37,20 +37,20 @@ def by_hand(data, regularizer, every, rate, *, warp=None, by_query=False):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("draw", ["positives", "queries"])
+@pytest.mark.parametrize("sampling", ["positives", "queries"])
 @pytest.mark.parametrize("spec", ["max-norm:limit=0.5", "l1l2-row:strength=0.1,limit=0.7"])
-def test_sgd_matches_the_algorithm_by_hand(judged, sparse, draw, spec):
+def test_sgd_matches_the_algorithm_by_hand(judged, sparse, sampling, spec):
     X = sp.csr_array(judged.features) if sparse else judged.features
     data = JudgedLists(X, judged.grades, judged.query_ids[judged.row_groups])
-    solver = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
-    solver += f",sampling={draw}"
+    solver = f"sgd:max_steps={STEPS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
+    solver += f",sampling={sampling}"
     ranker = Ranker("linear", "hinge", spec, solver, random_state=SEED).fit(data)
-    wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=draw == "queries")
+    wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=sampling == "queries")
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
 
 
 def test_l1_in_the_loop_is_its_operator_at_the_boundary(judged):
-    spec = f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
+    spec = f"sgd:max_steps={STEPS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
     ranker = Ranker("linear", "hinge", "l1:strength=0.1", spec, random_state=SEED).fit(judged)
     wanted = by_hand(judged, ranker.regularizer_, 20, 0.3)
     np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
@@ -58,7 +58,7 @@ def test_l1_in_the_loop_is_its_operator_at_the_boundary(judged):
 
 def test_warp_estimates_ranks_among_lower_grades(judged):
     spec = (
-        f"sgd:max_steps={DRAWS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,batch_size=1"
+        f"sgd:max_steps={STEPS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3,batch_size=1"
     )
     loss = WARP(max_trials=4)
     ranker = Ranker("linear", loss, "max-norm:limit=0.5", spec, random_state=SEED).fit(judged)
@@ -92,8 +92,8 @@ def test_prox_of_packed_rows_is_that_of_full_rows(kind, seed, monkeypatch):
 def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
     data = judged if model == "linear" else make_matching(1)
 
-    def run(draws: int):
-        solver = f"sgd:max_steps={draws},steps_per_epoch=50,prox_interval=30,learning_rate=0.5"
+    def run(steps: int):
+        solver = f"sgd:max_steps={steps},steps_per_epoch=50,prox_interval=30,learning_rate=0.5"
         return (
             Ranker(model, "hinge", "l1l2-row:strength=0.02,limit=1.2", solver).plan().trainer(data)
         )

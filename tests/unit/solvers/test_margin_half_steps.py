@@ -125,12 +125,13 @@ def test_what_is_refused(make_tastes):
 
 def test_each_side_has_its_strength_and_its_limit(make_matching, seed):
     data = make_matching(seed, 40, 30, widths=(12, 9), kind="relevance")
-    fitted = Ranker(
-        "factored:dimensions=4,biases=false",
-        "hinge",
-        "l1l2-row:strength=1e-4,limit=2,document_strength=1e9,document_limit=0.5",
-        "alternating:max_epochs=2",
-        kernel="reference",
-    ).fit(data)
-    assert not fitted.model_.V.any()  # such a strength leaves nothing of the document side
-    assert 0.5 < np.linalg.norm(fitted.model_.U, axis=1).max() <= 2.0 + 1e-5
+
+    def fitted(regularizer):
+        parts = ("factored:dimensions=4,biases=false", "hinge", regularizer)
+        return Ranker(*parts, "alternating:max_epochs=2", kernel="reference").fit(data).model_
+
+    model = fitted("l1l2-row:strength=1e-4,limit=2,document_limit=0.5")
+    assert 0.5 < np.linalg.norm(model.U, axis=1).max() <= 2.0 + 1e-5
+    assert 0.0 < np.linalg.norm(model.V, axis=1).max() <= 0.5 + 1e-5
+    model = fitted("l1l2-row:strength=1e-4,limit=2,document_strength=1e9")
+    assert not model.V.any()  # such a strength leaves nothing of the document side

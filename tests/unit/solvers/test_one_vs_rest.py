@@ -59,6 +59,7 @@ def test_every_column_is_scikit_learns(dense):
     np.testing.assert_allclose(fitted.predict(data), scores, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True])
 def test_every_margin_is_scikit_learns(dense):
     data = make_labelled(dense=dense)
@@ -117,6 +118,7 @@ def test_the_hinge_is_resumed_after_each_pass():
         np.testing.assert_array_equal(again.model.weights.data, whole.model.weights.data)
 
 
+@pytest.mark.slow
 def test_a_query_without_features_teaches_nothing():
     data = make_labelled()
     features = data.query_rows.toarray()
@@ -134,7 +136,7 @@ def test_a_query_without_features_teaches_nothing():
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_a_label_without_examples_is_told_and_ranks_last(loss):
+def test_a_label_without_examples_is_reported_and_ranks_last(loss):
     data = make_labelled()
     labels = data.relevance.toarray()
     labels[:, 2] = 0.0

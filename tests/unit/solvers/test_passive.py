@@ -1,4 +1,4 @@
-"""The passive-aggressive solver: what it draws, what it learns, what it refuses."""
+"""The passive-aggressive solver: what it samples, what it learns, what it refuses."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_it_learns_to_rank(judged, valid, loss):
     assert ranker.fit(judged).score(valid) > oracle.score(valid) - 0.03
 
 
-def test_a_matrix_whose_queries_are_indicators_is_one_vector_a_query(seed):
+def test_a_matrix_whose_queries_are_indicators_is_one_vector_per_query(seed):
     """PAMIR by query: the steps of one query are those of its own linear model."""
     rng = np.random.default_rng(seed)
     documents = sp.csr_array(rng.random((30, 12)) * (rng.random((30, 12)) < 0.4))
@@ -189,8 +189,8 @@ def test_a_resumed_run_has_the_same_bits(judged, make_matching, kind, loss, tmp_
     data = judged if kind == "judged" else make_matching(1)
     model = "linear" if kind == "judged" else "bilinear"
 
-    def ranker(draws: int, *callbacks) -> Ranker:
-        solver = PassiveAggressive(max_steps=draws, steps_per_epoch=30)
+    def ranker(steps: int, *callbacks) -> Ranker:
+        solver = PassiveAggressive(max_steps=steps, steps_per_epoch=30)
         return Ranker(model, loss, solver=solver, callbacks=callbacks)
 
     whole = ranker(100).fit(data)

@@ -29,5 +29,3 @@ pub(crate) const REBASE_WINDOW: f64 = 4096.0;
 pub(crate) const MIN_SCALE: f64 = f64::from_bits(0x3BF0_0000_0000_0000); // 2**-64
 /// Partial sums of a dot product in singles.
 pub(crate) const WIDE: usize = 8;
-/// Steps between two barriers of hogwild's threads, if there is no penalty.
-pub(crate) const HOGWILD_BLOCK: usize = 1024;

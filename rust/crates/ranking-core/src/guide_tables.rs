@@ -5,9 +5,8 @@
 //! between two numbers, which the guide table holds. The list is copied as 32-bit integers. So a
 //! count reads two places in memory, and both can be prefetched early.
 
-use std::collections::TryReserveError;
-
 use crate::constants::WIDE;
+use crate::error::reserve;
 use crate::random::below;
 use crate::simd::Machine;
 
@@ -56,12 +55,12 @@ fn first_interval(before: usize, number: usize) -> usize {
 
 impl GuideTable {
     /// Allocate so many lists, which have so many numbers in total.
-    pub(crate) fn with_capacity(lists: usize, numbers: usize) -> Result<Self, TryReserveError> {
+    pub(crate) fn with_capacity(lists: usize, numbers: usize) -> Self {
         let mut table = Self::default();
-        table.numbers.try_reserve_exact(numbers + WIDE)?;
+        reserve(&mut table.numbers, numbers + WIDE);
         let length = first_interval(numbers, lists);
-        table.starts.try_reserve_exact(length)?;
-        Ok(table)
+        reserve(&mut table.starts, length);
+        table
     }
 
     /// Add a list, in which numbers below a bound are looked up.

@@ -1,9 +1,8 @@
 //! The loops of `ranking`'s kernel contract in plain Rust: slices in, slices out.
 //!
 //! `ranking/kernels/contract` says what every loop computes and `ranking/kernels/reference` in
-//! which order; this crate returns the same bits. Arguments are checked when they are put into
-//! [`Dense`], [`Compressed`], [`sampling::Sampling`], [`bilinear::Triplets`] and the like, so that
-//! loops can trust all sizes.
+//! which order; this crate returns the same bits. Arguments have been checked in Python; a loop
+//! panics, and never reads elsewhere, if they do not fit together.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +13,7 @@ pub mod constants;
 mod dispatch;
 pub mod domination;
 mod error;
-mod exp;
+pub mod exp;
 pub mod factored;
 mod guide_tables;
 pub mod linear;
@@ -24,12 +23,10 @@ pub mod pairwise;
 pub mod random;
 pub mod sampling;
 mod simd;
-mod sums;
+pub mod sums;
 mod threads;
 
 pub use dispatch::instructions;
-pub use error::Error;
-pub use exp::exp;
-pub use matrix::{Compressed, Dense, Feature, Index, Matrix, Stored};
-pub use sums::{block_sum, dot};
+pub use error::OutOfMemory;
+pub use matrix::*;
 pub use threads::ThreadTeam;

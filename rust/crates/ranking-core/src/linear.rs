@@ -1,7 +1,6 @@
 //! Scores of the linear model.
 
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length};
 use crate::matrix::{Compressed, Dense, Feature, Index, Matrix};
 use crate::simd::Machine;
 use crate::sums::dot_lanes;
@@ -10,20 +9,26 @@ use crate::threads::ThreadTeam;
 /// Rows that one thread takes at a time. A row's score does not depend on it.
 const ROWS: usize = 256;
 
-/// Fill out[i] with the dot product of row i and the weights.
-///
-/// # Errors
-/// When sizes do not fit.
+/// Fill out[i] with the dot product of row i and the weights: for dense rows the sum in lanes, for
+/// sparse ones the sum from 0.0 in stored order.
 pub fn scores<I: Index, F: Feature>(
     features: Matrix<'_, I, F>,
     weights: &[f64],
     out: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    match features {
-        Matrix::Dense(x) => dense(x, weights, out, team),
-        Matrix::Sparse(x) => csr(x, weights, out, team),
-    }
+) {
+    team.run(out.chunks_mut(ROWS).enumerate(), |(part, out)| {
+        let first = *part * ROWS;
+        match features {
+            Matrix::Dense(x) => dispatch(DenseRows {
+                x,
+                first,
+                weights,
+                out,
+            }),
+            Matrix::Sparse(x) => sparse_rows(x, first, weights, out),
+        }
+    });
 }
 
 struct DenseRows<'a, 'o, F> {
@@ -43,43 +48,16 @@ impl<F: Feature> Job for DenseRows<'_, '_, F> {
     }
 }
 
-/// Dense rows: the sum in lanes of x[i, r] * weights[r].
-fn dense<F: Feature>(
-    x: Dense<'_, F>,
-    weights: &[f64],
-    out: &mut [f64],
-    team: &ThreadTeam,
-) -> Result<(), Error> {
-    check_length("weights", weights.len(), x.length())?;
-    check_length("out", out.len(), x.lines())?;
-    team.run(out.chunks_mut(ROWS).enumerate(), |(part, out)| {
-        let first = *part * ROWS;
-        dispatch(DenseRows {
-            x,
-            first,
-            weights,
-            out,
-        });
-    });
-    Ok(())
-}
-
-/// Sparse rows: the sum, from 0.0 and in stored order, of data * weights[index].
-fn csr<I: Index, F: Feature>(
+fn sparse_rows<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
+    first: usize,
     weights: &[f64],
     out: &mut [f64],
-    team: &ThreadTeam,
-) -> Result<(), Error> {
-    check_length("weights", weights.len(), x.length())?;
-    check_length("out", out.len(), x.lines())?;
-    team.run(out.chunks_mut(ROWS).enumerate(), |(part, out)| {
-        for (row, out) in (*part * ROWS..).zip(out.iter_mut()) {
-            let (indices, data) = x.line(row);
-            *out = indices.iter().zip(data).fold(0.0, |total, (i, value)| {
-                total + value.widen() * weights[i.position()]
-            });
-        }
-    });
-    Ok(())
+) {
+    for (row, out) in (first..).zip(out) {
+        let (indices, data) = x.line(row);
+        *out = indices.iter().zip(data).fold(0.0, |total, (i, value)| {
+            total + value.widen() * weights[i.position()]
+        });
+    }
 }

@@ -1,40 +1,19 @@
-//! Matrices, checked once: slices behind a layout that loops can trust, and their element types.
+//! Matrices: slices behind a layout, and their element types.
 
 use crate::constants::{LANES, WIDE};
-use crate::error::{Error, check_length, check_pointer};
 use crate::simd::Machine;
 
 /// A dense matrix stored line after line: rows in C order, columns in Fortran order.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "they are what their names say")]
 pub struct Dense<'a, F> {
-    data: &'a [F],
-    lines: usize,
-    length: usize,
+    pub data: &'a [F],
+    pub lines: usize,
+    /// Elements of each line.
+    pub length: usize,
 }
 
 impl<'a, F: Feature> Dense<'a, F> {
-    /// Check `lines` lines of `length` elements each.
-    ///
-    /// # Errors
-    /// When the slice has another size.
-    pub fn new(data: &'a [F], lines: usize, length: usize) -> Result<Self, Error> {
-        check_length("features", data.len(), lines.saturating_mul(length))?;
-        Ok(Self {
-            data,
-            lines,
-            length,
-        })
-    }
-
-    pub(crate) fn lines(&self) -> usize {
-        self.lines
-    }
-
-    /// Elements of each line.
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
     #[inline(always)]
     pub(crate) fn line(&self, line: usize) -> &'a [F] {
         &self.data[line * self.length..(line + 1) * self.length]
@@ -43,47 +22,16 @@ impl<'a, F: Feature> Dense<'a, F> {
 
 /// A compressed sparse matrix: rows for CSR, columns for CSC.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "they are what their names say")]
 pub struct Compressed<'a, I, F> {
-    indptr: &'a [I],
-    indices: &'a [I],
-    data: &'a [F],
-    length: usize,
+    pub indptr: &'a [I],
+    pub indices: &'a [I],
+    pub data: &'a [F],
 }
 
 impl<'a, I: Index, F: Feature> Compressed<'a, I, F> {
-    /// Check a matrix whose lines have `length` elements, zeros included.
-    ///
-    /// # Errors
-    /// When the pointers do not rise to the number of entries, or an index lies outside.
-    pub fn new(
-        indptr: &'a [I],
-        indices: &'a [I],
-        data: &'a [F],
-        length: usize,
-    ) -> Result<Self, Error> {
-        check_length("indices", indices.len(), data.len())?;
-        let pointers = indptr.iter().map(|i| i.position());
-        check_pointer("indptr", pointers, indptr.len().max(1) - 1, data.len())?;
-        // A maximum, not `any`, which stops early and so does not vectorise.
-        let last = indices.iter().map(|i| i.position()).max();
-        if last.is_some_and(|last| last >= length) {
-            return Err(Error::argument(format!("indices must be in 0..{length}")));
-        }
-        Ok(Self {
-            indptr,
-            indices,
-            data,
-            length,
-        })
-    }
-
     pub(crate) fn lines(&self) -> usize {
         self.indptr.len() - 1
-    }
-
-    /// Elements of each line, zeros included.
-    pub(crate) fn length(&self) -> usize {
-        self.length
     }
 
     /// Where a line's entries start; as the line after the last, how many there are.
@@ -113,6 +61,32 @@ pub enum Matrix<'a, I, F> {
     Dense(Dense<'a, F>),
     /// Compressed.
     Sparse(Compressed<'a, I, F>),
+}
+
+/// A compressed matrix of any types.
+#[derive(Clone, Copy, Debug)]
+pub enum Sparse<'a> {
+    /// int32, float32
+    ShortSingle(Compressed<'a, i32, f32>),
+    /// int32, float64
+    ShortDouble(Compressed<'a, i32, f64>),
+    /// int64, float32
+    LongSingle(Compressed<'a, i64, f32>),
+    /// int64, float64
+    LongDouble(Compressed<'a, i64, f64>),
+}
+
+/// Run `$body` with `$x` bound to the compressed matrix of whichever types it has.
+#[macro_export]
+macro_rules! with_sparse {
+    ($sparse:expr, |$x:ident| $body:expr) => {
+        match $sparse {
+            $crate::Sparse::ShortSingle($x) => $body,
+            $crate::Sparse::ShortDouble($x) => $body,
+            $crate::Sparse::LongSingle($x) => $body,
+            $crate::Sparse::LongDouble($x) => $body,
+        }
+    };
 }
 
 /// A number that features are stored as.
@@ -222,29 +196,21 @@ pub trait Index: Copy + Send + Sync {
     fn position(self) -> usize;
 }
 
-impl Index for i32 {
-    #[inline(always)]
-    fn position(self) -> usize {
-        usize::try_from(self).unwrap_or(usize::MAX)
-    }
+macro_rules! indices {
+    ($($type:ty)*) => {
+        $(impl Index for $type {
+            #[inline(always)]
+            fn position(self) -> usize {
+                usize::try_from(self).unwrap_or(usize::MAX)
+            }
+        })*
+    };
 }
 
-impl Index for i64 {
-    #[inline(always)]
-    fn position(self) -> usize {
-        usize::try_from(self).unwrap_or(usize::MAX)
-    }
-}
+indices!(i32 i64);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn at_most_is_the_largest_below() {
-        for value in [0.0, 0.1, 1.0, 1.0 + 1e-9, 1.0 - 1e-9, 1e300, 1e-300] {
-            let floor = f32::at_most(value);
-            assert!(floor.widen() <= value && floor.next_up().widen() > value);
-        }
-    }
+/// A number of rows, columns or steps as 32 bits, of which there are enough.
+#[inline(always)]
+pub(crate) fn short(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -5,7 +5,6 @@
 
 use std::ffi::c_void;
 
-use crate::error::Error;
 use crate::exp;
 
 /// The derivative of a pairwise loss.
@@ -112,17 +111,41 @@ macro_rules! with_slope {
 
 pub(crate) use with_slope;
 
-impl TryFrom<i64> for PairwiseForm {
-    type Error = Error;
-
-    fn try_from(form: i64) -> Result<Self, Error> {
+impl From<i64> for PairwiseForm {
+    /// Take the number of a built-in loss.
+    fn from(form: i64) -> Self {
         match form {
-            0 => Ok(Self::Hinge),
-            1 => Ok(Self::SquaredHinge),
-            2 => Ok(Self::Logistic),
-            _ => Err(Error::argument(format!("unknown pairwise form {form}"))),
+            0 => Self::Hinge,
+            1 => Self::SquaredHinge,
+            2 => Self::Logistic,
+            _ => panic!("unknown pairwise form {form}"),
         }
     }
+}
+
+/// L(rank), and the number of documents that are ranked.
+#[derive(Clone, Copy, Debug)]
+pub struct RankWeights<'a, T> {
+    /// At least one; ranks beyond the end have the last value.
+    pub weights: &'a [T],
+    /// Number of documents that are ranked.
+    pub n_documents: usize,
+}
+
+impl<T: Copy> RankWeights<'_, T> {
+    /// The weight if trial `trial`, from 1, violates the margin.
+    pub(crate) fn weight(&self, trial: usize) -> T {
+        let rank = self.n_documents.saturating_sub(1) / trial;
+        self.weights[rank.min(self.weights.len() - 1)]
+    }
+}
+
+/// Where margins and violation weights of steps are written.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the contract describes the fields")]
+pub struct StepResults<'a, T> {
+    pub margins: &'a mut [T],
+    pub weights: &'a mut [T],
 }
 
 /// The step size of a passive-aggressive update: the tau of least
@@ -132,14 +155,12 @@ pub struct PassiveAggressive {
     is_squared: bool,
 }
 
-impl TryFrom<i64> for PassiveAggressive {
-    type Error = Error;
-
-    fn try_from(form: i64) -> Result<Self, Error> {
-        match PairwiseForm::try_from(form)? {
-            PairwiseForm::Hinge => Ok(Self { is_squared: false }),
-            PairwiseForm::SquaredHinge => Ok(Self { is_squared: true }),
-            _ => Err(Error::argument("the loss must be the hinge or its square")),
+impl From<i64> for PassiveAggressive {
+    fn from(form: i64) -> Self {
+        match PairwiseForm::from(form) {
+            PairwiseForm::Hinge => Self { is_squared: false },
+            PairwiseForm::SquaredHinge => Self { is_squared: true },
+            _ => panic!("the loss must be the hinge or its square"),
         }
     }
 }
@@ -191,11 +212,5 @@ mod tests {
             let rounded = SquaredHinge.slope(f64::from(margin)) as f32;
             assert_eq!(rounded.to_bits(), single.to_bits());
         }
-    }
-
-    #[test]
-    fn unknown_forms_are_refused() {
-        assert!(PairwiseForm::try_from(3).is_err());
-        assert!(PassiveAggressive::try_from(2).is_err());
     }
 }

@@ -1,9 +1,7 @@
 //! Sampling of triplets by counter: the random numbers of a step are those of a seed of its own.
 
-use std::collections::TryReserveError;
 use std::ops::Range;
 
-use crate::error::{Error, check_length, check_pointer};
 use crate::guide_tables::{GuideTable, Lookup};
 use crate::matrix::Index;
 use crate::random::{below, random_bits};
@@ -25,7 +23,7 @@ pub struct Positives<'a> {
     pub any_negative: bool,
 }
 
-/// Steps first, first + 1, ... of a seed; the positives have been checked.
+/// Steps first, first + 1, ... of a seed; see [`Positives`].
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling<'a> {
     seed: u64,
@@ -84,70 +82,23 @@ pub(crate) struct Group<'a> {
 }
 
 impl<'a> Sampling<'a> {
-    /// Check sizes and positions; that values rise is trusted.
-    ///
-    /// # Errors
-    /// When sizes or positions do not fit, or a query has no positive or no negative to sample.
-    pub fn new(seed: u64, first: u64, positives: Positives<'a>) -> Result<Self, Error> {
-        let (lists, members) = (
-            positives.member_ptr.len().max(1) - 1,
-            positives.members.len(),
-        );
-        let n_queries = positives.list_of.len();
-        check_length("own_document", positives.own_document.len(), n_queries)?;
-        for (name, length, expected) in [
-            (
-                "query_sums",
-                positives.query_sums.len(),
-                positives.queries.len(),
-            ),
-            ("member_sums", positives.member_sums.len(), members),
-            ("member_weights", positives.member_weights.len(), members),
-        ] {
-            check_length(name, length, if length == 0 { 0 } else { expected })?;
-        }
-        let pointers = positives.member_ptr.iter().map(|at| at.position());
-        check_pointer("member_ptr", pointers, lists, members)?;
-        let sampling = Self {
+    /// Take the steps from `first` on.
+    #[must_use]
+    pub fn new(seed: u64, first: u64, positives: Positives<'a>) -> Self {
+        Self {
             seed,
             first,
             positives,
             tables: None,
-        };
-        let mut queries = positives.queries.iter();
-        if u32::try_from(queries.len()).is_ok() && queries.all(|&query| sampling.can_sample(query))
-        {
-            return Ok(sampling);
         }
-        Err(Error::argument(
-            "every query to sample needs a positive and a negative document",
-        ))
-    }
-
-    fn can_sample(&self, query: i64) -> bool {
-        let fits = || {
-            let list = self.positives.list_of.get(query.position())?.position();
-            let pointer = self.positives.member_ptr;
-            let start = pointer.get(list)?.position();
-            let stop = pointer.get(list.checked_add(1)?)?.position();
-            let own = u32::from(*self.positives.own_document.get(query.position())? >= 0);
-            let size = u32::try_from(stop - start).ok()?;
-            let excluded = if self.positives.any_negative {
-                1 + own
-            } else {
-                size
-            };
-            Some(size > own && excluded < self.positives.n_documents)
-        };
-        fits() == Some(true)
     }
 
     /// Build the guide tables that pay off for a number of steps.
-    pub(crate) fn tables(&self, steps: usize) -> Result<SamplingTables, TryReserveError> {
+    pub(crate) fn tables(&self, steps: usize) -> SamplingTables {
         let (members, mut tables) = (self.positives.members, SamplingTables::default());
         let lists = self.positives.member_ptr.windows(2);
         if !self.positives.any_negative && steps >= members.len() / 4 {
-            let mut table = GuideTable::with_capacity(lists.len(), members.len())?;
+            let mut table = GuideTable::with_capacity(lists.len(), members.len());
             for ends in lists {
                 let own = &members[ends[0].position()..ends[1].position()];
                 let free = (0..).zip(own).map(|(k, member)| member - k);
@@ -159,14 +110,14 @@ impl<'a> Sampling<'a> {
         }
         let sums = self.positives.query_sums;
         if !sums.is_empty() && steps >= sums.len() / 4 {
-            let mut table = GuideTable::with_capacity(1, sums.len())?;
+            let mut table = GuideTable::with_capacity(1, sums.len());
             let short = sums
                 .iter()
                 .map(|&sum| u32::try_from(sum).unwrap_or(u32::MAX));
             table.add(short, last_of(sums));
             tables.queries = table.finish();
         }
-        Ok(tables)
+        tables
     }
 
     /// The same, with guide tables.
@@ -178,19 +129,6 @@ impl<'a> Sampling<'a> {
             tables: Some(tables),
             ..*self
         }
-    }
-
-    pub(crate) fn n_documents(&self) -> usize {
-        self.positives.n_documents as usize
-    }
-
-    /// The number of queries that have lists, sampled or not.
-    pub(crate) fn n_queries(&self) -> usize {
-        self.positives.list_of.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.positives.queries.is_empty()
     }
 
     /// Sample the queries of the steps from `step` on: first the numbers of all, so that none
@@ -421,21 +359,7 @@ fn members_before(list: &[i64], u: i64) -> usize {
 }
 
 /// Fill `out` with triplets of `width` numbers: query, positives, negatives.
-///
-/// # Errors
-/// When `out` does not consist of whole triplets, or there is no query.
-pub fn sample_triplets(
-    sampling: &Sampling<'_>,
-    n_positives: usize,
-    width: usize,
-    out: &mut [i64],
-) -> Result<(), Error> {
-    let fits = n_positives > 0 && width >= n_positives.saturating_add(2);
-    if !fits || !out.len().is_multiple_of(width) || (sampling.is_empty() && !out.is_empty()) {
-        return Err(Error::argument(
-            "a triplet is a query, its positives and at least one negative",
-        ));
-    }
+pub fn sample_triplets(sampling: &Sampling<'_>, n_positives: usize, width: usize, out: &mut [i64]) {
     let number = |at: usize| i64::try_from(at).unwrap_or(i64::MAX);
     let mut sampled = [SampledQuery::default()];
     for (step, triplet) in out.chunks_exact_mut(width).enumerate() {
@@ -451,5 +375,4 @@ pub fn sample_triplets(
             *negative = number(sampling.negative(sampled, first, k));
         }
     }
-    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use crate::constants::{BLOCK, LANES};
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length};
 use crate::matrix::Feature;
 use crate::simd::{Lanes, Machine};
 use crate::threads::ThreadTeam;
@@ -47,12 +46,9 @@ impl Job for Dot<'_> {
 }
 
 /// The sum in lanes of a[i] * b[i].
-///
-/// # Errors
-/// When the lengths differ.
-pub fn dot(a: &[f64], b: &[f64]) -> Result<f64, Error> {
-    check_length("b", b.len(), a.len())?;
-    Ok(dispatch(Dot(a, b)))
+#[must_use]
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    dispatch(Dot(a, b))
 }
 
 struct Sum<'a>(&'a [f64]);

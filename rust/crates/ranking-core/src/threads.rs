@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, Yield};
 
-use crate::error::Error;
-
 type Pools = HashMap<(u32, usize), Arc<Pool>>;
 
 /// Pools by process and number of threads. A forked child inherits the entries but not the
@@ -114,17 +112,6 @@ impl ThreadTeam {
     ) {
         let mut items: Vec<_> = items.collect();
         self.enter(|| self.for_each(&mut items, work));
-    }
-
-    /// As `run`, for work that may fail: return the first error, by item. Call it within `enter`.
-    pub(crate) fn try_for_each<T: Send>(
-        &self,
-        items: impl Iterator<Item = T>,
-        work: impl Fn(&mut T) -> Result<(), Error> + Sync + Send,
-    ) -> Result<(), Error> {
-        let mut items: Vec<_> = items.map(|item| (item, Ok(()))).collect();
-        self.for_each(&mut items, |(item, result)| *result = work(item));
-        items.into_iter().try_for_each(|(_, result)| result)
     }
 
     /// Process every item, in any order; call it within `enter`.

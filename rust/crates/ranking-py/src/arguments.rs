@@ -1,17 +1,20 @@
 //! Arguments of kernel functions: arrays and the structs of the contract, without copies.
 //!
 //! A struct of the contract is read by attribute. `Argument::borrow` turns each argument into what
-//! the core takes, while attached to the interpreter; [`family!`] does the rest.
+//! the core takes, while attached to the interpreter; [`family!`] does the rest. Python has checked
+//! dtypes, layouts and sizes.
 
-use numpy::ndarray::{Dimension, Ix1, Ix2};
-use numpy::{Element, PyReadonlyArray, PyReadonlyArray2, PyReadwriteArray, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use numpy::{
+    Element, PyReadonlyArray2, PyReadonlyArrayDyn, PyReadwriteArray2, PyReadwriteArrayDyn,
+    PyUntypedArrayMethods,
+};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use ranking_core::bilinear::{CsrRows, SparseRows};
-use ranking_core::{Dense, Error, Feature, ThreadTeam};
-
-/// Largest number of threads, to protect the system from a typing error.
-const MAX_THREADS: usize = 1024;
+use ranking_core::bilinear::SparseRows;
+use ranking_core::{Compressed, Dense, OutOfMemory, Sparse, ThreadTeam, with_sparse};
 
 /// An argument that the core takes in another form.
 pub(crate) trait Argument {
@@ -21,12 +24,24 @@ pub(crate) trait Argument {
     fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>>;
 }
 
-/// Define a family as a submodule: for each function, borrow the arguments, release the GIL, run
-/// the body and convert its error.
+/// Release the GIL and run a loop; raise `MemoryError` if it had none.
+pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+    let result = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    result.map_err(|payload: Box<dyn Any + Send>| {
+        if payload.is::<OutOfMemory>() {
+            return PyMemoryError::new_err("out of memory");
+        }
+        // Any other panic becomes an exception of its own in PyO3.
+        resume_unwind(payload)
+    })
+}
+
+/// Define a family as a submodule: each function borrows its arguments, releases the GIL and runs
+/// its body.
 macro_rules! family {
     (
         $family:ident $(, also $($function:ident)+)?;
-        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty $body:block)*
+        $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block)*
     ) => {
         #[pyo3::pymodule(submodule, gil_used = false)]
         pub(crate) mod $family {
@@ -39,9 +54,11 @@ macro_rules! family {
             $(
                 #[pyfunction]
                 #[allow(clippy::too_many_arguments, reason = "8 of the contract and `py`")]
-                fn $name(py: Python<'_>, $(mut $argument: $type),*) -> PyResult<$output> {
+                fn $name(py: Python<'_>, $(mut $argument: $type),*)
+                    -> PyResult<$crate::arguments::output!($($output)?)>
+                {
                     $(let $argument = $crate::arguments::Argument::borrow(&mut $argument)?;)*
-                    py.detach(|| $body).map_err($crate::arguments::python_error)
+                    $crate::arguments::detached(py, || $body)
                 }
             )*
         }
@@ -52,28 +69,46 @@ macro_rules! family {
 macro_rules! methods {
     (
         $class:ident;
-        $(fn $name:ident([$($receiver:tt)+], $($argument:ident: $type:ty),* $(,)?) -> $output:ty
-            $body:block)*
+        $(fn $name:ident([$($receiver:tt)+], $($argument:ident: $type:ty),* $(,)?)
+            $(-> $output:ty)? $body:block)*
     ) => {
         #[pymethods]
         #[allow(clippy::too_many_arguments, reason = "8 of the contract, `self` and `py`")]
         impl $class {
             $(
-                fn $name(
-                    $($receiver)+,
-                    py: Python<'_>,
-                    $(mut $argument: $type),*
-                ) -> PyResult<$output> {
+                fn $name($($receiver)+, py: Python<'_>, $(mut $argument: $type),*)
+                    -> PyResult<$crate::arguments::output!($($output)?)>
+                {
                     $(let $argument = $crate::arguments::Argument::borrow(&mut $argument)?;)*
-                    py.detach(|| $body).map_err($crate::arguments::python_error)
+                    $crate::arguments::detached(py, || $body)
                 }
             )*
         }
     };
 }
 
-/// Define a struct of the contract, and how its fields become a value of the core.
+macro_rules! output {
+    () => {
+        ()
+    };
+    ($type:ty) => {
+        $type
+    };
+}
+
+/// Define a struct of the contract. It is borrowed as the struct of that name in `core`, which has
+/// the same fields, or else as the type and value that follow.
 macro_rules! argument {
+    ($name:ident<$life:lifetime> { $($field:ident: $type:ty),* $(,)? }) => {
+        $crate::arguments::argument! {
+            $name<$life> { $($field: $type),* } => core::$name<'a> = core::$name { $($field),* }
+        }
+    };
+    ($name:ident { $($field:ident: $type:ty),* $(,)? }) => {
+        $crate::arguments::argument! {
+            $name { $($field: $type),* } => core::$name = core::$name { $($field),* }
+        }
+    };
     (
         $name:ident $(<$life:lifetime>)? { $($field:ident: $type:ty),* $(,)? }
         => $core:ty = $value:expr
@@ -91,44 +126,79 @@ macro_rules! argument {
 
             fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
                 $(let $field = $crate::arguments::Argument::borrow(&mut self.$field)?;)*
-                $value
+                Ok($value)
             }
         }
     };
 }
 
-pub(crate) use {argument, family, methods};
+pub(crate) use {argument, family, methods, output};
 
-pub(crate) fn python_error(error: Error) -> PyErr {
-    match error {
-        Error::Argument(message) => PyValueError::new_err(message),
-        Error::Memory => PyMemoryError::new_err(error.to_string()),
-    }
-}
+/// Define how types are borrowed: as `$type`, by `$value` of `$self`.
+macro_rules! borrowed {
+    ($(<$($parameter:ident $(: $bound:path)?),*> $from:ty => $to:ty = |$self:ident| $value:expr;)*) => {
+        $(impl<$($parameter $(: $bound)?),*> Argument for $from {
+            type Borrowed<'a>
+                = $to
+            where
+                Self: 'a;
 
-macro_rules! scalars {
-    ($($type:ty)*) => {
-        $(impl Argument for $type {
-            type Borrowed<'a> = Self;
-
-            fn borrow(&mut self) -> PyResult<Self> {
-                Ok(*self)
+            #[allow(clippy::needless_lifetimes, reason = "some of the types name it")]
+            fn borrow<'a>(&'a mut self) -> PyResult<$to> {
+                let $self = self;
+                Ok($value)
             }
         })*
     };
 }
 
-scalars!(bool f64 i64 u32 u64 usize);
+/// An array of any number of dimensions, whose elements are borrowed in order.
+pub(crate) type Array<'py, T> = PyReadonlyArrayDyn<'py, T>;
+pub(crate) type ArrayMut<'py, T> = PyReadwriteArrayDyn<'py, T>;
+/// A matrix by row, of which the width is borrowed, too.
+pub(crate) type Table<'py, T> = PyReadonlyArray2<'py, T>;
+pub(crate) type TableMut<'py, T> = PyReadwriteArray2<'py, T>;
 
-impl<A: Argument> Argument for Option<A> {
-    type Borrowed<'a>
-        = Option<A::Borrowed<'a>>
-    where
-        Self: 'a;
+/// The elements of a matrix by row, and the length of a row.
+#[derive(Clone, Copy)]
+pub(crate) struct RowMajor<D> {
+    pub(crate) data: D,
+    pub(crate) width: usize,
+}
 
-    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
-        self.as_mut().map(A::borrow).transpose()
-    }
+borrowed! {
+    <> bool => bool = |it| *it;
+    <> f64 => f64 = |it| *it;
+    <> i64 => i64 = |it| *it;
+    <> u32 => u32 = |it| *it;
+    <> u64 => u64 = |it| *it;
+    <> usize => usize = |it| *it;
+    <A: Argument> Option<A> => Option<A::Borrowed<'a>> = |it| it.as_mut().map(A::borrow).transpose()?;
+    <T: Element> Array<'_, T> => &'a [T] = |it| it.as_slice()?;
+    <T: Element> ArrayMut<'_, T> => &'a mut [T] = |it| it.as_slice_mut()?;
+    <T: Element> Table<'_, T> => RowMajor<&'a [T]> = |it| RowMajor {
+        width: it.shape()[1],
+        data: it.as_slice()?,
+    };
+    <T: Element> TableMut<'_, T> => RowMajor<&'a mut [T]> = |it| RowMajor {
+        width: it.shape()[1],
+        data: it.as_slice_mut()?,
+    };
+    <T: Element> ByRow<'_, T> => Dense<'a, T> = |it| Dense {
+        lines: it.0.shape()[0],
+        length: it.0.shape()[1],
+        data: it.0.as_slice()?,
+    };
+    <T: Element> ByColumn<'_, T> => Dense<'a, T> = |it| Dense {
+        lines: it.0.shape()[1],
+        length: it.0.shape()[0],
+        data: it.0.as_slice()?,
+    };
+    <A: Argument, B: Argument> Either<A, B> => Either<A::Borrowed<'a>, B::Borrowed<'a>> =
+        |it| match it {
+            Either::One(one) => Either::One(one.borrow()?),
+            Either::Other(other) => Either::Other(other.borrow()?),
+        };
 }
 
 /// A number of threads; its team is created while attached to the interpreter, see
@@ -140,79 +210,8 @@ impl Argument for Threads {
     type Borrowed<'a> = ThreadTeam;
 
     fn borrow(&mut self) -> PyResult<ThreadTeam> {
-        if !(1..=MAX_THREADS).contains(&self.0) {
-            return Err(PyValueError::new_err(format!(
-                "threads is {}, expected 1..={MAX_THREADS}",
-                self.0
-            )));
-        }
         ThreadTeam::new(self.0).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
-}
-
-fn layout_error(order: &str) -> PyErr {
-    PyValueError::new_err(format!("an array is not aligned and {order}-contiguous"))
-}
-
-/// The elements of a matrix by row, and the length of a row.
-#[derive(Clone, Copy)]
-pub(crate) struct RowMajor<D> {
-    pub(crate) data: D,
-    pub(crate) width: usize,
-}
-
-/// Define C-contiguous arrays, which are borrowed as slices, and matrices.
-macro_rules! views {
-    ($($view:ident, $array:ident, $table:ident: $numpy:ident, $as_slice:ident, $slice:ty;)*) => {
-        $(
-            pub(crate) struct $view<'py, T: Element, D: Dimension>($numpy<'py, T, D>);
-            pub(crate) type $array<'py, T> = $view<'py, T, Ix1>;
-            pub(crate) type $table<'py, T> = $view<'py, T, Ix2>;
-
-            impl<'a, 'py, T: Element + 'a, D: Dimension + 'a> FromPyObject<'a, 'py>
-                for $view<'py, T, D>
-            {
-                type Error = PyErr;
-
-                fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-                    let array: $numpy<'py, T, D> = object.extract()?;
-                    if array.is_c_contiguous() && array.as_slice().is_ok() {
-                        return Ok(Self(array));
-                    }
-                    Err(layout_error("C"))
-                }
-            }
-
-            impl<T: Element> Argument for $array<'_, T> {
-                type Borrowed<'a>
-                    = $slice
-                where
-                    Self: 'a;
-
-                fn borrow<'a>(&'a mut self) -> PyResult<$slice> {
-                    self.0.$as_slice().map_err(|_| layout_error("C"))
-                }
-            }
-
-            impl<T: Element> Argument for $table<'_, T> {
-                type Borrowed<'a>
-                    = RowMajor<$slice>
-                where
-                    Self: 'a;
-
-                fn borrow<'a>(&'a mut self) -> PyResult<RowMajor<$slice>> {
-                    let width = self.0.shape()[1];
-                    let data = self.0.$as_slice().map_err(|_| layout_error("C"))?;
-                    Ok(RowMajor { data, width })
-                }
-            }
-        )*
-    };
-}
-
-views! {
-    View, Array, Table: PyReadonlyArray, as_slice, &'a [T];
-    ViewMut, ArrayMut, TableMut: PyReadwriteArray, as_slice_mut, &'a mut [T];
 }
 
 /// Either of two types of an argument.
@@ -222,20 +221,6 @@ pub(crate) enum Either<A, B> {
     One(A),
     #[pyo3(transparent)]
     Other(B),
-}
-
-impl<A: Argument, B: Argument> Argument for Either<A, B> {
-    type Borrowed<'a>
-        = Either<A::Borrowed<'a>, B::Borrowed<'a>>
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<Self::Borrowed<'_>> {
-        Ok(match self {
-            Self::One(one) => Either::One(one.borrow()?),
-            Self::Other(other) => Either::Other(other.borrow()?),
-        })
-    }
 }
 
 /// Run `$body` with `$x` bound to whichever it is.
@@ -248,54 +233,18 @@ macro_rules! with_either {
     };
 }
 
+/// int32 or int64.
+type Integers<'py> = Either<Array<'py, i32>, Array<'py, i64>>;
 /// float32 or float64.
 pub(crate) type Values<'py> = Either<Array<'py, f32>, Array<'py, f64>>;
 pub(crate) type ValuesMut<'py> = Either<ArrayMut<'py, f32>, ArrayMut<'py, f64>>;
 
-type Slices<'a, I> = (&'a [I], &'a [I]);
-
-/// Indices of a compressed matrix, int32 or int64.
-#[derive(FromPyObject)]
-pub(crate) struct Indices<'py, I: Element> {
-    indptr: Array<'py, I>,
-    indices: Array<'py, I>,
-}
-
-impl<I: Element> Argument for Indices<'_, I> {
-    type Borrowed<'a>
-        = Slices<'a, I>
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<Slices<'_, I>> {
-        Ok((self.indptr.borrow()?, self.indices.borrow()?))
-    }
-}
-
 /// A compressed matrix (CSR or CSC) of any types.
+#[derive(FromPyObject)]
 pub(crate) struct Csr<'py> {
-    indices: Either<Indices<'py, i32>, Indices<'py, i64>>,
+    indptr: Integers<'py>,
+    indices: Integers<'py>,
     data: Values<'py>,
-}
-
-/// The arrays of a compressed matrix.
-#[derive(Clone, Copy)]
-pub(crate) enum Sparse<'a> {
-    ShortSingle(Slices<'a, i32>, &'a [f32]),
-    ShortDouble(Slices<'a, i32>, &'a [f64]),
-    LongSingle(Slices<'a, i64>, &'a [f32]),
-    LongDouble(Slices<'a, i64>, &'a [f64]),
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Csr<'py> {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self {
-            indices: object.extract()?,
-            data: object.getattr("data")?.extract()?,
-        })
-    }
 }
 
 impl Argument for Csr<'_> {
@@ -305,106 +254,50 @@ impl Argument for Csr<'_> {
         Self: 'a;
 
     fn borrow(&mut self) -> PyResult<Sparse<'_>> {
-        Ok(match (self.indices.borrow()?, self.data.borrow()?) {
-            (Either::One(i), Either::One(x)) => Sparse::ShortSingle(i, x),
-            (Either::One(i), Either::Other(x)) => Sparse::ShortDouble(i, x),
-            (Either::Other(i), Either::One(x)) => Sparse::LongSingle(i, x),
-            (Either::Other(i), Either::Other(x)) => Sparse::LongDouble(i, x),
+        use Either::{One, Other};
+        macro_rules! compressed {
+            ($kind:ident, $indptr:ident, $indices:ident, $data:ident) => {
+                Sparse::$kind(Compressed {
+                    indptr: $indptr,
+                    indices: $indices,
+                    data: $data,
+                })
+            };
+        }
+        let arrays = (
+            self.indptr.borrow()?,
+            self.indices.borrow()?,
+            self.data.borrow()?,
+        );
+        Ok(match arrays {
+            (One(p), One(i), One(x)) => compressed!(ShortSingle, p, i, x),
+            (One(p), One(i), Other(x)) => compressed!(ShortDouble, p, i, x),
+            (Other(p), Other(i), One(x)) => compressed!(LongSingle, p, i, x),
+            (Other(p), Other(i), Other(x)) => compressed!(LongDouble, p, i, x),
+            _ => return Err(PyTypeError::new_err("indptr and indices have two types")),
         })
     }
 }
 
-/// Run `$body` with `$x` bound to the compressed matrix of whichever types it has, whose lines
-/// have `$length` elements.
-macro_rules! with_sparse {
-    ($sparse:expr, $length:expr, |$x:ident| $body:expr) => {{
-        use $crate::arguments::Sparse;
-        macro_rules! arm {
-            ($slices:expr, $data:expr) => {{
-                let (indptr, indices) = $slices;
-                ranking_core::Compressed::new(indptr, indices, $data, $length).and_then(|$x| $body)
-            }};
-        }
-        match $sparse {
-            Sparse::ShortSingle(slices, data) => arm!(slices, data),
-            Sparse::ShortDouble(slices, data) => arm!(slices, data),
-            Sparse::LongSingle(slices, data) => arm!(slices, data),
-            Sparse::LongDouble(slices, data) => arm!(slices, data),
-        }
-    }};
+/// The rows of a compressed matrix of whichever types.
+pub(crate) fn rows<'s>(sparse: &'s Sparse<'_>) -> &'s dyn SparseRows {
+    with_sparse!(sparse, |x| x)
 }
 
-impl<'a> Sparse<'a> {
-    /// The number of rows.
-    pub(crate) fn n_rows(&self) -> usize {
-        let pointers = match self {
-            Self::ShortSingle(slices, _) | Self::ShortDouble(slices, _) => slices.0.len(),
-            Self::LongSingle(slices, _) | Self::LongDouble(slices, _) => slices.0.len(),
-        };
-        pointers.saturating_sub(1)
-    }
-
-    /// Rows that are checked when they are loaded.
-    pub(crate) fn rows(self) -> Result<Box<dyn SparseRows + Send + 'a>, Error> {
-        Ok(match self {
-            Self::ShortSingle(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
-            Self::ShortDouble(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
-            Self::LongSingle(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
-            Self::LongDouble(i, x) => Box::new(CsrRows::new(i.0, i.1, x)?),
-        })
-    }
-}
-
-/// A dense matrix by row (C-contiguous) or by column (Fortran-contiguous).
-pub(crate) struct DenseView<'py, T: Element, const BY_COLUMN: bool>(PyReadonlyArray2<'py, T>);
-
-impl<'a, 'py, T: Element + 'a, const BY_COLUMN: bool> FromPyObject<'a, 'py>
-    for DenseView<'py, T, BY_COLUMN>
-{
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let array: PyReadonlyArray2<'py, T> = object.extract()?;
-        let (fits, order) = if BY_COLUMN {
-            (array.is_fortran_contiguous(), "Fortran")
-        } else {
-            (array.is_c_contiguous(), "C")
-        };
-        if fits && array.as_slice().is_ok() {
-            return Ok(Self(array));
-        }
-        Err(layout_error(order))
-    }
-}
-
-impl<T: Element + Feature, const BY_COLUMN: bool> Argument for DenseView<'_, T, BY_COLUMN> {
-    type Borrowed<'a>
-        = Dense<'a, T>
-    where
-        Self: 'a;
-
-    fn borrow(&mut self) -> PyResult<Dense<'_, T>> {
-        let (mut lines, mut length) = (self.0.shape()[0], self.0.shape()[1]);
-        if BY_COLUMN {
-            std::mem::swap(&mut lines, &mut length);
-        }
-        let data = self.0.as_slice().map_err(|_| layout_error("C"))?;
-        Dense::new(data, lines, length).map_err(python_error)
-    }
-}
-
-type DenseFeatures<'py, const BY_COLUMN: bool> =
-    Either<DenseView<'py, f32, BY_COLUMN>, DenseView<'py, f64, BY_COLUMN>>;
+/// Dense features by row (C-contiguous), or by column (Fortran-contiguous).
+#[derive(FromPyObject)]
+pub(crate) struct ByRow<'py, T: Element>(PyReadonlyArray2<'py, T>);
+#[derive(FromPyObject)]
+pub(crate) struct ByColumn<'py, T: Element>(PyReadonlyArray2<'py, T>);
 
 /// Features by row: C-contiguous, or CSR.
-pub(crate) type Rows<'py> = Either<DenseFeatures<'py, false>, Csr<'py>>;
+pub(crate) type Rows<'py> = Either<Either<ByRow<'py, f32>, ByRow<'py, f64>>, Csr<'py>>;
 /// Features by column: Fortran-contiguous, or CSC.
-pub(crate) type Columns<'py> = Either<DenseFeatures<'py, true>, Csr<'py>>;
+pub(crate) type Columns<'py> = Either<Either<ByColumn<'py, f32>, ByColumn<'py, f64>>, Csr<'py>>;
 
-/// Run `$body` with `$x` bound to the `Matrix` of whichever types the features have; lines of
-/// sparse ones have `$length` elements.
+/// Run `$body` with `$x` bound to the `Matrix` of whichever types the features have.
 macro_rules! with_matrix {
-    ($features:expr, $length:expr, |$x:ident| $body:expr) => {
+    ($features:expr, |$x:ident| $body:expr) => {
         match $features {
             $crate::arguments::Either::One(dense) => {
                 $crate::arguments::with_either!(dense, |dense| {
@@ -413,7 +306,7 @@ macro_rules! with_matrix {
                 })
             }
             $crate::arguments::Either::Other(sparse) => {
-                $crate::arguments::with_sparse!(sparse, $length, |sparse| {
+                ranking_core::with_sparse!(sparse, |sparse| {
                     let $x = ranking_core::Matrix::Sparse(sparse);
                     $body
                 })
@@ -422,4 +315,4 @@ macro_rules! with_matrix {
     };
 }
 
-pub(crate) use {with_either, with_matrix, with_sparse};
+pub(crate) use {with_either, with_matrix};

@@ -1,82 +1,52 @@
 //! Training and scores of the bilinear model.
 
 use pyo3::prelude::*;
-use ranking_core::Error;
 use ranking_core::bilinear as core;
-use ranking_core::bilinear::{
-    PassiveAggressivePlan, Plan, RankWeights, ShrinkageState, SparseRows, Store, Triplets,
-};
-use ranking_core::pairwise::PassiveAggressive;
+use ranking_core::bilinear::{PassiveAggressivePlan, Plan, ShrinkageState, Store, Triplets};
+use ranking_core::pairwise::{PassiveAggressive, StepResults as CoreResults};
+use ranking_core::{Sparse, with_sparse};
 
 use crate::arguments::{
-    Array, ArrayMut, Csr, Either, RowMajor, Table, TableMut, Threads, Values, ValuesMut, argument,
-    family, methods, python_error, with_sparse,
+    Array, ArrayMut, Csr, Either, RowMajor, Table, Threads, Values, ValuesMut, argument, family,
+    methods, rows, with_either,
 };
-use crate::native::{NativeCall, form};
+use crate::native::PairwiseLoss;
 
 /// Features of queries and documents.
 pub(crate) struct Features<'a> {
-    queries: Box<dyn SparseRows + Send + 'a>,
-    documents: Box<dyn SparseRows + Send + 'a>,
+    queries: Sparse<'a>,
+    documents: Sparse<'a>,
     transposed: bool,
 }
 
 impl Features<'_> {
-    fn triplets<'a>(&'a self, triplets: RowMajor<&'a [i64]>) -> Result<Triplets<'a>, Error> {
-        let (queries, documents) = (&*self.queries, &*self.documents);
-        let RowMajor { data, width } = triplets;
-        Triplets::new(queries, documents, data, width, self.transposed)
+    fn triplets<'a>(&'a self, triplets: RowMajor<&'a [i64]>) -> Triplets<'a> {
+        Triplets {
+            queries: rows(&self.queries),
+            documents: rows(&self.documents),
+            ids: triplets.data,
+            width: triplets.width,
+            transposed: self.transposed,
+        }
     }
 }
 
 argument! {
     BilinearFeatures<'py> { queries: Csr<'py>, documents: Csr<'py>, transposed: bool }
-    => Features<'a> = Ok(Features {
-        queries: queries.rows().map_err(python_error)?,
-        documents: documents.rows().map_err(python_error)?,
-        transposed,
-    })
+    => Features<'a> = Features { queries, documents, transposed }
 }
 
-/// A pairwise loss; its form is converted by those who use it.
-pub(crate) struct Loss<'a> {
-    form: i64,
-    slope: (usize, usize),
-    rank_weights: &'a [f64],
-    n_documents: usize,
-}
+argument! { UpdateRule { prox_interval: f64, l1: f64, l2: f64, grow: bool } }
 
-impl<'a> Loss<'a> {
-    fn rank_weights(&self) -> Result<RankWeights<'a>, Error> {
-        RankWeights::new(self.rank_weights, self.n_documents)
-    }
-}
-
-argument! {
-    PairwiseLoss<'py> {
-        form: i64,
-        slope: NativeCall,
-        rank_weights: Array<'py, f64>,
-        n_documents: usize,
-    } => Loss<'a> = Ok(Loss { form, slope, rank_weights, n_documents })
-}
-
-argument! {
-    UpdateRule { prox_interval: f64, l1: f64, l2: f64, grow: bool }
-    => core::UpdateRule = core::UpdateRule::new(prox_interval, l1, l2, grow)
-        .map_err(python_error)
-}
-
-/// How steps are executed.
+/// How steps are executed. Hogwild allows any order; the order without it is one, and no slower.
 pub(crate) struct Execute {
     pub(crate) batch_size: usize,
-    hogwild: bool,
     pub(crate) team: ranking_core::ThreadTeam,
 }
 
 argument! {
-    Execution { batch_size: usize, hogwild: bool, threads: Threads }
-    => Execute = Ok(Execute { batch_size, hogwild, team: threads })
+    Execution { batch_size: usize, threads: Threads }
+    => Execute = Execute { batch_size, team: threads }
 }
 
 argument! {
@@ -84,12 +54,12 @@ argument! {
         margins: ArrayMut<'py, f64>,
         weights: ArrayMut<'py, f64>,
         negatives: ArrayMut<'py, i64>,
-    } => core::Violations<'a> = Ok(core::Violations { margins, weights, negatives })
+    }
 }
 
 argument! {
     StepResults<'py> { margins: ArrayMut<'py, f64>, weights: ArrayMut<'py, f64> }
-    => core::StepResults<'a> = Ok(core::StepResults { margins, weights })
+    => CoreResults<'a, f64> = CoreResults { margins, weights }
 }
 
 argument! {
@@ -97,43 +67,18 @@ argument! {
         margins: ArrayMut<'py, f64>,
         weights: ArrayMut<'py, f64>,
         learning_rates: ArrayMut<'py, f64>,
-    } => core::PassiveResults<'a> = Ok(core::PassiveResults { margins, weights, learning_rates })
+    }
 }
 
-/// W in either precision.
-enum Precision<S, D> {
-    Single(S),
-    Double(D),
-}
-
-/// W while it is trained.
+/// W while it is trained, in either precision.
 #[pyclass(module = "ranking_rust._core")]
-pub(crate) struct BilinearStore(Precision<Store<f32>, Store<f64>>);
-
-/// Run `$body` with `$store` bound to the store of whichever precision it has.
-macro_rules! with_store {
-    ($store:expr, |$x:ident| $body:expr) => {
-        match $store {
-            Precision::Single($x) => $body,
-            Precision::Double($x) => $body,
-        }
-    };
-}
-
-fn read_state(shrinkage: &[f64]) -> Result<ShrinkageState, Error> {
-    let state = <[f64; 4]>::try_from(shrinkage).map(ShrinkageState::from);
-    state.map_err(|_| Error::Argument("shrinkage must have 4 elements".into()))
-}
+pub(crate) struct BilinearStore(Either<Store<f32>, Store<f64>>);
 
 /// Run work that changes the shrinkage state.
-fn with_state(
-    shrinkage: &mut [f64],
-    work: impl FnOnce(&mut ShrinkageState) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut state = read_state(shrinkage)?;
-    let result = work(&mut state);
+fn with_state(shrinkage: &mut [f64], work: impl FnOnce(&mut ShrinkageState)) {
+    let mut state = ShrinkageState::from(&*shrinkage);
+    work(&mut state);
     shrinkage.copy_from_slice(&<[f64; 4]>::from(state));
-    result
 }
 
 methods! {
@@ -143,14 +88,14 @@ methods! {
         [&self],
         features: BilinearFeatures<'_>,
         triplets: Table<'_, i64>,
-        loss: PairwiseLoss<'_>,
+        loss: PairwiseLoss<'_, f64>,
         shrinkage: Array<'_, f64>,
         out: Violations<'_>,
         threads: Threads,
-    ) -> () {
-        let (triplets, state) = (features.triplets(triplets)?, read_state(shrinkage)?);
-        let weights = loss.rank_weights()?;
-        with_store!(&self.0, |store| store.margins(&triplets, &weights, &state, out, &threads))
+    ) {
+        let (triplets, weights) = (features.triplets(triplets), &loss.rank_weights);
+        let state = ShrinkageState::from(shrinkage);
+        with_either!(&self.0, |store| store.margins(&triplets, weights, &state, out, &threads));
     }
 
     fn update(
@@ -162,13 +107,13 @@ methods! {
         rule: UpdateRule,
         shrinkage: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        let triplets = features.triplets(triplets)?;
+    ) {
+        let triplets = features.triplets(triplets);
         with_state(shrinkage, |state| {
-            with_store!(&mut self.0, |store| {
-                store.update(&triplets, slopes, learning_rates, &rule, state, &threads)
-            })
-        })
+            with_either!(&mut self.0, |store| {
+                store.update(&triplets, slopes, learning_rates, &rule, state, &threads);
+            });
+        });
     }
 
     fn train(
@@ -176,26 +121,25 @@ methods! {
         features: BilinearFeatures<'_>,
         triplets: Table<'_, i64>,
         learning_rates: Array<'_, f64>,
-        loss: PairwiseLoss<'_>,
+        loss: PairwiseLoss<'_, f64>,
         rule: UpdateRule,
         shrinkage: ArrayMut<'_, f64>,
         out: StepResults<'_>,
         execution: Execution,
-    ) -> () {
-        let triplets = features.triplets(triplets)?;
+    ) {
+        let triplets = features.triplets(triplets);
         let plan = Plan {
             learning_rates,
-            form: form(loss.form, loss.slope)?,
-            rank_weights: loss.rank_weights()?,
+            form: loss.form(),
+            rank_weights: loss.rank_weights,
             rule,
             batch_size: execution.batch_size,
-            hogwild: execution.hogwild,
         };
         with_state(shrinkage, |state| {
-            with_store!(&mut self.0, |store| {
-                store.train(&triplets, &plan, state, out, &execution.team)
-            })
-        })
+            with_either!(&mut self.0, |store| {
+                store.train(&triplets, &plan, state, out, &execution.team);
+            });
+        });
     }
 
     fn passive_aggressive(
@@ -203,60 +147,51 @@ methods! {
         features: BilinearFeatures<'_>,
         triplets: Table<'_, i64>,
         list_sizes: Array<'_, i64>,
-        loss: PairwiseLoss<'_>,
+        loss: PairwiseLoss<'_, f64>,
         aggressiveness: f64,
         grow: bool,
         shrinkage: ArrayMut<'_, f64>,
         out: PassiveResults<'_>,
-    ) -> () {
-        let triplets = features.triplets(triplets)?;
+    ) {
+        let triplets = features.triplets(triplets);
         let plan = PassiveAggressivePlan {
-            loss: PassiveAggressive::try_from(loss.form)?,
+            loss: PassiveAggressive::from(loss.number),
             aggressiveness,
-            rank_weights: loss.rank_weights,
+            rank_weights: loss.rank_weights.weights,
             list_sizes,
             grow,
         };
         with_state(shrinkage, |state| {
-            with_store!(&mut self.0, |store| {
-                store.passive_aggressive(&triplets, &plan, state, out)
-            })
-        })
+            with_either!(&mut self.0, |store| {
+                store.passive_aggressive(&triplets, &plan, state, out);
+            });
+        });
     }
 
-    fn counts([&self], shrinkage: Array<'_, f64>, out: ArrayMut<'_, i64>) -> () {
-        let state = read_state(shrinkage)?;
-        with_store!(&self.0, |store| store.counts(&state, out))
+    fn counts([&self], shrinkage: Array<'_, f64>, out: ArrayMut<'_, i64>) {
+        let state = ShrinkageState::from(shrinkage);
+        with_either!(&self.0, |store| store.counts(&state, out));
     }
 
-    fn export(
-        [&self],
-        shrinkage: Array<'_, f64>,
-        out: CsrOut<'_>,
-        current: bool,
-    ) -> () {
-        let (state, (indptr, indices, data)) = (read_state(shrinkage)?, out);
+    fn export([&self], shrinkage: Array<'_, f64>, out: CsrOut<'_>, current: bool) {
+        let (state, (indptr, indices, data)) = (ShrinkageState::from(shrinkage), out);
         match (&self.0, data) {
-            (Precision::Single(store), Either::One(data)) => {
-                store.export(&state, indptr, indices, data, current)
+            (Either::One(store), Either::One(data)) => {
+                store.export(&state, indptr, indices, data, current);
             }
-            (Precision::Double(store), Either::Other(data)) => {
-                store.export(&state, indptr, indices, data, current)
+            (Either::Other(store), Either::Other(data)) => {
+                store.export(&state, indptr, indices, data, current);
             }
-            _ => Err(Error::Argument("data must have the dtype of W".into())),
+            _ => panic!("data must have the dtype of W"),
         }
     }
 
-    fn state(
-        [&self],
-        row_state: TableMut<'_, f64>,
-        group_state: TableMut<'_, f64>,
-    ) -> () {
-        with_store!(&self.0, |store| store.state(row_state.data, group_state.data))
+    fn state([&self], row_state: ArrayMut<'_, f64>, group_state: ArrayMut<'_, f64>) {
+        with_either!(&self.0, |store| store.state(row_state, group_state));
     }
 
     fn memory([&self],) -> usize {
-        Ok(with_store!(&self.0, |store| store.memory()))
+        with_either!(&self.0, |store| store.memory())
     }
 }
 
@@ -270,66 +205,54 @@ type WeightsMut<'a> = (
 
 argument! {
     CsrIn<'py> { indptr: Array<'py, i64>, indices: Array<'py, i32>, data: Values<'py> }
-    => Weights<'a> = Ok((indptr, indices, data))
+    => Weights<'a> = (indptr, indices, data)
 }
 
 argument! {
     CsrOut<'py> { indptr: Array<'py, i64>, indices: ArrayMut<'py, i32>, data: ValuesMut<'py> }
-    => WeightsMut<'a> = Ok((indptr, indices, data))
+    => WeightsMut<'a> = (indptr, indices, data)
 }
 
-/// Values from which a store starts.
-pub(crate) struct Start<'a> {
-    weights: Weights<'a>,
-    row_state: &'a [f64],
-    groups: &'a [i64],
-    group_weights: &'a [f64],
-    group_state: &'a [f64],
-}
-
-impl<'a> Start<'a> {
-    fn store<T: ranking_core::Stored>(
-        &self,
-        n_columns: usize,
-        data: &'a [T],
-    ) -> Result<Store<T>, Error> {
-        let state = core::BilinearState {
-            indptr: self.weights.0,
-            indices: self.weights.1,
-            data,
-            row_state: self.row_state,
-            groups: self.groups,
-            group_weights: self.group_weights,
-            group_state: self.group_state,
-        };
-        Store::new(n_columns, &state)
-    }
-}
+/// Values from which a store starts, in either precision.
+type State<'a> = Either<core::BilinearState<'a, f32>, core::BilinearState<'a, f64>>;
 
 argument! {
     BilinearState<'py> {
         weights: CsrIn<'py>,
-        row_state: Table<'py, f64>,
+        row_state: Array<'py, f64>,
         groups: Array<'py, i64>,
         group_weights: Array<'py, f64>,
-        group_state: Table<'py, f64>,
-    } => Start<'a> = Ok(Start {
-        weights,
-        row_state: row_state.data,
-        groups,
-        group_weights,
-        group_state: group_state.data,
-    })
+        group_state: Array<'py, f64>,
+    } => State<'a> = {
+        let (indptr, indices, data) = weights;
+        macro_rules! state {
+            ($data:expr) => {
+                core::BilinearState {
+                    indptr,
+                    indices,
+                    data: $data,
+                    row_state,
+                    groups,
+                    group_weights,
+                    group_state,
+                }
+            };
+        }
+        match data {
+            Either::One(data) => Either::One(state!(data)),
+            Either::Other(data) => Either::Other(state!(data)),
+        }
+    }
 }
 
 family! {
     bilinear;
 
     fn bilinear_store(n_columns: usize, state: BilinearState<'_>) -> BilinearStore {
-        Ok(BilinearStore(match state.weights.2 {
-            Either::One(data) => Precision::Single(state.store(n_columns, data)?),
-            Either::Other(data) => Precision::Double(state.store(n_columns, data)?),
-        }))
+        BilinearStore(match state {
+            Either::One(state) => Either::One(Store::new(n_columns, &state)),
+            Either::Other(state) => Either::Other(Store::new(n_columns, &state)),
+        })
     }
 
     fn bilinear_scores(
@@ -337,19 +260,12 @@ family! {
         weights: Csr<'_>,
         documents: Csr<'_>,
         n_columns: usize,
-        out: TableMut<'_, f64>,
+        out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        let (n_queries, n_rows) = (queries.n_rows(), weights.n_rows());
-        let (queries, weights) = (&*queries.rows()?, &*weights.rows()?);
-        with_sparse!(documents, n_columns, |documents| {
-            core::bilinear_scores(
-                (queries, n_queries),
-                (weights, n_rows),
-                documents,
-                out.data,
-                &threads,
-            )
-        })
+    ) {
+        let (queries, weights) = (rows(&queries), rows(&weights));
+        with_sparse!(documents, |documents| {
+            core::bilinear_scores(queries, weights, documents, n_columns, out, &threads);
+        });
     }
 }

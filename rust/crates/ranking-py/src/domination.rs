@@ -3,9 +3,7 @@
 use pyo3::prelude::*;
 use ranking_core::domination as core;
 
-use crate::arguments::{
-    Array, ArrayMut, Columns, Table, TableMut, Threads, argument, family, with_matrix,
-};
+use crate::arguments::{Array, ArrayMut, Columns, Threads, argument, family, with_matrix};
 
 argument! {
     ListLayout<'py> {
@@ -14,13 +12,7 @@ argument! {
         layer_size: Array<'py, i64>,
         block_ptr: Array<'py, i64>,
         omega: Array<'py, f64>,
-    } => core::ListLayout<'a> = Ok(core::ListLayout {
-        list_ptr,
-        layer_ptr,
-        layer_size,
-        block_ptr,
-        omega,
-    })
+    }
 }
 
 argument! {
@@ -28,18 +20,11 @@ argument! {
         margins: ArrayMut<'py, f64>,
         weights: ArrayMut<'py, f64>,
         radius: ArrayMut<'py, f64>,
-        bounds: Table<'py, f64>,
-    } => core::CoordinateState<'a> = Ok(core::CoordinateState {
-        margins,
-        weights,
-        radius,
-        bounds: bounds.data,
-    })
+        bounds: Array<'py, f64>,
+    }
 }
 
-argument! {
-    EntryPenalty { l1: f64, l2: f64 } => core::EntryPenalty = Ok(core::EntryPenalty { l1, l2 })
-}
+argument! { EntryPenalty { l1: f64, l2: f64 } }
 
 family! {
     domination;
@@ -55,12 +40,10 @@ family! {
     fn domination_bounds(
         features: Columns<'_>,
         layout: ListLayout<'_>,
-        out: TableMut<'_, f64>,
+        out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, layout.omega.len(), |x| {
-            core::bounds(x, &layout, out.data, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| core::bounds(x, &layout, out, &threads));
     }
 
     fn domination_slopes(
@@ -68,12 +51,10 @@ family! {
         layout: ListLayout<'_>,
         margins: Array<'_, f64>,
         columns: Array<'_, i64>,
-        out: TableMut<'_, f64>,
+        out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, layout.omega.len(), |x| {
-            core::slopes(x, &layout, margins, columns, out.data, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| core::slopes(x, &layout, margins, columns, out, &threads));
     }
 
     fn domination_sweep(
@@ -84,9 +65,9 @@ family! {
         penalty: EntryPenalty,
         newton: bool,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, layout.omega.len(), |x| {
-            core::sweep(x, &layout, state, columns, penalty, newton, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| {
+            core::sweep(x, &layout, state, columns, penalty, newton, &threads);
+        });
     }
 }

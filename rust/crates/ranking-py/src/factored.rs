@@ -2,14 +2,12 @@
 
 use pyo3::prelude::*;
 use ranking_core::factored as core;
-use ranking_core::{Error, Stored};
+use ranking_core::pairwise::StepResults as CoreResults;
+use ranking_core::{Sparse, Stored};
 
-use crate::arguments::{
-    Array, ArrayMut, Csr, Sparse, Table, TableMut, Threads, argument, family, python_error,
-    with_sparse,
-};
+use crate::arguments::{Array, ArrayMut, Csr, Table, TableMut, Threads, argument, family};
 use crate::bilinear::Execution;
-use crate::native::{NativeCall, form};
+use crate::native::PairwiseLoss;
 use crate::sampling::Sampling;
 
 /// Sparse features, or None where each query (document) has a row of its own.
@@ -21,23 +19,16 @@ pub(crate) struct OptionalFeatures<'a> {
 
 impl<'a> OptionalFeatures<'a> {
     /// The features, given the numbers of rows of U and V.
-    fn with_rows(&self, rows: [usize; 2]) -> Result<core::FactoredFeatures<'a>, Error> {
-        let of = |features: Option<Sparse<'a>>, n_features: usize| {
-            features.map_or(Ok(core::Features::Own(n_features)), |features| {
-                sparse(features, n_features)
-            })
+    fn over(&self, [u_rows, v_rows]: [usize; 2]) -> core::FactoredFeatures<'a> {
+        let of = |features: Option<Sparse<'a>>, n: usize| {
+            features.map_or(core::Features::Own(n), |x| core::Features::Sparse(x, n))
         };
-        let contexts = self.contexts.map(|contexts| sparse(contexts, rows[1]));
-        Ok(core::FactoredFeatures {
-            queries: of(self.queries, rows[0])?,
-            documents: of(self.documents, rows[1])?,
-            contexts: contexts.transpose()?,
-        })
+        core::FactoredFeatures {
+            queries: of(self.queries, u_rows),
+            documents: of(self.documents, v_rows),
+            contexts: self.contexts.map(|x| core::Features::Sparse(x, v_rows)),
+        }
     }
-}
-
-fn sparse(features: Sparse<'_>, n_features: usize) -> Result<core::Features<'_>, Error> {
-    with_sparse!(features, n_features, |x| Ok(core::Features::from(x)))
 }
 
 argument! {
@@ -45,47 +36,30 @@ argument! {
         queries: Option<Csr<'py>>,
         documents: Option<Csr<'py>>,
         contexts: Option<Csr<'py>>,
-    } => OptionalFeatures<'a> = Ok(OptionalFeatures { queries, documents, contexts })
-}
-
-fn one_width(widths: [usize; 3]) -> PyResult<usize> {
-    if widths[1] == widths[0] && widths[2] == widths[0] {
-        return Ok(widths[0]);
-    }
-    let message = format!("factors have the widths {widths:?}, expected one width");
-    Err(python_error(Error::Argument(message)))
+    } => OptionalFeatures<'a> = OptionalFeatures { queries, documents, contexts }
 }
 
 argument! {
     Factors<'py> {
         queries: Table<'py, f32>,
-        documents: Table<'py, f32>,
-        contexts: Table<'py, f32>,
+        documents: Array<'py, f32>,
+        contexts: Array<'py, f32>,
         biases: Array<'py, f32>,
-    } => core::Factors<'a> = {
-        let width = one_width([queries.width, documents.width, contexts.width])?;
-        core::Factors::new([queries.data, documents.data, contexts.data], biases, width)
-            .map_err(python_error)
-    }
+    } => core::Factors<'a> =
+        core::Factors::new([queries.data, documents, contexts], biases, queries.width)
 }
 
 argument! {
     FactorsMut<'py> {
         queries: TableMut<'py, f32>,
-        documents: TableMut<'py, f32>,
-        contexts: TableMut<'py, f32>,
+        documents: ArrayMut<'py, f32>,
+        contexts: ArrayMut<'py, f32>,
         biases: ArrayMut<'py, f32>,
-    } => core::FactorsMut<'a> = {
-        let width = one_width([queries.width, documents.width, contexts.width])?;
-        core::FactorsMut::new([queries.data, documents.data, contexts.data], biases, width)
-            .map_err(python_error)
-    }
+    } => core::FactorsMut<'a> =
+        core::FactorsMut::new([queries.data, documents, contexts], biases, queries.width)
 }
 
-argument! {
-    FactoredState<'py> { factors: FactorsMut<'py>, squares: FactorsMut<'py> }
-    => core::FactoredState<'a> = Ok(core::FactoredState { factors, squares })
-}
+argument! { FactoredState<'py> { factors: FactorsMut<'py>, squares: FactorsMut<'py> } }
 
 argument! {
     TripletSource<'py> {
@@ -93,57 +67,33 @@ argument! {
         sampling: Option<Sampling<'py>>,
         n_positives: usize,
         positive_rank: usize,
-    } => core::TripletSource<'a> = Ok(core::TripletSource {
+    } => core::TripletSource<'a> = core::TripletSource {
         triplets: triplets.data,
         width: triplets.width,
         sampling,
         n_positives,
         positive_rank,
-    })
-}
-
-/// A pairwise loss; its form is converted by those who use it.
-pub(crate) struct Loss<'a> {
-    form: i64,
-    slope: (usize, usize),
-    rank_weights: core::RankWeights<'a>,
+    }
 }
 
 argument! {
-    PairwiseLoss<'py> {
-        form: i64,
-        slope: NativeCall,
-        rank_weights: Array<'py, f32>,
-        n_documents: usize,
-    } => Loss<'a> = Ok(Loss {
-        form,
-        slope,
-        rank_weights: core::RankWeights { weights: rank_weights, n_documents },
-    })
-}
-
-argument! {
-    RowPenalty { l2: f64, max_norm: f64 } => core::RowPenalty = Ok(core::RowPenalty {
+    RowPenalty { l2: f64, max_norm: f64 } => core::RowPenalty = core::RowPenalty {
         l2: f32::narrow(l2),
         max_norm: f32::narrow(max_norm),
-    })
+    }
 }
 
 argument! {
     StepResults<'py> { margins: ArrayMut<'py, f32>, weights: ArrayMut<'py, f32> }
-    => core::StepResults<'a> = Ok(core::StepResults { margins, weights })
+    => CoreResults<'a, f32> = CoreResults { margins, weights }
 }
 
 argument! {
     SampledTriplets<'py> {
-        triplets: TableMut<'py, i64>,
+        triplets: ArrayMut<'py, i64>,
         margins: ArrayMut<'py, f32>,
         weights: ArrayMut<'py, f32>,
-    } => core::SampledTriplets<'a> = Ok(core::SampledTriplets {
-        triplets: triplets.data,
-        margins,
-        weights,
-    })
+    }
 }
 
 argument! {
@@ -152,33 +102,21 @@ argument! {
         step_ptr: Array<'py, i64>,
         documents: Array<'py, i64>,
         slopes: Array<'py, f32>,
-    } => core::FactoredSteps<'a> = Ok(core::FactoredSteps {
-        queries,
-        step_ptr,
-        documents,
-        slopes,
-    })
+    }
 }
 
 argument! {
     Embeddings<'py> {
-        queries: Table<'py, f32>,
+        queries: Array<'py, f32>,
         documents: Table<'py, f32>,
         biases: Array<'py, f32>,
     } => core::Embeddings<'a> =
-        core::Embeddings::new(queries.data, documents.data, biases, documents.width)
-            .map_err(python_error)
+        core::Embeddings::new(queries, documents.data, biases, documents.width)
 }
 
-argument! {
-    Exclusions<'py> { indptr: Array<'py, i64>, documents: Array<'py, i64> }
-    => core::Exclusions<'a> = Ok(core::Exclusions { indptr, documents })
-}
+argument! { Exclusions<'py> { indptr: Array<'py, i64>, documents: Array<'py, i64> } }
 
-argument! {
-    TopK<'py> { documents: TableMut<'py, i64>, scores: TableMut<'py, f32> }
-    => core::TopK<'a> = Ok(core::TopK { documents: documents.data, scores: scores.data })
-}
+argument! { TopK<'py> { documents: ArrayMut<'py, i64>, scores: ArrayMut<'py, f32> } }
 
 family! {
     factored;
@@ -186,20 +124,19 @@ family! {
     fn factored_embeddings(
         features: Csr<'_>,
         matrix: Table<'_, f32>,
-        out: TableMut<'_, f32>,
+        out: ArrayMut<'_, f32>,
         threads: Threads,
-    ) -> () {
-        let n_features = matrix.data.len() / matrix.width.max(1);
-        let features = sparse(features, n_features)?;
-        core::factored_embeddings(&features, matrix.data, matrix.width, out.data, &threads)
+    ) {
+        let features = core::Features::Sparse(features, 0);
+        core::factored_embeddings(&features, matrix.data, matrix.width, out, &threads);
     }
 
     fn factored_scores(
         embeddings: Embeddings<'_>,
-        out: TableMut<'_, f32>,
+        out: ArrayMut<'_, f32>,
         threads: Threads,
-    ) -> () {
-        core::factored_scores(embeddings, out.data, &threads)
+    ) {
+        core::factored_scores(embeddings, out, &threads);
     }
 
     fn factored_top_k(
@@ -207,20 +144,20 @@ family! {
         exclusions: Exclusions<'_>,
         out: TopK<'_>,
         threads: Threads,
-    ) -> () {
-        core::factored_top_k(embeddings, exclusions, out, &threads)
+    ) {
+        core::factored_top_k(embeddings, exclusions, out, &threads);
     }
 
     fn factored_sample(
         features: FactoredFeatures<'_>,
         factors: Factors<'_>,
         source: TripletSource<'_>,
-        loss: PairwiseLoss<'_>,
+        loss: PairwiseLoss<'_, f32>,
         out: SampledTriplets<'_>,
         threads: Threads,
-    ) -> () {
-        let features = features.with_rows(factors.n_rows())?;
-        core::factored_sample(&features, factors, &source, &loss.rank_weights, out, &threads)
+    ) {
+        let features = features.over(factors.n_rows());
+        core::factored_sample(&features, factors, &source, &loss.rank_weights, out, &threads);
     }
 
     fn factored_update(
@@ -230,10 +167,10 @@ family! {
         learning_rate: f64,
         penalty: RowPenalty,
         threads: Threads,
-    ) -> () {
+    ) {
         let (mut state, learning_rate) = (state, f32::narrow(learning_rate));
-        let features = features.with_rows(state.factors.n_rows())?;
-        core::factored_update(&features, &mut state, &steps, learning_rate, penalty, &threads)
+        let features = features.over(state.factors.view().n_rows());
+        core::factored_update(&features, &mut state, &steps, learning_rate, penalty, &threads);
     }
 
     fn factored_train(
@@ -241,21 +178,20 @@ family! {
         state: FactoredState<'_>,
         source: TripletSource<'_>,
         learning_rates: Array<'_, f32>,
-        loss: PairwiseLoss<'_>,
+        loss: PairwiseLoss<'_, f32>,
         penalty: RowPenalty,
         out: StepResults<'_>,
         execution: Execution,
-    ) -> () {
+    ) {
         let mut state = state;
-        let features = features.with_rows(state.factors.n_rows())?;
-        // Hogwild allows any order; the order without it is one.
+        let features = features.over(state.factors.view().n_rows());
         let plan = core::Plan {
             learning_rates,
-            form: form(loss.form, loss.slope)?,
+            form: loss.form(),
             rank_weights: loss.rank_weights,
             penalty,
             batch_size: execution.batch_size,
         };
-        core::factored_train(&features, &mut state, &source, &plan, out, &execution.team)
+        core::factored_train(&features, &mut state, &source, &plan, out, &execution.team);
     }
 }

@@ -12,9 +12,7 @@ family! {
         weights: Array<'_, f64>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        with_matrix!(features, weights.len(), |x| {
-            ranking_core::linear::scores(x, weights, out, &threads)
-        })
+    ) {
+        with_matrix!(features, |x| ranking_core::linear::scores(x, weights, out, &threads));
     }
 }

@@ -10,18 +10,19 @@
 use std::ffi::c_void;
 use std::mem::transmute;
 
+use numpy::Element;
 use pyo3::prelude::*;
 use ranking_core::native as core;
-use ranking_core::pairwise::{NativeSlope, PairwiseForm, PairwiseSlope};
-use ranking_core::{Error, Stored, ThreadTeam};
+use ranking_core::pairwise::{NativeSlope, PairwiseForm, PairwiseSlope, RankWeights};
+use ranking_core::{Stored, ThreadTeam};
 
 use crate::arguments::{
-    Array, ArrayMut, Either, RowMajor, Table, TableMut, Threads, argument, family, python_error,
+    Argument, Array, ArrayMut, Either, RowMajor, Table, TableMut, Threads, argument, family,
     with_either,
 };
 
 argument! {
-    NativeCall { function: usize, context: usize } => (usize, usize) = Ok((function, context))
+    NativeCall { function: usize, context: usize } => (usize, usize) = (function, context)
 }
 
 argument! {
@@ -29,8 +30,50 @@ argument! {
         group_ptr: Array<'py, i64>,
         scores: Array<'py, f64>,
         grades: Array<'py, f64>,
-    } => core::GradedScores<'a> =
-        core::GradedScores::new(group_ptr, scores, grades).map_err(python_error)
+    }
+}
+
+/// A pairwise loss, with rank weights in either precision.
+#[derive(FromPyObject)]
+pub(crate) struct PairwiseLoss<'py, T: Element> {
+    form: i64,
+    slope: NativeCall,
+    rank_weights: Array<'py, T>,
+    n_documents: usize,
+}
+
+/// A pairwise loss; its form is converted by those who use it.
+pub(crate) struct Loss<'a, T> {
+    pub(crate) number: i64,
+    slope: (usize, usize),
+    pub(crate) rank_weights: RankWeights<'a, T>,
+}
+
+impl<T: Element> Argument for PairwiseLoss<'_, T> {
+    type Borrowed<'a>
+        = Loss<'a, T>
+    where
+        Self: 'a;
+
+    fn borrow(&mut self) -> PyResult<Loss<'_, T>> {
+        Ok(Loss {
+            number: self.form,
+            slope: self.slope.borrow()?,
+            rank_weights: RankWeights {
+                weights: self.rank_weights.as_slice()?,
+                n_documents: self.n_documents,
+            },
+        })
+    }
+}
+
+impl<T> Loss<'_, T> {
+    pub(crate) fn form(&self) -> PairwiseForm {
+        if self.number == NATIVE {
+            return PairwiseForm::Native(slope(self.slope));
+        }
+        PairwiseForm::from(self.number)
+    }
 }
 
 type Pairwise = extern "C" fn(f64, *const c_void) -> f64;
@@ -43,25 +86,19 @@ type Maximize = unsafe extern "C" fn(*mut f64, i64, *const c_void);
 /// The number in `PairwiseForm` of a loss that is a function of a plugin.
 const NATIVE: i64 = 3;
 
-/// The loss of a form; `call` is its slope if it is native.
-pub(crate) fn form(form: i64, call: (usize, usize)) -> Result<PairwiseForm, Error> {
-    if form == NATIVE {
-        return Ok(PairwiseForm::Native(slope(call)?));
-    }
-    PairwiseForm::try_from(form)
+/// The function of a call, which has a type, and its context.
+macro_rules! function {
+    ($call:expr, $type:ty) => {{
+        let (address, context) = $call;
+        assert_ne!(address, 0, "there is no function at address 0");
+        // SAFETY: the address is that of a function of this type, see above, and not null.
+        (unsafe { transmute::<usize, $type>(address) }, context)
+    }};
 }
 
-fn slope((address, context): (usize, usize)) -> Result<NativeSlope, Error> {
-    // SAFETY: the address is that of a function of this type, see above, and not null.
-    let function = unsafe { transmute::<usize, Pairwise>(not_null(address)?) };
-    Ok(NativeSlope::new(function, context))
-}
-
-fn not_null(address: usize) -> Result<usize, Error> {
-    if address == 0 {
-        return Err(Error::Argument("there is no function at address 0".into()));
-    }
-    Ok(address)
+fn slope(call: (usize, usize)) -> NativeSlope {
+    let (function, context) = function!(call, Pairwise);
+    NativeSlope::new(function, context)
 }
 
 fn length<T>(numbers: &[T]) -> i64 {
@@ -77,8 +114,8 @@ fn change_rows<T: Stored>(
     matrix: RowMajor<&mut [T]>,
     width: usize,
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    core::rows(function, matrix.data, matrix.width, width, team)
+) {
+    core::rows(function, matrix.data, matrix.width, width, team);
 }
 
 family! {
@@ -89,9 +126,9 @@ family! {
         margins: Array<'_, f64>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        let function = slope(call)?;
-        core::pairwise(|margin| function.slope(margin), margins, out, &threads)
+    ) {
+        let function = slope(call);
+        core::pairwise(|margin| function.slope(margin), margins, out, &threads);
     }
 
     fn native_listwise_values(
@@ -99,16 +136,14 @@ family! {
         lists: GradedScores<'_>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        let (address, context) = call;
-        // SAFETY: as in `slope`.
-        let function = unsafe { transmute::<usize, ListwiseValue>(not_null(address)?) };
+    ) {
+        let (function, context) = function!(call, ListwiseValue);
         let value = |scores: &[f64], grades: &[f64]| {
             let (n, context) = (length(scores), context as *const c_void);
             // SAFETY: both slices have n numbers, see `GradedScores`.
             unsafe { function(scores.as_ptr(), grades.as_ptr(), n, context) }
         };
-        core::listwise_values(value, lists, out, &threads)
+        core::listwise_values(value, lists, out, &threads);
     }
 
     fn native_listwise_slopes(
@@ -116,17 +151,15 @@ family! {
         lists: GradedScores<'_>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        let (address, context) = call;
-        // SAFETY: as in `slope`.
-        let function = unsafe { transmute::<usize, ListwiseSlopes>(not_null(address)?) };
+    ) {
+        let (function, context) = function!(call, ListwiseSlopes);
         let slopes = |scores: &[f64], grades: &[f64], out: &mut [f64]| {
             let (n, context) = (length(scores), context as *const c_void);
             let (scores, grades) = (scores.as_ptr(), grades.as_ptr());
             // SAFETY: the three slices have n numbers, see `GradedScores` and `listwise_slopes`.
             unsafe { function(scores, grades, n, out.as_mut_ptr(), context) }
         };
-        core::listwise_slopes(slopes, lists, out, &threads)
+        core::listwise_slopes(slopes, lists, out, &threads);
     }
 
     fn native_penalties(
@@ -134,17 +167,15 @@ family! {
         matrix: Matrix<'_>,
         out: ArrayMut<'_, f64>,
         threads: Threads,
-    ) -> () {
-        let (address, context) = call;
-        // SAFETY: as in `slope`.
-        let function = unsafe { transmute::<usize, Penalty>(not_null(address)?) };
+    ) {
+        let (function, context) = function!(call, Penalty);
         let penalty = |row: &[f64]| {
             // SAFETY: the row has so many numbers.
             unsafe { function(row.as_ptr(), length(row), context as *const c_void) }
         };
         with_either!(matrix, |matrix| {
-            core::penalties(penalty, matrix.data, matrix.width, out, &threads)
-        })
+            core::penalties(penalty, matrix.data, matrix.width, out, &threads);
+        });
     }
 
     fn native_prox(
@@ -153,16 +184,14 @@ family! {
         width: usize,
         step: f64,
         threads: Threads,
-    ) -> () {
-        let (address, context) = call;
-        // SAFETY: as in `slope`.
-        let function = unsafe { transmute::<usize, Prox>(not_null(address)?) };
+    ) {
+        let (function, context) = function!(call, Prox);
         let prox = |row: &mut [f64]| {
             let (n, context) = (length(row), context as *const c_void);
             // SAFETY: the row has n numbers.
             unsafe { function(row.as_mut_ptr(), n, step, context) }
         };
-        with_either!(matrix, |matrix| change_rows(prox, matrix, width, &threads))
+        with_either!(matrix, |matrix| change_rows(prox, matrix, width, &threads));
     }
 
     fn native_maximize(
@@ -170,14 +199,12 @@ family! {
         matrix: MatrixMut<'_>,
         width: usize,
         threads: Threads,
-    ) -> () {
-        let (address, context) = call;
-        // SAFETY: as in `slope`.
-        let function = unsafe { transmute::<usize, Maximize>(not_null(address)?) };
+    ) {
+        let (function, context) = function!(call, Maximize);
         let maximize = |row: &mut [f64]| {
             // SAFETY: the row has so many numbers.
             unsafe { function(row.as_mut_ptr(), length(row), context as *const c_void) }
         };
-        with_either!(matrix, |matrix| change_rows(maximize, matrix, width, &threads))
+        with_either!(matrix, |matrix| change_rows(maximize, matrix, width, &threads));
     }
 }

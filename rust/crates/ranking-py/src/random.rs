@@ -1,7 +1,6 @@
 //! Random numbers, sums and the exponential.
 
 use pyo3::prelude::*;
-use ranking_core::Error;
 use ranking_core::random as core;
 
 use crate::arguments::{Array, ArrayMut, Threads, family};
@@ -9,33 +8,27 @@ use crate::arguments::{Array, ArrayMut, Threads, family};
 family! {
     random;
 
-    fn random_bits(seed: u64, first: u64, out: ArrayMut<'_, u64>) -> () {
+    fn random_bits(seed: u64, first: u64, out: ArrayMut<'_, u64>) {
         core::fill(seed, first, out, |bits| bits);
-        Ok(())
     }
 
-    fn random_uniform(seed: u64, first: u64, out: ArrayMut<'_, f64>) -> () {
+    fn random_uniform(seed: u64, first: u64, out: ArrayMut<'_, f64>) {
         core::fill(seed, first, out, core::uniform);
-        Ok(())
     }
 
-    fn random_below(seed: u64, first: u64, bound: u32, out: ArrayMut<'_, i64>) -> () {
-        if bound == 0 {
-            return Err(Error::Argument("bound is 0, expected at least 1".into()));
-        }
+    fn random_below(seed: u64, first: u64, bound: u32, out: ArrayMut<'_, i64>) {
         core::fill(seed, first, out, |bits| i64::from(core::below(bits, bound)));
-        Ok(())
     }
 
-    fn exp(x: Array<'_, f64>, out: ArrayMut<'_, f64>) -> () {
-        ranking_core::exp(x, out)
+    fn exp(x: Array<'_, f64>, out: ArrayMut<'_, f64>) {
+        ranking_core::exp::exp(x, out);
     }
 
     fn dot(a: Array<'_, f64>, b: Array<'_, f64>) -> f64 {
-        ranking_core::dot(a, b)
+        ranking_core::sums::dot(a, b)
     }
 
     fn block_sum(a: Array<'_, f64>, threads: Threads) -> f64 {
-        Ok(ranking_core::block_sum(a, &threads))
+        ranking_core::sums::block_sum(a, &threads)
     }
 }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use ranking_core::sampling as core;
 
-use crate::arguments::{Array, TableMut, argument, family, python_error};
+use crate::arguments::{Array, TableMut, argument, family};
 
 argument! {
     Positives<'py> {
@@ -17,34 +17,18 @@ argument! {
         member_weights: Array<'py, f32>,
         n_documents: u32,
         any_negative: bool,
-    } => core::Positives<'a> = Ok(core::Positives {
-        queries,
-        query_sums,
-        list_of,
-        member_ptr,
-        members,
-        member_sums,
-        own_document,
-        member_weights,
-        n_documents,
-        any_negative,
-    })
+    }
 }
 
 argument! {
     Sampling<'py> { seed: u64, first: u64, positives: Positives<'py> }
-    => core::Sampling<'a> =
-        core::Sampling::new(seed, first, positives).map_err(python_error)
+    => core::Sampling<'a> = core::Sampling::new(seed, first, positives)
 }
 
 family! {
     sampling;
 
-    fn sample_triplets(
-        sampling: Sampling<'_>,
-        n_positives: usize,
-        out: TableMut<'_, i64>,
-    ) -> () {
-        core::sample_triplets(&sampling, n_positives, out.width, out.data)
+    fn sample_triplets(sampling: Sampling<'_>, n_positives: usize, out: TableMut<'_, i64>) {
+        core::sample_triplets(&sampling, n_positives, out.width, out.data);
     }
 }

@@ -7,7 +7,7 @@ use crate::alternating::rule::{Gain, Rule};
 use crate::alternating::{AHEAD, LINE};
 use crate::constants::WIDE;
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length, filled};
+use crate::error::filled;
 use crate::matrix::{Compressed, Feature, Index, Stored};
 use crate::simd::{Eight, Machine, Wide};
 use crate::threads::ThreadTeam;
@@ -160,9 +160,6 @@ impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
 }
 
 /// Fill `out` and `gains` with the half-step over M from `embeddings` of `width` numbers.
-///
-/// # Errors
-/// When sizes do not fit, or there is no memory for a row.
 pub fn half_step<I: Index, F: Feature>(
     matrix: Compressed<'_, I, F>,
     embeddings: &[f32],
@@ -171,20 +168,7 @@ pub fn half_step<I: Index, F: Feature>(
     out: &mut [f32],
     gains: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    if width == 0 || !width.is_multiple_of(WIDE) {
-        return Err(Error::argument(format!(
-            "width is {width}, expected a multiple of {WIDE}"
-        )));
-    }
-    let sizes = (matrix.length(), matrix.lines());
-    check_length(
-        "embeddings",
-        embeddings.len(),
-        sizes.0.saturating_mul(width),
-    )?;
-    check_length("out", out.len(), sizes.1.saturating_mul(width))?;
-    check_length("gains", gains.len(), sizes.1)?;
+) {
     let product = Product {
         matrix,
         embeddings: embeddings.as_chunks().0,
@@ -200,16 +184,13 @@ pub fn half_step<I: Index, F: Feature>(
             rows,
         }
     });
-    team.enter(|| {
-        team.try_for_each(shares, |share| {
-            let omega = &mut filled(product.eights, [0.0; WIDE])?;
-            dispatch(HalfStep {
-                product,
-                rule,
-                share,
-                omega,
-            });
-            Ok(())
-        })
-    })
+    team.run(shares, |share| {
+        let omega = &mut filled(product.eights, [0.0; WIDE]);
+        dispatch(HalfStep {
+            product,
+            rule,
+            share,
+            omega,
+        });
+    });
 }

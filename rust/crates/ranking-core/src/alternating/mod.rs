@@ -10,9 +10,9 @@ mod dense;
 mod rule;
 mod sparse;
 
-pub use dense::half_step;
+pub use dense::*;
 pub use rule::Rule;
-pub use sparse::{Sparse, SparseEmbeddings, half_step_sparse};
+pub use sparse::*;
 
 /// Non-zeros of M by which an embedding is prefetched ahead.
 const AHEAD: usize = 8;

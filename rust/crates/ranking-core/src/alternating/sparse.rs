@@ -7,64 +7,30 @@ use crate::alternating::rule::{Gain, Rule};
 use crate::alternating::{AHEAD, LINE};
 use crate::constants::WIDE;
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length, check_pointer, filled};
+use crate::error::{filled, reserve};
 use crate::matrix::{Compressed, Feature, Index, Stored};
 use crate::simd::{Eight, Machine, Wide};
 use crate::threads::ThreadTeam;
 
 /// Sparse embeddings.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the contract describes the fields")]
 pub struct Sparse<'a> {
-    pointers: &'a [i64],
-    dimensions: &'a [i32],
-    values: &'a [f32],
-    width: usize,
+    pub indptr: &'a [i64],
+    pub indices: &'a [i32],
+    pub data: &'a [f32],
 }
 
-impl<'a> Sparse<'a> {
-    /// Check embeddings of `width` numbers.
-    ///
-    /// # Errors
-    /// When the pointers do not rise to the number of values, or a dimension lies outside.
-    pub fn new(
-        pointers: &'a [i64],
-        dimensions: &'a [i32],
-        values: &'a [f32],
-        width: usize,
-    ) -> Result<Self, Error> {
-        check_length("dimensions", dimensions.len(), values.len())?;
-        let positions = pointers.iter().map(|i| i.position());
-        check_pointer(
-            "pointers",
-            positions,
-            pointers.len().max(1) - 1,
-            values.len(),
-        )?;
-        let last = dimensions.iter().map(|i| i.position()).max();
-        if last.is_some_and(|last| last >= width) || i32::try_from(width).is_err() {
-            return Err(Error::argument(format!("dimensions must be in 0..{width}")));
-        }
-        Ok(Self {
-            pointers,
-            dimensions,
-            values,
-            width,
-        })
-    }
-
-    fn len(&self) -> usize {
-        self.pointers.len() - 1
-    }
-
+impl Sparse<'_> {
     #[inline(always)]
     fn prefetch<M: Machine>(&self, machine: M, entry: usize) {
-        machine.prefetch(self.dimensions, entry);
-        machine.prefetch(self.values, entry);
+        machine.prefetch(self.indices, entry);
+        machine.prefetch(self.data, entry);
     }
 
     #[inline(always)]
     fn entries(&self, row: usize) -> Range<usize> {
-        self.pointers[row].position()..self.pointers[row + 1].position()
+        self.indptr[row].position()..self.indptr[row + 1].position()
     }
 }
 
@@ -87,10 +53,9 @@ impl Chunk {
         }
     }
 
-    fn reserve(&mut self, more: usize) -> Result<(), Error> {
-        self.dimensions.try_reserve(more)?;
-        self.values.try_reserve(more)?;
-        Ok(())
+    fn reserve(&mut self, more: usize) {
+        reserve(&mut self.dimensions, more);
+        reserve(&mut self.values, more);
     }
 }
 
@@ -105,17 +70,7 @@ impl SparseEmbeddings {
     }
 
     /// Copy all rows to one place.
-    ///
-    /// # Errors
-    /// When the slices do not have `count` elements.
-    pub fn join(
-        self,
-        mut dimensions: &mut [i32],
-        mut values: &mut [f32],
-        team: &ThreadTeam,
-    ) -> Result<(), Error> {
-        check_length("dimensions", dimensions.len(), self.count())?;
-        check_length("values", values.len(), self.count())?;
+    pub fn join(self, mut dimensions: &mut [i32], mut values: &mut [f32], team: &ThreadTeam) {
         let mut copies: Vec<_> = self
             .0
             .into_iter()
@@ -136,7 +91,6 @@ impl SparseEmbeddings {
                 values.copy_from_slice(&chunk.values);
             });
         });
-        Ok(())
     }
 }
 
@@ -171,8 +125,8 @@ impl<I: Index, F: Feature> HalfStep<'_, '_, I, F> {
                 f32::narrow(value.widen()),
                 self.embeddings.entries(index.position()),
             );
-            let dimensions = &self.embeddings.dimensions[part.clone()];
-            for (dimension, x) in dimensions.iter().zip(&self.embeddings.values[part]) {
+            let dimensions = &self.embeddings.indices[part.clone()];
+            for (dimension, x) in dimensions.iter().zip(&self.embeddings.data[part]) {
                 omega[dimension.position()] += value * x;
             }
         }
@@ -206,7 +160,7 @@ fn prefetch<M: Machine, I: Index, F: Feature>(
     embeddings: &Sparse<'_>,
     entry: usize,
 ) {
-    machine.prefetch(embeddings.pointers, matrix.index_at_most(entry + 2 * AHEAD));
+    machine.prefetch(embeddings.indptr, matrix.index_at_most(entry + 2 * AHEAD));
     let Range { start, end } = embeddings.entries(matrix.index_at_most(entry + AHEAD));
     embeddings.prefetch(machine, start);
     embeddings.prefetch(machine, end);
@@ -218,40 +172,34 @@ fn prefetch<M: Machine, I: Index, F: Feature>(
 }
 
 impl<I: Index, F: Feature> Job for HalfStep<'_, '_, I, F> {
-    type Output = Result<(), Error>;
+    type Output = ();
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) -> Self::Output {
         let first = self.share.rows.start;
         for row in self.share.rows.clone() {
             let before = self.share.output.values.len();
-            self.share.output.reserve(self.omega.len() * WIDE)?;
+            self.share.output.reserve(self.omega.len() * WIDE);
             self.scatter(machine, row);
             self.share.gains[row - first] = self.finish(machine);
             let count = self.share.output.values.len() - before;
             self.share.counts[row - first] =
                 count.try_into().expect("a row has at most 2**31 numbers");
         }
-        Ok(())
     }
 }
 
 /// Compute the half-step over M from sparse embeddings; fill `indptr` with the start of each new
 /// row.
-///
-/// # Errors
-/// When sizes do not fit, or there is no memory for the rows.
 pub fn half_step_sparse<I: Index, F: Feature>(
     matrix: Compressed<'_, I, F>,
     embeddings: Sparse<'_>,
+    width: usize,
     rule: Rule,
     indptr: &mut [i64],
     gains: &mut [f64],
     team: &ThreadTeam,
-) -> Result<SparseEmbeddings, Error> {
-    check_length("embeddings", embeddings.len(), matrix.length())?;
-    check_length("indptr", indptr.len(), matrix.lines() + 1)?;
-    check_length("gains", gains.len(), matrix.lines())?;
-    let eights = embeddings.width.div_ceil(WIDE);
+) -> SparseEmbeddings {
+    let eights = width.div_ceil(WIDE);
     let (mut counts, mut gains) = (&mut indptr[1..], gains);
     let mut shares: Vec<_> = chunks(&matrix, team)
         .into_iter()
@@ -262,25 +210,23 @@ pub fn half_step_sparse<I: Index, F: Feature>(
             output: Chunk::default(),
         })
         .collect();
-    team.enter(|| {
-        team.try_for_each(shares.iter_mut(), |share| {
-            let mut rows = filled(2 * eights, [0.0; WIDE])?;
-            let (omega, soft) = rows.split_at_mut(eights);
-            dispatch(HalfStep {
-                matrix,
-                embeddings,
-                rule,
-                share,
-                omega,
-                soft,
-            })
-        })
-    })?;
+    team.run(shares.iter_mut(), |share| {
+        let mut rows = filled(2 * eights, [0.0; WIDE]);
+        let (omega, soft) = rows.split_at_mut(eights);
+        dispatch(HalfStep {
+            matrix,
+            embeddings,
+            rule,
+            share,
+            omega,
+            soft,
+        });
+    });
     let chunks = shares.into_iter().map(|share| share.output).collect();
     // From counts to starts.
     indptr[0] = 0;
     for row in 1..indptr.len() {
         indptr[row] += indptr[row - 1];
     }
-    Ok(SparseEmbeddings(chunks))
+    SparseEmbeddings(chunks)
 }

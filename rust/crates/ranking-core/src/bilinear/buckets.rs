@@ -6,8 +6,6 @@
 //! that has shrunk to zero (|v| <= limit) needs no tombstone: its slot is free for another column,
 //! and one comparison of a bucket's values shows its free slots.
 
-use std::collections::TryReserveError;
-
 use crate::constants::WIDE;
 use crate::error::filled;
 use crate::matrix::Stored;
@@ -78,12 +76,12 @@ fn slot_of(bucket: usize, lane: usize) -> u32 {
 
 impl<T: Stored> Buckets<T> {
     /// Allocate buckets; the last one is no key's first bucket.
-    pub(super) fn new(buckets: usize) -> Result<Self, TryReserveError> {
+    pub(super) fn new(buckets: usize) -> Self {
         let empty = Bucket {
             keys: [EMPTY; WIDE],
             values: [T::default(); WIDE],
         };
-        Ok(Self(filled(buckets.max(2), empty)?))
+        Self(filled(buckets.max(2), empty))
     }
 
     /// Number of buckets in which so many entries leave slots for more.
@@ -295,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_table_fills_most_of_its_slots_and_loses_nothing() {
-        let mut table = Buckets::<f32>::new(Buckets::<f32>::wanted(1000)).unwrap();
+        let mut table = Buckets::<f32>::new(Buckets::<f32>::wanted(1000));
         let mut count = 0;
         while table.place(Portable, key(count * 7), 1.0, 0.0) {
             count += 1;

@@ -2,8 +2,8 @@
 
 use crate::bilinear::buckets::key;
 use crate::constants::LANES;
-use crate::error::{Error, check_length};
-use crate::matrix::{Feature, Index};
+use crate::error::reserve;
+use crate::matrix::{Compressed, Feature, Index, short};
 
 /// A sparse vector: rising columns, and values, padded with zeros to whole lanes.
 #[derive(Debug, Default)]
@@ -30,14 +30,13 @@ impl SparseVector {
     }
 
     /// Sort the keys, which the vector on the right of W needs.
-    pub(super) fn sort(&mut self) -> Result<(), Error> {
+    pub(super) fn sort(&mut self) {
         self.keys.clear();
-        self.keys.try_reserve(self.columns.len())?;
+        reserve(&mut self.keys, self.columns.len());
         let numbered = self.columns.iter().zip(0..);
-        self.keys
-            .extend(numbered.map(|(&at, number)| (key(at), number)));
+        let keys = numbered.map(|(&at, number)| (key(at), number));
+        self.keys.extend(keys);
         self.keys.sort_unstable();
-        Ok(())
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (u32, f64)> {
@@ -56,12 +55,11 @@ impl SparseVector {
         total
     }
 
-    fn start(&mut self, capacity: usize) -> Result<(), Error> {
+    fn start(&mut self, capacity: usize) {
         self.columns.clear();
         self.values.clear();
-        self.columns.try_reserve(capacity)?;
-        self.values.try_reserve(capacity.saturating_add(LANES))?;
-        Ok(())
+        reserve(&mut self.columns, capacity);
+        reserve(&mut self.values, capacity.saturating_add(LANES));
     }
 
     fn push(&mut self, at: u32, value: f64) {
@@ -75,8 +73,8 @@ impl SparseVector {
     }
 
     /// Assign one - other, without entries that cancel.
-    pub(super) fn difference(&mut self, one: &Self, other: &Self) -> Result<(), Error> {
-        self.start(one.columns.len() + other.columns.len())?;
+    pub(super) fn difference(&mut self, one: &Self, other: &Self) {
+        self.start(one.columns.len() + other.columns.len());
         let (mut plus, mut minus) = (one.entries().peekable(), other.entries().peekable());
         loop {
             let (at, value) = match (plus.peek(), minus.peek()) {
@@ -105,104 +103,40 @@ impl SparseVector {
             }
         }
         self.finish();
-        Ok(())
     }
 }
 
 /// A sparse matrix by row, for any types of its numbers.
 pub trait SparseRows: Sync {
-    /// Load a row, whose columns must be below `length`.
-    ///
-    /// # Errors
-    /// When there is no such row, or it is not valid, or there is no memory.
-    fn load(&self, line: i64, length: usize, out: &mut SparseVector) -> Result<(), Error>;
+    /// Load a row.
+    fn load(&self, line: usize, out: &mut SparseVector);
 }
 
-/// A CSR matrix that checks a row when it is loaded: a call may read few of very many rows.
-#[derive(Clone, Copy, Debug)]
-pub struct CsrRows<'a, I, F> {
-    indptr: &'a [I],
-    indices: &'a [I],
-    data: &'a [F],
-}
-
-impl<'a, I: Index, F: Feature> CsrRows<'a, I, F> {
-    /// Take the arrays of a CSR matrix.
-    ///
-    /// # Errors
-    /// When there are not as many indices as values.
-    pub fn new(indptr: &'a [I], indices: &'a [I], data: &'a [F]) -> Result<Self, Error> {
-        check_length("indices", indices.len(), data.len())?;
-        Ok(Self {
-            indptr,
-            indices,
-            data,
-        })
-    }
-
-    fn line(&self, line: usize) -> Option<(&'a [I], &'a [F])> {
-        let start = self.indptr.get(line)?.position();
-        let stop = self.indptr.get(line.checked_add(1)?)?.position();
-        Some((self.indices.get(start..stop)?, self.data.get(start..stop)?))
-    }
-}
-
-impl<I: Index, F: Feature> SparseRows for CsrRows<'_, I, F> {
-    fn load(&self, line: i64, length: usize, out: &mut SparseVector) -> Result<(), Error> {
-        let Some((indices, data)) = self.line(line.position()) else {
-            return Err(Error::argument(format!("there is no row {line}")));
-        };
-        out.start(data.len())?;
-        let mut most = 0;
+impl<I: Index, F: Feature> SparseRows for Compressed<'_, I, F> {
+    fn load(&self, line: usize, out: &mut SparseVector) {
+        let (indices, data) = self.line(line);
+        out.start(data.len());
         for (index, value) in indices.iter().zip(data) {
-            let at = index.position();
-            most = most.max(at);
-            out.push(u32::try_from(at).unwrap_or(u32::MAX), value.widen());
-        }
-        if most >= length && !data.is_empty() {
-            return Err(Error::argument(format!("indices must be in 0..{length}")));
+            out.push(short(index.position()), value.widen());
         }
         out.finish();
-        Ok(())
     }
 }
 
 /// Triplets: a query, a positive and one or more negatives.
 #[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "they are what their names say")]
 pub struct Triplets<'a> {
-    pub(super) queries: &'a dyn SparseRows,
-    pub(super) documents: &'a dyn SparseRows,
-    ids: &'a [i64],
-    width: usize,
-    pub(super) transposed: bool,
+    pub queries: &'a dyn SparseRows,
+    pub documents: &'a dyn SparseRows,
+    /// Numbers of queries and documents, `width` for each triplet.
+    pub ids: &'a [i64],
+    pub width: usize,
+    /// Whether documents are on the left of W.
+    pub transposed: bool,
 }
 
 impl<'a> Triplets<'a> {
-    /// Take triplets of `width` numbers; with `transposed`, documents are on the left of W.
-    ///
-    /// # Errors
-    /// When the numbers are not whole triplets.
-    pub fn new(
-        queries: &'a dyn SparseRows,
-        documents: &'a dyn SparseRows,
-        ids: &'a [i64],
-        width: usize,
-        transposed: bool,
-    ) -> Result<Self, Error> {
-        if width < 3 || !ids.len().is_multiple_of(width) {
-            return Err(Error::argument(
-                "a triplet is a query, a positive and at least one negative",
-            ));
-        }
-        Ok(Self {
-            queries,
-            documents,
-            ids,
-            width,
-            transposed,
-        })
-    }
-
     pub(super) fn len(&self) -> usize {
         self.ids.len() / self.width
     }
@@ -232,15 +166,11 @@ impl<'a> Triplets<'a> {
     }
 
     /// Sort the keys of the vector on the right.
-    pub(super) fn sort(
-        &self,
-        query: &mut SparseVector,
-        document: &mut SparseVector,
-    ) -> Result<(), Error> {
+    pub(super) fn sort(&self, query: &mut SparseVector, document: &mut SparseVector) {
         if self.transposed {
-            query.sort()
+            query.sort();
         } else {
-            document.sort()
+            document.sort();
         }
     }
 }

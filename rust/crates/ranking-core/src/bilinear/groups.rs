@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::bilinear::shrinkage::{Pending, ShrinkageState};
 use crate::constants::{MIN_SCALE, RESUM};
-use crate::error::{Error, filled};
-use crate::matrix::Index;
+use crate::error::filled;
+use crate::matrix::{Index, short};
 
 /// A group's scale (w = scale * v), its sum of squares, the largest since that was summed, and the
 /// running threshold at which these were right.
@@ -94,7 +94,6 @@ impl Group {
 /// The place of each row: rows of a group are neighbours.
 #[derive(Debug)]
 pub(super) struct Layout {
-    pub(super) n_rows: usize,
     pub(super) n_columns: usize,
     /// The place of a row; empty if every row is at its own number.
     places: Vec<u32>,
@@ -105,21 +104,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(
-        n_rows: usize,
-        n_columns: usize,
-        groups: &[i64],
-        n_groups: usize,
-    ) -> Result<Self, Error> {
-        if groups.iter().any(|group| group.position() >= n_groups) {
-            return Err(Error::argument(format!("groups must be below {n_groups}")));
-        }
+    pub(super) fn new(n_columns: usize, groups: &[i64], n_groups: usize) -> Self {
         let mut layout = Self {
-            n_rows,
             n_columns,
-            places: filled(groups.len(), 0)?,
-            owners: filled(groups.len(), 0)?,
-            starts: filled(n_groups.saturating_add(1), 0)?,
+            places: filled(groups.len(), 0),
+            owners: filled(groups.len(), 0),
+            starts: filled(n_groups.saturating_add(1), 0),
         };
         // A counting sort, which keeps the order of a group's rows.
         for group in groups {
@@ -128,24 +118,15 @@ impl Layout {
         for group in 0..n_groups {
             layout.starts[group + 1] += layout.starts[group];
         }
-        let mut next = filled(n_groups, 0)?;
+        let mut next = filled(n_groups, 0);
         next.copy_from_slice(&layout.starts[..n_groups]);
         for (row, group) in groups.iter().enumerate() {
             let place = next[group.position()];
             next[group.position()] += 1;
-            layout.places[row] = u32::try_from(place).unwrap_or(u32::MAX);
-            layout.owners[place] = u32::try_from(*group).unwrap_or(u32::MAX);
+            layout.places[row] = short(place);
+            layout.owners[place] = short(group.position());
         }
-        Ok(layout)
-    }
-
-    /// The features of a query and of a document.
-    pub(super) fn lengths(&self, transposed: bool) -> (usize, usize) {
-        if transposed {
-            (self.n_columns, self.n_rows)
-        } else {
-            (self.n_rows, self.n_columns)
-        }
+        layout
     }
 
     #[inline]

@@ -9,7 +9,6 @@
 mod buckets;
 mod features;
 mod groups;
-mod hogwild;
 mod margins;
 mod part;
 mod row;
@@ -18,9 +17,9 @@ mod shrinkage;
 mod store;
 mod train;
 
-pub use features::{CsrRows, SparseRows, Triplets};
-pub use margins::{RankWeights, Violations};
-pub use scores::bilinear_scores;
+pub use features::{SparseRows, Triplets};
+pub use margins::Violations;
+pub use scores::*;
 pub use shrinkage::{ShrinkageState, UpdateRule};
-pub use store::{BilinearState, Store};
-pub use train::{PassiveAggressivePlan, PassiveResults, Plan, StepResults};
+pub use store::*;
+pub use train::*;

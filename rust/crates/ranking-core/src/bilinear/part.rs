@@ -1,6 +1,5 @@
 //! A part of W: rows that one thread reads or changes, and their groups.
 
-use std::collections::TryReserveError;
 use std::ops::Range;
 
 use crate::bilinear::features::SparseVector;
@@ -20,15 +19,11 @@ pub(super) struct Block<T> {
 
 impl<T: Stored> Block<T> {
     /// Allocate a number of rows.
-    pub(super) fn start(
-        &mut self,
-        rows: usize,
-        right: &SparseVector,
-    ) -> Result<(), TryReserveError> {
+    pub(super) fn start(&mut self, rows: usize, right: &SparseVector) {
         let length = right.values().len().saturating_mul(rows);
-        lengthen(&mut self.values, length, T::default())?;
-        lengthen(&mut self.slots, length, 0)?;
-        lengthen(&mut self.stored, right.values().len(), T::default())
+        lengthen(&mut self.values, length, T::default());
+        lengthen(&mut self.slots, length, 0);
+        lengthen(&mut self.stored, right.values().len(), T::default());
     }
 
     pub(super) fn entries(&mut self, row: usize, right: &SparseVector) -> RowEntries<'_, T> {
@@ -43,18 +38,6 @@ impl<T: Stored> Block<T> {
         };
         (entries, &mut self.stored[..length])
     }
-}
-
-/// Something from which rows of W can be read.
-pub(super) trait Reader<T>: Sync {
-    /// The sum in lanes of a row's weights times a vector; the entries are filled.
-    fn read(
-        &self,
-        row: u32,
-        right: &SparseVector,
-        state: &ShrinkageState,
-        entries: RowEntries<'_, T>,
-    ) -> f64;
 }
 
 /// The rows of a range of places, to read; either all groups are there or none.
@@ -74,6 +57,19 @@ impl<T: Stored> View<'_, T> {
             Some(group) => self.groups[group - self.first_group].pending(state),
             None => self.rows[place - self.first].origin.pending(state),
         }
+    }
+
+    /// The sum in lanes of a row's weights times a vector; the entries are filled.
+    pub(super) fn read(
+        &self,
+        row: u32,
+        right: &SparseVector,
+        state: &ShrinkageState,
+        entries: RowEntries<'_, T>,
+    ) -> f64 {
+        let place = self.layout.place(row);
+        let pending = self.pending(place, state);
+        self.rows[place - self.first].read(pending, right, entries)
     }
 
     /// The sum of (left right')**2 over entries that are not zero. With `known`, the block holds
@@ -102,20 +98,6 @@ impl<T: Stored> View<'_, T> {
             total += a * a * in_row;
         }
         total
-    }
-}
-
-impl<T: Stored> Reader<T> for View<'_, T> {
-    fn read(
-        &self,
-        row: u32,
-        right: &SparseVector,
-        state: &ShrinkageState,
-        entries: RowEntries<'_, T>,
-    ) -> f64 {
-        let place = self.layout.place(row);
-        let pending = self.pending(place, state);
-        self.rows[place - self.first].read(pending, right, entries)
     }
 }
 
@@ -157,17 +139,6 @@ impl<T: Stored> Part<'_, T> {
             rows: self.rows,
             first_group: self.first_group,
             groups: self.groups,
-            layout: self.layout,
-        }
-    }
-
-    /// A part of W without rows.
-    pub(super) fn empty(&self) -> Self {
-        Self {
-            first: self.first,
-            rows: &mut [],
-            first_group: self.first_group,
-            groups: &mut [],
             layout: self.layout,
         }
     }
@@ -233,17 +204,17 @@ impl<T: Stored> Part<'_, T> {
 
     /// The sum of the squares of a group without pending shrinkage, by row and then column, one by
     /// one.
-    fn square(&mut self, group: usize) -> Result<f64, TryReserveError> {
+    fn square(&mut self, group: usize) -> f64 {
         let (mut total, mut entries) = (0.0, Vec::new());
         let k = self.group(group).scale;
         for place in self.layout.places(group) {
-            self.row(place).sorted(&mut entries, |v| v != 0.0)?;
+            self.row(place).sorted(&mut entries, |v| v != 0.0);
             for (_, v) in &entries {
                 let w = k * v.widen();
                 total += w * w;
             }
         }
-        Ok(total)
+        total
     }
 
     /// Take a step in the rows of this part. With `known`, the block holds the current entries of
@@ -254,20 +225,19 @@ impl<T: Stored> Part<'_, T> {
         state: &ShrinkageState,
         block: &mut Block<T>,
         mut known: bool,
-    ) -> Result<(), TryReserveError> {
+    ) {
         for (number, (row, a)) in step.left.entries().enumerate() {
             let place = self.layout.place(row);
             if self.places().contains(&place) {
                 let number = known.then_some(number);
-                known = self.add_row(place, a, step, state, block, number)?;
+                known = self.add_row(place, a, step, state, block, number);
             }
         }
-        Ok(())
     }
 
     /// Take a step in one row, whose current entries are those of row `known` of the block.
     /// Return whether what is known of the next rows still holds.
-    pub(super) fn add_row(
+    fn add_row(
         &mut self,
         place: usize,
         a: f64,
@@ -275,7 +245,7 @@ impl<T: Stored> Part<'_, T> {
         state: &ShrinkageState,
         block: &mut Block<T>,
         known: Option<usize>,
-    ) -> Result<bool, TryReserveError> {
+    ) -> bool {
         let group = self.layout.group(place);
         let (mut row_known, mut rest_known) = (known.is_some(), known.is_some());
         let pending = if let Some(group) = group {
@@ -303,15 +273,15 @@ impl<T: Stored> Part<'_, T> {
             entries,
             stored,
             n_columns,
-        })?;
+        });
         if let Some(group) = group
             && self.group(group).count_change(change)
         {
-            let square = self.square(group)?;
+            let square = self.square(group);
             let group = self.group(group);
             (group.square, group.largest) = (square, square);
         }
-        Ok(rest_known)
+        rest_known
     }
 
     /// Release the memory of entries that have shrunk to zero. That changes no weight, so the

@@ -1,13 +1,11 @@
 //! A row of W: nothing, a hash table, or an array once that takes no more memory.
 
-use std::collections::TryReserveError;
-
 use crate::bilinear::buckets::{Buckets, NONE, key};
 use crate::bilinear::features::SparseVector;
 use crate::bilinear::shrinkage::{Origin, Pending};
 use crate::constants::LANES;
 use crate::dispatch::{Job, dispatch};
-use crate::error::filled;
+use crate::error::{filled, reserve};
 use crate::matrix::Stored;
 use crate::simd::{Lanes, Machine, Portable};
 
@@ -37,33 +35,33 @@ impl<T: Stored> Row<T> {
         entries: impl Iterator<Item = (u32, T)> + Clone,
         n_columns: usize,
         origin: Origin,
-    ) -> Result<Self, TryReserveError> {
+    ) -> Self {
         let mut row = Self {
             entries: Entries::Hashed(Buckets::default()),
             origin,
         };
         let zero = T::default();
         let count = entries.clone().count();
-        row.grow(count, zero, n_columns)?;
+        row.grow(count, zero, n_columns);
         for (column, value) in entries.filter(|entry| entry.1 != zero) {
-            row.insert(column, value, n_columns)?;
+            row.insert(column, value, n_columns);
         }
-        Ok(row)
+        row
     }
 
     /// Set an entry that is not stored yet.
-    fn insert(&mut self, column: u32, value: T, n_columns: usize) -> Result<(), TryReserveError> {
+    fn insert(&mut self, column: u32, value: T, n_columns: usize) {
         loop {
             match &mut self.entries {
                 Entries::Dense(row) => row[column as usize] = value,
                 Entries::Hashed(buckets) => {
                     if !buckets.place(Portable, key(column), value, T::default()) {
-                        self.grow(1, T::default(), n_columns)?;
+                        self.grow(1, T::default(), n_columns);
                         continue;
                     }
                 }
             }
-            return Ok(());
+            return;
         }
     }
 
@@ -83,7 +81,7 @@ impl<T: Stored> Row<T> {
     }
 
     /// Subtract `factor` times a vector; return the change of the sum of squares.
-    pub(super) fn write(&mut self, change: Change<'_, T>) -> Result<f64, TryReserveError> {
+    pub(super) fn write(&mut self, change: Change<'_, T>) -> f64 {
         dispatch(Write { row: self, change })
     }
 
@@ -128,19 +126,14 @@ impl<T: Stored> Row<T> {
     }
 
     /// Fill `out` with the entries for which a condition holds, by column.
-    pub(super) fn sorted(
-        &self,
-        out: &mut Vec<(u32, T)>,
-        holds: impl Fn(f64) -> bool,
-    ) -> Result<(), TryReserveError> {
-        let triplet = || self.stored().filter(|entry| holds(entry.1.widen()));
+    pub(super) fn sorted(&self, out: &mut Vec<(u32, T)>, holds: impl Fn(f64) -> bool) {
+        let found = || self.stored().filter(|entry| holds(entry.1.widen()));
         out.clear();
-        out.try_reserve(triplet().count())?;
-        out.extend(triplet());
+        reserve(out, found().count());
+        out.extend(found());
         if matches!(self.entries, Entries::Hashed(_)) {
             out.sort_unstable_by_key(|entry| entry.0);
         }
-        Ok(())
     }
 
     /// The bytes that its entries take.
@@ -185,7 +178,7 @@ impl<T: Stored> Row<T> {
         slots: &[u32],
         limit: T,
         n_columns: usize,
-    ) -> Result<(), TryReserveError> {
+    ) {
         let mut from = 0;
         loop {
             match &mut self.entries {
@@ -194,28 +187,28 @@ impl<T: Stored> Row<T> {
                     for (&column, &value) in right.columns().iter().zip(values) {
                         row[column as usize] = value;
                     }
-                    return Ok(());
+                    return;
                 }
                 Entries::Hashed(buckets) => {
                     from = buckets.scatter(machine, right.keys(), values, slots, from, limit);
                 }
             }
             if from == right.columns().len() {
-                return Ok(());
+                return;
             }
-            self.grow(right.columns().len() - from, limit, n_columns)?;
+            self.grow(right.columns().len() - from, limit, n_columns);
         }
     }
 
     /// Grow the table, for `more` entries if it has fewer; zeros are dropped.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, more: usize, limit: T, n_columns: usize) -> Result<(), TryReserveError> {
+    fn grow(&mut self, more: usize, limit: T, n_columns: usize) {
         let Entries::Hashed(buckets) = &self.entries else {
-            return Ok(());
+            return;
         };
         if more == 0 {
-            return Ok(());
+            return;
         }
         let alive = buckets.alive(limit);
         let least = buckets.len() + buckets.len() / 8 + 1;
@@ -226,30 +219,24 @@ impl<T: Stored> Row<T> {
             Buckets::<T>::wanted(alive.max(more))
         };
         let buckets = wanted.max(least);
-        self.entries = self.rebuilt(buckets, limit, n_columns)?;
-        Ok(())
+        self.entries = self.rebuilt(buckets, limit, n_columns);
     }
 
     /// Copy the entries that are not zero to a table of at least so many buckets, or an array.
-    fn rebuilt(
-        &self,
-        mut buckets: usize,
-        limit: T,
-        n_columns: usize,
-    ) -> Result<Entries<T>, TryReserveError> {
+    fn rebuilt(&self, mut buckets: usize, limit: T, n_columns: usize) -> Entries<T> {
         while Buckets::<T>::bytes(buckets) < n_columns.saturating_mul(size_of::<T>()) {
-            let mut table = Buckets::new(buckets)?;
+            let mut table = Buckets::new(buckets);
             let (from, to) = (&self.entries, &mut table);
             if dispatch(Copy { from, to, limit }) {
-                return Ok(Entries::Hashed(table));
+                return Entries::Hashed(table);
             }
             buckets += buckets / 8 + 1;
         }
-        let mut row = filled(n_columns, T::default())?;
+        let mut row = filled(n_columns, T::default());
         for (column, value) in self.stored().filter(|entry| !entry.1.is_within(limit)) {
             row[column as usize] = value;
         }
-        Ok(Entries::Dense(row))
+        Entries::Dense(row)
     }
 
     /// Release the memory of entries that have shrunk to zero, if that is much.
@@ -266,7 +253,7 @@ impl<T: Stored> Row<T> {
         self.shrink(alive, limit);
     }
 
-    /// Shrink the table if few entries are alive. Without memory for the copy, do nothing.
+    /// Shrink the table if few entries are alive.
     fn shrink(&mut self, alive: usize, limit: T) {
         let wanted = Buckets::<T>::wanted(alive);
         let (too_large, n_columns) = match &self.entries {
@@ -278,8 +265,8 @@ impl<T: Stored> Row<T> {
         };
         if alive == 0 {
             self.clear();
-        } else if too_large && let Ok(entries) = self.rebuilt(wanted, limit, n_columns) {
-            self.entries = entries;
+        } else if too_large {
+            self.entries = self.rebuilt(wanted, limit, n_columns);
         }
     }
 }
@@ -385,7 +372,7 @@ struct Write<'a, T> {
 }
 
 impl<T: Stored> Job for Write<'_, T> {
-    type Output = Result<f64, TryReserveError>;
+    type Output = f64;
     #[inline(always)]
     fn run<M: Machine>(self, machine: M) -> Self::Output {
         let Self { row, mut change } = self;
@@ -405,8 +392,8 @@ impl<T: Stored> Job for Write<'_, T> {
             change.entries.slots,
             T::at_most(change.pending.s),
             change.n_columns,
-        )?;
-        Ok(squares)
+        );
+        squares
     }
 }
 

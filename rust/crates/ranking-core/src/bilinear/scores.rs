@@ -3,7 +3,7 @@
 use crate::bilinear::features::{SparseRows, SparseVector};
 use crate::constants::WIDE;
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length, filled};
+use crate::error::filled;
 use crate::matrix::{Compressed, Feature, Index};
 use crate::simd::{Lanes, Machine};
 use crate::threads::ThreadTeam;
@@ -39,44 +39,37 @@ impl<I: Index, F: Feature> Job for Products<'_, '_, I, F> {
     }
 }
 
-/// Fill out[i, j] with `q_i`' W `d_j`; queries and W come with their numbers of rows.
-///
-/// # Errors
-/// When sizes do not fit, or there is no memory for the images.
+/// Fill out[i, j] with `q_i`' W `d_j`.
 pub fn bilinear_scores<I: Index, F: Feature>(
-    (queries, n_queries): (&dyn SparseRows, usize),
-    (weights, n_rows): (&dyn SparseRows, usize),
+    queries: &dyn SparseRows,
+    weights: &dyn SparseRows,
     documents: Compressed<'_, I, F>,
+    n_columns: usize,
     out: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
+) {
     let n_documents = documents.lines();
-    check_length("out", out.len(), n_queries.saturating_mul(n_documents))?;
     if out.is_empty() {
-        return Ok(());
+        return;
     }
     let shares = out.chunks_mut(WIDE * n_documents).enumerate();
-    team.enter(|| {
-        team.try_for_each(shares, |(share, out)| {
-            let mut out: Vec<_> = out.chunks_mut(n_documents).collect();
-            let mut images = filled(documents.length(), [0.0; WIDE])?;
-            let (mut query, mut row) = (SparseVector::default(), SparseVector::default());
-            for lane in 0..out.len() {
-                let number = i64::try_from(*share * WIDE + lane).unwrap_or(i64::MAX);
-                queries.load(number, n_rows, &mut query)?;
-                for (at, a) in query.entries() {
-                    weights.load(i64::from(at), images.len(), &mut row)?;
-                    for (column, w) in row.entries() {
-                        images[column as usize][lane] += a * w;
-                    }
+    team.run(shares, |(share, out)| {
+        let mut out: Vec<_> = out.chunks_mut(n_documents).collect();
+        let mut images = filled(n_columns, [0.0; WIDE]);
+        let (mut query, mut row) = (SparseVector::default(), SparseVector::default());
+        for (lane, number) in (0..out.len()).zip(*share * WIDE..) {
+            queries.load(number, &mut query);
+            for (at, a) in query.entries() {
+                weights.load(at as usize, &mut row);
+                for (column, w) in row.entries() {
+                    images[column as usize][lane] += a * w;
                 }
             }
-            dispatch(Products {
-                documents,
-                images: &images,
-                out: &mut out,
-            });
-            Ok(())
-        })
-    })
+        }
+        dispatch(Products {
+            documents,
+            images: &images,
+            out: &mut out,
+        });
+    });
 }

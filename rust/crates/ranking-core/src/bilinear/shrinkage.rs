@@ -1,7 +1,6 @@
 //! Lazy shrinkage: what a stored number is worth now. The contract has the derivation.
 
 use crate::constants::{MIN_SCALE, REBASE_WINDOW};
-use crate::error::Error;
 use crate::simd::{Lanes, Machine};
 
 /// The state of the lazy shrinkage of W.
@@ -47,13 +46,13 @@ impl ShrinkageState {
     }
 }
 
-impl From<[f64; 4]> for ShrinkageState {
-    fn from([step, scale, threshold, learning_rates]: [f64; 4]) -> Self {
+impl From<&[f64]> for ShrinkageState {
+    fn from(numbers: &[f64]) -> Self {
         Self {
-            step,
-            scale,
-            threshold,
-            learning_rates,
+            step: numbers[0],
+            scale: numbers[1],
+            threshold: numbers[2],
+            learning_rates: numbers[3],
         }
     }
 }
@@ -72,35 +71,14 @@ impl From<ShrinkageState> for [f64; 4] {
 /// The penalty of W, and which entries may change.
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateRule {
-    pub(super) prox_interval: f64,
-    pub(super) l1: f64,
-    pub(super) l2: f64,
-    pub(super) grow: bool,
-}
-
-impl UpdateRule {
-    /// Apply the penalty every `prox_interval` steps. With groups, l1 is the strength of the group
-    /// penalty. With `grow`, entries that are zero may change.
-    ///
-    /// # Errors
-    /// When `prox_interval` is below 1.
-    pub fn new(prox_interval: f64, l1: f64, l2: f64, grow: bool) -> Result<Self, Error> {
-        if prox_interval >= 1.0 {
-            return Ok(Self {
-                prox_interval,
-                l1,
-                l2,
-                grow,
-            });
-        }
-        Err(Error::argument(format!(
-            "prox_interval is {prox_interval}, expected at least 1"
-        )))
-    }
-
-    pub(super) fn has_no_penalty(&self) -> bool {
-        self.l1 == 0.0 && self.l2 == 0.0
-    }
+    /// Steps between two applications of the penalty, at least 1.
+    pub prox_interval: f64,
+    /// With groups, the strength of the group penalty.
+    pub l1: f64,
+    /// The strength of l2.
+    pub l2: f64,
+    /// Whether entries that are zero may change.
+    pub grow: bool,
 }
 
 /// A and B at which a row was last rebased, and the window in which that was.

@@ -4,11 +4,8 @@ use crate::bilinear::groups::{Group, Layout};
 use crate::bilinear::part::{Part, View};
 use crate::bilinear::row::Row;
 use crate::bilinear::shrinkage::{Origin, Pending, ShrinkageState};
-use crate::error::{Error, check_length, check_pointer};
+use crate::error::reserve;
 use crate::matrix::{Index, Stored};
-
-/// The largest number of rows, and of columns.
-const LARGEST: usize = i32::MAX as usize;
 
 /// Values from which a store starts; the contract describes the fields.
 #[derive(Clone, Copy, Debug)]
@@ -23,34 +20,6 @@ pub struct BilinearState<'a, T> {
     pub group_state: &'a [f64],
 }
 
-impl<T> BilinearState<'_, T> {
-    /// Check the sizes; return the number of rows.
-    fn check(&self, n_columns: usize) -> Result<usize, Error> {
-        let n_rows = self.indptr.len().saturating_sub(1);
-        if n_rows.max(n_columns) > LARGEST {
-            return Err(Error::argument(format!(
-                "W is {n_rows} x {n_columns}, expected at most {LARGEST} each"
-            )));
-        }
-        check_length("indices", self.indices.len(), self.data.len())?;
-        let pointers = self.indptr.iter().map(|at| at.position());
-        check_pointer("indptr", pointers, n_rows, self.data.len())?;
-        let mut columns = self.indices.iter().map(|column| column.position());
-        if columns.any(|column| column >= n_columns) {
-            return Err(Error::argument(format!(
-                "indices must be below {n_columns}"
-            )));
-        }
-        check_length("row_state", self.row_state.len(), n_rows.saturating_mul(3))?;
-        if !self.groups.is_empty() {
-            check_length("groups", self.groups.len(), n_rows)?;
-        }
-        let expected = self.group_weights.len().saturating_mul(4);
-        check_length("group_state", self.group_state.len(), expected)?;
-        Ok(n_rows)
-    }
-}
-
 /// W while it is trained; only what is not zero is stored.
 #[derive(Debug)]
 pub struct Store<T> {
@@ -62,17 +31,15 @@ pub struct Store<T> {
 
 impl<T: Stored> Store<T> {
     /// Start from these values.
-    ///
-    /// # Errors
-    /// When sizes do not fit, or there is no memory.
-    pub fn new(n_columns: usize, state: &BilinearState<'_, T>) -> Result<Self, Error> {
-        let n_rows = state.check(n_columns)?;
+    #[must_use]
+    pub fn new(n_columns: usize, state: &BilinearState<'_, T>) -> Self {
+        let n_rows = state.indptr.len() - 1;
         let n_groups = state.group_weights.len();
-        let layout = Layout::new(n_rows, n_columns, state.groups, n_groups)?;
+        let layout = Layout::new(n_columns, state.groups, n_groups);
         let mut rows = Vec::new();
-        rows.try_reserve_exact(n_rows)?;
+        reserve(&mut rows, n_rows);
         let mut numbers = Vec::new();
-        numbers.try_reserve_exact(n_rows)?;
+        reserve(&mut numbers, n_rows);
         numbers.extend(0..n_rows);
         numbers.sort_by_key(|&row| state.groups.get(row));
         for row in numbers {
@@ -85,10 +52,10 @@ impl<T: Stored> Store<T> {
                 window: state.row_state[3 * row + 2],
             };
             let entries = columns.zip(state.data[part].iter().copied());
-            rows.push(Row::new(entries, n_columns, origin)?);
+            rows.push(Row::new(entries, n_columns, origin));
         }
         let mut groups = Vec::new();
-        groups.try_reserve_exact(n_groups)?;
+        reserve(&mut groups, n_groups);
         let states = state.group_state.as_chunks().0;
         let states = state.group_weights.iter().zip(states);
         groups.extend(
@@ -100,11 +67,11 @@ impl<T: Stored> Store<T> {
                 weight,
             }),
         );
-        Ok(Self {
+        Self {
             rows,
             groups,
             layout,
-        })
+        }
     }
 
     pub(super) fn view(&self) -> View<'_, T> {
@@ -137,21 +104,13 @@ impl<T: Stored> Store<T> {
     }
 
     /// Fill `out` with the number of entries of each row that are not zero now.
-    ///
-    /// # Errors
-    /// When `out` has another size.
-    pub fn counts(&self, state: &ShrinkageState, out: &mut [i64]) -> Result<(), Error> {
-        check_length("out", out.len(), self.rows.len())?;
+    pub fn counts(&self, state: &ShrinkageState, out: &mut [i64]) {
         for (out, (row, pending)) in out.iter_mut().zip(self.in_order(state)) {
             *out = i64::try_from(row.count(pending)).unwrap_or(i64::MAX);
         }
-        Ok(())
     }
 
     /// Fill indices and values, by row and column: the weights if `current`, else what is stored.
-    ///
-    /// # Errors
-    /// When `indptr` does not follow `counts`, or there is no memory.
     pub fn export(
         &self,
         state: &ShrinkageState,
@@ -159,15 +118,11 @@ impl<T: Stored> Store<T> {
         indices: &mut [i32],
         values: &mut [T],
         current: bool,
-    ) -> Result<(), Error> {
-        check_length("values", values.len(), indices.len())?;
-        let pointers = indptr.iter().map(|at| at.position());
-        check_pointer("indptr", pointers, self.rows.len(), indices.len())?;
+    ) {
         let mut entries = Vec::new();
         for (ends, (row, pending)) in indptr.windows(2).zip(self.in_order(state)) {
             let part = ends[0].position()..ends[1].position();
-            row.sorted(&mut entries, |v| pending.weight(v) != 0.0)?;
-            check_length("a row of indptr", part.len(), entries.len())?;
+            row.sorted(&mut entries, |v| pending.weight(v) != 0.0);
             let out = indices[part.clone()].iter_mut().zip(&mut values[part]);
             for ((index, value), &(column, v)) in out.zip(&entries) {
                 *index = i32::try_from(column).unwrap_or(i32::MAX);
@@ -178,16 +133,10 @@ impl<T: Stored> Store<T> {
                 };
             }
         }
-        Ok(())
     }
 
     /// Fill the state from which `new` continues with the same bits.
-    ///
-    /// # Errors
-    /// When sizes do not fit.
-    pub fn state(&self, row_state: &mut [f64], group_state: &mut [f64]) -> Result<(), Error> {
-        check_length("row_state", row_state.len(), 3 * self.rows.len())?;
-        check_length("group_state", group_state.len(), 4 * self.groups.len())?;
+    pub fn state(&self, row_state: &mut [f64], group_state: &mut [f64]) {
         for (row, out) in (0..).zip(row_state.as_chunks_mut().0) {
             let origin = self.rows[self.layout.place(row)].origin;
             *out = [origin.scale, origin.threshold, origin.window];
@@ -195,7 +144,6 @@ impl<T: Stored> Store<T> {
         for (group, out) in self.groups.iter().zip(group_state.as_chunks_mut().0) {
             *out = [group.scale, group.square, group.largest, group.since];
         }
-        Ok(())
     }
 
     /// The bytes that the store has allocated.

@@ -3,14 +3,15 @@
 use std::ops::Range;
 
 use crate::bilinear::features::{SparseVector, Triplets};
-use crate::bilinear::hogwild;
-use crate::bilinear::margins::{Problem, RankWeights, StepBuffers, Violations, margins};
+use crate::bilinear::margins::{Problem, StepBuffers, Violations, margins};
 use crate::bilinear::part::{Block, Part, Step};
 use crate::bilinear::shrinkage::{ShrinkageState, UpdateRule};
 use crate::bilinear::store::Store;
-use crate::error::{Error, check_length, filled};
+use crate::error::{filled, reserve};
 use crate::matrix::Stored;
-use crate::pairwise::{PairwiseForm, PairwiseSlope, PassiveAggressive, with_slope};
+use crate::pairwise::{
+    PairwiseForm, PairwiseSlope, PassiveAggressive, RankWeights, StepResults, with_slope,
+};
 use crate::threads::ThreadTeam;
 
 /// Steps whose vectors are loaded at a time, when threads share the rows.
@@ -24,13 +25,11 @@ pub struct Plan<'a> {
     /// The loss.
     pub form: PairwiseForm,
     /// The weights of violations.
-    pub rank_weights: RankWeights<'a>,
+    pub rank_weights: RankWeights<'a, f64>,
     /// The penalty.
     pub rule: UpdateRule,
     /// Triplets whose margins are taken at the same W.
     pub batch_size: usize,
-    /// Whether threads may take steps in no order.
-    pub hogwild: bool,
 }
 
 /// How passive-aggressive steps are taken.
@@ -48,14 +47,6 @@ pub struct PassiveAggressivePlan<'a> {
     pub grow: bool,
 }
 
-/// Where margins and violation weights of steps are written.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "the contract describes the fields")]
-pub struct StepResults<'a> {
-    pub margins: &'a mut [f64],
-    pub weights: &'a mut [f64],
-}
-
 /// Where results of passive-aggressive steps are written.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the contract describes the fields")]
@@ -67,28 +58,22 @@ pub struct PassiveResults<'a> {
 
 impl<T: Stored> Store<T> {
     /// Fill margins, violation weights and negatives of triplets at the current W.
-    ///
-    /// # Errors
-    /// When sizes do not fit, or there is no memory.
     pub fn margins(
         &self,
         triplets: &Triplets<'_>,
-        rank_weights: &RankWeights<'_>,
+        rank_weights: &RankWeights<'_, f64>,
         state: &ShrinkageState,
         out: Violations<'_>,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
+    ) {
         let problem = Problem {
             triplets: *triplets,
             rank_weights: *rank_weights,
         };
-        team.enter(|| margins(self.view(), &problem, state, out, &mut Vec::new(), team))
+        team.enter(|| margins(self.view(), &problem, state, out, &mut Vec::new(), team));
     }
 
     /// Take steps with known slopes, in order; triplets have one negative.
-    ///
-    /// # Errors
-    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
     pub fn update(
         &mut self,
         triplets: &Triplets<'_>,
@@ -97,10 +82,8 @@ impl<T: Stored> Store<T> {
         rule: &UpdateRule,
         state: &mut ShrinkageState,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
-        check_length("slopes", slopes.len(), triplets.len())?;
-        check_length("learning_rates", learning_rates.len(), triplets.len())?;
-        let mut negatives = filled(triplets.len(), 0)?;
+    ) {
+        let mut negatives = filled(triplets.len(), 0);
         for (step, negative) in negatives.iter_mut().enumerate() {
             *negative = triplets.get(step)[2];
         }
@@ -112,28 +95,18 @@ impl<T: Stored> Store<T> {
             learning_rates,
             rule,
         };
-        team.enter(|| updates.apply(&mut part, state, &mut UpdateBuffers::default(), team))
+        team.enter(|| updates.apply(&mut part, state, &mut UpdateBuffers::default(), team));
     }
 
     /// Sample and update, batch by batch; margins and violation weights are filled.
-    ///
-    /// # Errors
-    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
     pub fn train(
         &mut self,
         triplets: &Triplets<'_>,
         plan: &Plan<'_>,
         state: &mut ShrinkageState,
-        out: StepResults<'_>,
+        out: StepResults<'_, f64>,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
-        let length = triplets.len();
-        check_length("learning_rates", plan.learning_rates.len(), length)?;
-        check_length("margins", out.margins.len(), length)?;
-        check_length("weights", out.weights.len(), length)?;
-        if plan.batch_size == 0 {
-            return Err(Error::argument("batch_size is 0, expected at least 1"));
-        }
+    ) {
         let training = Training {
             part: self.part(),
             problem: Problem {
@@ -144,43 +117,41 @@ impl<T: Stored> Store<T> {
             out,
         };
         with_slope!(plan.form, |slope| {
-            if plan.hogwild && team.threads() > 1 {
-                hogwild::train(training, slope, state, team)
-            } else if plan.batch_size == 1 {
-                training.one_by_one(slope, state)
+            if plan.batch_size == 1 {
+                training.one_by_one(slope, state);
             } else {
-                team.enter(|| training.by_batches(slope, state, team))
+                team.enter(|| training.by_batches(slope, state, team));
             }
-        })
+        });
     }
 
     /// Take passive-aggressive steps, one by one; all results are filled.
-    ///
-    /// # Errors
-    /// When sizes do not fit, or there is no memory; some steps may then have been taken.
     pub fn passive_aggressive(
         &mut self,
         triplets: &Triplets<'_>,
         plan: &PassiveAggressivePlan<'_>,
         state: &mut ShrinkageState,
         out: PassiveResults<'_>,
-    ) -> Result<(), Error> {
+    ) {
         let length = triplets.len();
-        check_length("list_sizes", plan.list_sizes.len(), length)?;
-        check_length("margins", out.margins.len(), length)?;
-        check_length("weights", out.weights.len(), length)?;
-        check_length("learning_rates", out.learning_rates.len(), length)?;
-        let rule = UpdateRule::new(1.0, 0.0, 0.0, plan.grow)?;
+        let rule = UpdateRule {
+            prox_interval: 1.0,
+            l1: 0.0,
+            l2: 0.0,
+            grow: plan.grow,
+        };
         let mut part = self.part();
         let mut buffers = StepBuffers::default();
         for step in 0..length {
             let list_size = usize::try_from(plan.list_sizes[step]).unwrap_or(0);
             let problem = Problem {
                 triplets: *triplets,
-                rank_weights: RankWeights::new(plan.rank_weights, list_size)?,
+                rank_weights: RankWeights {
+                    weights: plan.rank_weights,
+                    n_documents: list_size,
+                },
             };
-            let (violation, known) =
-                buffers.sample_and_load(&part.view(), part.layout, &problem, step, state)?;
+            let (violation, known) = buffers.sample_and_load(&part.view(), &problem, step, state);
             let (left, right) = triplets.order(&buffers.query, &buffers.difference);
             let mut rate = 0.0;
             if violation.margin < 1.0 {
@@ -203,11 +174,10 @@ impl<T: Stored> Store<T> {
                     factor: -rate,
                     grow: plan.grow,
                 };
-                part.add(step, state, &mut buffers.block, known)?;
+                part.add(step, state, &mut buffers.block, known);
             }
             end_step(&mut part, rate, &rule, state);
         }
-        Ok(())
     }
 }
 
@@ -216,21 +186,17 @@ pub(super) struct Training<'a, 'p, T> {
     pub(super) part: Part<'a, T>,
     pub(super) problem: Problem<'p>,
     pub(super) plan: &'p Plan<'p>,
-    pub(super) out: StepResults<'p>,
+    pub(super) out: StepResults<'p, f64>,
 }
 
 impl<T: Stored> Training<'_, '_, T> {
     /// Take steps each of which sees the one before.
-    fn one_by_one(
-        mut self,
-        slope: impl PairwiseSlope,
-        state: &mut ShrinkageState,
-    ) -> Result<(), Error> {
+    fn one_by_one(mut self, slope: impl PairwiseSlope, state: &mut ShrinkageState) {
         let (part, plan, triplets) = (&mut self.part, self.plan, &self.problem.triplets);
         let mut buffers = StepBuffers::default();
         for (step, &learning_rate) in plan.learning_rates.iter().enumerate() {
             let (violation, known) =
-                buffers.sample_and_load(&part.view(), part.layout, &self.problem, step, state)?;
+                buffers.sample_and_load(&part.view(), &self.problem, step, state);
             (self.out.margins[step], self.out.weights[step]) = (violation.margin, violation.weight);
             state.step += 1.0;
             let slope = violation.weight * slope.slope(violation.margin);
@@ -243,11 +209,10 @@ impl<T: Stored> Training<'_, '_, T> {
                     factor,
                     grow: plan.rule.grow,
                 };
-                part.add(step, state, &mut buffers.block, known)?;
+                part.add(step, state, &mut buffers.block, known);
             }
             end_step(part, learning_rate, &plan.rule, state);
         }
-        Ok(())
     }
 
     /// Take batches: all margins at the same W, then all steps.
@@ -256,10 +221,10 @@ impl<T: Stored> Training<'_, '_, T> {
         slope: impl PairwiseSlope,
         state: &mut ShrinkageState,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
+    ) {
         let (plan, length) = (self.plan, self.problem.triplets.len());
         let largest = plan.batch_size.min(length);
-        let (mut negatives, mut slopes) = (filled(largest, 0)?, filled(largest, 0.0)?);
+        let (mut negatives, mut slopes) = (filled(largest, 0), filled(largest, 0.0));
         let (mut buffers, mut update_buffers) = (Vec::new(), UpdateBuffers::default());
         for start in (0..length).step_by(plan.batch_size) {
             let batch = start..length.min(start.saturating_add(plan.batch_size));
@@ -274,7 +239,7 @@ impl<T: Stored> Training<'_, '_, T> {
                 weights,
                 negatives,
             };
-            margins(self.part.view(), &problem, state, out, &mut buffers, team)?;
+            margins(self.part.view(), &problem, state, out, &mut buffers, team);
             let results = self.out.margins[batch.clone()].iter();
             let results = results.zip(&self.out.weights[batch.clone()]);
             for (out, (&margin, &weight)) in slopes.iter_mut().zip(results) {
@@ -287,9 +252,8 @@ impl<T: Stored> Training<'_, '_, T> {
                 learning_rates: &plan.learning_rates[batch],
                 rule: &plan.rule,
             };
-            updates.apply(&mut self.part, state, &mut update_buffers, team)?;
+            updates.apply(&mut self.part, state, &mut update_buffers, team);
         }
-        Ok(())
     }
 }
 
@@ -353,16 +317,15 @@ impl Updates<'_> {
         state: &mut ShrinkageState,
         buffers: &mut UpdateBuffers<T>,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
+    ) {
         if team.threads() == 1 || self.triplets.len() == 1 {
             return self.apply_serially(part, state, buffers);
         }
         for start in (0..self.triplets.len()).step_by(LOADED) {
             let steps = start..self.triplets.len().min(start + LOADED);
-            self.load(steps.clone(), part, buffers, team)?;
-            self.apply_loaded(&steps, part, state, buffers, team)?;
+            self.load(steps.clone(), buffers, team);
+            self.apply_loaded(&steps, part, state, buffers, team);
         }
-        Ok(())
     }
 
     fn apply_serially<T: Stored>(
@@ -370,7 +333,7 @@ impl Updates<'_> {
         part: &mut Part<'_, T>,
         state: &mut ShrinkageState,
         buffers: &mut UpdateBuffers<T>,
-    ) -> Result<(), Error> {
+    ) {
         if buffers.steps.is_empty() {
             buffers.steps.push(StepBuffers::default());
         }
@@ -378,41 +341,38 @@ impl Updates<'_> {
         for step in 0..self.triplets.len() {
             state.step += 1.0;
             if self.factor(step) != 0.0 {
-                buffers.load(self.triplets, step, self.negatives[step], part.layout)?;
+                buffers.load(self.triplets, step, self.negatives[step]);
                 let change = self.step(step, &buffers.query, &buffers.difference);
-                buffers.block.start(1, change.right)?;
-                part.add(change, state, &mut buffers.block, false)?;
+                buffers.block.start(1, change.right);
+                part.add(change, state, &mut buffers.block, false);
             }
             end_step(part, self.learning_rates[step], self.rule, state);
         }
-        Ok(())
     }
 
     /// Load the vectors of steps, and list the rows that they change.
     fn load<T: Stored>(
         &self,
         steps: Range<usize>,
-        part: &Part<'_, T>,
         buffers: &mut UpdateBuffers<T>,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
+    ) {
         while buffers.steps.len() < steps.len() {
             buffers.steps.push(StepBuffers::default());
         }
         let loaded = steps.clone().zip(&mut buffers.steps);
         let loaded = loaded.filter(|(step, _)| self.factor(*step) != 0.0);
-        team.try_for_each(loaded, |(step, buffers)| {
-            buffers.load(self.triplets, *step, self.negatives[*step], part.layout)
-        })?;
+        team.run(loaded, |(step, buffers)| {
+            buffers.load(self.triplets, *step, self.negatives[*step]);
+        });
         buffers.rows.clear();
         for (step, loaded) in steps.zip(&buffers.steps) {
             if self.factor(step) != 0.0 {
                 let left = self.step(step, &loaded.query, &loaded.difference).left;
-                buffers.rows.try_reserve(left.columns().len())?;
+                reserve(&mut buffers.rows, left.columns().len());
                 buffers.rows.extend_from_slice(left.columns());
             }
         }
-        Ok(())
     }
 
     /// Take loaded steps with all threads, each of which has its own rows and replays the
@@ -424,26 +384,24 @@ impl Updates<'_> {
         state: &mut ShrinkageState,
         buffers: &mut UpdateBuffers<T>,
         team: &ThreadTeam,
-    ) -> Result<(), Error> {
+    ) {
         buffers.blocks.resize_with(team.threads(), Block::default);
         let loaded = &buffers.steps;
         let parts = balanced(part, &mut buffers.rows, team.threads());
         let parts = parts.into_iter().zip(&mut buffers.blocks);
         let mut parts: Vec<_> = parts.map(|part| (part, *state)).collect();
-        let result = team.try_for_each(parts.iter_mut(), |((part, block), state)| {
+        team.run(parts.iter_mut(), |((part, block), state)| {
             for (step, loaded) in steps.clone().zip(loaded) {
                 state.step += 1.0;
                 let change = self.step(step, &loaded.query, &loaded.difference);
                 if change.factor != 0.0 {
-                    block.start(1, change.right)?;
-                    part.add(change, state, block, false)?;
+                    block.start(1, change.right);
+                    part.add(change, state, block, false);
                 }
                 end_step(part, self.learning_rates[step], self.rule, state);
             }
-            Ok(())
         });
         *state = parts.first().map_or(*state, |(_, replayed)| *replayed);
-        result
     }
 }
 

@@ -1,11 +1,10 @@
 //! Bounds on the curvature along each feature.
 
-use super::layout::Layers;
+use super::layout::ListLayout;
 use super::sparse::{Places, Runs};
 use super::{extremes, larger, smaller, sum};
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length};
-use crate::matrix::{Compressed, Dense, Feature, Index};
+use crate::matrix::{Feature, Index, Matrix};
 use crate::simd::Machine;
 use crate::threads::ThreadTeam;
 
@@ -40,7 +39,7 @@ fn store(bounds: impl ExactSizeIterator<Item = Bounds>, out: &mut [f64]) {
 
 struct Column<'a, F> {
     x: &'a [F],
-    lists: &'a Layers<'a>,
+    lists: &'a ListLayout<'a>,
 }
 
 impl<F: Feature> Job for Column<'_, F> {
@@ -65,7 +64,7 @@ impl<F: Feature> Job for Column<'_, F> {
             for (layer, (layer_low, layer_high)) in layers.clone().zip(&ranges) {
                 let rows = lists.rows(layer);
                 if layer > layers.start {
-                    for (x, w) in x[rows.clone()].iter().zip(&lists.omega()[rows]) {
+                    for (x, w) in x[rows.clone()].iter().zip(&lists.omega[rows]) {
                         let width = larger(high, x.widen()) - smaller(low, x.widen());
                         bounds.popoviciu += w * (width * width);
                         bounds.paper += w * square;
@@ -80,35 +79,13 @@ impl<F: Feature> Job for Column<'_, F> {
     }
 }
 
-/// Fill the four rows of `out` with bounds along each feature: Popoviciu's, the paper's, range and
-/// peak.
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn bounds_dense<F: Feature>(
-    x: Dense<'_, F>,
-    lists: &Layers<'_>,
-    out: &mut [f64],
-    team: &ThreadTeam,
-) -> Result<(), Error> {
-    lists.check_rows("features", x.length())?;
-    check_length("out", out.len(), x.lines().saturating_mul(4))?;
-    let mut columns: Vec<_> = (0..x.lines()).map(|r| (r, Bounds::default())).collect();
-    team.run(columns.iter_mut(), |(r, bounds)| {
-        let x = x.line(*r);
-        *bounds = dispatch(Column { x, lists });
-    });
-    store(columns.iter().map(|(_, bounds)| *bounds), out);
-    Ok(())
-}
-
 /// Bounds along one sparse column; absent entries are zeros.
 fn sparse_column<I: Index, F: Feature>(
-    lists: &Layers<'_>,
+    lists: &ListLayout<'_>,
     layer_omega: &[f64],
     runs: Runs<'_, I, F>,
 ) -> Bounds {
-    let omega = lists.omega();
+    let omega = lists.omega;
     let mut bounds = Bounds::default();
     for run in runs {
         let layers = lists.layers(run.q);
@@ -151,27 +128,30 @@ fn sparse_column<I: Index, F: Feature>(
     bounds
 }
 
-/// Do the same for sparse features.
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn bounds_csc<I: Index, F: Feature>(
-    x: Compressed<'_, I, F>,
-    lists: &Layers<'_>,
+/// Fill the four rows of `out` with bounds along each feature: Popoviciu's, the paper's, range and
+/// peak.
+pub fn bounds<I: Index, F: Feature>(
+    features: Matrix<'_, I, F>,
+    lists: &ListLayout<'_>,
     out: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    lists.check_rows("features", x.length())?;
-    check_length("out", out.len(), x.lines().saturating_mul(4))?;
-    let places = Places::new(lists);
-    let layer_omega: Vec<_> = (0..lists.n_layers())
-        .map(|layer| sum(&lists.omega()[lists.rows(layer)]))
-        .collect();
-    let mut columns: Vec<_> = (0..x.lines()).map(|r| (r, Bounds::default())).collect();
-    team.run(columns.iter_mut(), |(r, bounds)| {
-        let runs = Runs::new(&places, lists, x.line(*r));
-        *bounds = sparse_column(lists, &layer_omega, runs);
-    });
+) {
+    let mut columns: Vec<_> = (0..out.len() / 4).map(|r| (r, Bounds::default())).collect();
+    match features {
+        Matrix::Dense(x) => team.run(columns.iter_mut(), |(r, bounds)| {
+            let x = x.line(*r);
+            *bounds = dispatch(Column { x, lists });
+        }),
+        Matrix::Sparse(x) => {
+            let places = Places::new(lists);
+            let layer_omega: Vec<_> = (0..lists.n_layers())
+                .map(|layer| sum(&lists.omega[lists.rows(layer)]))
+                .collect();
+            team.run(columns.iter_mut(), |(r, bounds)| {
+                let runs = Runs::new(&places, lists, x.line(*r));
+                *bounds = sparse_column(lists, &layer_omega, runs);
+            });
+        }
+    }
     store(columns.iter().map(|(_, bounds)| *bounds), out);
-    Ok(())
 }

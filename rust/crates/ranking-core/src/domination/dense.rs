@@ -5,15 +5,14 @@
 
 use std::ops::Range;
 
-use super::layout::Layers;
-use super::step::{CoordinateDescent, check_columns};
+use super::layout::ListLayout;
+use super::step::CoordinateDescent;
 use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments};
 use crate::constants::{LANES, SPREAD};
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length};
 use crate::exp::{CORE_LIMIT, Core, Exp, Full, SHORT_LIMIT, Short};
-use crate::matrix::{Dense, Feature, Index};
+use crate::matrix::{Dense, Feature};
 use crate::simd::{Lanes, Machine, Portable};
 use crate::threads::ThreadTeam;
 
@@ -28,7 +27,7 @@ struct Move<'a, F> {
 
 /// A block of lists with the data of its rows; disjoint from all other blocks.
 struct Block<'a> {
-    lists: &'a Layers<'a>,
+    lists: &'a ListLayout<'a>,
     range: Range<usize>,
     first_row: usize,
     margins: &'a mut [f64],
@@ -38,35 +37,69 @@ struct Block<'a> {
     slopes: Pair,
 }
 
-/// Cut the data of rows and lists into blocks.
-fn cut<'a>(
-    lists: &'a Layers<'a>,
-    blocks: Vec<Range<usize>>,
-    mut margins: &'a mut [f64],
-    mut e: &'a mut [f64],
-    mut is_wide: &'a mut [bool],
-) -> Vec<Block<'a>> {
-    let mut cut = Vec::with_capacity(blocks.len());
-    for range in blocks {
-        let rows = lists.rows_of(range.clone());
-        cut.push(Block {
-            lists,
-            first_row: rows.start,
-            margins: margins.split_off_mut(..rows.len()).unwrap_or_default(),
-            e: e.split_off_mut(..rows.len()).unwrap_or_default(),
-            is_wide: is_wide.split_off_mut(..range.len()).unwrap_or_default(),
-            slopes: (0.0, 0.0),
-            range,
-        });
-    }
-    cut
+/// The blocks of all lists, and how their passes are made.
+struct Blocks<'a> {
+    blocks: Vec<Block<'a>>,
+    team: &'a ThreadTeam,
 }
 
-/// Add the blocks' slopes, in order.
-fn total(blocks: &[Block<'_>]) -> Pair {
-    blocks.iter().fold((0.0, 0.0), |(g, h), block| {
-        (g + block.slopes.0, h + block.slopes.1)
-    })
+impl Blocks<'_> {
+    /// Prepare the blocks, and do some work with them within the team.
+    fn with(
+        lists: &ListLayout<'_>,
+        mut margins: &mut [f64],
+        team: &ThreadTeam,
+        work: impl FnOnce(Blocks<'_>) + Send,
+    ) {
+        let (mut e, mut is_wide) = (vec![0.0; margins.len()], vec![false; lists.len()]);
+        let (mut e, mut is_wide) = (&mut e[..], &mut is_wide[..]);
+        let blocks = lists.blocks().map(|range| {
+            let rows = lists.rows_of(range.clone());
+            Block {
+                lists,
+                first_row: rows.start,
+                margins: margins.split_off_mut(..rows.len()).unwrap_or_default(),
+                e: e.split_off_mut(..rows.len()).unwrap_or_default(),
+                is_wide: is_wide.split_off_mut(..range.len()).unwrap_or_default(),
+                slopes: (0.0, 0.0),
+                range,
+            }
+        });
+        let mut blocks = Blocks {
+            blocks: blocks.collect(),
+            team,
+        };
+        team.enter(|| {
+            blocks.prepare();
+            work(blocks);
+        });
+    }
+
+    /// Compute exponentials from the margins.
+    fn prepare(&mut self) {
+        self.team
+            .for_each(&mut self.blocks, |block| dispatch(Prepare(block)));
+    }
+
+    /// Make a pending move in the margins, leaving exponentials stale.
+    fn move_margins<F: Feature>(&mut self, pending: Option<Move<'_, F>>) {
+        if let Some(pending) = pending {
+            self.team.for_each(&mut self.blocks, |block| {
+                dispatch(MoveMargins { block, pending });
+            });
+        }
+    }
+
+    /// Gradient and curvature along a feature, after a pending move along another: sums of the
+    /// blocks, in order.
+    fn slopes<F: Feature>(&mut self, x: &[F], pending: Option<Move<'_, F>>) -> Pair {
+        self.team.for_each(&mut self.blocks, |block| {
+            dispatch(Pass { block, x, pending });
+        });
+        self.blocks.iter().fold((0.0, 0.0), |(g, h), block| {
+            (g + block.slopes.0, h + block.slopes.1)
+        })
+    }
 }
 
 /// Compute a block's exponentials from its margins, and which lists are wide-range.
@@ -224,7 +257,7 @@ impl<M: Machine> Slopes<M> {
 #[inline(always)]
 fn list_slopes<M: Machine, F: Feature>(
     machine: M,
-    lists: &Layers<'_>,
+    lists: &ListLayout<'_>,
     q: usize,
     first: usize,
     e: &[f64],
@@ -238,7 +271,7 @@ fn list_slopes<M: Machine, F: Feature>(
         let here = rows.start - first..rows.end - first;
         let e = e[here.clone()].as_chunks::<LANES>().0.iter();
         let x = x[here].as_chunks::<LANES>().0.iter();
-        let omega = lists.omega()[rows].as_chunks::<LANES>().0.iter();
+        let omega = lists.omega[rows].as_chunks::<LANES>().0.iter();
         let mut sums = Sums::new(machine);
         // The bottom layer dominates nothing, and the top layer is below nothing; a layer between
         // them is read once for both.
@@ -321,76 +354,35 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
     }
 }
 
-/// Fill out[0, c] and out[1, c] with gradient and curvature along columns[c].
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn slopes_dense<F: Feature>(
+/// Fill gradient and curvature along columns.
+pub(super) fn slopes<'o, F: Feature>(
     x: Dense<'_, F>,
-    lists: &Layers<'_>,
-    margins: &[f64],
-    columns: &[i64],
-    out: &mut [f64],
+    lists: &ListLayout<'_>,
+    margins: &mut [f64],
+    columns: impl Iterator<Item = (usize, (&'o mut f64, &'o mut f64))> + Send,
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    lists.check_rows("features", x.length())?;
-    lists.check_rows("margins", margins.len())?;
-    check_columns(columns, x.lines())?;
-    check_length("out", out.len(), columns.len().saturating_mul(2))?;
-    // A copy is cheap compared to one pass, and lets slopes and steps share code.
-    let mut margins = margins.to_vec();
-    let mut e = vec![0.0; margins.len()];
-    let mut is_wide = vec![false; lists.len()];
-    let mut blocks = cut(lists, lists.blocks()?, &mut margins, &mut e, &mut is_wide);
-    let (gradient, curvature) = out.split_at_mut(columns.len());
-    team.enter(|| {
-        team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
-        for ((&column, g), h) in columns.iter().zip(gradient).zip(curvature) {
-            let x = x.line(column.position());
-            team.for_each(&mut blocks, |block| {
-                dispatch(Pass {
-                    block,
-                    x,
-                    pending: None,
-                });
-            });
-            (*g, *h) = total(&blocks);
+) {
+    Blocks::with(lists, margins, team, |mut blocks| {
+        for (column, (g, h)) in columns {
+            (*g, *h) = blocks.slopes(x.line(column), None);
         }
     });
-    Ok(())
 }
 
 /// Take one step along each column of the descent, in order.
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn sweep_dense<F: Feature>(
+pub(super) fn sweep<F: Feature>(
     x: Dense<'_, F>,
-    lists: &Layers<'_>,
+    lists: &ListLayout<'_>,
     margins: &mut [f64],
-    descent: &mut CoordinateDescent<'_>,
+    mut descent: CoordinateDescent<'_>,
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    lists.check_rows("features", x.length())?;
-    lists.check_rows("margins", margins.len())?;
-    descent.check_features(x.lines())?;
-    let mut e = vec![0.0; margins.len()];
-    let mut is_wide = vec![false; lists.len()];
-    let mut blocks = cut(lists, lists.blocks()?, margins, &mut e, &mut is_wide);
-    team.enter(|| {
-        team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+) {
+    Blocks::with(lists, margins, team, |mut blocks| {
         let mut pending: Option<Move<'_, F>> = None;
         let mut drift = 0.0;
         for column in descent.columns() {
             let along = x.line(column);
-            team.for_each(&mut blocks, |block| {
-                dispatch(Pass {
-                    block,
-                    x: along,
-                    pending,
-                });
-            });
-            let (g, h) = total(&blocks);
+            let (g, h) = blocks.slopes(along, pending);
             let delta = descent.step(column, g, h);
             let longest = delta.abs() * descent.peak(column);
             pending = (delta != 0.0).then_some(Move {
@@ -401,20 +393,11 @@ pub(super) fn sweep_dense<F: Feature>(
             drift += longest;
             if drift > SPREAD {
                 // The margins have drifted too much: compute the exponentials again.
-                if let Some(pending) = pending.take() {
-                    team.for_each(&mut blocks, |block| {
-                        dispatch(MoveMargins { block, pending });
-                    });
-                }
-                team.for_each(&mut blocks, |block| dispatch(Prepare(block)));
+                blocks.move_margins(pending.take());
+                blocks.prepare();
                 drift = 0.0;
             }
         }
-        if let Some(pending) = pending {
-            team.for_each(&mut blocks, |block| {
-                dispatch(MoveMargins { block, pending });
-            });
-        }
+        blocks.move_margins(pending);
     });
-    Ok(())
 }

@@ -1,23 +1,10 @@
-//! Judged lists, checked once.
+//! Judged lists.
 
 use std::ops::Range;
 
-use crate::constants::LANES;
-use crate::error::{Error, check_length, check_pointer};
 use crate::matrix::Index;
 
-/// The padding of layers that a loop needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Padding {
-    /// Any number of rows.
-    Any,
-    /// None, for sparse features.
-    None,
-    /// Each layer is a whole number of lanes.
-    Lanes,
-}
-
-/// Judged lists sorted into layers; the contract describes the fields.
+/// Judged lists sorted into layers, lowest grade first; the contract describes the fields.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the contract describes the fields")]
 pub struct ListLayout<'a> {
@@ -28,86 +15,11 @@ pub struct ListLayout<'a> {
     pub omega: &'a [f64],
 }
 
-/// Lists of layers of rows, lowest grade first; checked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layers<'a> {
-    list_ptr: &'a [i64],
-    layer_ptr: &'a [i64],
-    layer_size: &'a [i64],
-    block_ptr: &'a [i64],
-    omega: &'a [f64],
-}
-
-impl<'a> Layers<'a> {
-    /// Check the arrays of a layout against one another.
-    ///
-    /// # Errors
-    /// When a pointer array does not rise to the number of what it points at, a list has fewer
-    /// than two layers, or a layer is empty or not padded as needed.
-    pub(super) fn new(layout: &ListLayout<'a>, padding: Padding) -> Result<Self, Error> {
-        let ListLayout {
-            list_ptr,
-            layer_ptr,
-            layer_size,
-            block_ptr,
-            omega,
-        } = *layout;
-        let layers = layer_size.len();
-        let lists = list_ptr.len().max(1) - 1;
-        check_pointer("list_ptr", positions(list_ptr), lists, layers)?;
-        check_pointer("layer_ptr", positions(layer_ptr), layers, omega.len())?;
-        let checked = Self {
-            list_ptr,
-            layer_ptr,
-            layer_size,
-            block_ptr,
-            omega,
-        };
-        if (0..lists).any(|q| checked.layers(q).len() < 2) {
-            return Err(Error::argument("every list must have at least two layers"));
-        }
-        let fits = |layer: usize| {
-            let (size, rows) = (
-                layer_size[layer].position(),
-                checked.padded_rows(layer).len(),
-            );
-            let padded = match padding {
-                Padding::Any => true,
-                Padding::None => size == rows,
-                Padding::Lanes => rows.is_multiple_of(LANES),
-            };
-            (1..=rows).contains(&size) && padded
-        };
-        if !(0..layers).all(fits) {
-            return Err(Error::argument(format!(
-                "every layer must have rows, with padding as needed: {padding:?}"
-            )));
-        }
-        Ok(checked)
-    }
-
-    /// Check `block_ptr`, and return the lists of each block.
-    ///
-    /// # Errors
-    /// When it does not rise to the number of lists.
-    pub(super) fn blocks(&self) -> Result<Vec<Range<usize>>, Error> {
-        let blocks = self.block_ptr.len().max(1) - 1;
-        check_pointer("block_ptr", positions(self.block_ptr), blocks, self.len())?;
-        Ok(self
-            .block_ptr
-            .windows(2)
-            .map(|block| block[0].position()..block[1].position())
-            .collect())
-    }
-
-    /// Refuse values that are not one per row.
-    pub(super) fn check_rows(&self, name: &str, rows: usize) -> Result<(), Error> {
-        check_length(name, rows, self.n_rows())
-    }
-
-    /// Rows of the layout, padding included.
-    pub(super) fn n_rows(&self) -> usize {
-        self.omega.len()
+impl ListLayout<'_> {
+    /// The lists of each block.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        let ends = self.block_ptr.windows(2);
+        ends.map(|block| block[0].position()..block[1].position())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -116,10 +28,6 @@ impl<'a> Layers<'a> {
 
     pub(super) fn n_layers(&self) -> usize {
         self.layer_size.len()
-    }
-
-    pub(super) fn omega(&self) -> &'a [f64] {
-        self.omega
     }
 
     /// The layers of list `q`.
@@ -147,8 +55,4 @@ impl<'a> Layers<'a> {
         let (first, last) = (self.list_ptr[lists.start], self.list_ptr[lists.end]);
         self.layer_ptr[first.position()].position()..self.layer_ptr[last.position()].position()
     }
-}
-
-fn positions(pointer: &[i64]) -> impl ExactSizeIterator<Item = usize> {
-    pointer.iter().map(|i| i.position())
 }

@@ -8,89 +8,60 @@ mod step;
 mod value;
 mod wide_range;
 
-pub use layout::ListLayout;
-pub use step::{CoordinateState, EntryPenalty};
+pub use bounds::*;
+pub use layout::*;
+pub use step::*;
+pub use value::*;
 
 use crate::constants::{LANES, ROUNDING};
-use crate::error::Error;
 use crate::exp;
 use crate::matrix::{Feature, Index, Matrix};
 use crate::simd::{Lanes, Machine};
 use crate::threads::ThreadTeam;
-use layout::{Layers, Padding};
 use step::CoordinateDescent;
 
-/// Return the loss at these margins: sums of the lists of a block, then of the blocks, in order.
-///
-/// # Errors
-/// When sizes do not fit.
-pub fn value(layout: &ListLayout<'_>, margins: &[f64], team: &ThreadTeam) -> Result<f64, Error> {
-    value::value(&Layers::new(layout, Padding::Any)?, margins, team)
-}
-
-/// Fill the four rows of `out` with bounds along each feature: Popoviciu's, the paper's, range and
-/// peak.
-///
-/// # Errors
-/// When sizes do not fit.
-pub fn bounds<I: Index, F: Feature>(
-    features: Matrix<'_, I, F>,
-    layout: &ListLayout<'_>,
-    out: &mut [f64],
-    team: &ThreadTeam,
-) -> Result<(), Error> {
-    let layers = &Layers::new(layout, padding(&features))?;
-    match features {
-        Matrix::Dense(x) => bounds::bounds_dense(x, layers, out, team),
-        Matrix::Sparse(x) => bounds::bounds_csc(x, layers, out, team),
-    }
-}
-
 /// Fill out[0, c] and out[1, c] with gradient and curvature along columns[c].
-///
-/// # Errors
-/// When sizes do not fit.
 pub fn slopes<I: Index, F: Feature>(
     features: Matrix<'_, I, F>,
-    layout: &ListLayout<'_>,
+    lists: &ListLayout<'_>,
     margins: &[f64],
     columns: &[i64],
     out: &mut [f64],
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    let layers = &Layers::new(layout, padding(&features))?;
+) {
+    // A copy is cheap compared to one pass, and lets slopes and steps share code.
+    let margins = &mut margins.to_vec();
+    let (gradient, curvature) = out.split_at_mut(columns.len());
+    let columns = columns.iter().map(|column| column.position());
+    let columns = columns.zip(gradient.iter_mut().zip(curvature));
     match features {
-        Matrix::Dense(x) => dense::slopes_dense(x, layers, margins, columns, out, team),
-        Matrix::Sparse(x) => sparse::slopes_csc(x, layers, margins, columns, out),
+        Matrix::Dense(x) => dense::slopes(x, lists, margins, columns, team),
+        Matrix::Sparse(x) => sparse::slopes(x, lists, margins, columns),
     }
 }
 
 /// Take one coordinate descent step along each of the columns, in order.
-///
-/// # Errors
-/// When sizes do not fit.
 pub fn sweep<I: Index, F: Feature>(
     features: Matrix<'_, I, F>,
-    layout: &ListLayout<'_>,
+    lists: &ListLayout<'_>,
     state: CoordinateState<'_>,
     columns: &[i64],
     penalty: EntryPenalty,
     newton: bool,
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    let layers = &Layers::new(layout, padding(&features))?;
-    let (mut descent, margins) = CoordinateDescent::new(state, columns, penalty, newton)?;
+) {
+    let margins = state.margins;
+    let descent = CoordinateDescent {
+        weights: state.weights,
+        radius: state.radius,
+        bounds: state.bounds,
+        columns,
+        penalty,
+        newton,
+    };
     match features {
-        Matrix::Dense(x) => dense::sweep_dense(x, layers, margins, &mut descent, team),
-        Matrix::Sparse(x) => sparse::sweep_csc(x, layers, margins, &mut descent),
-    }
-}
-
-/// The padding that loops over these features need.
-fn padding<I, F>(features: &Matrix<'_, I, F>) -> Padding {
-    match features {
-        Matrix::Dense(_) => Padding::Lanes,
-        Matrix::Sparse(_) => Padding::None,
+        Matrix::Dense(x) => dense::sweep(x, lists, margins, descent, team),
+        Matrix::Sparse(x) => sparse::sweep(x, lists, margins, descent),
     }
 }
 

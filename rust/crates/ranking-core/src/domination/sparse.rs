@@ -5,13 +5,12 @@
 use std::iter::Peekable;
 use std::ops::Range;
 
-use super::layout::Layers;
-use super::step::{CoordinateDescent, check_columns};
+use super::layout::ListLayout;
+use super::step::CoordinateDescent;
 use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments, sum};
 use crate::constants::{LANES, RESUM, SPREAD};
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length};
 use crate::exp;
 use crate::matrix::{Compressed, Feature, Index};
 use crate::simd::{Lanes, Machine};
@@ -23,7 +22,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(lists: &Layers<'_>) -> Self {
+    pub(super) fn new(lists: &ListLayout<'_>) -> Self {
         let layer_of = (0..lists.n_layers())
             .flat_map(|layer| lists.rows(layer).map(move |_| layer))
             .collect();
@@ -56,7 +55,7 @@ impl<'a, I: Index, F: Feature> Run<'a, I, F> {
 /// The lists that a column touches, each with the column's entries in it.
 pub(super) struct Runs<'a, I, F> {
     places: &'a Places,
-    lists: &'a Layers<'a>,
+    lists: &'a ListLayout<'a>,
     indices: &'a [I],
     data: &'a [F],
 }
@@ -64,7 +63,7 @@ pub(super) struct Runs<'a, I, F> {
 impl<'a, I: Index, F: Feature> Runs<'a, I, F> {
     pub(super) fn new(
         places: &'a Places,
-        lists: &'a Layers<'a>,
+        lists: &'a ListLayout<'a>,
         (indices, data): (&'a [I], &'a [F]),
     ) -> Self {
         Self {
@@ -103,7 +102,7 @@ impl<'a, I: Index, F: Feature> Iterator for Runs<'a, I, F> {
 struct State<'a, M, I, F> {
     machine: M,
     x: Compressed<'a, I, F>,
-    lists: &'a Layers<'a>,
+    lists: &'a ListLayout<'a>,
     places: &'a Places,
     margins: &'a mut [f64],
     e: Vec<f64>,
@@ -125,7 +124,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
     fn new(
         machine: M,
         x: Compressed<'a, I, F>,
-        lists: &'a Layers<'a>,
+        lists: &'a ListLayout<'a>,
         places: &'a Places,
         margins: &'a mut [f64],
     ) -> Self {
@@ -187,7 +186,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
             self.below[layer] = z;
             if layer > layers.start {
                 let rows = self.lists.rows(layer);
-                let (omega, e) = (&self.lists.omega()[rows.clone()], &self.e[rows]);
+                let (omega, e) = (&self.lists.omega[rows.clone()], &self.e[rows]);
                 (self.p1[layer], self.p2[layer]) = losing(self.machine, z, e, omega);
             }
             z += self.total[layer];
@@ -218,7 +217,7 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
                 let e = self.e[row];
                 if dominates {
                     let p = z / (z + e);
-                    let s = self.lists.omega()[row] * p;
+                    let s = self.lists.omega[row] * p;
                     sum_x += s * x;
                     sum_h += (s * (1.0 - p)) * (x * (x - 2.0 * mean));
                 }
@@ -332,99 +331,80 @@ fn losing<M: Machine>(machine: M, z: f64, e: &[f64], omega: &[f64]) -> Pair {
     (p1, p2)
 }
 
-struct AllSlopes<'a, 'o, I, F> {
-    x: Compressed<'a, I, F>,
-    lists: &'a Layers<'a>,
-    places: &'a Places,
-    margins: &'a mut [f64],
-    columns: &'a [i64],
-    out: &'o mut [f64],
-}
-
-impl<I: Index, F: Feature> Job for AllSlopes<'_, '_, I, F> {
-    type Output = ();
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
-        let mut state = State::new(machine, self.x, self.lists, self.places, self.margins);
-        let (gradient, curvature) = self.out.split_at_mut(self.columns.len());
-        for ((column, g), h) in self.columns.iter().zip(gradient).zip(curvature) {
-            (*g, *h) = state.slopes(column.position());
-        }
-    }
-}
-
-/// Fill out[0, c] and out[1, c] with gradient and curvature along columns[c].
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn slopes_csc<I: Index, F: Feature>(
+/// Fill gradient and curvature along columns.
+pub(super) fn slopes<'o, I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &Layers<'_>,
-    margins: &[f64],
-    columns: &[i64],
-    out: &mut [f64],
-) -> Result<(), Error> {
-    lists.check_rows("features", x.length())?;
-    lists.check_rows("margins", margins.len())?;
-    check_columns(columns, x.lines())?;
-    check_length("out", out.len(), columns.len().saturating_mul(2))?;
+    lists: &ListLayout<'_>,
+    margins: &mut [f64],
+    columns: impl Iterator<Item = (usize, (&'o mut f64, &'o mut f64))>,
+) {
     let places = &Places::new(lists);
-    // A copy, so that slopes and steps share code.
-    let margins = &mut margins.to_vec();
-    dispatch(AllSlopes {
+    dispatch(Along {
         x,
         lists,
         places,
         margins,
-        columns,
-        out,
+        work: Work::Slopes(columns),
     });
-    Ok(())
-}
-
-struct Sweep<'a, 'd, 'e, I, F> {
-    x: Compressed<'a, I, F>,
-    lists: &'a Layers<'a>,
-    places: &'a Places,
-    margins: &'a mut [f64],
-    descent: &'d mut CoordinateDescent<'e>,
-}
-
-impl<I: Index, F: Feature> Job for Sweep<'_, '_, '_, I, F> {
-    type Output = ();
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
-        let mut state = State::new(machine, self.x, self.lists, self.places, self.margins);
-        for column in self.descent.columns() {
-            let (g, h) = state.slopes(column);
-            let delta = self.descent.step(column, g, h);
-            if delta != 0.0 {
-                state.move_along(column, delta, self.descent.peak(column));
-            }
-        }
-    }
 }
 
 /// Take one step along each column of the descent, in order.
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn sweep_csc<I: Index, F: Feature>(
+pub(super) fn sweep<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
-    lists: &Layers<'_>,
+    lists: &ListLayout<'_>,
     margins: &mut [f64],
-    descent: &mut CoordinateDescent<'_>,
-) -> Result<(), Error> {
-    lists.check_rows("features", x.length())?;
-    lists.check_rows("margins", margins.len())?;
-    descent.check_features(x.lines())?;
+    descent: CoordinateDescent<'_>,
+) {
     let places = &Places::new(lists);
-    dispatch(Sweep {
+    let work: Work<'_, std::iter::Empty<_>> = Work::Sweep(descent);
+    dispatch(Along {
         x,
         lists,
         places,
         margins,
-        descent,
+        work,
     });
-    Ok(())
+}
+
+/// What is done along columns.
+enum Work<'w, C> {
+    Slopes(C),
+    Sweep(CoordinateDescent<'w>),
+}
+
+struct Along<'a, 'w, I, F, C> {
+    x: Compressed<'a, I, F>,
+    lists: &'a ListLayout<'a>,
+    places: &'a Places,
+    margins: &'a mut [f64],
+    work: Work<'w, C>,
+}
+
+impl<'o, I, F, C> Job for Along<'_, '_, I, F, C>
+where
+    I: Index,
+    F: Feature,
+    C: Iterator<Item = (usize, (&'o mut f64, &'o mut f64))>,
+{
+    type Output = ();
+    #[inline(always)]
+    fn run<M: Machine>(self, machine: M) {
+        let mut state = State::new(machine, self.x, self.lists, self.places, self.margins);
+        match self.work {
+            Work::Slopes(columns) => {
+                for (column, (g, h)) in columns {
+                    (*g, *h) = state.slopes(column);
+                }
+            }
+            Work::Sweep(mut descent) => {
+                for column in descent.columns() {
+                    let (g, h) = state.slopes(column);
+                    let delta = descent.step(column, g, h);
+                    if delta != 0.0 {
+                        state.move_along(column, delta, descent.peak(column));
+                    }
+                }
+            }
+        }
+    }
 }

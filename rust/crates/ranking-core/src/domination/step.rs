@@ -1,7 +1,6 @@
 //! One step along one feature.
 
 use crate::constants::{CURVATURE_FLOOR, RADIUS_FLOOR};
-use crate::error::{Error, check_length};
 use crate::exp;
 use crate::matrix::Index;
 
@@ -26,42 +25,15 @@ pub struct EntryPenalty {
 /// Coordinate descent that minimises loss + l1 |w| + l2/2 w**2.
 #[derive(Debug)]
 pub(super) struct CoordinateDescent<'a> {
-    weights: &'a mut [f64],
-    radius: &'a mut [f64],
-    bounds: &'a [f64],
-    columns: &'a [i64],
-    penalty: EntryPenalty,
-    newton: bool,
+    pub(super) weights: &'a mut [f64],
+    pub(super) radius: &'a mut [f64],
+    pub(super) bounds: &'a [f64],
+    pub(super) columns: &'a [i64],
+    pub(super) penalty: EntryPenalty,
+    pub(super) newton: bool,
 }
 
 impl<'a> CoordinateDescent<'a> {
-    /// Check the arrays against one another; also return the margins.
-    pub(super) fn new(
-        state: CoordinateState<'a>,
-        columns: &'a [i64],
-        penalty: EntryPenalty,
-        newton: bool,
-    ) -> Result<(Self, &'a mut [f64]), Error> {
-        let features = state.weights.len();
-        check_length("radius", state.radius.len(), features)?;
-        check_length("bounds", state.bounds.len(), features.saturating_mul(3))?;
-        check_columns(columns, features)?;
-        let descent = Self {
-            weights: state.weights,
-            radius: state.radius,
-            bounds: state.bounds,
-            columns,
-            penalty,
-            newton,
-        };
-        Ok((descent, state.margins))
-    }
-
-    /// Refuse features of another number.
-    pub(super) fn check_features(&self, features: usize) -> Result<(), Error> {
-        check_length("weights", self.weights.len(), features)
-    }
-
     /// The columns to step along, in order: those whose feature varies within a list.
     pub(super) fn columns(&self) -> impl Iterator<Item = usize> + use<'a> {
         let bounds = self.bounds;
@@ -122,12 +94,4 @@ impl<'a> CoordinateDescent<'a> {
         self.radius[column] = radius;
         delta
     }
-}
-
-/// Refuse columns that are not features.
-pub(super) fn check_columns(columns: &[i64], features: usize) -> Result<(), Error> {
-    if columns.iter().all(|column| column.position() < features) {
-        return Ok(());
-    }
-    Err(Error::argument(format!("columns must be in 0..{features}")))
 }

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use super::extremes;
-use super::layout::Layers;
+use super::layout::ListLayout;
 use crate::constants::LANES;
 use crate::dispatch::{Job, dispatch};
-use crate::error::Error;
 use crate::exp;
 use crate::simd::{Lanes, Machine};
 use crate::threads::ThreadTeam;
@@ -28,7 +27,7 @@ fn add_exponentials<M: Machine>(machine: M, mut z: f64, margins: &[f64], c: f64)
 
 /// Loss of one list, with a reference `c` that rises with the layers.
 #[inline(always)]
-fn list_value<M: Machine>(machine: M, lists: &Layers<'_>, q: usize, margins: &[f64]) -> f64 {
+fn list_value<M: Machine>(machine: M, lists: &ListLayout<'_>, q: usize, margins: &[f64]) -> f64 {
     let layers = lists.layers(q);
     let (mut value, mut c, mut z) = (0.0, 0.0, 0.0);
     for layer in layers.clone() {
@@ -36,7 +35,7 @@ fn list_value<M: Machine>(machine: M, lists: &Layers<'_>, q: usize, margins: &[f
         let here = &margins[rows.clone()];
         if layer > layers.start {
             let below = f64::ln(z) + c;
-            for (m, w) in here.iter().zip(&lists.omega()[rows]) {
+            for (m, w) in here.iter().zip(&lists.omega[rows]) {
                 let u = below - m;
                 value += if u > 0.0 {
                     w * (u + exp::one(-u).ln_1p())
@@ -60,7 +59,7 @@ fn list_value<M: Machine>(machine: M, lists: &Layers<'_>, q: usize, margins: &[f
 }
 
 struct Block<'a> {
-    lists: &'a Layers<'a>,
+    lists: &'a ListLayout<'a>,
     range: Range<usize>,
     margins: &'a [f64],
 }
@@ -77,14 +76,10 @@ impl Job for Block<'_> {
     }
 }
 
-/// The loss at these margins: the lists' losses within a block, then the blocks', in order.
-///
-/// # Errors
-/// When sizes do not fit.
-pub(super) fn value(lists: &Layers<'_>, margins: &[f64], team: &ThreadTeam) -> Result<f64, Error> {
-    lists.check_rows("margins", margins.len())?;
-    let blocks = lists.blocks()?.into_iter();
-    let mut sums: Vec<_> = blocks.map(|range| (range, 0.0)).collect();
+/// Return the loss at these margins: sums of the lists of a block, then of the blocks, in order.
+#[must_use]
+pub fn value(lists: &ListLayout<'_>, margins: &[f64], team: &ThreadTeam) -> f64 {
+    let mut sums: Vec<_> = lists.blocks().map(|range| (range, 0.0)).collect();
     team.run(sums.iter_mut(), |(range, sum)| {
         let range = range.clone();
         *sum = dispatch(Block {
@@ -93,5 +88,5 @@ pub(super) fn value(lists: &Layers<'_>, margins: &[f64], team: &ThreadTeam) -> R
             margins,
         });
     });
-    Ok(sums.iter().fold(0.0, |total, (_, sum)| total + sum))
+    sums.iter().fold(0.0, |total, (_, sum)| total + sum)
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::layout::Layers;
+use super::layout::ListLayout;
 use super::{Pair, extremes, moments};
 use crate::exp;
 use crate::matrix::Feature;
@@ -14,7 +14,7 @@ use crate::simd::Machine;
 #[inline(always)]
 pub(super) fn wide_range_slopes<M: Machine, F: Feature>(
     machine: M,
-    lists: &Layers<'_>,
+    lists: &ListLayout<'_>,
     q: usize,
     first: usize,
     margins: &[f64],
@@ -29,7 +29,7 @@ pub(super) fn wide_range_slopes<M: Machine, F: Feature>(
         let (margins, x) = (&margins[here.clone()], &x[here]);
         if layer > layers.start {
             let (mean, variance) = moments(z, m, n);
-            let omega = &lists.omega()[rows];
+            let omega = &lists.omega[rows];
             for ((margin, x), w) in margins.iter().zip(x).zip(omega) {
                 let p = z / (z + exp::one(margin - c));
                 let d = x.widen() - mean;

@@ -1,17 +1,17 @@
 //! The phases of a batch, and the state between batches.
 
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, lengthen};
+use crate::error::lengthen;
+use crate::factored::features::Features;
 use crate::factored::occurrences::OccurrenceIndex;
 use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors, Side};
 use crate::factored::records::{ShareRecords, StepRecords};
 use crate::factored::rows::{Addends, Piece, RowUpdate, UpdateOwn, UpdateShared};
 use crate::factored::sample::{Sample, SampleBuffers, Samples, Slopes};
 use crate::factored::share_embeddings::{BatchEmbeddings, ShareEmbeddings};
-use crate::factored::sums::{Gradients, OfDocuments, OfQueries, Sum, Terms};
+use crate::factored::sums::{Gradients, Sum, Terms};
 use crate::factored::tables::Table;
 use crate::factored::train::FactoredSteps;
-use crate::factored::transposed::EntityFeatures;
 use crate::factored::triplets::TripletSource;
 use crate::simd::{Eight, Machine};
 use crate::threads::ThreadTeam;
@@ -26,19 +26,18 @@ const FEW: usize = 4096;
 const SMALLEST: usize = 64;
 
 /// Work of a phase, for whichever thread is free.
-type Task<'t> = Box<dyn FnOnce() -> Result<(), Error> + Send + 't>;
+type Task<'t> = Box<dyn FnOnce() + Send + 't>;
 
-fn run(team: &ThreadTeam, tasks: Vec<Task<'_>>) -> Result<(), Error> {
-    let tasks = tasks.into_iter().map(Some);
-    team.try_for_each(tasks, |task| task.take().map_or(Ok(()), |task| task()))
+fn run(team: &ThreadTeam, tasks: Vec<Task<'_>>) {
+    team.run(tasks.into_iter().map(Some), |task| {
+        if let Some(task) = task.take() {
+            task();
+        }
+    });
 }
 
-/// A task that cannot fail.
 fn task<'t>(job: impl Job<Output = ()> + Send + 't) -> Task<'t> {
-    Box::new(|| {
-        dispatch(job);
-        Ok(())
-    })
+    Box::new(|| dispatch(job))
 }
 
 /// Occurrences of the queries, or documents, of the steps.
@@ -51,23 +50,23 @@ enum Indexes {
 }
 
 impl Indexes {
-    fn new(side: &Side<'_>, threads: usize) -> Result<Self, Error> {
+    fn new(side: &Side<'_>, threads: usize) -> Self {
         let new = || OccurrenceIndex::new(side.first.features.len());
         if side.is_plain() {
-            let indexes = (0..threads).map(|_| new());
-            return Ok(Self::Own(indexes.collect::<Result<_, _>>()?));
+            Self::Own((0..threads).map(|_| new()).collect())
+        } else {
+            Self::Shared(new())
         }
-        Ok(Self::Shared(new()?))
     }
 
     /// Index those that share rows.
-    fn build(&mut self, terms: &impl Terms) -> Result<(), Error> {
-        match self {
-            Self::Own(_) => Ok(()),
-            Self::Shared(index) => index.build(terms, 0..usize::MAX),
+    fn build(&mut self, terms: &impl Terms) {
+        if let Self::Shared(index) = self {
+            index.build(terms, 0..usize::MAX);
         }
     }
 
+    /// Those of rows of their own, or the one of shared rows.
     fn split(&mut self) -> (&mut [OccurrenceIndex], Option<&OccurrenceIndex>) {
         match self {
             Self::Own(indexes) => (indexes, None),
@@ -85,19 +84,18 @@ struct Sums {
 
 impl Sums {
     /// Sum gradients, by shares of the slots.
-    fn tasks<'t, T: Terms + Send + 't>(
+    fn tasks<'t>(
         &'t mut self,
-        gradients: Gradients<'t, T>,
-        width: usize,
-        threads: usize,
-    ) -> Result<impl Iterator<Item = Task<'t>>, Error> {
-        let slots = gradients.index.entities().len();
-        let size = slots.div_ceil(4 * threads).max(SMALLEST);
-        lengthen(&mut self.both, slots * 2 * width, Eight::default())?;
-        lengthen(&mut self.biases, slots, [0.0; 2])?;
+        gradients: Gradients<'t, impl Terms + 't>,
+        phase: Phase,
+    ) -> impl Iterator<Item = Task<'t>> {
+        let (slots, width) = (gradients.index.entities().len(), phase.width);
+        let size = slots.div_ceil(4 * phase.threads).max(SMALLEST);
+        lengthen(&mut self.both, slots * 2 * width, Eight::default());
+        lengthen(&mut self.biases, slots, [0.0; 2]);
         let both = self.both[..slots * 2 * width].chunks_mut(size * 2 * width);
         let outputs = both.zip(self.biases[..slots].chunks_mut(size)).enumerate();
-        Ok(outputs.map(move |(share, (out, biases))| {
+        outputs.map(move |(share, (out, biases))| {
             task(Sum {
                 gradients,
                 first: share * size,
@@ -105,7 +103,7 @@ impl Sums {
                 out,
                 biases,
             })
-        }))
+        })
     }
 
     /// The sums, for rows of the first halves.
@@ -118,6 +116,17 @@ impl Sums {
             start: 0,
         }
     }
+}
+
+/// How the rows are updated in a batch.
+#[derive(Clone, Copy)]
+struct Phase {
+    update: RowUpdate,
+    /// Registers of an embedding.
+    width: usize,
+    threads: usize,
+    /// Whether rows are first shared out among threads.
+    rebalance: bool,
 }
 
 /// What is sampled: triplets from `first` on, with the weights of violations by trial.
@@ -134,10 +143,9 @@ pub(super) struct Batches<'a> {
     team: &'a ThreadTeam,
     shares: usize,
     buffers: Vec<SampleBuffers>,
-    queries: BatchEmbeddings,
-    documents: BatchEmbeddings,
     records: StepRecords,
     /// Of queries and of documents.
+    embeddings: [BatchEmbeddings; 2],
     indexes: [Indexes; 2],
     sums: [Sums; 2],
     /// U, V and S.
@@ -154,56 +162,60 @@ impl<'a> Batches<'a> {
         factors: Factors<'_>,
         size: usize,
         team: &'a ThreadTeam,
-    ) -> Result<Self, Error> {
+    ) -> Self {
         let shares = team.threads();
-        let (queries, documents) = (
-            factors.query_side(features),
-            factors.document_side(features),
-        );
-        let shared_rows = |side: &Side<'_>| {
+        let sides = factors.sides(features);
+        let [queries, documents] = &sides;
+        let table = |side: &Side<'_>| {
             let rows = side.first.features.n_features();
-            if side.is_plain() { 0 } else { rows }
+            Table::new(if side.is_plain() { 0 } else { rows })
         };
-        let contexts = features
-            .contexts
-            .map_or(0, |contexts| contexts.n_features());
-        Ok(Self {
+        let contexts = features.contexts.map_or(0, |x| x.n_features());
+        let reads = size.saturating_mul(DOCUMENTS_READ);
+        Self {
             features,
             team,
             shares,
             buffers: (0..shares).map(|_| SampleBuffers::default()).collect(),
-            queries: BatchEmbeddings::new(&queries, size, shares)?,
-            documents: BatchEmbeddings::new(
-                &documents,
-                size.saturating_mul(DOCUMENTS_READ),
-                shares,
-            )?,
             records: StepRecords::default(),
-            indexes: [
-                Indexes::new(&queries, shares)?,
-                Indexes::new(&documents, shares)?,
+            embeddings: [
+                BatchEmbeddings::new(queries, size, shares),
+                BatchEmbeddings::new(documents, reads, shares),
             ],
+            indexes: sides.map(|side| Indexes::new(&side, shares)),
             sums: [Sums::default(), Sums::default()],
-            tables: [
-                Table::new(shared_rows(&queries))?,
-                Table::new(shared_rows(&documents))?,
-                Table::new(contexts)?,
-            ],
-            is_plain: [queries.is_plain(), documents.is_plain()],
+            tables: [table(queries), table(documents), Table::new(contexts)],
+            is_plain: sides.map(|side| side.is_plain()),
             updates: 0,
-        })
+        }
     }
 
-    /// Begin a batch: the parameters have changed.
-    fn begin<'s>(&mut self, factors: Factors<'s>) -> Result<[Side<'s>; 2], Error>
-    where
-        'a: 's,
-    {
-        let queries = factors.query_side(self.features);
-        let documents = factors.document_side(self.features);
-        self.queries.begin(&queries, self.team)?;
-        self.documents.begin(&documents, self.team)?;
-        Ok([queries, documents])
+    /// Begin a batch, because the parameters have changed: return the sides, and what each share
+    /// reads and, if there are steps, records; a share has `size` of them.
+    fn begin<'s>(
+        &'s mut self,
+        factors: Factors<'s>,
+        size: usize,
+        documents: Option<&[usize]>,
+    ) -> ([Side<'s>; 2], Vec<Share<'s>>) {
+        let sides = factors.sides(self.features);
+        for (embeddings, side) in self.embeddings.iter_mut().zip(&sides) {
+            embeddings.begin(side, self.team);
+        }
+        let [queries, of_documents] = &mut self.embeddings;
+        let embeddings = queries.shares(self.shares).into_iter();
+        let embeddings = embeddings.zip(of_documents.shares(self.shares));
+        let records = &mut self.records;
+        let width = sides[0].width();
+        let records = documents.map(|counts| records.begin(size, counts, width, self.is_plain));
+        let mut records = records.unwrap_or_default().into_iter();
+        let shares = embeddings.zip(&mut self.buffers);
+        let shares = shares.map(|(embeddings, buffers)| Share {
+            embeddings: embeddings.into(),
+            buffers,
+            records: records.next(),
+        });
+        (sides, shares.collect())
     }
 
     /// Sample triplets; with `slopes`, record their steps.
@@ -213,180 +225,137 @@ impl<'a> Batches<'a> {
         request: &Request<'_>,
         out: Samples<'_>,
         slopes: Option<Slopes<'_>>,
-    ) -> Result<(), Error> {
-        let Request {
-            source,
-            by_trial,
-            first,
-        } = *request;
-        source.check_numbers(first..first + out.len(), self.features)?;
-        let [queries, documents] = self.begin(factors)?;
+    ) {
+        let team = self.team;
         let size = out.len().div_ceil(self.shares).max(1);
-        let mut steps: Vec<Option<(Slopes<'_>, ShareRecords<'_>)>> = Vec::new();
-        if let Some(slopes) = slopes {
-            let pairs = (0..self.shares).map(|_| 2 * size);
-            let width = queries.width();
-            let records = self.records.begin(size, pairs, width, self.is_plain)?;
-            steps.extend(records.into_iter().enumerate().map(|(share, records)| {
-                let mut learning_rates = slopes.learning_rates.chunks(size);
-                let learning_rates = learning_rates.nth(share).unwrap_or_default();
-                let slopes = Slopes {
-                    learning_rates,
-                    ..slopes
-                };
-                Some((slopes, records))
-            }));
-        } else {
-            steps.resize_with(self.shares, || None);
-        }
-        let embeddings = self.queries.shares(self.shares).into_iter();
-        let embeddings = embeddings.zip(self.documents.shares(self.shares));
-        let shares = embeddings.zip(&mut self.buffers).zip(steps);
+        let counts = slopes.map(|_| vec![2 * size; self.shares]);
+        let (sides, shares) = self.begin(factors, size, counts.as_deref());
         let shares = out.chunks(size).zip(shares).enumerate();
-        let tasks = shares.map(|(share, (out, ((embeddings, buffers), steps)))| {
-            let sample = Sample {
-                source,
-                by_trial,
-                queries,
-                documents,
-                query_embeddings: embeddings.0,
-                document_embeddings: embeddings.1,
-                first: first + share * size,
+        let tasks = shares.map(|(number, (out, share))| {
+            let steps = slopes.zip(share.records);
+            task(Sample {
+                request: Request {
+                    first: request.first + number * size,
+                    ..*request
+                },
+                sides,
+                embeddings: share.embeddings,
                 out,
-                buffers,
-                steps,
-            };
-            Box::new(|| dispatch(sample)) as Task<'_>
+                buffers: share.buffers,
+                steps: steps.map(|(slopes, records)| (slopes.share(number, size), records)),
+            })
         });
-        run(self.team, tasks.collect())
+        run(team, tasks.collect());
     }
 
     /// Record known steps, and load their embeddings.
-    pub(super) fn record(
-        &mut self,
-        factors: Factors<'_>,
-        steps: &FactoredSteps<'_>,
-    ) -> Result<(), Error> {
-        let [queries, documents] = self.begin(factors)?;
+    pub(super) fn record(&mut self, factors: Factors<'_>, steps: &FactoredSteps<'_>) {
+        let team = self.team;
         let size = steps.queries.len().div_ceil(self.shares).max(1);
-        let shares: Vec<_> = (0..self.shares)
-            .map(|share| steps.share(share, size))
-            .collect();
-        let counts = shares.iter().map(FactoredSteps::n_documents);
-        let width = queries.width();
-        let records = self.records.begin(size, counts, width, self.is_plain)?;
-        let embeddings = self.queries.shares(self.shares).into_iter();
-        let embeddings = embeddings.zip(self.documents.shares(self.shares));
-        let shares = shares.iter().zip(records).zip(embeddings);
-        let tasks = shares.map(|((steps, records), embeddings)| {
-            let record = Record {
+        let parts = (0..self.shares).map(|share| steps.share(share, size));
+        let parts: Vec<_> = parts.collect();
+        let counts: Vec<_> = parts.iter().map(FactoredSteps::n_documents).collect();
+        let (sides, shares) = self.begin(factors, size, Some(&counts));
+        let tasks = parts.iter().zip(shares).map(|(steps, share)| {
+            task(Record {
                 steps,
-                queries,
-                documents,
-                embeddings,
-                records,
-            };
-            Box::new(|| dispatch(record)) as Task<'_>
+                sides,
+                share,
+            })
         });
-        run(self.team, tasks.collect())
+        run(team, tasks.collect());
     }
 
     /// Take the recorded steps.
-    pub(super) fn update(
-        &mut self,
-        state: &mut FactoredState<'_>,
-        update: RowUpdate,
-    ) -> Result<(), Error> {
+    pub(super) fn update(&mut self, state: &mut FactoredState<'_>, update: RowUpdate) {
         let threads = self.team.threads();
-        let rebalance = threads > 1 && self.updates.is_multiple_of(REBALANCE);
-        let threads = rebalance.then_some(threads);
+        let halves = 1 + usize::from(self.features.contexts.is_some());
+        let phase = Phase {
+            update,
+            width: state.factors.chunks * halves,
+            threads,
+            rebalance: threads > 1 && self.updates.is_multiple_of(REBALANCE),
+        };
         self.updates += 1;
-        self.build_indexes()?;
-        self.sum_gradients(state, update, threads)?;
-        if self.is_plain == [true; 2] {
-            return Ok(());
+        self.build_indexes();
+        self.sum_gradients(state, phase);
+        if self.is_plain != [true; 2] {
+            self.update_shared(state, phase);
         }
-        self.update_shared(state, update, threads)
     }
 
     /// Index queries and documents that share rows.
-    fn build_indexes(&mut self) -> Result<(), Error> {
-        let steps = &self.records.steps;
-        let of_queries = OfQueries::unread(steps);
-        let of_documents = OfDocuments::unread(steps);
+    fn build_indexes(&mut self) {
+        // Indexing reads no embeddings.
+        let views = &[Vec::new(), Vec::new()];
+        let (of_queries, of_documents) = self.records.terms(views);
         let [queries, documents] = &mut self.indexes;
-        if steps.n_documents() < FEW {
-            documents.build(&of_documents)?;
-            return queries.build(&of_queries);
+        if of_documents.count() < FEW {
+            documents.build(&of_documents);
+            queries.build(&of_queries);
+            return;
         }
         let tasks: Vec<Task<'_>> = vec![
             Box::new(|| documents.build(&of_documents)),
             Box::new(|| queries.build(&of_queries)),
         ];
-        run(self.team, tasks)
+        run(self.team, tasks);
     }
 
-    /// Sum gradients by query and document; rows of a single one are updated at once. With
-    /// `threads`, rows are first shared out.
-    fn sum_gradients(
-        &mut self,
-        state: &mut FactoredState<'_>,
-        update: RowUpdate,
-        threads: Option<usize>,
-    ) -> Result<(), Error> {
-        let (features, n_threads) = (self.features, self.team.threads());
-        let width = state.factors.chunks * self.halves();
-        let views = [&self.documents, &self.queries].map(|near| near.views(self.shares));
-        let of_queries = OfQueries {
-            steps: &self.records.steps,
-            documents: self.records.documents(&views[0]),
-        };
-        let of_documents = OfDocuments {
-            steps: &self.records.steps,
-            queries: self.records.queries(&views[1]),
-        };
+    /// Sum gradients by query and document; rows of a single one are updated at once.
+    fn sum_gradients(&mut self, state: &mut FactoredState<'_>, phase: Phase) {
+        let (features, shares) = (self.features, self.shares);
+        let views = self.embeddings.each_ref().map(|near| near.views(shares));
+        let (of_queries, of_documents) = self.records.terms(&views);
         let [u, v, s] = &mut self.tables;
-        let [query_indexes, document_indexes] = &mut self.indexes;
-        let (own_queries, queries) = query_indexes.split();
-        let (own_documents, documents) = document_indexes.split();
         let [u_rows, v_rows, _] = Piece::all(state);
-        let of_u = own_jobs(u, own_queries, of_queries, u_rows, update, threads);
-        let of_v = own_jobs(v, own_documents, of_documents, v_rows, update, threads);
-        let mut tasks = Vec::new();
-        if let (Some(contexts), Some(queries), Some(documents)) =
-            (&features.contexts, queries, documents)
-        {
-            let of_contexts = EntityFeatures::new(contexts, queries);
-            let of_documents = EntityFeatures::new(&features.documents, documents);
-            let listed = &mut s.transposed;
-            tasks.push(Box::new(move || listed.list(&[of_contexts, of_documents])) as Task<'_>);
-        }
         let [query_sums, document_sums] = &mut self.sums;
-        if let Some(index) = documents {
-            let (terms, listed) = (of_documents, &mut v.transposed);
-            let features = EntityFeatures::new(&features.documents, index);
-            tasks.push(Box::new(move || listed.list(&[features])));
-            tasks.extend(document_sums.tasks(Gradients { index, terms }, width, n_threads)?);
+        let mut tasks = Vec::new();
+        let [queries, documents] = self.indexes.each_mut().map(Indexes::split);
+        if let (Some(contexts), Some(of_contexts), Some(of_documents)) =
+            (&features.contexts, queries.1, documents.1)
+        {
+            let slots = [
+                (contexts, of_contexts.entities()),
+                (&features.documents, of_documents.entities()),
+            ];
+            tasks.push(Box::new(move || s.list(&slots)) as Task<'_>);
         }
-        if let Some(index) = queries {
-            let (terms, listed) = (of_queries, &mut u.transposed);
-            let features = EntityFeatures::new(&features.queries, index);
-            tasks.push(Box::new(move || listed.list(&[features])));
-            tasks.extend(query_sums.tasks(Gradients { index, terms }, width, n_threads)?);
+        let of_u = own_tasks(u, queries.0, of_queries, u_rows, phase);
+        let of_v = own_tasks(v, documents.0, of_documents, v_rows, phase);
+        if let Some(index) = documents.1 {
+            let gradients = Gradients {
+                index,
+                terms: of_documents,
+            };
+            tasks.extend(sum_tasks(
+                gradients,
+                &features.documents,
+                v,
+                document_sums,
+                phase,
+            ));
         }
-        tasks.extend(pairs(of_u, of_v, n_threads));
-        run(self.team, tasks)
+        if let Some(index) = queries.1 {
+            let gradients = Gradients {
+                index,
+                terms: of_queries,
+            };
+            tasks.extend(sum_tasks(
+                gradients,
+                &features.queries,
+                u,
+                query_sums,
+                phase,
+            ));
+        }
+        tasks.extend(pairs(of_u, of_v));
+        run(self.team, tasks);
     }
 
     /// Update the rows that queries, or documents, share.
-    fn update_shared(
-        &mut self,
-        state: &mut FactoredState<'_>,
-        update: RowUpdate,
-        threads: Option<usize>,
-    ) -> Result<(), Error> {
-        let chunks = state.factors.chunks;
-        let width = chunks * self.halves();
+    fn update_shared(&mut self, state: &mut FactoredState<'_>, phase: Phase) {
+        let start = state.factors.chunks;
         let [u, v, s] = &mut self.tables;
         let [u_rows, v_rows, s_rows] = Piece::all(state);
         let [query_sums, document_sums] = &self.sums;
@@ -396,115 +365,118 @@ impl<'a> Batches<'a> {
                 sums: [&query_sums.both, &document_sums.both],
                 count: queries.entities().len(),
                 biases: &[],
-                width,
-                start: chunks,
+                width: phase.width,
+                start,
             };
-            tasks.extend(shared_tasks(s, s_rows, addends, update, threads));
+            tasks.extend(shared_tasks(s, s_rows, addends, phase));
         }
         if !self.is_plain[1] {
-            let addends = document_sums.addends(width);
-            tasks.extend(shared_tasks(v, v_rows, addends, update, threads));
+            let addends = document_sums.addends(phase.width);
+            tasks.extend(shared_tasks(v, v_rows, addends, phase));
         }
         if !self.is_plain[0] {
-            let addends = query_sums.addends(width);
-            tasks.extend(shared_tasks(u, u_rows, addends, update, threads));
+            let addends = query_sums.addends(phase.width);
+            tasks.extend(shared_tasks(u, u_rows, addends, phase));
         }
-        run(self.team, tasks)
-    }
-
-    /// Halves of an embedding.
-    fn halves(&self) -> usize {
-        1 + usize::from(self.features.contexts.is_some())
+        run(self.team, tasks);
     }
 }
 
-/// Update rows of a single query or document, each piece with an index of its own; with `threads`,
-/// rows are first shared out.
-fn own_jobs<'t, T: Terms>(
+/// List the features of queries, or documents, by row, and sum their gradients.
+fn sum_tasks<'t>(
+    gradients: Gradients<'t, impl Terms + 't>,
+    features: &'t Features<'t>,
+    table: &'t mut Table,
+    sums: &'t mut Sums,
+    phase: Phase,
+) -> impl Iterator<Item = Task<'t>> {
+    let slots = [(features, gradients.index.entities())];
+    let list: Task<'t> = Box::new(move || table.list(&slots));
+    std::iter::once(list).chain(sums.tasks(gradients, phase))
+}
+
+/// Update rows of a single query or document, each piece with an index of its own.
+fn own_tasks<'t>(
     table: &mut Table,
     indexes: &'t mut [OccurrenceIndex],
-    terms: T,
+    terms: impl Terms + 't,
     piece: Piece<'t>,
-    update: RowUpdate,
-    threads: Option<usize>,
-) -> Vec<UpdateOwn<'t, T>> {
-    if indexes.is_empty() {
-        return Vec::new();
-    }
-    if let Some(threads) = threads {
-        table.share_out(&terms, threads);
+    phase: Phase,
+) -> Vec<Task<'t>> {
+    if phase.rebalance && !indexes.is_empty() {
+        table.share_out(&terms, phase.threads);
     }
     let pieces = indexes.iter_mut().zip(table.cut(piece));
-    let jobs = pieces.map(|(index, piece)| UpdateOwn {
-        index,
-        terms,
-        piece,
-        update,
+    let tasks = pieces.map(|(index, piece)| {
+        task(UpdateOwn {
+            index,
+            terms,
+            piece,
+            update: phase.update,
+        })
     });
-    jobs.collect()
+    tasks.collect()
 }
 
 /// One task per thread, which updates a piece of U and then one of V.
-fn pairs<'t, A: Terms + Send + 't, B: Terms + Send + 't>(
-    of_u: Vec<UpdateOwn<'t, A>>,
-    of_v: Vec<UpdateOwn<'t, B>>,
-    threads: usize,
-) -> impl Iterator<Item = Task<'t>> {
+fn pairs<'t>(of_u: Vec<Task<'t>>, of_v: Vec<Task<'t>>) -> impl Iterator<Item = Task<'t>> {
+    let threads = of_u.len().max(of_v.len());
     let (mut of_u, mut of_v) = (of_u.into_iter(), of_v.into_iter());
     (0..threads).map(move |_| {
-        let (of_u, of_v) = (of_u.next(), of_v.next());
-        Box::new(|| {
-            of_u.map_or(Ok(()), dispatch)?;
-            of_v.map_or(Ok(()), dispatch)
-        }) as Task<'_>
+        let both = [of_u.next(), of_v.next()];
+        Box::new(|| both.into_iter().flatten().for_each(|task| task())) as Task<'_>
     })
 }
 
-/// Update shared rows of a table; with `threads`, they are first shared out.
+/// Update shared rows of a table.
 fn shared_tasks<'t>(
     table: &'t mut Table,
     piece: Piece<'t>,
     addends: Addends<'t>,
-    update: RowUpdate,
-    threads: Option<usize>,
+    phase: Phase,
 ) -> impl Iterator<Item = Task<'t>> {
-    if let Some(threads) = threads {
-        table.share_out_listed(threads);
+    if phase.rebalance {
+        table.share_out_listed(phase.threads);
     }
     let table = &*table;
     table.cut(piece).into_iter().map(move |piece| {
         task(UpdateShared {
             addends,
-            transposed: &table.transposed,
+            table,
             piece,
-            update,
+            update: phase.update,
         })
     })
+}
+
+/// What a share of a batch reads, and where it records its steps.
+struct Share<'a> {
+    /// Of queries and of documents.
+    embeddings: [ShareEmbeddings<'a>; 2],
+    buffers: &'a mut SampleBuffers,
+    records: Option<ShareRecords<'a>>,
 }
 
 /// Load the embeddings that a share's steps need, and record these.
 struct Record<'a> {
     steps: &'a FactoredSteps<'a>,
-    queries: Side<'a>,
-    documents: Side<'a>,
-    embeddings: (ShareEmbeddings<'a>, ShareEmbeddings<'a>),
-    records: ShareRecords<'a>,
+    sides: [Side<'a>; 2],
+    share: Share<'a>,
 }
 
 impl Job for Record<'_> {
-    type Output = Result<(), Error>;
+    type Output = ();
     #[inline(always)]
-    fn run<M: Machine>(mut self, machine: M) -> Result<(), Error> {
-        let (steps, (of_queries, of_documents)) = (self.steps, &mut self.embeddings);
-        of_queries.load(machine, &self.queries, steps.queries())?;
-        of_documents.load(machine, &self.documents, steps.documents())?;
-        let views = [
-            of_queries.view(&self.queries),
-            of_documents.view(&self.documents),
-        ];
-        for (query, terms) in steps.iter() {
-            self.records.push(machine, views, query, terms);
+    fn run<M: Machine>(self, machine: M) {
+        let (steps, [queries, documents]) = (self.steps, &self.sides);
+        let [mut of_queries, mut of_documents] = self.share.embeddings;
+        of_queries.load(machine, queries, steps.queries());
+        of_documents.load(machine, documents, steps.documents());
+        let views = [of_queries.view(queries), of_documents.view(documents)];
+        if let Some(mut records) = self.share.records {
+            for (query, terms) in steps.iter() {
+                records.push(machine, views, query, terms);
+            }
         }
-        Ok(())
     }
 }

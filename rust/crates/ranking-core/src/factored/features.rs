@@ -1,38 +1,16 @@
 //! Features of queries or documents, and the embeddings that are composed of them.
 
-use crate::matrix::{Compressed, Feature, Index, Stored};
+use crate::matrix::{Compressed, Feature, Index, Sparse, Stored};
 use crate::simd::{Eight, Machine, Wide};
+use crate::with_sparse;
 
-/// Sparse features of any type, or none: then each query or document has a row of its own.
+/// Sparse features, or none: then each query or document has a row of its own.
 #[derive(Clone, Copy, Debug)]
 pub enum Features<'a> {
     /// So many queries or documents without features.
     Own(usize),
-    /// int32, float32
-    ShortSingle(Compressed<'a, i32, f32>),
-    /// int32, float64
-    ShortDouble(Compressed<'a, i32, f64>),
-    /// int64, float32
-    LongSingle(Compressed<'a, i64, f32>),
-    /// int64, float64
-    LongDouble(Compressed<'a, i64, f64>),
-}
-
-macro_rules! from_compressed {
-    ($($index:ty, $feature:ty => $kind:ident;)*) => {
-        $(impl<'a> From<Compressed<'a, $index, $feature>> for Features<'a> {
-            fn from(features: Compressed<'a, $index, $feature>) -> Self {
-                Self::$kind(features)
-            }
-        })*
-    };
-}
-
-from_compressed! {
-    i32, f32 => ShortSingle;
-    i32, f64 => ShortDouble;
-    i64, f32 => LongSingle;
-    i64, f64 => LongDouble;
+    /// Their features, over so many.
+    Sparse(Sparse<'a>, usize),
 }
 
 /// Run `$sparse` with `$x` bound to the features of whichever types they are, or `$own`.
@@ -40,10 +18,7 @@ macro_rules! with_features {
     ($features:expr, $n:ident => $own:expr, |$x:ident| $sparse:expr) => {
         match $features {
             Features::Own($n) => $own,
-            Features::ShortSingle($x) => $sparse,
-            Features::ShortDouble($x) => $sparse,
-            Features::LongSingle($x) => $sparse,
-            Features::LongDouble($x) => $sparse,
+            Features::Sparse(sparse, _) => with_sparse!(sparse, |$x| $sparse),
         }
     };
 }
@@ -57,7 +32,9 @@ impl Features<'_> {
 
     /// The number of features.
     pub(super) fn n_features(&self) -> usize {
-        with_features!(self, n => *n, |x| x.length())
+        match self {
+            Self::Own(n) | Self::Sparse(_, n) => *n,
+        }
     }
 
     #[inline(always)]

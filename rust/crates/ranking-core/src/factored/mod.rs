@@ -8,8 +8,7 @@
 //!    first use ([`cache`]); a step is recorded with what it reads of rows that the batch changes
 //!    ([`records`]);
 //! 2. queries and documents that share rows are indexed with their steps ([`occurrences`]);
-//! 3. their gradients are summed ([`sums`]), and their features are listed by row
-//!    ([`transposed`]);
+//! 3. their gradients are summed ([`sums`]), and their features are listed by row ([`tables`]);
 //! 4. rows are updated ([`rows`]).
 //!
 //! A query or document without features has a row of its own. The thread that updates the row
@@ -32,17 +31,13 @@ mod tables;
 mod tiles;
 mod top_k;
 mod train;
-mod transposed;
 mod triplets;
 
-pub use embeddings::factored_embeddings;
+pub use embeddings::*;
 pub use features::Features;
 pub use parameters::{FactoredFeatures, FactoredState, Factors, FactorsMut};
-pub use scores::factored_scores;
+pub use scores::*;
 pub use tiles::Embeddings;
-pub use top_k::{Exclusions, TopK, factored_top_k};
-pub use train::{
-    FactoredSteps, Plan, RankWeights, RowPenalty, SampledTriplets, StepResults, factored_sample,
-    factored_train, factored_update,
-};
+pub use top_k::*;
+pub use train::*;
 pub use triplets::TripletSource;

@@ -1,6 +1,10 @@
 //! The steps of a batch, and in which of them a query or document occurs.
 
-use crate::error::{Error, filled, lengthen};
+use std::ops::Range;
+
+use crate::error::{filled, lengthen};
+use crate::factored::sums::Terms;
+use crate::matrix::short;
 
 /// A step that is not zero.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,14 +30,14 @@ pub(super) struct StepDocument {
 pub(super) struct StepList {
     pub(super) steps: Vec<Step>,
     pub(super) documents: Vec<StepDocument>,
-    shares: Vec<Filled>,
+    pub(super) shares: Vec<Filled>,
 }
 
-/// Places that a share has filled.
+/// Places that a share has filled: from the first to the end.
 #[derive(Clone, Copy, Debug, Default)]
-struct Filled {
-    steps: [usize; 2],
-    documents: [usize; 2],
+pub(super) struct Filled {
+    pub(super) steps: [usize; 2],
+    pub(super) documents: [usize; 2],
 }
 
 /// The places of a share.
@@ -46,67 +50,36 @@ pub(super) struct ShareSteps<'a> {
 
 impl StepList {
     /// Places for `size` steps of each share, and for so many documents of all its steps.
-    pub(super) fn shares(
-        &mut self,
-        size: usize,
-        documents: impl ExactSizeIterator<Item = usize>,
-    ) -> Result<Vec<ShareSteps<'_>>, Error> {
-        self.shares.clear();
-        self.shares.try_reserve(documents.len())?;
+    pub(super) fn shares(&mut self, size: usize, counts: &[usize]) -> Vec<ShareSteps<'_>> {
         let mut end = 0;
-        for (share, count) in documents.enumerate() {
-            self.shares.push(Filled {
-                steps: [share * size; 2],
-                documents: [end; 2],
-            });
-            end += count;
-        }
-        lengthen(&mut self.steps, self.shares.len() * size, Step::default())?;
-        lengthen(&mut self.documents, end, StepDocument::default())?;
-        let mut rest = &mut self.documents[..end];
-        let ends: Vec<_> = self
-            .shares
-            .iter()
-            .map(|filled| filled.documents[0])
-            .collect();
-        let ends = ends[1..].iter().copied().chain([end]);
+        self.shares.clear();
+        self.shares
+            .extend(counts.iter().enumerate().map(|(share, count)| {
+                let documents = [end; 2];
+                end += count;
+                Filled {
+                    steps: [share * size; 2],
+                    documents,
+                }
+            }));
+        lengthen(&mut self.steps, counts.len() * size, Step::default());
+        lengthen(&mut self.documents, end, StepDocument::default());
+        let mut documents = &mut self.documents[..];
         let steps = self.steps.chunks_mut(size.max(1));
-        let parts = self.shares.iter_mut().zip(steps).zip(ends).enumerate();
-        let parts = parts.map(|(share, ((filled, steps), end))| {
-            let (documents, later) =
-                std::mem::take(&mut rest).split_at_mut(end - filled.documents[0]);
-            rest = later;
-            ShareSteps {
-                share,
-                steps,
-                documents,
-                filled,
-            }
+        let parts = self.shares.iter_mut().zip(steps).zip(counts).enumerate();
+        let parts = parts.map(|(share, ((filled, steps), &count))| ShareSteps {
+            share,
+            steps,
+            documents: documents.split_off_mut(..count).unwrap_or_default(),
+            filled,
         });
-        Ok(parts.collect())
+        parts.collect()
     }
 
     /// The documents of a step.
     #[inline(always)]
     pub(super) fn documents_of(&self, step: Step) -> &[StepDocument] {
         &self.documents[step.first as usize..step.end as usize]
-    }
-
-    /// The places of all steps, share by share.
-    pub(super) fn step_places(&self) -> impl Iterator<Item = Range> {
-        let places = self.shares.iter().map(|filled| filled.steps);
-        places.map(|[first, end]| first..end)
-    }
-
-    /// The places of all documents, share by share.
-    pub(super) fn document_places(&self) -> impl Iterator<Item = Range> {
-        let places = self.shares.iter().map(|filled| filled.documents);
-        places.map(|[first, end]| first..end)
-    }
-
-    /// The number of documents of all steps.
-    pub(super) fn n_documents(&self) -> usize {
-        self.document_places().map(|places| places.len()).sum()
     }
 }
 
@@ -143,8 +116,6 @@ impl ShareSteps<'_> {
     }
 }
 
-pub(super) type Range = std::ops::Range<usize>;
-
 /// Where a query or document occurs, and its next occurrence.
 #[derive(Clone, Copy, Debug, Default)]
 struct Occurrence {
@@ -154,7 +125,7 @@ struct Occurrence {
 }
 
 /// Queries, or documents, of a batch in order of appearance, and the occurrences of each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OccurrenceIndex {
     /// For each the batch in which it was last seen, and its position in `entities`.
     marks: Vec<[u32; 2]>,
@@ -168,26 +139,21 @@ pub(super) struct OccurrenceIndex {
 }
 
 impl OccurrenceIndex {
-    pub(super) fn new(n_entities: usize) -> Result<Self, Error> {
-        Ok(Self {
-            marks: filled(n_entities, [0; 2])?,
-            batch: 0,
-            entities: Vec::new(),
-            count: 0,
-            ends: Vec::new(),
-            occurrences: Vec::new(),
-            end_mark: 0,
-        })
+    pub(super) fn new(n_entities: usize) -> Self {
+        Self {
+            marks: filled(n_entities, [0; 2]),
+            ..Self::default()
+        }
     }
 
     /// Index the occurrences of those in a range, instead of the last batch. There is no branch
     /// that depends on their numbers, because it could not be predicted.
-    pub(super) fn build(&mut self, all: &impl Occurrences, range: Range) -> Result<(), Error> {
+    pub(super) fn build(&mut self, all: &impl Terms, range: Range<usize>) {
         let most = all.count();
         // One more, which is written but does not count.
-        lengthen(&mut self.occurrences, most + 1, Occurrence::default())?;
-        lengthen(&mut self.entities, most + 1, 0)?;
-        lengthen(&mut self.ends, most + 1, [0; 2])?;
+        lengthen(&mut self.occurrences, most + 1, Occurrence::default());
+        lengthen(&mut self.entities, most + 1, 0);
+        lengthen(&mut self.ends, most + 1, [0; 2]);
         let (occurrences, mut count) = (&mut self.occurrences[..=most], 0);
         all.for_each(
             #[inline(always)]
@@ -203,7 +169,6 @@ impl OccurrenceIndex {
         );
         self.end_mark = short(count);
         self.chain(count);
-        Ok(())
     }
 
     /// Chain the occurrences of each query or document.
@@ -251,14 +216,6 @@ impl OccurrenceIndex {
     }
 }
 
-/// Queries, or documents, where they occur.
-pub(super) trait Occurrences {
-    /// The number of occurrences.
-    fn count(&self) -> usize;
-    /// Give every query or document and the place where it occurs, in order.
-    fn for_each(&self, take: impl FnMut(u32, usize));
-}
-
 /// The occurrences of a query or document after its first.
 pub(super) struct Later<'a> {
     all: &'a [Occurrence],
@@ -281,9 +238,4 @@ impl Iterator for Later<'_> {
         self.at = occurrence.next;
         Some(occurrence.at as usize)
     }
-}
-
-#[inline(always)]
-fn short(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

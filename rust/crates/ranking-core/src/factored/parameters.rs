@@ -1,7 +1,6 @@
 //! Parameters of the factored model, and how embeddings are composed of them.
 
 use crate::constants::WIDE;
-use crate::error::{Error, check_length};
 use crate::factored::features::Features;
 use crate::simd::{Eight, Machine};
 
@@ -16,91 +15,22 @@ pub struct FactoredFeatures<'a> {
     pub contexts: Option<Features<'a>>,
 }
 
-impl FactoredFeatures<'_> {
-    fn check(&self) -> Result<(), Error> {
-        if let Some(contexts) = &self.contexts {
-            check_length("contexts", contexts.len(), self.queries.len())?;
-            let n_features = self.documents.n_features();
-            check_length("context features", contexts.n_features(), n_features)?;
-        }
-        let limit = u32::MAX as usize;
-        let all = [&self.queries, &self.documents];
-        if all.iter().any(|x| x.len().max(x.n_features()) >= limit) {
-            return Err(Error::argument(format!(
-                "rows and features must be fewer than {limit}"
-            )));
-        }
-        Ok(())
-    }
-}
-
-/// Registers of a row of `width` numbers.
-fn registers(width: usize) -> Result<usize, Error> {
-    if width.is_multiple_of(WIDE) {
-        return Ok(width / WIDE);
-    }
-    Err(Error::argument(format!(
-        "embeddings have {width} numbers, expected a multiple of {WIDE}"
-    )))
-}
-
-/// U, V, S and the biases, to read. S and the biases may be empty.
+/// U, V, S and the biases, or Adagrad's sums of squares. S and the biases may be empty.
 #[derive(Clone, Copy, Debug)]
-pub struct Factors<'a> {
-    queries: &'a [Eight],
-    documents: &'a [Eight],
-    contexts: &'a [Eight],
-    biases: &'a [f32],
-    /// Registers of a row.
-    chunks: usize,
-}
-
-/// U, V, S and the biases, or Adagrad's sums of squares, to write.
-#[derive(Debug)]
-pub struct FactorsMut<'a> {
-    pub(super) queries: &'a mut [Eight],
-    pub(super) documents: &'a mut [Eight],
-    pub(super) contexts: &'a mut [Eight],
-    pub(super) biases: &'a mut [f32],
+pub struct Tables<R, B> {
+    pub(super) queries: R,
+    pub(super) documents: R,
+    pub(super) contexts: R,
+    pub(super) biases: B,
     /// Registers of a row.
     pub(super) chunks: usize,
 }
 
-impl<'a> FactorsMut<'a> {
-    /// Take U, V and S, whose rows have `width` numbers, and biases.
-    ///
-    /// # Errors
-    /// When the width is not a multiple of 8.
-    pub fn new(
-        [queries, documents, contexts]: [&'a mut [f32]; 3],
-        biases: &'a mut [f32],
-        width: usize,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            queries: queries.as_chunks_mut().0,
-            documents: documents.as_chunks_mut().0,
-            contexts: contexts.as_chunks_mut().0,
-            biases,
-            chunks: registers(width)?,
-        })
-    }
+/// Tables to read.
+pub type Factors<'a> = Tables<&'a [Eight], &'a [f32]>;
 
-    /// The numbers of rows of U and V.
-    #[must_use]
-    pub fn n_rows(&self) -> [usize; 2] {
-        self.view().n_rows()
-    }
-
-    pub(super) fn view(&self) -> Factors<'_> {
-        Factors {
-            queries: self.queries,
-            documents: self.documents,
-            contexts: self.contexts,
-            biases: self.biases,
-            chunks: self.chunks,
-        }
-    }
-}
+/// Tables to write.
+pub type FactorsMut<'a> = Tables<&'a mut [Eight], &'a mut [f32]>;
 
 /// What a step changes.
 #[derive(Debug)]
@@ -111,105 +41,96 @@ pub struct FactoredState<'a> {
     pub squares: FactorsMut<'a>,
 }
 
-impl FactoredState<'_> {
-    /// Refuse what does not fit the features, or sums of squares that do not fit the parameters.
-    pub(super) fn check(&self, features: &FactoredFeatures<'_>) -> Result<(), Error> {
-        let (factors, squares) = (self.factors.view(), self.squares.view());
-        factors.check(features)?;
-        let has_squares = !squares.queries.is_empty();
-        let pairs = [
-            (squares.queries.len(), factors.queries.len()),
-            (squares.documents.len(), factors.documents.len()),
-            (squares.contexts.len(), factors.contexts.len()),
-            (squares.biases.len(), factors.biases.len()),
-        ];
-        pairs.into_iter().try_for_each(|(length, expected)| {
-            check_length("squares", length, if has_squares { expected } else { 0 })
-        })
-    }
-}
-
-impl<'a> Factors<'a> {
-    /// Take U, V and S, whose rows have `width` numbers, and biases.
-    ///
-    /// # Errors
-    /// When the width is not a multiple of 8.
-    pub fn new(
-        [queries, documents, contexts]: [&'a [f32]; 3],
-        biases: &'a [f32],
-        width: usize,
-    ) -> Result<Self, Error> {
-        Ok(Self {
-            queries: queries.as_chunks().0,
-            documents: documents.as_chunks().0,
-            contexts: contexts.as_chunks().0,
-            biases,
-            chunks: registers(width)?,
-        })
-    }
-
-    /// The numbers of rows of U and V.
+impl<'a> FactorsMut<'a> {
+    /// Take U, V and S, whose rows have `width` numbers, a multiple of 8, and biases.
     #[must_use]
-    pub fn n_rows(&self) -> [usize; 2] {
-        [self.queries.len(), self.documents.len()].map(|length| length / self.chunks.max(1))
-    }
-
-    /// Refuse what does not fit the features.
-    pub(super) fn check(&self, features: &FactoredFeatures<'_>) -> Result<(), Error> {
-        features.check()?;
-        let (u_rows, v_rows) = (
-            features.queries.n_features(),
-            features.documents.n_features(),
-        );
-        let s_rows = features
-            .contexts
-            .map_or(0, |contexts| contexts.n_features());
-        let biases = if self.biases.is_empty() { 0 } else { v_rows };
-        if self.chunks == 0 {
-            return Err(Error::argument("embeddings have no numbers"));
-        }
-        let length = |rows: usize| rows.saturating_mul(self.chunks);
-        check_length("factors.queries", self.queries.len(), length(u_rows))?;
-        check_length("factors.documents", self.documents.len(), length(v_rows))?;
-        check_length("factors.contexts", self.contexts.len(), length(s_rows))?;
-        check_length("factors.biases", self.biases.len(), biases)
-    }
-
-    /// How the embeddings of queries are composed.
-    pub(super) fn query_side(&self, features: &'a FactoredFeatures<'_>) -> Side<'a> {
-        Side {
-            first: Half {
-                features: &features.queries,
-                matrix: self.queries,
-            },
-            second: features.contexts.as_ref().map(|features| Half {
-                features,
-                matrix: self.contexts,
-            }),
-            biases: &[],
-            chunks: self.chunks,
+    pub fn new(rows: [&'a mut [f32]; 3], biases: &'a mut [f32], width: usize) -> Self {
+        let [queries, documents, contexts] = rows.map(|rows| rows.as_chunks_mut().0);
+        let chunks = width / WIDE;
+        Self {
+            queries,
+            documents,
+            contexts,
+            biases,
+            chunks,
         }
     }
 
-    /// How the embeddings and biases of documents are composed.
-    pub(super) fn document_side(&self, features: &'a FactoredFeatures<'_>) -> Side<'a> {
-        Side {
-            first: Half {
-                features: &features.documents,
-                matrix: self.documents,
-            },
-            second: features.contexts.as_ref().map(|_| Half {
-                features: &features.documents,
-                matrix: self.contexts,
-            }),
+    /// The same, to read.
+    #[must_use]
+    pub fn view(&self) -> Factors<'_> {
+        Factors {
+            queries: self.queries,
+            documents: self.documents,
+            contexts: self.contexts,
             biases: self.biases,
             chunks: self.chunks,
         }
     }
 }
 
-/// Widths, in registers, for which loops over plain rows are compiled separately and unrolled.
-pub(super) const WIDTHS: [usize; 3] = [4, 8, 16];
+impl<'a> Factors<'a> {
+    /// Take U, V and S, whose rows have `width` numbers, a multiple of 8, and biases.
+    #[must_use]
+    pub fn new(rows: [&'a [f32]; 3], biases: &'a [f32], width: usize) -> Self {
+        let [queries, documents, contexts] = rows.map(|rows| rows.as_chunks().0);
+        let chunks = width / WIDE;
+        Self {
+            queries,
+            documents,
+            contexts,
+            biases,
+            chunks,
+        }
+    }
+
+    /// The numbers of rows of U and V.
+    #[must_use]
+    pub fn n_rows(&self) -> [usize; 2] {
+        [self.queries.len(), self.documents.len()].map(|length| length / self.chunks)
+    }
+
+    /// How the embeddings of queries, and those of documents, are composed.
+    pub(super) fn sides(&self, features: &'a FactoredFeatures<'_>) -> [Side<'a>; 2] {
+        let half = |features, matrix| Half { features, matrix };
+        let second = |features: Option<&'a Features<'_>>| {
+            features.map(|features| half(features, self.contexts))
+        };
+        let contexts = features.contexts.as_ref();
+        let queries = Side {
+            first: half(&features.queries, self.queries),
+            second: second(contexts),
+            biases: &[],
+            chunks: self.chunks,
+        };
+        let documents = Side {
+            first: half(&features.documents, self.documents),
+            second: second(contexts.map(|_| &features.documents)),
+            biases: self.biases,
+            chunks: self.chunks,
+        };
+        [queries, documents]
+    }
+}
+
+/// Run `$body` with `$chunks` bound to the registers of a row; loops over rows of the usual widths
+/// are compiled separately and unrolled.
+macro_rules! with_known_width {
+    ($width:expr, |$chunks:ident| $body:expr) => {
+        with_known_width!(@ $width, $chunks, $body, 4 8 16)
+    };
+    (@ $width:expr, $chunks:ident, $body:expr, $($known:literal)*) => {
+        match $width {
+            $($known => {
+                let $chunks = $known;
+                $body
+            })*
+            $chunks => $body,
+        }
+    };
+}
+
+pub(super) use with_known_width;
 
 /// Prefetch a row of `chunks` registers, of which two are a cache line.
 #[inline(always)]

@@ -3,10 +3,10 @@
 //! Values are recorded when a step is sampled, while they are in cache. So rows can be updated in
 //! any order.
 
-use crate::error::{Error, lengthen};
+use crate::error::lengthen;
 use crate::factored::occurrences::{ShareSteps, StepDocument, StepList};
 use crate::factored::parameters::View;
-use crate::factored::sums::{Read, query_gradient};
+use crate::factored::sums::{OfDocuments, OfQueries, Read, query_gradient};
 use crate::simd::{Eight, Machine, Wide};
 
 /// Steps of a batch, and by step what they read.
@@ -33,42 +33,46 @@ impl StepRecords {
     pub(super) fn begin(
         &mut self,
         size: usize,
-        documents: impl ExactSizeIterator<Item = usize>,
+        documents: &[usize],
         width: usize,
         is_plain: [bool; 2],
-    ) -> Result<Vec<ShareRecords<'_>>, Error> {
+    ) -> Vec<ShareRecords<'_>> {
         self.width = width;
-        let length = |is_plain: bool| documents.len() * size * width * usize::from(is_plain);
-        lengthen(&mut self.queries, length(is_plain[0]), Eight::default())?;
-        lengthen(&mut self.gradients, length(is_plain[1]), Eight::default())?;
+        let length = is_plain.map(|plain| documents.len() * size * width * usize::from(plain));
+        lengthen(&mut self.queries, length[0], Eight::default());
+        lengthen(&mut self.gradients, length[1], Eight::default());
         let mut queries = self.queries.chunks_mut((size * width).max(1));
         let mut gradients = self.gradients.chunks_mut((size * width).max(1));
-        let shares = self.steps.shares(size, documents)?.into_iter();
+        let shares = self.steps.shares(size, documents).into_iter();
         let records = shares.map(|steps| ShareRecords {
             steps,
             queries: queries.next(),
             gradients: gradients.next(),
         });
-        Ok(records.collect())
+        records.collect()
     }
 
-    /// What steps read of queries; composed embeddings are in the views.
-    pub(super) fn queries<'s>(&'s self, views: &'s [View<'s>]) -> Read<'s> {
-        self.read(&self.queries, views)
-    }
-
-    /// What steps read of documents.
-    pub(super) fn documents<'s>(&'s self, views: &'s [View<'s>]) -> Read<'s> {
-        self.read(&self.gradients, views)
-    }
-
-    fn read<'s>(&self, recorded: &'s [Eight], views: &'s [View<'s>]) -> Read<'s> {
-        let width = self.width;
-        if recorded.is_empty() {
-            Read::Composed(views)
-        } else {
-            Read::Recorded { recorded, width }
-        }
+    /// The gradients of queries and those of documents; composed embeddings are in the views.
+    pub(super) fn terms<'s>(
+        &'s self,
+        [queries, documents]: &'s [Vec<View<'s>>; 2],
+    ) -> (OfQueries<'s>, OfDocuments<'s>) {
+        let (steps, width) = (&self.steps, self.width);
+        let read = |recorded: &'s [Eight], views| {
+            if recorded.is_empty() {
+                Read::Composed(views)
+            } else {
+                Read::Recorded { recorded, width }
+            }
+        };
+        let (documents, queries) = (
+            read(&self.gradients, documents),
+            read(&self.queries, queries),
+        );
+        (
+            OfQueries { steps, documents },
+            OfDocuments { steps, queries },
+        )
     }
 }
 

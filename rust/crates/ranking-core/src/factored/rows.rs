@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use crate::dispatch::Job;
-use crate::error::Error;
 use crate::factored::occurrences::OccurrenceIndex;
-use crate::factored::parameters::{FactoredState, WIDTHS, prefetch_row};
+use crate::factored::parameters::{FactoredState, prefetch_row, with_known_width};
 use crate::factored::sums::{GROUP, Gradients, Terms, Total, squared, times};
+use crate::factored::tables::Table;
 use crate::factored::train::RowPenalty;
-use crate::factored::transposed::Transposed;
 use crate::simd::{Eight, Machine, Wide, dot_wide};
 
 /// A row is prefetched this many updates ahead.
@@ -128,20 +127,12 @@ impl<'a> Piece<'a> {
     ) {
         let places = at * self.chunks..(at + 1) * self.chunks;
         let row = &mut self.rows[places.clone()];
-        if self.squares.is_empty() {
-            by_groups(machine, sums, row, &mut NoSquares);
+        let squares = if self.squares.is_empty() {
+            None
         } else {
-            let (squares, learning_rate) = (&mut self.squares[places], update.learning_rate);
-            by_groups(
-                machine,
-                sums,
-                row,
-                &mut Adagrad {
-                    squares,
-                    learning_rate,
-                },
-            );
-        }
+            Some((&mut self.squares[places], update.learning_rate))
+        };
+        by_groups(machine, sums, row, squares);
         update.project(machine, row);
         let Some(bias) = self.biases.get_mut(at) else {
             return;
@@ -156,81 +147,52 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// How gradients change a row.
-trait Stepping {
-    /// Subtract the gradients from N registers, from the one at `first`.
-    fn subtract<M: Machine, const N: usize>(
-        &mut self,
-        machine: M,
-        total: &Total<[Wide<M>; N]>,
-        row: &mut [Eight; N],
-        first: usize,
-    );
-}
-
-/// The gradients include the learning rate.
-struct NoSquares;
-
-impl Stepping for NoSquares {
-    #[inline(always)]
-    fn subtract<M: Machine, const N: usize>(
-        &mut self,
-        machine: M,
-        total: &Total<[Wide<M>; N]>,
-        row: &mut [Eight; N],
-        _: usize,
-    ) {
-        for (p, y) in row.iter_mut().zip(total.gradient) {
-            *p = (Wide::new(machine, *p) - y).array();
-        }
-    }
-}
-
-/// Each parameter has a learning rate that depends on the squares of its gradients.
-struct Adagrad<'a> {
-    squares: &'a mut [Eight],
-    learning_rate: f32,
-}
-
-impl Stepping for Adagrad<'_> {
-    #[inline(always)]
-    fn subtract<M: Machine, const N: usize>(
-        &mut self,
-        machine: M,
-        total: &Total<[Wide<M>; N]>,
-        row: &mut [Eight; N],
-        first: usize,
-    ) {
-        let learning_rate = Wide::splat(machine, self.learning_rate);
-        let squares = &mut self.squares[first..][..N];
-        let totals = total.gradient.into_iter().zip(total.squares);
-        for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
-            let sum = Wide::new(machine, *square) + q;
-            *square = sum.array();
-            *p = (Wide::new(machine, *p) - (learning_rate * y) / sum.sqrt()).array();
-        }
-    }
-}
-
-/// Subtract sums from a row, by as many registers at a time as the processor has.
+/// Subtract sums from a row, by as many registers at a time as the processor has. With Adagrad's
+/// squares, each parameter has a learning rate that depends on those of its gradients; without,
+/// the gradients include the learning rate.
 #[inline(always)]
 fn by_groups<M: Machine>(
     machine: M,
     sums: &impl RowSums,
     row: &mut [Eight],
-    stepping: &mut impl Stepping,
+    mut adagrad: Option<(&mut [Eight], f32)>,
 ) {
     let (groups, rest) = row.as_chunks_mut::<GROUP>();
     let mut first = 0;
     for group in groups {
         let total = sums.total::<M, GROUP>(machine, first);
-        stepping.subtract(machine, &total, group, first);
+        subtract(machine, &total, group, first, &mut adagrad);
         first += GROUP;
     }
     for one in rest.as_chunks_mut::<1>().0 {
         let total = sums.total::<M, 1>(machine, first);
-        stepping.subtract(machine, &total, one, first);
+        subtract(machine, &total, one, first, &mut adagrad);
         first += 1;
+    }
+}
+
+/// Subtract gradients from N registers, from the one at `first`.
+#[inline(always)]
+fn subtract<M: Machine, const N: usize>(
+    machine: M,
+    total: &Total<[Wide<M>; N]>,
+    row: &mut [Eight; N],
+    first: usize,
+    adagrad: &mut Option<(&mut [Eight], f32)>,
+) {
+    let Some((squares, learning_rate)) = adagrad else {
+        for (p, y) in row.iter_mut().zip(total.gradient) {
+            *p = (Wide::new(machine, *p) - y).array();
+        }
+        return;
+    };
+    let learning_rate = Wide::splat(machine, *learning_rate);
+    let squares = &mut squares[first..][..N];
+    let totals = total.gradient.into_iter().zip(total.squares);
+    for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
+        let sum = Wide::new(machine, *square) + q;
+        *square = sum.array();
+        *p = (Wide::new(machine, *p) - (learning_rate * y) / sum.sqrt()).array();
     }
 }
 
@@ -338,27 +300,19 @@ pub(super) struct UpdateOwn<'a, T> {
 }
 
 impl<T: Terms> Job for UpdateOwn<'_, T> {
-    type Output = Result<(), Error>;
+    type Output = ();
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
-        match WIDTHS.map(|width| self.piece.chunks == width) {
-            [true, ..] => self.of_width(machine, WIDTHS[0]),
-            [_, true, _] => self.of_width(machine, WIDTHS[1]),
-            [.., true] => self.of_width(machine, WIDTHS[2]),
-            _ => {
-                let width = self.piece.chunks;
-                self.of_width(machine, width)
-            }
-        }
+    fn run<M: Machine>(self, machine: M) {
+        with_known_width!(self.piece.chunks, |chunks| self.of_width(machine, chunks));
     }
 }
 
 impl<T: Terms> UpdateOwn<'_, T> {
     #[inline(always)]
-    fn of_width<M: Machine>(mut self, machine: M, chunks: usize) -> Result<(), Error> {
+    fn of_width<M: Machine>(mut self, machine: M, chunks: usize) {
         self.piece.chunks = chunks;
         let (piece, terms) = (&mut self.piece, self.terms);
-        self.index.build(&terms, piece.range())?;
+        self.index.build(&terms, piece.range());
         let index = &*self.index;
         let gradients = &Gradients { index, terms };
         let entities = index.entities();
@@ -386,7 +340,6 @@ impl<T: Terms> UpdateOwn<'_, T> {
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -466,7 +419,7 @@ impl RowSums for Shared<'_> {
 /// Update rows that queries, or documents, share.
 pub(super) struct UpdateShared<'a> {
     pub(super) addends: Addends<'a>,
-    pub(super) transposed: &'a Transposed,
+    pub(super) table: &'a Table,
     pub(super) piece: Piece<'a>,
     pub(super) update: RowUpdate,
 }
@@ -476,11 +429,11 @@ impl Job for UpdateShared<'_> {
     #[inline(always)]
     fn run<M: Machine>(mut self, machine: M) {
         let range = self.piece.range();
-        for (place, &row) in self.transposed.rows.iter().enumerate() {
+        for (place, &row) in self.table.rows.iter().enumerate() {
             if range.contains(&(row as usize)) {
                 let sums = Shared {
                     addends: &self.addends,
-                    entries: self.transposed.entries(place),
+                    entries: self.table.entries(place),
                 };
                 let at = row as usize - range.start;
                 self.piece.update(machine, at, &sums, &self.update);

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use crate::dispatch::Job;
-use crate::error::Error;
-use crate::factored::parameters::{Side, View, WIDTHS};
+use crate::error::reserve;
+use crate::factored::batches::Request;
+use crate::factored::parameters::{Side, View, with_known_width};
 use crate::factored::records::ShareRecords;
 use crate::factored::share_embeddings::ShareEmbeddings;
-use crate::factored::triplets::TripletSource;
 use crate::guide_tables::Lookup;
-use crate::matrix::Stored;
+use crate::matrix::{Stored, short};
 use crate::pairwise::{PairwiseForm, PairwiseSlope, with_slope};
 use crate::sampling::{Group, SampledQuery};
 use crate::simd::{Eight, Machine, dot_wide};
@@ -72,6 +72,15 @@ pub(super) struct Slopes<'a> {
 }
 
 impl Slopes<'_> {
+    /// Those of a share of `size` triplets.
+    pub(super) fn share(self, share: usize, size: usize) -> Self {
+        let learning_rates = self.learning_rates.chunks(size).nth(share);
+        Self {
+            learning_rates: learning_rates.unwrap_or_default(),
+            ..self
+        }
+    }
+
     /// The slopes of a run.
     #[inline(always)]
     fn fill(&self, run: Range<usize>, margins: &[f32], weights: &[f32]) -> [f32; RUN] {
@@ -93,15 +102,10 @@ impl Slopes<'_> {
 
 /// A share of a batch's triplets.
 pub(super) struct Sample<'a, 'o> {
-    pub(super) source: &'a TripletSource<'a>,
-    /// L by trial.
-    pub(super) by_trial: &'a [f32],
-    pub(super) queries: Side<'a>,
-    pub(super) documents: Side<'a>,
-    pub(super) query_embeddings: ShareEmbeddings<'o>,
-    pub(super) document_embeddings: ShareEmbeddings<'o>,
-    /// The number of the first triplet.
-    pub(super) first: usize,
+    pub(super) request: Request<'a>,
+    /// Queries and documents.
+    pub(super) sides: [Side<'a>; 2],
+    pub(super) embeddings: [ShareEmbeddings<'o>; 2],
     pub(super) out: Samples<'o>,
     pub(super) buffers: &'o mut SampleBuffers,
     /// If steps are taken: how, and where they are recorded.
@@ -109,16 +113,14 @@ pub(super) struct Sample<'a, 'o> {
 }
 
 impl Job for Sample<'_, '_> {
-    type Output = Result<(), Error>;
+    type Output = ();
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
-        let is_plain = [&self.queries, &self.documents].map(Side::is_plain);
-        let known = WIDTHS.map(|width| is_plain == [true; 2] && self.queries.chunks == width);
-        match known {
-            [true, ..] => self.plain(machine, WIDTHS[0]),
-            [_, true, _] => self.plain(machine, WIDTHS[1]),
-            [.., true] => self.plain(machine, WIDTHS[2]),
-            _ => self.all(machine, is_plain),
+    fn run<M: Machine>(self, machine: M) {
+        let is_plain = self.sides.map(|side| side.is_plain());
+        if is_plain == [true; 2] {
+            with_known_width!(self.sides[0].chunks, |chunks| self.plain(machine, chunks));
+        } else {
+            self.all(machine, is_plain);
         }
     }
 }
@@ -126,58 +128,47 @@ impl Job for Sample<'_, '_> {
 impl Sample<'_, '_> {
     /// Sample where all embeddings are rows of a width that is known.
     #[inline(always)]
-    fn plain<M: Machine>(mut self, machine: M, chunks: usize) -> Result<(), Error> {
-        (self.queries.chunks, self.documents.chunks) = (chunks, chunks);
-        self.query_embeddings = ShareEmbeddings::Plain;
-        self.document_embeddings = ShareEmbeddings::Plain;
-        self.all(machine, [true; 2])
+    fn plain<M: Machine>(mut self, machine: M, chunks: usize) {
+        (self.sides[0].chunks, self.sides[1].chunks) = (chunks, chunks);
+        self.embeddings = [ShareEmbeddings::Plain, ShareEmbeddings::Plain];
+        self.all(machine, [true; 2]);
     }
 
     #[inline(always)]
-    fn all<M: Machine>(mut self, machine: M, is_plain: [bool; 2]) -> Result<(), Error> {
+    fn all<M: Machine>(mut self, machine: M, is_plain: [bool; 2]) {
         for start in (0..self.out.len()).step_by(RUN) {
             let run = start..self.out.len().min(start + RUN);
-            self.find_queries(machine, is_plain[0], run.clone())?;
-            self.find_positives(machine, is_plain[1], run.clone())?;
-            self.find_negatives(machine, is_plain[1], run.clone())?;
+            self.find_queries(machine, is_plain[0], run.clone());
+            self.find_positives(machine, is_plain[1], run.clone());
+            self.find_negatives(machine, is_plain[1], run.clone());
             self.record(machine, run);
         }
-        Ok(())
     }
 
     #[inline(always)]
-    fn find_queries<M: Machine>(
-        &mut self,
-        machine: M,
-        is_plain: bool,
-        run: Range<usize>,
-    ) -> Result<(), Error> {
+    fn find_queries<M: Machine>(&mut self, machine: M, is_plain: bool, run: Range<usize>) {
         let queries = &mut self.buffers.queries[..run.len()];
-        self.source
-            .queries(machine, self.first + run.start, queries);
+        self.request
+            .source
+            .queries(machine, self.request.first + run.start, queries);
         for (query, triplet) in queries.iter().zip(&mut self.out.triplets[run.clone()]) {
-            triplet[0] = u32::try_from(query.query).unwrap_or(u32::MAX);
-            self.queries.prefetch(machine, is_plain, triplet[0]);
+            triplet[0] = short(query.query);
+            self.sides[0].prefetch(machine, is_plain, triplet[0]);
         }
         let wanted = self.out.triplets[run].iter().map(|triplet| triplet[0]);
-        self.query_embeddings.load(machine, &self.queries, wanted)
+        self.embeddings[0].load(machine, &self.sides[0], wanted);
     }
 
     #[inline(always)]
-    fn find_positives<M: Machine>(
-        &mut self,
-        machine: M,
-        is_plain: bool,
-        run: Range<usize>,
-    ) -> Result<(), Error> {
-        let (buffers, n_positives) = (&mut *self.buffers, self.source.n_positives);
+    fn find_positives<M: Machine>(&mut self, machine: M, is_plain: bool, run: Range<usize>) {
+        let (buffers, n_positives) = (&mut *self.buffers, self.request.source.n_positives);
         buffers.positives.clear();
-        buffers.positives.try_reserve(run.len() * n_positives)?;
-        let triplets = (self.first + run.start..).zip(&buffers.queries[..run.len()]);
+        reserve(&mut buffers.positives, run.len() * n_positives);
+        let triplets = (self.request.first + run.start..).zip(&buffers.queries[..run.len()]);
         for ((triplet, query), first) in triplets.zip(&mut buffers.firsts) {
             for at in 0..n_positives {
-                let (document, weight) = self.source.positive(query, triplet, at);
-                self.documents.prefetch(machine, is_plain, document);
+                let (document, weight) = self.request.source.positive(query, triplet, at);
+                self.sides[1].prefetch(machine, is_plain, document);
                 buffers.positives.push((document, weight, 0.0));
                 if at == 0 {
                     *first = document;
@@ -185,27 +176,27 @@ impl Sample<'_, '_> {
             }
         }
         let wanted = buffers.positives.iter().map(|positive| positive.0);
-        self.document_embeddings
-            .load(machine, &self.documents, wanted)
+        self.embeddings[1].load(machine, &self.sides[1], wanted);
     }
 
     /// Select the positive, and sample negatives until one violates the margin.
     #[inline(always)]
-    fn find_negatives<M: Machine>(
-        &mut self,
-        machine: M,
-        is_plain: bool,
-        run: Range<usize>,
-    ) -> Result<(), Error> {
+    fn find_negatives<M: Machine>(&mut self, machine: M, is_plain: bool, run: Range<usize>) {
         let mut left = run.len();
         for (open, at) in self.buffers.open.iter_mut().zip(0..) {
             *open = at;
         }
-        for (trial, &weight) in self.by_trial.iter().enumerate() {
+        for (trial, &weight) in self.request.by_trial.iter().enumerate() {
             if left == 0 {
                 break;
             }
-            self.sample_trial(machine, is_plain, self.first + run.start, trial, left)?;
+            self.sample_trial(
+                machine,
+                is_plain,
+                self.request.first + run.start,
+                trial,
+                left,
+            );
             // Not before there are negatives: prefetching takes a while.
             if trial == 0 {
                 self.select_positives(machine, run.clone());
@@ -213,7 +204,6 @@ impl Sample<'_, '_> {
             left = self.score_negatives(machine, weight, left);
         }
         self.write(run);
-        Ok(())
     }
 
     /// Sample the next negative of the open triplets.
@@ -225,14 +215,14 @@ impl Sample<'_, '_> {
         first: usize,
         trial: usize,
         left: usize,
-    ) -> Result<(), Error> {
-        let (buffers, documents) = (&mut *self.buffers, self.documents);
+    ) {
+        let (buffers, documents) = (&mut *self.buffers, self.sides[1]);
         let group = Group {
             queries: &buffers.queries,
             positives: &buffers.firsts,
             open: &buffers.open[..left],
         };
-        self.source.negatives(
+        self.request.source.negatives(
             machine,
             first,
             group,
@@ -246,16 +236,17 @@ impl Sample<'_, '_> {
         );
         let open = buffers.open[..left].iter();
         let wanted = open.map(|&at| buffers.negatives[at as usize % RUN]);
-        self.document_embeddings
-            .load(machine, &self.documents, wanted)
+        self.embeddings[1].load(machine, &self.sides[1], wanted);
     }
 
     /// Score the positives of triplets, and select the one at the rank.
     #[inline(always)]
     fn select_positives<M: Machine>(&mut self, machine: M, run: Range<usize>) {
-        let queries = self.query_embeddings.view(&self.queries);
-        let documents = self.document_embeddings.view(&self.documents);
-        let (n_positives, rank) = (self.source.n_positives, self.source.positive_rank);
+        let [queries, documents] = views(&self.embeddings, &self.sides);
+        let (n_positives, rank) = (
+            self.request.source.n_positives,
+            self.request.source.positive_rank,
+        );
         let positives = self.buffers.positives.chunks_exact_mut(n_positives);
         let outputs = self.out.triplets[run].iter_mut();
         let outputs = outputs.zip(&mut self.buffers.positive);
@@ -272,9 +263,8 @@ impl Sample<'_, '_> {
     /// Score the negatives of a trial; return how many triplets stay open.
     #[inline(always)]
     fn score_negatives<M: Machine>(&mut self, machine: M, weight: f32, open: usize) -> usize {
-        let queries = self.query_embeddings.view(&self.queries);
-        let documents = self.document_embeddings.view(&self.documents);
-        let (buffers, only) = (&mut *self.buffers, self.by_trial.len() == 1);
+        let [queries, documents] = views(&self.embeddings, &self.sides);
+        let (buffers, only) = (&mut *self.buffers, self.request.by_trial.len() == 1);
         let (open, mut left) = (&mut buffers.open[..open], 0);
         for step in 0..open.len() {
             let at = open[step] as usize % RUN;
@@ -312,8 +302,7 @@ impl Sample<'_, '_> {
         let Some((slopes, records)) = &mut self.steps else {
             return;
         };
-        let queries = self.query_embeddings.view(&self.queries);
-        let documents = self.document_embeddings.view(&self.documents);
+        let [queries, documents] = views(&self.embeddings, &self.sides);
         let slopes = slopes.fill(run.clone(), self.out.margins, self.out.weights);
         for (&[query, positive, negative], &slope) in self.out.triplets[run].iter().zip(&slopes) {
             if slope != 0.0 {
@@ -322,6 +311,12 @@ impl Sample<'_, '_> {
             }
         }
     }
+}
+
+#[inline(always)]
+fn views<'v>(embeddings: &'v [ShareEmbeddings<'_>; 2], sides: &[Side<'v>; 2]) -> [View<'v>; 2] {
+    let [queries, documents] = embeddings;
+    [queries.view(&sides[0]), documents.view(&sides[1])]
 }
 
 #[inline(always)]

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length};
 use crate::factored::tiles::{BROAD, Embeddings, Line, Sink};
 use crate::simd::{Machine, dot_wide};
 use crate::threads::ThreadTeam;
@@ -19,20 +18,20 @@ struct Scores<'a, 'o> {
 }
 
 impl Job for Scores<'_, '_> {
-    type Output = Result<(), Error>;
+    type Output = ();
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
+    fn run<M: Machine>(self, machine: M) {
         let n_documents = self.embeddings.n_documents();
         let n_queries = self.out.len() / n_documents;
         if n_queries < FEW {
             self.one_by_one(machine, n_documents);
-            return Ok(());
+            return;
         }
         let mut written = Written {
             out: self.out,
             n_documents,
         };
-        self.embeddings.by_tiles(machine, n_queries, &mut written)
+        self.embeddings.by_tiles(machine, n_queries, &mut written);
     }
 }
 
@@ -77,27 +76,17 @@ fn write(out: &mut [f32], scores: &Line) {
 }
 
 /// Fill out[i, j] with queries[i] . documents[j] + biases[j]; there may be no biases.
-///
-/// # Errors
-/// When sizes do not fit, or there is no memory.
-pub fn factored_scores(
-    embeddings: Embeddings<'_>,
-    out: &mut [f32],
-    team: &ThreadTeam,
-) -> Result<(), Error> {
+pub fn factored_scores(embeddings: Embeddings<'_>, out: &mut [f32], team: &ThreadTeam) {
     let (n_queries, n_documents) = (embeddings.n_queries(), embeddings.n_documents());
-    check_length("out", out.len(), n_queries.saturating_mul(n_documents))?;
     if out.is_empty() {
-        return Ok(());
+        return;
     }
     let size = n_queries.div_ceil(team.threads()).min(SHARE);
     let parts = out.chunks_mut(size * n_documents).enumerate();
-    team.enter(|| {
-        team.try_for_each(parts, |(part, out)| {
-            dispatch(Scores {
-                embeddings: embeddings.from(*part * size),
-                out,
-            })
-        })
-    })
+    team.run(parts, |(part, out)| {
+        dispatch(Scores {
+            embeddings: embeddings.from(*part * size),
+            out,
+        });
+    });
 }

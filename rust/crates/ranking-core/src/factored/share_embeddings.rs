@@ -1,6 +1,5 @@
 //! The embeddings that a batch reads, by share of the triplets.
 
-use crate::error::Error;
 use crate::factored::cache::Cache;
 use crate::factored::parameters::{Side, View};
 use crate::simd::Machine;
@@ -23,10 +22,9 @@ impl ShareEmbeddings<'_> {
         machine: M,
         side: &Side<'_>,
         wanted: impl ExactSizeIterator<Item = u32>,
-    ) -> Result<(), Error> {
-        match self {
-            Self::Some(cache) => cache.load(machine, side, wanted),
-            _ => Ok(()),
+    ) {
+        if let Self::Some(cache) = self {
+            cache.load(machine, side, wanted);
         }
     }
 
@@ -53,28 +51,26 @@ pub(super) enum BatchEmbeddings {
 
 impl BatchEmbeddings {
     /// Prepare for batches that read about so many embeddings.
-    pub(super) fn new(side: &Side<'_>, reads: usize, shares: usize) -> Result<Self, Error> {
+    pub(super) fn new(side: &Side<'_>, reads: usize, shares: usize) -> Self {
         if side.is_plain() {
-            return Ok(Self::Plain);
+            return Self::Plain;
         }
         // Shares that compose what they need compose more than all together if they read more
         // than about 1.4 embeddings per existing one.
         let most = reads.saturating_mul(7);
         if shares > 1 && side.first.features.len().saturating_mul(10) <= most {
-            return Ok(Self::All(Cache::new(side)?));
+            return Self::All(Cache::new(side));
         }
-        let caches = (0..shares).map(|_| Cache::new(side));
-        Ok(Self::Some(caches.collect::<Result<_, _>>()?))
+        Self::Some((0..shares).map(|_| Cache::new(side)).collect())
     }
 
     /// Begin a batch.
-    pub(super) fn begin(&mut self, side: &Side<'_>, team: &ThreadTeam) -> Result<(), Error> {
+    pub(super) fn begin(&mut self, side: &Side<'_>, team: &ThreadTeam) {
         match self {
             Self::Plain => {}
-            Self::All(cache) => cache.load_all(side, team)?,
+            Self::All(cache) => cache.load_all(side, team),
             Self::Some(caches) => caches.iter_mut().for_each(Cache::forget),
         }
-        Ok(())
     }
 
     /// What each share reads.

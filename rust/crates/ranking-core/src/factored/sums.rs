@@ -1,14 +1,20 @@
 //! Gradients of queries and documents, summed over the steps of a batch.
 
-use crate::factored::occurrences::{OccurrenceIndex, Occurrences, StepDocument, StepList};
+use crate::factored::occurrences::{Filled, OccurrenceIndex, StepDocument, StepList};
 use crate::factored::parameters::View;
 use crate::simd::{Eight, Machine, Wide};
 
 /// Registers that are summed at a time: they and their squares stay in registers.
 pub(super) const GROUP: usize = 4;
 
-/// The gradients of occurrences.
-pub(super) trait Terms: Occurrences + Copy {
+/// Queries, or documents, where they occur, and the gradients of occurrences.
+pub(super) trait Terms: Copy + Send {
+    /// The number of occurrences.
+    fn count(&self) -> usize;
+
+    /// Give every query or document and the place where it occurs, in order.
+    fn for_each(&self, take: impl FnMut(u32, usize));
+
     /// N registers, from the one at `first`, of the gradient of an occurrence.
     fn term<M: Machine, const N: usize>(
         &self,
@@ -105,33 +111,22 @@ pub(super) fn query_gradient<M: Machine, const N: usize>(
     total
 }
 
-impl<'a> OfQueries<'a> {
-    /// For those who do not read embeddings.
-    pub(super) fn unread(steps: &'a StepList) -> Self {
-        Self {
-            steps,
-            documents: Read::Composed(&[]),
-        }
-    }
-}
-
-impl Occurrences for OfQueries<'_> {
+impl Terms for OfQueries<'_> {
     fn count(&self) -> usize {
-        self.steps.step_places().map(|places| places.len()).sum()
+        let shares = self.steps.shares.iter();
+        shares.map(|share| share.steps[1] - share.steps[0]).sum()
     }
 
     #[inline(always)]
     fn for_each(&self, mut take: impl FnMut(u32, usize)) {
-        for places in self.steps.step_places() {
-            let steps = &self.steps.steps[places.clone()];
-            for (step, at) in steps.iter().zip(places) {
+        for &Filled { steps, .. } in &self.steps.shares {
+            let filled = self.steps.steps[steps[0]..steps[1]].iter();
+            for (step, at) in filled.zip(steps[0]..) {
                 take(step.query, at);
             }
         }
     }
-}
 
-impl Terms for OfQueries<'_> {
     #[inline(always)]
     fn term<M: Machine, const N: usize>(
         &self,
@@ -167,14 +162,6 @@ impl Terms for OfQueries<'_> {
 }
 
 impl<'a> OfDocuments<'a> {
-    /// For those who do not read embeddings.
-    pub(super) fn unread(steps: &'a StepList) -> Self {
-        Self {
-            steps,
-            queries: Read::Composed(&[]),
-        }
-    }
-
     /// The slope of an occurrence, and where the embedding of its query begins.
     #[inline(always)]
     fn embedding(&self, occurrence: usize) -> (f32, &'a [Eight]) {
@@ -190,23 +177,24 @@ impl<'a> OfDocuments<'a> {
     }
 }
 
-impl Occurrences for OfDocuments<'_> {
+impl Terms for OfDocuments<'_> {
     fn count(&self) -> usize {
-        self.steps.n_documents()
+        let shares = self.steps.shares.iter();
+        shares
+            .map(|share| share.documents[1] - share.documents[0])
+            .sum()
     }
 
     #[inline(always)]
     fn for_each(&self, mut take: impl FnMut(u32, usize)) {
-        for places in self.steps.document_places() {
-            let documents = &self.steps.documents[places.clone()];
-            for (document, at) in documents.iter().zip(places) {
+        for &Filled { documents, .. } in &self.steps.shares {
+            let filled = self.steps.documents[documents[0]..documents[1]].iter();
+            for (document, at) in filled.zip(documents[0]..) {
                 take(document.document, at);
             }
         }
     }
-}
 
-impl Terms for OfDocuments<'_> {
     #[inline(always)]
     fn term<M: Machine, const N: usize>(
         &self,

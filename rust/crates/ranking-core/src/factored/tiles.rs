@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::constants::WIDE;
-use crate::error::{Error, check_length, filled};
+use crate::error::filled;
 use crate::simd::{Eight, Machine, Wide};
 
 /// Lines of documents that are transposed at a time: 64 kB.
@@ -51,33 +51,15 @@ pub(super) trait Sink {
 }
 
 impl<'a> Embeddings<'a> {
-    /// Take rows of `width` numbers, and one bias per document or none.
-    ///
-    /// # Errors
-    /// When sizes do not fit, or the width is not a multiple of 8.
-    pub fn new(
-        queries: &'a [f32],
-        documents: &'a [f32],
-        biases: &'a [f32],
-        width: usize,
-    ) -> Result<Self, Error> {
-        if width == 0 || !width.is_multiple_of(WIDE) {
-            return Err(Error::argument(format!(
-                "embeddings have {width} numbers, expected a multiple of {WIDE}"
-            )));
-        }
-        for (name, length) in [("queries", queries.len()), ("documents", documents.len())] {
-            check_length(name, length, length / width * width)?;
-        }
-        if !biases.is_empty() {
-            check_length("biases", biases.len(), documents.len() / width)?;
-        }
-        Ok(Self {
+    /// Take rows of `width` numbers, a multiple of 8, and one bias per document or none.
+    #[must_use]
+    pub fn new(queries: &'a [f32], documents: &'a [f32], biases: &'a [f32], width: usize) -> Self {
+        Self {
             queries: queries.as_chunks().0,
             documents: documents.as_chunks().0,
             biases,
             chunks: width / WIDE,
-        })
+        }
     }
 
     pub(super) fn n_queries(&self) -> usize {
@@ -108,18 +90,13 @@ impl<'a> Embeddings<'a> {
 
     /// Transpose as many documents as stay in the cache, and take four queries at a time.
     #[inline(always)]
-    pub(super) fn by_tiles<M: Machine>(
-        &self,
-        machine: M,
-        n_queries: usize,
-        sink: &mut impl Sink,
-    ) -> Result<(), Error> {
+    pub(super) fn by_tiles<M: Machine>(&self, machine: M, n_queries: usize, sink: &mut impl Sink) {
         let length = self.chunks * WIDE;
         let n_documents = self.n_documents();
         let held = (HELD / length).clamp(1, n_documents.div_ceil(BROAD).max(1));
         let mut buffers = Buffers {
-            panels: filled(held * length, Line::default())?,
-            biases: filled(held, Line::default())?,
+            panels: filled(held * length, Line::default()),
+            biases: filled(held, Line::default()),
             sums: Sums::default(),
         };
         for first in (0..n_documents).step_by(held * BROAD) {
@@ -134,7 +111,6 @@ impl<'a> Embeddings<'a> {
                 self.strip::<M, 1>(machine, query, documents.clone(), &mut buffers, sink);
             }
         }
-        Ok(())
     }
 
     /// Fill the panels: the numbers of partial sum 0 of all documents, then of 1, and so on.

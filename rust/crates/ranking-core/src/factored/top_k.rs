@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::dispatch::{Job, dispatch};
-use crate::error::{Error, check_length, check_pointer, filled};
+use crate::error::filled;
 use crate::factored::tiles::{BROAD, Embeddings, Line, Sink};
 use crate::matrix::Index;
 use crate::simd::{Machine, Wide};
@@ -151,9 +151,9 @@ struct Top<'a, 'o> {
 }
 
 impl Job for Top<'_, '_> {
-    type Output = Result<(), Error>;
+    type Output = ();
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) -> Result<(), Error> {
+    fn run<M: Machine>(self, machine: M) {
         let n_queries = self.out.documents.len() / self.k;
         let capacity = self.k.saturating_add(self.k.max(SPARE));
         let mut best = Best {
@@ -161,56 +161,42 @@ impl Job for Top<'_, '_> {
             first: self.first,
             k: self.k,
             capacity,
-            candidates: filled(capacity.saturating_mul(n_queries), 0)?,
-            counts: filled(n_queries, 0)?,
-            limits: filled(n_queries, f32::NEG_INFINITY)?,
+            candidates: filled(capacity.saturating_mul(n_queries), 0),
+            counts: filled(n_queries, 0),
+            limits: filled(n_queries, f32::NEG_INFINITY),
         };
-        self.embeddings.by_tiles(machine, n_queries, &mut best)?;
+        self.embeddings.by_tiles(machine, n_queries, &mut best);
         let documents = self.out.documents.chunks_exact_mut(self.k);
         let outputs = documents.zip(self.out.scores.chunks_exact_mut(self.k));
         for (query, (documents, scores)) in outputs.enumerate() {
             best.write(query, documents, scores);
         }
-        Ok(())
     }
 }
 
 /// Fill `out` with the best documents of each query, best first; the rest has document -1 and
 /// score -inf.
-///
-/// # Errors
-/// When sizes do not fit, or there is no memory.
 pub fn factored_top_k(
     embeddings: Embeddings<'_>,
     exclusions: Exclusions<'_>,
     out: TopK<'_>,
     team: &ThreadTeam,
-) -> Result<(), Error> {
-    check_length("scores", out.scores.len(), out.documents.len())?;
+) {
     if out.documents.is_empty() {
-        return Ok(());
+        return;
     }
-    let (n_queries, n_documents) = (embeddings.n_queries(), embeddings.n_documents());
+    let n_queries = embeddings.n_queries();
     let k = out.documents.len() / n_queries.max(1);
-    check_length("out", out.documents.len(), n_queries.saturating_mul(k))?;
-    let pointers = exclusions.indptr.iter().map(|at| at.position());
-    let n_excluded = exclusions.documents.len();
-    check_pointer("exclusions.indptr", pointers, n_queries, n_excluded)?;
-    if u32::try_from(n_documents).is_err() {
-        return Err(Error::argument("expected fewer than 2**32 documents"));
-    }
     let size = n_queries.div_ceil(team.threads()).min(SHARE);
     let outputs = out.documents.chunks_mut(size * k);
     let outputs = outputs.zip(out.scores.chunks_mut(size * k)).enumerate();
-    team.enter(|| {
-        team.try_for_each(outputs, |(part, (documents, scores))| {
-            dispatch(Top {
-                embeddings: embeddings.from(*part * size),
-                exclusions,
-                first: *part * size,
-                k,
-                out: TopK { documents, scores },
-            })
-        })
-    })
+    team.run(outputs, |(part, (documents, scores))| {
+        dispatch(Top {
+            embeddings: embeddings.from(*part * size),
+            exclusions,
+            first: *part * size,
+            k,
+            out: TopK { documents, scores },
+        });
+    });
 }

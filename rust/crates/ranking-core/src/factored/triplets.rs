@@ -1,12 +1,7 @@
 //! The source of triplets: an array, or sampling on demand.
 
-use std::collections::TryReserveError;
-use std::ops::Range;
-
-use crate::error::{Error, check_length};
-use crate::factored::parameters::FactoredFeatures;
 use crate::guide_tables::Lookup;
-use crate::matrix::Index;
+use crate::matrix::{Index, short};
 use crate::sampling::{Group, SampledQuery, Sampling, SamplingTables};
 use crate::simd::Machine;
 
@@ -26,59 +21,10 @@ pub struct TripletSource<'a> {
 }
 
 impl TripletSource<'_> {
-    pub(super) fn check(&self, features: &FactoredFeatures<'_>, count: usize) -> Result<(), Error> {
-        let least = self.n_positives.saturating_add(2);
-        if self.positive_rank >= self.n_positives || self.width < least {
-            return Err(Error::argument(
-                "a triplet is a query, its positives and at least one negative",
-            ));
-        }
-        let Some(sampling) = &self.sampling else {
-            let expected = count.saturating_mul(self.width);
-            return check_length("triplets", self.triplets.len(), expected);
-        };
-        check_length("list_of", sampling.n_queries(), features.queries.len())?;
-        check_length(
-            "documents",
-            features.documents.len(),
-            sampling.n_documents(),
-        )?;
-        if sampling.is_empty() && count > 0 {
-            return Err(Error::argument("there is no query to sample"));
-        }
-        Ok(())
-    }
-
-    /// Refuse queries and documents of given triplets that do not exist.
-    pub(super) fn check_numbers(
-        &self,
-        triplets: Range<usize>,
-        features: &FactoredFeatures<'_>,
-    ) -> Result<(), Error> {
-        if self.sampling.is_some() {
-            return Ok(());
-        }
-        let numbers = &self.triplets[triplets.start * self.width..triplets.end * self.width];
-        let (mut query, mut document) = (0, 0);
-        for triplet in numbers.chunks_exact(self.width) {
-            query = query.max(triplet[0].position());
-            for number in &triplet[1..] {
-                document = document.max(number.position());
-            }
-        }
-        let fits = query < features.queries.len() && document < features.documents.len();
-        if numbers.is_empty() || fits {
-            return Ok(());
-        }
-        Err(Error::argument(
-            "triplets have queries or documents that do not exist",
-        ))
-    }
-
     /// Build the guide tables that pay off for a number of steps.
-    pub(super) fn tables(&self, count: usize) -> Result<SamplingTables, TryReserveError> {
+    pub(super) fn tables(&self, count: usize) -> SamplingTables {
         let sampling = self.sampling.as_ref();
-        sampling.map_or_else(|| Ok(SamplingTables::default()), |s| s.tables(count))
+        sampling.map_or_else(SamplingTables::default, |sampling| sampling.tables(count))
     }
 
     /// The number of negatives.
@@ -141,9 +87,4 @@ impl TripletSource<'_> {
             take(at, self.number(first + at, number));
         }
     }
-}
-
-#[inline(always)]
-fn short(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,0 +1,61 @@
+"""Lists of one positive and several negatives, by their margins: all lists in one call."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import cast
+
+import numpy as np
+
+from ranking.contracts.loss import Array, Loss, MarginListLoss, PairwiseLoss
+from ranking_plugins.losses.pairwise import WARP
+from ranking_plugins.losses.smooth_warp import SmoothWARP
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanOfPairs:
+    """A pairwise loss as a loss of lists: the mean over the negatives."""
+
+    loss: PairwiseLoss
+
+    def margin_values(self, margins: Array) -> Array:
+        """Return the mean loss of each list."""
+        values: Array = self.loss.pairwise_value(margins).mean(axis=1)
+        return values
+
+    def margin_slopes(self, margins: Array) -> Array:
+        """Return the derivative by each margin."""
+        slopes: Array = self.loss.pairwise_slope(margins) / margins.shape[1]
+        return slopes
+
+    def margin_curvatures(self, margins: Array) -> Array:
+        """Return the curvature of the loss's majorizer, or 1 if it does not know one."""
+        curvature = getattr(self.loss, "pairwise_curvature", np.ones_like)
+        curvatures: Array = curvature(margins) / margins.shape[1]
+        return curvatures
+
+
+def margin_list_loss(loss: Loss) -> MarginListLoss:
+    """Return a loss as one of lists of one positive and several negatives.
+
+    The weight of WARP jumps with the sampled rank; smooth-warp takes its place.
+    """
+    if isinstance(loss, WARP):
+        return SmoothWARP()
+    if "pairwise" in loss.interfaces:
+        return MeanOfPairs(cast(PairwiseLoss, loss))
+    return cast(MarginListLoss, loss)
+
+
+def margin_list_reason(loss: type[Loss]) -> str:
+    """Return why a loss is not one of margins with a bound, or nothing if it is."""
+    if issubclass(loss, MarginListLoss) or (issubclass(loss, WARP) and not loss.orders_positives):
+        return ""
+    if loss.orders_positives:
+        return "the loss selects one of several sampled positives, which changes with the scores"
+    if "pairwise" not in loss.interfaces:
+        return (
+            "block coordinate descent bounds the loss by a parabola of each margin, and the loss "
+            "has no values, slopes and curvatures by margins"
+        )
+    return "" if "coordinate" in loss.interfaces else loss.unsupported_reason("coordinate")
