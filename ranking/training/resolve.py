@@ -90,7 +90,12 @@ def _best_compatible(
             refused.append(cell)
     if compatible:
         return max(
-            compatible, key=lambda pair: (_suits(data, pair[0]), _made_for(regularizer, pair[0]))
+            compatible,
+            key=lambda pair: (
+                _suits(data, pair[0]),
+                _made_for(regularizer, pair[0]),
+                _samples_triplets(*pair),
+            ),
         )
     remedy = Grid().remedy(refused[0]) if refused else ""
     raise CombinationError(
@@ -108,6 +113,15 @@ def _suits(data: Trainable, model: Model) -> bool:
     """
     interactions = not isinstance(data, JudgedLists) and data.queries is data.documents is None
     return not interactions or model.form == "factors"
+
+
+def _samples_triplets(model: Model, solver: Solver) -> bool:
+    """Return whether a solver trains embeddings from sampled triplets; others need no sampling.
+
+    An epoch then costs as much as there are positives, and new data can follow in `partial_fit`.
+    """
+    online = type(solver).online_trainer is not Solver.online_trainer
+    return online or model.form != "factors"
 
 
 def _made_for(regularizer: Regularizer, model: Model) -> bool:

@@ -26,11 +26,8 @@ def auc() -> Recipe:
 
 
 def bpr() -> Recipe:
-    """Bayesian personalized ranking.
-
-    Its slopes are small for small embeddings, so these start as large as in the papers.
-    """
-    return _recipe("factored:init_scale=1", "bpr")
+    """Bayesian personalized ranking."""
+    return _recipe("factored", "bpr")
 
 
 def lasr() -> Recipe:

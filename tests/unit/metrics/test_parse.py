@@ -92,5 +92,5 @@ def test_refused(registry, text, message):
 
 
 def test_parameters_are_checked_when_they_are_set():
-    with pytest.raises(PartError, match="ndcg has ties=.random.; it must be one of docid, file"):
+    with pytest.raises(PartError, match=r"ndcg has ties=.random.; it must be one of docid, file"):
         NDCG().set_params(ties="random")
