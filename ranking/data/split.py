@@ -401,7 +401,7 @@ def _warn_of_leakage(shared: Leakage, where: str, *, queries_may_return: bool) -
             f"{where}: training and test data share {shared}; remove the duplicates first, or pass "
             "check=False if they are intended.",
             DataWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
