@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ranking.contracts.hooks import KINDS
 from ranking.contracts.parameters import constraints
-from ranking.contracts.recipe import Recipe
+from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.errors import PartError
 from ranking.registry import names
 from ranking.registry.manager import Entry, Registry, installed_sources
@@ -89,7 +89,7 @@ def _search(recipe: Recipe) -> tuple[str, str, str]:
     """Return what a recipe searches, the values, and the metric that decides."""
     search = recipe.search
     assert search is not None
-    axes = [search] if search.outer is None else [search.outer, search]
+    axes: list[Search | Axis] = [search] if search.outer is None else [search.outer, search]
     searched = " and ".join(f"{axis.part}:{axis.parameter}" for axis in axes)
     values = "; ".join(", ".join(f"{value:g}" for value in axis.values) for axis in axes)
     return searched, values, f"With validation data, the best by {search.metric}."

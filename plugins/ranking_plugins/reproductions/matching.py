@@ -321,8 +321,11 @@ PLS_SOLVER = "alternating:max_epochs=60,tolerance=1e-5"
 def _pls(collection: Collection, options: Options) -> Iterator[tuple[str, Scored]]:
     for d in _dimensions(options):
         parts = (
-            f"factored:dimensions={d},biases=false,init_scale=1", "alignment", "orthonormal:scale=1", PLS_SOLVER,
-        )  # fmt: skip
+            f"factored:dimensions={d},biases=false,init_scale=1",
+            "alignment",
+            "orthonormal:scale=1",
+            PLS_SOLVER,
+        )
         yield f"{d} dimensions", _words(collection, parts, options)
 
 

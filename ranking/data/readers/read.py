@@ -111,12 +111,15 @@ def read_any(
     return found.read(Path(path))
 
 
+# A literal is a str as well; mypy takes the first signature that fits.
 @overload
-def read_data(path: Paths, reader: Literal["run"]) -> Run: ...
+def read_data(path: Paths, reader: Literal["run"]) -> Run: ...  # type: ignore[overload-overlap]
 
 
 @overload
-def read_data(path: Paths, reader: Literal["qrels"]) -> Judgements: ...
+def read_data(  # type: ignore[overload-overlap]
+    path: Paths, reader: Literal["qrels"]
+) -> Judgements: ...
 
 
 @overload

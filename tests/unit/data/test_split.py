@@ -190,7 +190,8 @@ def test_every_split_partitions_the_entries(method):
     train, test = split_data(data, method, seed=3)
     assert not entries(train) & entries(test)
     assert entries(train) | entries(test) == entries(data)
-    assert train.relevance.nnz and test.relevance.nnz
+    assert train.relevance.nnz
+    assert test.relevance.nnz
     assert not leakage(train, test).pairs
     if method == "by-query":
         assert not set(train.query_ids) & set(test.query_ids)
