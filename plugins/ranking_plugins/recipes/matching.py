@@ -24,7 +24,7 @@ def rmls() -> Recipe:
     Two epochs, since more make all embeddings similar; M is centered for the same reason.
     """
     return _recipe(
-        "sparse-factored:dimensions=100,init_scale=1",
+        "sparse-factored:dimensions=100",
         "alignment",
         "l1l2-row:strength=1,limit=1",
         "alternating:max_epochs=2,center=true",
