@@ -32,10 +32,16 @@ class Compatibility(NamedTuple):
 
     The reason does not name the parts: the message around it does, and
     :mod:`ranking.registry.compatibility` adds the nearest supported combination.
+
+    Attributes
+    ----------
+    first_choice : bool
+        Whether "auto" and suggestions take this solver; if not, only where no other one works.
     """
 
     works: bool
     reason: str = ""
+    first_choice: bool = True
 
 
 YES = Compatibility(True)

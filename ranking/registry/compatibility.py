@@ -103,10 +103,14 @@ class Grid:
         ]
         for cost, _, kinds in sorted(changes):
             other_data = cost > len(kinds)
-            for candidate in self._changes(cell, kinds):
-                new_data = candidate.model.takes != cell.model.takes
-                if new_data == other_data and candidate.compatibility().works:
-                    return candidate
+            works = [
+                candidate
+                for candidate in self._changes(cell, kinds)
+                if (candidate.model.takes != cell.model.takes) == other_data
+                and candidate.compatibility().works
+            ]
+            if works:
+                return max(works, key=lambda each: each.compatibility().first_choice)
         return None
 
     def _changes(self, cell: Cell, kinds: tuple[str, ...]) -> Iterator[Cell]:

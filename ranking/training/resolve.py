@@ -80,23 +80,23 @@ def _best_compatible(
     reasons = list(problems)
     refused: list[Cell] = []
     compatible: list[tuple[Model, Solver]] = []
+    first: list[bool] = []
     for model, solver in pairs:
         cell = Cell(type(model), type(loss), type(regularizer), type(solver))
         compatibility = cell.compatibility()
         if compatibility.works:
             compatible.append((model, solver))
+            first.append(compatibility.first_choice)
         else:
             reasons.append(f"{model.name} x {solver.name}: {compatibility.reason}")
             refused.append(cell)
     if compatible:
-        return max(
-            compatible,
-            key=lambda pair: (
-                _suits(data, pair[0]),
-                _made_for(regularizer, pair[0]),
-                _samples_triplets(*pair),
-            ),
-        )
+
+        def merit(at: int) -> tuple[bool, bool, bool]:
+            model = compatible[at][0]
+            return _suits(data, model), _made_for(regularizer, model), first[at]
+
+        return compatible[max(range(len(compatible)), key=merit)]
     remedy = Grid().remedy(refused[0]) if refused else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
@@ -113,15 +113,6 @@ def _suits(data: Trainable, model: Model) -> bool:
     """
     interactions = not isinstance(data, JudgedLists) and data.queries is data.documents is None
     return not interactions or model.form == "factors"
-
-
-def _samples_triplets(model: Model, solver: Solver) -> bool:
-    """Return whether a solver trains embeddings from sampled triplets; others need no sampling.
-
-    An epoch then costs as much as there are positives, and new data can follow in `partial_fit`.
-    """
-    online = type(solver).online_trainer is not Solver.online_trainer
-    return online or model.form != "factors"
 
 
 def _made_for(regularizer: Regularizer, model: Model) -> bool:

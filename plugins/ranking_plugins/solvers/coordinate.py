@@ -179,7 +179,7 @@ def _accept_rows(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibil
         missing = "the regularizer has no operator for factors parameters"
         return Compatibility(False, regularizer.unsupported.get("factors", missing))
     reason = margin_list_reason(loss)
-    return Compatibility(not reason, reason)
+    return Compatibility(not reason, reason, first_choice=False)
 
 
 def _state(
