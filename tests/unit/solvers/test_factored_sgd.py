@@ -479,9 +479,9 @@ def test_what_auto_is(fast_kernel, make_tastes):
         data = make_tastes(1, 40, 45, features=features)
         matches = int(data.n_relevant.sum())
         block = max(1, matches // blocks)
-        left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, random_state=SEED).fit(
-            data
-        )
+        left = Ranker(
+            Factored(5, init_scale=1.0), "warp", solver="sgd", kernel=fast_kernel, random_state=SEED
+        ).fit(data)
         told = ranker(
             fast_kernel,
             "warp",
