@@ -206,6 +206,24 @@ class MatchingData(RelevanceData):
             changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *new_names])
         return self._replace(**changed)
 
+    def with_clicks(self, log: MatchingData | None = None, weight: float = 1.0) -> MatchingData:
+        """Return the same data with the clicks of a log as additional features of both sides.
+
+        A query gets one feature per document of the log, and a document one per query, called
+        ``click:<id>``; their values are the clicks, each row scaled to norm `weight`. Rows that are
+        not in the log are zero.
+
+        Parameters
+        ----------
+        log : MatchingData, optional
+            By default the data themselves. For test data pass the training data.
+        weight : float
+            Weight of the clicks relative to the other features.
+        """
+        from ranking.data.click_features import with_clicks
+
+        return with_clicks(self, log, weight)
+
     def with_documents(self, ids: Ids) -> MatchingData:
         """Return the same data with these documents added, if documents have no features.
 

@@ -5,11 +5,13 @@ Built-in and third-party plugins register in the same way: with an entry point o
 """
 
 from ranking.registry.listing import list_combinations, list_plugins
-from ranking.registry.manager import get_registry
+from ranking.registry.manager import Registry, Source, get_registry
 from ranking.registry.part_description import describe_part
 from ranking.registry.spec import parse_spec
 
 __all__ = [
+    "Registry",
+    "Source",
     "describe_part",
     "get_registry",
     "list_combinations",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ranking.contracts.hooks import Lazy, hookimpl
 
 if TYPE_CHECKING:
+    from ranking.data.click_matrix import click_matrix_of_chunks
     from ranking_plugins.solvers.alternating import Alternating
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.nmf import NMF
@@ -22,23 +23,25 @@ __all__ = [
     "Coordinate",
     "OneVsRest",
     "PassiveAggressive",
+    "click_matrix_of_chunks",
 ]
 
 _MODULES = {
-    "NMF": "nmf",
-    "SGD": "sgd",
-    "SVD": "svd",
-    "Alternating": "alternating",
-    "Coordinate": "coordinate",
-    "OneVsRest": "one_vs_rest",
-    "PassiveAggressive": "passive_aggressive",
+    "NMF": "ranking_plugins.solvers.nmf",
+    "SGD": "ranking_plugins.solvers.sgd",
+    "SVD": "ranking_plugins.solvers.svd",
+    "Alternating": "ranking_plugins.solvers.alternating",
+    "Coordinate": "ranking_plugins.solvers.coordinate",
+    "OneVsRest": "ranking_plugins.solvers.one_vs_rest",
+    "PassiveAggressive": "ranking_plugins.solvers.passive_aggressive",
+    "click_matrix_of_chunks": "ranking.data.click_matrix",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is first used."""
+    """Import a class or function when it is first used."""
     if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
