@@ -86,6 +86,17 @@ _MODULES = {
     "write_data": "ranking.data.writers:write",
 }
 
+_RENAMED = {
+    "Judged": "JudgedLists",
+    "Matching": "MatchingData",
+    "leave_one_out": 'split_data(data, "leave-one-out")',
+    "query_kfold": 'split_data(data, "by-query", folds=...)',
+    "read_qrels": 'read_data(path, "qrels")',
+    "read_run": 'read_data(path, "run")',
+    "split_by_time": 'split_data(data, "by-time")',
+    "split_metrics": "parse_metrics",
+}
+
 
 if not TYPE_CHECKING:  # type checkers know the names from the imports above
 
@@ -98,7 +109,8 @@ if not TYPE_CHECKING:  # type checkers know the names from the imports above
             value = getattr(import_module(module), attribute)
             globals()[name] = value
             return value
-        raise AttributeError(f"module 'ranking' has no attribute {name!r}")
+        hint = f"; use {_RENAMED[name]}" if name in _RENAMED else ""
+        raise AttributeError(f"module 'ranking' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:
