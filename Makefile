@@ -23,7 +23,7 @@ NOTE := echo "cargo was not found: the Rust kernel is skipped. Install Rust (rus
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast dev dev-cython lint bench docs clean
+.PHONY: help demo test test-fast dev dev-cython lint fuzz kill sanitize bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,28 @@ ifdef CARGO
 	cargo fmt --manifest-path rust/Cargo.toml --all --check
 	cargo clippy --quiet --manifest-path rust/Cargo.toml --workspace --all-targets -- -D warnings
 endif
+
+# Mutated data files, models and checkpoints: SECONDS of them, the same for the same SEED.
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
+fuzz: $(VENV)/.tested ## mutate data, model files and checkpoints for FUZZ_SECONDS
+	$(BIN)/python tools/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --keep build/fuzz
+
+KILLS ?= 100
+kill: $(VENV)/.tested ## kill KILLS trainings at random moments and resume them
+	$(BIN)/python tools/kill_training.py --kills $(KILLS)
+
+# The whole Cython kernel with address and undefined-behaviour sanitizers, in a build of its own.
+# OpenMP's and Python's own leaks are not ours.
+SANITIZED := build/sanitize
+sanitize: $(VENV)/.tested ## kernel and parity tests with ASan and UBSan
+	$(BIN)/pytest -q tests/unit/kernels/test_c_library.py
+	$(BIN)/python -m pip install --quiet --group build
+	. $(BIN)/activate && pip install --quiet --no-build-isolation --no-deps --target $(SANITIZED) --upgrade . \
+	  -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false -Cbuild-dir=build/sanitize-objects
+	cd $(SANITIZED) && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=. $(abspath $(BIN))/python -m pytest -q -p no:cacheprovider \
+	  $(abspath tests/parity) $(abspath tests/unit/kernels) -k "cython or not rust"
 
 bench: $(VENV)/.installed ## a quick asv run, every kernel side by side
 	$(BIN)/python -m pip install --quiet --group bench

@@ -1,9 +1,9 @@
 """Learning to rank and to recommend: a model x a loss x a regularizer x a solver, run by a kernel.
 
-The names below are the public API, with the exceptions of `ranking.errors` and the parts by name of
-`ranking.registry`. Authors of plugins also use `ranking.contracts`, `ranking.testing` and
-`ranking.native`; concrete parts come from `ranking_plugins.losses`, `.regularizers`, `.solvers` and
-`.callbacks`. Everything else is private.
+The names below are the public API, with the exceptions of `ranking.errors`, the output files of
+`ranking.io` and the parts by name of `ranking.registry`. Authors of plugins also use
+`ranking.contracts`, `ranking.testing` and `ranking.native`; concrete parts come from
+`ranking_plugins.losses`, `.regularizers`, `.solvers` and `.callbacks`. Everything else is private.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -6,12 +6,14 @@ __all__ = [
     "DataWarning",
     "DivergenceError",
     "EngineError",
+    "FileError",
     "KernelUnavailableError",
     "ModelFileError",
     "PartError",
     "PluginError",
     "PluginWarning",
     "RankingError",
+    "TrainingWarning",
 ]
 
 
@@ -25,6 +27,10 @@ class DataError(RankingError, ValueError):
 
 class ModelFileError(RankingError, ValueError):
     """A model file is damaged, or needs a plugin that is not installed."""
+
+
+class FileError(RankingError, OSError):
+    """A file cannot be read or written safely: a device, an input, a full disk, another owner."""
 
 
 class PartError(RankingError, ValueError):
@@ -57,3 +63,7 @@ class PluginWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data were changed so that they can be used; says how."""
+
+
+class TrainingWarning(UserWarning):
+    """Training ended, and its result is of no use; says why and what to change."""

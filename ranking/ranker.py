@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
 from ranking.data.exclusions import Pairs, known_pairs
+from ranking.data.frames import check_columns
 from ranking.data.inputs import (
     Documents,
     PreparedData,
@@ -28,6 +30,7 @@ from ranking.data.inputs import (
     among_known,
     as_trainable,
     prepare_data,
+    warn_of_untrained,
 )
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -42,7 +45,7 @@ from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
-from ranking.io.model_file import read_model, write_model
+from ranking.io.model_file import FileSpec, read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import (
@@ -70,6 +73,9 @@ if TYPE_CHECKING:
 
         def __getstate__(self) -> dict[str, Any]:
             """Return what a pickle holds."""
+
+        def __sklearn_tags__(self) -> Any:
+            """Return what scikit-learn asks about the estimator."""
 
 else:
     from sklearn.base import BaseEstimator as Estimator
@@ -123,6 +129,9 @@ class Ranker(Estimator):
         Why training ended.
     n_features_in_ : int
         The number of features; of the documents, if queries have their own.
+    feature_names_in_ : array of str
+        The columns of the data frame that it was fitted on, if it was one. Other columns, or the
+        same in another order, are refused.
     text_ : TextFeatures or None
         Fitted.
     documents_ : Documents or None
@@ -155,6 +164,7 @@ class Ranker(Estimator):
     n_iter_: int
     stopped_: str
     n_features_in_: int
+    feature_names_in_: NDArray[Any]
     text_: TextFeatures | None
     documents_: Documents | None
     seen_: SeenItems | None
@@ -240,7 +250,8 @@ class Ranker(Estimator):
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
-            The query of each row, in any order.
+            The query of each row, in any order. Without it all rows are one query, and a
+            `DataWarning` says so.
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data, for callbacks such as early stopping and for a parameter search.
         exclude_seen : bool
@@ -267,6 +278,9 @@ class Ranker(Estimator):
         Other parameters are those of `fit`. What the wrapper reports is in ``report_``. After an
         interrupt the ranker is fitted as far as training came.
         """
+        check_columns(self, X, reset=True)
+        if isinstance(valid, tuple):
+            check_columns(self, valid[0])
         prepared = self.prepare_data(X, y, qid=qid, valid=valid)
         training = fitter.trainer(prepared.data, prepared.valid, exclude_seen=exclude_seen)
         try:
@@ -344,7 +358,7 @@ class Ranker(Estimator):
             online[1].data = prepared.data
         trainer = online[1]
         with trainer.watched():
-            positions = None if triplets is None else np.asarray(triplets)
+            positions = None if triplets is None else np.array(triplets)
             trainer.record(online[0].step(positions, steps))
         trainer.stopped = "partial_fit"
         self.adopt(trainer.result(), prepared)
@@ -357,7 +371,12 @@ class Ranker(Estimator):
         """Return data and an online trainer that starts from the fitted model, if there is one."""
         fitted = hasattr(self, "model_")
         prepared = self._as_before(X) if fitted else self.prepare_data(X)
-        trainer = self.plan().trainer(prepared.data)
+        plan = self.plan()
+        if isinstance(self.model, FileSpec) and isinstance(getattr(self.model_, "base", None), str):
+            # Its stages are in the file, so the base that it names is not needed.
+            model: Any = self.model_
+            plan = dataclasses.replace(plan, model=dataclasses.replace(model, base=None))
+        trainer = plan.trainer(prepared.data)
         if fitted:
             trainer.model.restore(self.model_.tensors())
             trainer.model.add_features(prepared.data, trainer.kernel)
@@ -369,6 +388,12 @@ class Ranker(Estimator):
         """Return data with the text features and documents of the first fit."""
         data = as_trainable(X, None, None, self.text_)
         return PreparedData(data, None, self.text_, self.documents_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that features may be sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a pickle holds: everything but a training that `partial_fit` continues."""
@@ -393,7 +418,10 @@ class Ranker(Estimator):
 
     def _represent(self, X: Any, y: Any = None, qid: Any = None) -> Trainable:
         self._check_fitted()
+        check_columns(self, X)
         data = as_trainable(X, y, qid, self.text_)
+        if isinstance(data, JudgedLists) and data is not X and self.model_.takes == "judged":
+            self._refuse_other_width(data)
         return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
 
     def _check_fitted(self) -> None:
@@ -418,17 +446,22 @@ class Ranker(Estimator):
             return self._predict_matching(X)
         if isinstance(X, MatchingData | TextCollection):
             return self._predict_matching(X)
+        check_columns(self, X)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
-        if rows.n_features != self.n_features_in_:
-            raise DataError(
-                f"X has {rows.n_features} features, and the ranker was fitted with "
-                f"{self.n_features_in_}; give it the same columns."
-            )
+        self._refuse_other_width(rows)
         ids = self.model_.tensors().get("feature_ids")
         if ids is not None:
             rows = JudgedLists(X, rows.grades, np.zeros(n_rows, dtype=np.int64), feature_ids=ids)
         return self.score_rows(rows)
+
+    def _refuse_other_width(self, rows: JudgedLists) -> None:
+        """Refuse an array with another number of columns: arrays have no ids to align by."""
+        if rows.n_features != self.n_features_in_:
+            raise DataError(
+                f"X has {rows.n_features} features, but Ranker is expecting "
+                f"{self.n_features_in_} features as input; give it the columns of fit."
+            )
 
     def _predict_matching(self, X: Any) -> NDArray[np.float64]:
         data = self._represent(X)
@@ -715,6 +748,7 @@ class Ranker(Estimator):
             relevant in X too; such as the training data. Not for judged rows.
         """
         data = self.to_model_data(X, y, qid=qid)
+        warn_of_untrained(self.model_, self.seen_, data)
         parsed = parse_metrics(metrics)
         exclusions = None
         if exclude is not None:
@@ -764,7 +798,8 @@ class Ranker(Estimator):
         """
         self._check_fitted()
         stored = self.seen_ if self.seen_ is None or seen else self.seen_.without_positives()
-        write_model(Path(path), self._result(), self.text_, self.documents_, stored)
+        columns = getattr(self, "feature_names_in_", None)
+        write_model(Path(path), self._result(), self.text_, self.documents_, stored, columns)
 
     def _result(self) -> TrainingResult:
         return TrainingResult(
@@ -799,4 +834,6 @@ class Ranker(Estimator):
         )
         ranker._adopt(file.result, file.text, file.documents)
         ranker.seen_ = file.seen
+        if file.columns is not None:
+            ranker.feature_names_in_ = file.columns.astype(object)
         return ranker

@@ -52,7 +52,7 @@ class FactoredScores:
 class FactoredFit:
     """A whole training by each loss, through the ranker: in epochs as the solver chooses them."""
 
-    params = (KERNELS, ["warp", "bpr", "auc", "kos-warp"])
+    params = (KERNELS, ["warp", "bpr", "auc", "kos-warp", "domination"])
     param_names = ("kernel", "loss")
     timeout = 900
 

@@ -13,7 +13,7 @@ from ranking import find_reader, parse_metrics
 from ranking.errors import DataError
 from ranking_cli.compare_report import report
 from ranking_cli.evaluate import measure_model, measure_run
-from ranking_cli.files import write_text
+from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing, metrics_option, resources_options
 from ranking_cli.tables import format_option, render
 
@@ -43,6 +43,7 @@ def compare(
     ranking compare base.safetensors new.safetensors test.txt --metrics ndcg@10,map
     ranking compare base.run new.run judged.qrels -o report.html
     """
+    target = None if output is None else output_of(output, files, resources.reader)
     systems, data = _split_files(files)
     if len(set(systems)) < len(systems):
         raise click.UsageError("a system is given twice; give each once.")
@@ -62,8 +63,8 @@ def compare(
     }
     comparisons = compare_systems(evaluations, kernel=resources.kernel)
     click.echo(render([_row(one) for one in comparisons], form), nl=False)
-    if output is not None:
-        write_text(output, report(comparisons, ", ".join(map(str, data))))
+    if target is not None:
+        target.write_text(report(comparisons, ", ".join(map(str, data))))
         click.echo(f"wrote {output}", err=True)
 
 

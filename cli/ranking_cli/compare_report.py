@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from ranking.io import encode_id
 from ranking_cli.pages import page
 
 WIDTH, HEIGHT = 720, 220
 MOST_BARS = 600
 """More queries than this are drawn as one step line: bars would be thinner than a pixel."""
+
+
+def _escape(text: str) -> str:
+    return encode_id(text, "html")
 
 
 def report(comparisons: Sequence[Any], data: str) -> str:
@@ -28,7 +32,7 @@ def report(comparisons: Sequence[Any], data: str) -> str:
     sections = "".join(_section(one) for one in comparisons)
     return page(
         f"Comparison on {data}",
-        f"<p>{escape(comparisons[0].method)} Holm: corrected for {len(comparisons)} "
+        f"<p>{_escape(comparisons[0].method)} Holm: corrected for {len(comparisons)} "
         f"comparisons.</p>\n{sections}",
     )
 
@@ -48,8 +52,8 @@ def _section(one: Any) -> str:
     }
     rows = "".join(f"<tr><td>{name}</td><td>{cell}</td></tr>\n" for name, cell in cells.items())
     return (
-        f"<section>\n<h2>A: {escape(one.a)}, B: {escape(one.b)}</h2>\n"
-        f"<p><code>{escape(one.metric)}</code>, {better} is better</p>\n"
+        f"<section>\n<h2>A: {_escape(one.a)}, B: {_escape(one.b)}</h2>\n"
+        f"<p><code>{_escape(one.metric)}</code>, {better} is better</p>\n"
         f"<table>\n{rows}</table>\n{_chart(one)}</section>\n"
     )
 
@@ -72,14 +76,21 @@ def _chart(one: Any) -> str:
         )
     label = (
         f"Sorted differences of {len(gains)} queries: B wins {one.wins}, ties {one.ties}, "
-        f"loses {one.losses}; the largest is {largest:.4g}."
+        f"loses {one.losses}; {_range(gains)}."
     )
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">\n{shapes}'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escape(label)}">\n{shapes}'
         f'<line class="axis" x1="0" x2="{WIDTH}" y1="{middle:g}" y2="{middle:g}"/>\n'
-        f'<text x="0" y="12">B better by up to {largest:.4g}</text>\n'
-        f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">B worse</text>\n</svg>\n'
+        f'<text x="0" y="12">B better by up to {max(gains[0], 0.0):.4g}</text>\n'
+        f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">B worse by up to '
+        f"{max(-gains[-1], 0.0):.4g}</text>\n</svg>\n"
     )
+
+
+def _range(gains: list[float]) -> str:
+    """Return the largest gain and the largest loss, of gains sorted from the largest."""
+    gain, loss = max(gains[0], 0.0), max(-gains[-1], 0.0)
+    return f"the largest gain is {gain:.4g} and the largest loss {loss:.4g}"
 
 
 def _bar(x: float, width: float, gain: float, height: float, middle: float, query: str) -> str:
@@ -87,7 +98,7 @@ def _bar(x: float, width: float, gain: float, height: float, middle: float, quer
     top = middle - max(height, 0.0)
     return (
         f'<rect class="{kind}" x="{x:.2f}" y="{top:.2f}" width="{max(width * 0.9, 0.5):.2f}" '
-        f'height="{abs(height):.2f}"><title>{escape(query)}: {gain:+.4f}</title></rect>\n'
+        f'height="{abs(height):.2f}"><title>{_escape(query)}: {gain:+.4f}</title></rect>\n'
     )
 
 

@@ -10,9 +10,11 @@ import click
 
 from ranking import MatchingData, describe_data, find_reader, write_data
 from ranking.errors import DataWarning
+from ranking_cli.files import output_of
 from ranking_cli.get_data import DATASETS, get_data
 from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.tables import format_option, render
+from ranking_cli.terminal import echo
 
 GET = Path("get")
 FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
@@ -54,12 +56,17 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         raise click.UsageError("--convert and -o go together: the format and where to write it.")
     if output is not None and output.is_dir():
         raise click.UsageError(f"{output} is a folder; name the file that --convert writes.")
+    if output is not None:
+        output_of(output, [path], resources.reader)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         reader = find_reader(
             path, resources.reader, kernel=resources.kernel, threads=resources.threads
         )
         content = reader.read(path)
+    for one in caught:
+        if not issubclass(one.category, DataWarning):
+            echo(f"Warning: {one.message}", err=True)
     messages = [str(one.message) for one in caught if issubclass(one.category, DataWarning)]
     if convert is not None and output is not None:
         _convert(content, convert, output, messages)
@@ -76,7 +83,7 @@ def _convert(content: Any, form: str, output: Path, messages: list[str]) -> None
     """Write data in another format, and say what was left out."""
     write_data(content, form, output)
     for message in messages:
-        click.echo(message, err=True)
+        echo(message, err=True)
     if isinstance(content, MatchingData) and (
         content.queries is not None or content.documents is not None
     ):

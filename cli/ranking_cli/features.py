@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ranking import JudgedLists, scores_as_features, write_data
+from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing, resources_options
 
 
@@ -53,6 +54,7 @@ def features(
     ranking features rmls.safetensors collection --append judged.txt -o more.txt
     ranking train more.txt --recipe domination -o combined.safetensors
     """
+    output_of(output, [model, *data, *others, append], resources.reader)
     rankers = [resources.load(path) for path in (model, *others)]
     pairs = resources.read(data)
     if isinstance(pairs, JudgedLists):

@@ -1,26 +1,33 @@
-"""Files that commands write: whole, or not at all."""
+"""Files that commands write: never over an input, whole or not at all."""
 
 from __future__ import annotations
 
-import os
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
+from ranking.errors import FileError
+from ranking.io import Output
+from ranking.registry import parse_spec
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically: readers see the old content or the new, never a part of it."""
-    if not path.parent.is_dir():
-        raise click.UsageError(f"the folder {path.parent} does not exist; create it first.")
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+
+def output_of(path: Path, inputs: Iterable[Path | str | None], *specs: str | None) -> Output:
+    """Return an output that is none of the inputs, nor a file that a spec names.
+
+    Parameters
+    ----------
+    path : Path
+    inputs : iterable of paths
+        None is left out.
+    *specs : str or None
+        Specs of readers and models, whose parameters may be paths.
+    """
+    sources = [one for one in inputs if one is not None]
+    for spec in specs:
+        params = parse_spec(spec).params if spec else {}
+        sources += [value for value in params.values() if isinstance(value, str) and value]
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        return Output(path, sources)
+    except FileError as error:
+        raise click.UsageError(str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -36,6 +37,9 @@ COMMANDS = {
     "new-plugin": Command("new_plugin:new_plugin", "Write a package with a plugin."),
 }
 
+
+TRACEBACK = "RANKING_TRACEBACK"
+"""The environment variable that prints the traceback of an unexpected error."""
 
 RENAMED_OPTIONS = {
     "--observer": "--callback",
@@ -81,14 +85,46 @@ class Commands(click.Group):
             hint = f"No such option {name!r}. Did you mean {RENAMED_OPTIONS[name]!r}?"
             raise click.UsageError(hint, error.ctx) from None
         except PartError as error:
-            raise click.UsageError(str(error)) from error
+            raise click.UsageError(_one_line(error)) from error
         except RankingError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(_one_line(error)) from error
+        except (OSError, MemoryError, RecursionError) as error:
+            if isinstance(error, BrokenPipeError) or os.environ.get(TRACEBACK):
+                raise
+            raise click.ClickException(_of_system(error)) from error
+        except Exception as error:
+            ours = isinstance(error, click.ClickException | click.exceptions.Exit | click.Abort)
+            if ours or os.environ.get(TRACEBACK):
+                raise
+            raise click.ClickException(
+                f"a defect of ranking or of a plugin: {type(error).__name__}: {_one_line(error)}; "
+                f"set {TRACEBACK}=1 and report what it prints."
+            ) from error
+
+
+def _one_line(error: BaseException) -> str:
+    """Return a message on one line, with escape sequences made visible."""
+    from ranking_cli.terminal import printable
+
+    return printable(" ".join(str(error).split("\n")))
+
+
+def _of_system(error: BaseException) -> str:
+    """Return what the operating system or the interpreter refuses."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; use less data, or a sparse format."
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply."
+    name = getattr(error, "filename", None)
+    file = f"{name}: " if name else ""
+    return _one_line(OSError(f"{file}{getattr(error, 'strerror', None) or error}."))
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without the line of code that it came from."""
-    click.echo(f"Warning: {message}", err=True)
+    from ranking_cli.terminal import echo
+
+    echo(f"Warning: {message}", err=True)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
+
+from ranking.io import encode_id
 
 WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 14, 34
@@ -26,20 +27,24 @@ text { font: 12px system-ui, sans-serif; fill: #333; }
 Points = Sequence[tuple[float, float]]
 
 
+def _escape(text: str) -> str:
+    return encode_id(text, "html")
+
+
 def page(title: str, body: str) -> str:
     """Return a whole page."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n{body}</body>\n</html>\n"
+        f"<title>{_escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{_escape(title)}</h1>\n{body}</body>\n</html>\n"
     )
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of texts."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in headers)
+    head = "".join(f"<th>{_escape(cell)}</th>" for cell in headers)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
+        "<tr>" + "".join(f"<td>{_escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
     )
     return f"<table>\n<tr>{head}</tr>\n{body}</table>\n"
 
@@ -78,20 +83,20 @@ def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
         shapes += f'<polyline class="line" stroke="{colour}" points="{path}"/>\n'
         shapes += "".join(
             f'<circle cx="{at(x, y)[0]:.1f}" cy="{at(x, y)[1]:.1f}" r="3" fill="{colour}">'
-            f"<title>{escape(name)}: {y:.6g} at {x:g}</title></circle>\n"
+            f"<title>{_escape(name)}: {y:.6g} at {x:g}</title></circle>\n"
             for x, y in points
         )
     key = " ".join(
-        f'<span style="color:{colour}">&#9632;</span> {escape(name)}'
+        f'<span style="color:{colour}">&#9632;</span> {_escape(name)}'
         for name, colour in zip(drawn, _colours(len(drawn)), strict=True)
     )
     label = f"{title} against {across}: " + ", ".join(
         f"{name} ends at {points[-1][1]:.4g}" for name, points in drawn.items() if points
     )
     return (
-        f"<figure>\n<figcaption><code>{escape(title)}</code> {key}</figcaption>\n"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(label)}">\n{shapes}'
-        f'<text x="{WIDTH / 2:g}" y="{HEIGHT - 2}" text-anchor="middle">{escape(across)}</text>\n'
+        f"<figure>\n<figcaption><code>{_escape(title)}</code> {key}</figcaption>\n"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escape(label)}">\n{shapes}'
+        f'<text x="{WIDTH / 2:g}" y="{HEIGHT - 2}" text-anchor="middle">{_escape(across)}</text>\n'
         "</svg>\n</figure>\n"
     )
 

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from ranking import JudgedLists, Ranker, RegularizationPath, parse_metric, parse_metrics
+from ranking.io import encode_id
 from ranking.registry import parse_spec
-from ranking_cli.files import write_text
+from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.settings import check_shared_reader, resolve_settings
@@ -89,6 +90,10 @@ def path(
     request = Request(parts=parts, **options)
     if bool(request.valid) == (request.folds is not None):
         raise click.UsageError("say where to measure: --valid DATA or --folds N, one of them.")
+    target = None
+    if output is not None:
+        specs = (resources.reader, request.valid_reader)
+        target = output_of(output, [*data, *request.valid], *specs)
     judged, held_out = _read(resources, data, request)
     metric = next(iter(parse_metrics(request.metrics)))
     results, histories = _train(request, resources, judged, held_out)
@@ -98,8 +103,8 @@ def path(
         for at, row in enumerate(points)
     ]
     click.echo(render(rows, form), nl=False)
-    if output is not None:
-        write_text(output, _page(results, histories, metric))
+    if target is not None:
+        target.write_text(_page(results, histories, metric))
         click.echo(f"wrote {output}", err=True)
 
 
@@ -174,7 +179,8 @@ def _page(rows: dict[str, Rows], histories: dict[str, Rows], metric: str) -> str
     for spec, points in rows.items():
         cells = [[f"{value:.4g}" for value in row.values()] for row in points]
         best = points[_best(points, metric)]
-        body += f"<h2>{spec}</h2>\n<p>The best by {metric} is strength {best['strength']:g}.</p>\n"
+        body += f"<h2>{encode_id(spec, 'html')}</h2>\n"
+        body += f"<p>The best by {metric} is strength {best['strength']:g}.</p>\n"
         body += table(list(first), cells)
     body += "<h2>Along the strengths</h2>\n"
     for column in first:

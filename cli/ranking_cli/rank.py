@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from ranking import JudgedLists, MatchingData, RankedResults, Ranker
-from ranking_cli.files import write_text
+from ranking.io import IdWriter, encode_id
+from ranking_cli.files import output_of
 from ranking_cli.options import Resources, exclude_option, existing, resources_options
 from ranking_cli.queries import text_features
+from ranking_cli.terminal import echo
 
 ENDINGS = {".txt": "trec", ".run": "trec", ".jsonl": "jsonl", ".csv": "csv"}
 
@@ -72,9 +74,10 @@ def rank(
     """Rank the documents of each query in DATA by MODEL, or search its texts for a QUERY.
 
     Best first; equal scores by document id. Ranks count from 1, scores have full precision. A TREC
-    line is: query Q0 document rank score tag. An argument that is not a path is a query in words,
-    for a model that was trained on texts: the documents of its training data are ranked, the 10
-    best by default. Items without features are ranked among all items that the model knows.
+    line is: query Q0 document rank score tag, with a hyphen for a blank in an id. An argument that
+    is not a path is a query in words, for a model that was trained on texts: the documents of its
+    training data are ranked, the 10 best by default. Items without features are ranked among all
+    items that the model knows.
 
     \b
     ranking rank model.safetensors test.txt -k 10 -o top10.run
@@ -82,8 +85,12 @@ def rank(
     ranking rank films.safetensors ratings.csv -k 10 --exclude ratings.csv -o offers.jsonl
     """
     request = Request(**options)
-    ranker = resources.load(model)
     searched = not any(_is_path(word) for word in data)
+    target = None
+    if output is not None:
+        inputs = [model, *(() if searched else data), *request.exclude, request.candidates]
+        target = output_of(output, inputs, resources.reader)
+    ranker = resources.load(model)
     if searched and (request.exclude or request.candidates):
         raise click.UsageError("--exclude and --candidates are for queries that are data.")
     if searched:
@@ -91,22 +98,36 @@ def rank(
     else:
         results = _rank_data(ranker, _paths(data), request, resources)
     form = request.form or (ENDINGS.get(output.suffix, "trec") if output else "trec")
-    text = io.StringIO()
-    if form == "csv":
-        text.write("query,document,rank,score\n")
-    for query, ranked in results:
-        name = _word(query) if searched else str(query)
-        for rank_of, (document, score) in enumerate(ranked, start=1):
-            text.write(_line(Ranked(name, str(document), rank_of, score), form, request.tag))
-    if output is None:
-        click.echo(text.getvalue(), nl=False)
+    text = "".join(_lines(results, form, encode_id(request.tag, "trec"), searched))
+    if target is None:
+        echo(text, nl=False)
     else:
-        write_text(output, text.getvalue())
+        target.write_text(text)
+
+
+def _lines(results: RankedResults, form: str, tag: str, searched: bool) -> Iterator[str]:
+    """Yield the lines of the output; ids cannot break them."""
+    if form == "csv":
+        yield "query,document,rank,score\n"
+    queries, documents = IdWriter(form, "query"), IdWriter(form, "document")
+    for query, ranked in results:
+        name = encode_id(query, "trec") if searched else str(query)
+        for rank_of, (document, score) in enumerate(ranked, start=1):
+            if form == "jsonl":
+                line = Ranked(name, str(document), rank_of, score)
+                yield json.dumps(line._asdict()) + "\n"
+            elif form == "csv":
+                yield f"{queries(name)},{documents(document)},{rank_of},{score!r}\n"
+            else:
+                yield f"{queries(name)} Q0 {documents(document)} {rank_of} {score!r} {tag}\n"
 
 
 def _is_path(word: str) -> bool:
     """Say whether there is such a file or folder; an empty text is not the current folder."""
-    return bool(word.strip()) and Path(word).exists()
+    try:
+        return bool(word.strip()) and Path(word).exists()
+    except (OSError, ValueError):  # too long, or with a NUL
+        return False
 
 
 def _paths(data: tuple[str, ...]) -> list[Path]:
@@ -165,23 +186,3 @@ def _rank_data(
     if limits and isinstance(data, JudgedLists):
         raise click.UsageError("--exclude is for queries and documents, not for judged rows.")
     return ranker.rank(data, request.k, **limits)
-
-
-def _line(line: Ranked, form: str, tag: str) -> str:
-    if form == "jsonl":
-        return json.dumps(line._asdict()) + "\n"
-    if form == "csv":
-        return f"{_quoted(line.query)},{_quoted(line.document)},{line.rank},{line.score!r}\n"
-    return f"{_word(line.query)} Q0 {_word(line.document)} {line.rank} {line.score!r} {tag}\n"
-
-
-def _word(text: str) -> str:
-    """Return an id for a TREC line, whose fields have no spaces."""
-    return "-".join(text.split()) or "-"
-
-
-def _quoted(text: str) -> str:
-    """Quote a CSV field that needs it."""
-    if any(character in text for character in ',"\n\r'):
-        return '"' + text.replace('"', '""') + '"'
-    return text

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ranking import Ranker
-from ranking_cli.files import write_text
+from ranking_cli.files import output_of
 from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -37,9 +37,10 @@ def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
     ranking report model.safetensors
     ranking report sparse.safetensors dense.safetensors -o report.html
     """
+    target = None if output is None else output_of(output, models)
     rankers = {str(path): Ranker.load(path) for path in models}
-    if output is not None:
-        write_text(output, _page(rankers))
+    if target is not None:
+        target.write_text(_page(rankers))
         click.echo(f"wrote {output}", err=True)
         return
     histories = [(name, row) for name, ranker in rankers.items() for row in ranker.history_]

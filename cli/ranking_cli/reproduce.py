@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ranking_cli.files import write_text
+from ranking.io import Output
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render
@@ -74,8 +74,8 @@ def reproduce(
 
 def _write(folder: Path, name: str, module: Any, rows: list[Row]) -> None:
     facts = {"name": name, "notes": module.notes, "rows": [_json(row) for row in rows]}
-    write_text(folder / "results.json", json.dumps(facts, indent=1))
-    write_text(folder / "index.html", _page(module, rows))
+    Output(folder / "results.json").write_text(json.dumps(facts, indent=1))
+    Output(folder / "index.html").write_text(_page(module, rows))
 
 
 def _json(row: Row) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from ranking.io import encode_id
+
 FORMATS = ("table", "tsv", "jsonl", "markdown")
 
 format_option = click.option(
@@ -32,14 +34,17 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
     rows = [{key: row.get(key, "") for key in headers} for row in rows]
     if form == "tsv":
         lines = [headers, *([_plain(row[key]) for key in headers] for row in rows)]
+        lines = [[encode_id(cell, "tsv") for cell in line] for line in lines]
         return "".join("\t".join(line) + "\n" for line in lines)
-    cells = [[_short(row[key]) for key in headers] for row in rows]
+    headers = [encode_id(key, "terminal") for key in headers]
+    cells = [[encode_id(_short(value), "terminal") for value in row.values()] for row in rows]
     if form == "markdown":
         lines = [headers, ["---"] * len(headers), *cells]
         return "".join("| " + " | ".join(line) + " |\n" for line in lines)
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     numeric = [
-        all(isinstance(row[key], int | float) or row[key] == "" for row in rows) for key in headers
+        all(isinstance(value, int | float) or value == "" for value in column)
+        for column in zip(*(row.values() for row in rows), strict=True)
     ]
     text = ""
     for line in [headers, ["-" * width for width in widths], *cells]:

@@ -20,7 +20,9 @@ from ranking import (
     parse_metrics,
 )
 from ranking.contracts import Callback, Search
+from ranking.io import Output
 from ranking.registry import get_registry
+from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing
 from ranking_cli.per_query import train_per_query
 from ranking_cli.settings import Settings, read_config, resolve_settings
@@ -42,15 +44,15 @@ class Request:
     resume: bool
     dry_run: bool
     quiet: bool
+    config: Path | None
 
     def check(self, settings: Settings) -> Path:
         """Return where the model goes; refuse options that do not go together."""
         if self.output is None:
             raise click.UsageError("say where the model goes: -o model.safetensors.")
-        if not self.output.parent.is_dir():
-            raise click.UsageError(
-                f"the folder {self.output.parent} does not exist; create it first."
-            )
+        specs = [settings[name] for name in ("reader", "valid-reader", "model")]
+        for path in (self.output, checkpoint_of(self.output)):
+            output_of(path, [*self.data, *settings["valid"], self.config], *specs)
         unused = self.resume or self.exclude_seen or self.callbacks
         if self.per_query and (unused or settings.is_explicit("metrics")):
             raise click.UsageError(
@@ -60,7 +62,7 @@ class Request:
         return self.output
 
 
-FIELDS = dataclasses.fields(Request)
+FIELDS = [field.name for field in dataclasses.fields(Request)]
 
 
 @click.command()
@@ -139,17 +141,26 @@ def train(config: Path | None, **options: Any) -> None:
     ranking train scifact --reader beir:split=train --valid scifact --valid-reader beir:split=dev \
         --recipe sparse-sgd -o scifact.safetensors
     """
-    request = Request(**{field.name: options.pop(field.name) for field in FIELDS})
+    request = Request(
+        config=config, **{name: options.pop(name) for name in FIELDS if name != "config"}
+    )
     options["valid"] = options["valid"] or None
     settings = resolve_settings(options, read_config(config), config.name if config else "")
     if request.dry_run:
         click.echo(render(settings.rows(), "table"), nl=False)
         return
     output = request.check(settings)
-    if request.per_query:
-        train_per_query(request.data, output, settings, request.quiet)
-    else:
-        _Training(request, output, settings).run()
+    with Output(output).locked():
+        Output(output).remove_leftovers()
+        if request.per_query:
+            train_per_query(request.data, output, settings, request.quiet)
+        else:
+            _Training(request, output, settings).run()
+
+
+def checkpoint_of(output: Path) -> Path:
+    """Return the path of the checkpoint of a training that writes to `output`."""
+    return output.with_name(output.name + ".checkpoint")
 
 
 class _Training:
@@ -158,6 +169,8 @@ class _Training:
     def __init__(self, request: Request, output: Path, settings: Settings) -> None:
         self.request, self.output, self.settings = request, output, settings
         self.quiet = request.quiet
+        self.checkpoint = Checkpoint(path=checkpoint_of(output))
+        self._refuse_to_discard()
         resources = Resources(settings["reader"], settings["kernel"], settings["threads"])
         data = resources.read(request.data)
         valid = None
@@ -175,11 +188,19 @@ class _Training:
         self.prepared = self.ranker.prepare_data(data, valid=valid)
         self.data, self.valid = self.prepared.data, self.prepared.valid
         refuse_equal(self.data, self.valid)
-        self.checkpoint = Checkpoint(path=output.with_name(output.name + ".checkpoint"))
         self.progress = ProgressLine(label=f"training {output.name}")
         self.ranker.set_params(callbacks=self._callbacks(request.callbacks))
         self.snapshot = self._read_checkpoint() if request.resume else None
         self.checkpoint.outer_facts["identity"] = self._identity()
+
+    def _refuse_to_discard(self) -> None:
+        """Refuse to begin where an interrupted training has left its checkpoint."""
+        path = Path(self.checkpoint.path)
+        if path.exists() and not self.request.resume:
+            raise click.UsageError(
+                f"{path} is the checkpoint of an interrupted training; continue it with --resume, "
+                "or delete it to train from the start."
+            )
 
     def _check_options(self, judged: bool, validated: bool) -> None:
         """Refuse options that the data have no use for."""
@@ -228,7 +249,7 @@ class _Training:
         except KeyboardInterrupt:
             self._save_interrupted()
         self.ranker.save(self.output)
-        Path(self.checkpoint.path).unlink(missing_ok=True)
+        Output(self.checkpoint.path).remove()
         if not self.quiet:
             self._report(time.perf_counter() - start)
 

@@ -35,6 +35,9 @@ def pack_history(history: History) -> Tensors:
 def unpack_history(columns: Tensors) -> History:
     """Restore what `pack_history` returned, or raise `ModelFileError`."""
     epochs = columns.get("epoch", np.zeros(0))
+    for name in ("epoch", "objective"):
+        if columns and name not in columns:
+            raise ModelFileError(f"the history is damaged: {name} is missing.")
     for name, column in columns.items():
         if column.dtype != np.float64 or column.ndim != 1 or column.shape != epochs.shape:
             raise ModelFileError(f"the history is damaged: {name} must be a number for each epoch.")

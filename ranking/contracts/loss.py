@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,30 @@ class PairwiseForm(enum.IntEnum):
     LOGISTIC = 2
     NATIVE = 3
     """A C function of a plugin, called through its address."""
+
+
+class ListwiseForm(enum.IntEnum):
+    """Listwise losses whose slopes a kernel can evaluate in its training loops."""
+
+    DOMINATION = 0
+    NATIVE = 1
+    """C functions of a plugin, called through their addresses."""
+
+
+class SampledListForm(NamedTuple):
+    """A listwise loss for a list of one positive (grade 1) and sampled negatives (grade 0).
+
+    Attributes
+    ----------
+    form : ListwiseForm
+    weight, margin : float
+        Of the domination loss, ``weight * log(1 + sum_j exp(f_j - f_+ + margin))``; a native loss
+        has 1 and 0.
+    """
+
+    form: ListwiseForm
+    weight: float = 1.0
+    margin: float = 0.0
 
 
 @dataclasses.dataclass
@@ -113,6 +137,15 @@ class ListwiseLoss(Protocol):
     @abstractmethod
     def listwise_slopes(self, scores: Array, grades: Array) -> Array:
         """Return the derivative of the loss of one list with respect to each score."""
+
+
+@runtime_checkable
+class SupportsSampledLists(Protocol):
+    """A listwise loss that kernels have in their loops."""
+
+    @abstractmethod
+    def sampled_list_form(self) -> SampledListForm:
+        """Return the loss of a list of one positive and sampled negatives."""
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from ranking.data.matching_data import FeatureTable, MatchingData
 from ranking.data.tables import Categories, Lists, Numbers, encode
@@ -122,6 +123,27 @@ def find_roles(names: list[str], columns: dict[str, str], where: str) -> dict[st
                 f"name it, as {role}=COLUMN."
             )
     return roles
+
+
+def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
+    """Record the columns of a data frame at `fit`; refuse other ones, or another order, later.
+
+    Scikit-learn's rules and messages; arrays and data of `ranking` have no names to compare.
+    """
+    from sklearn.utils import validation
+
+    if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
+        if reset and hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+        if not isinstance(X, np.ndarray | list | tuple):
+            return
+    try:
+        if hasattr(validation, "_check_feature_names"):  # from scikit-learn 1.6 on
+            validation._check_feature_names(estimator, X, reset=reset)
+        else:
+            estimator._check_feature_names(X, reset=reset)
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 def _frame(frame: Any) -> nw.DataFrame[Any]:

@@ -62,7 +62,7 @@ def _texts(name: str, tensors: Tensors) -> Ids:
         raise ModelFileError(f"`{name}.text` must be a vector of uint8.")
     if offsets.dtype != np.int64 or offsets.ndim != 1 or offsets.size < 2:
         raise ModelFileError(f"`{name}.offsets` must be a vector of int64, two or more.")
-    if offsets[0] != 0 or offsets[-1] != content.size or (np.diff(offsets) < 0).any():
+    if offsets[0] != 0 or offsets[-1] != content.size or (offsets[1:] < offsets[:-1]).any():
         raise ModelFileError(
             f"`{name}.offsets` must rise from 0 to the {content.size} bytes of the text."
         )

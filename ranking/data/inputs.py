@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,10 +12,11 @@ from ranking.contracts.model import Model
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
+from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.data.validation import Ids
-from ranking.errors import DataError, ModelFileError, PartError
+from ranking.errors import DataError, DataWarning, ModelFileError, PartError
 
 Trainable: TypeAlias = JudgedLists | MatchingData
 
@@ -74,7 +76,40 @@ def prepare_data(
     held_out = as_trainable(*_triple(valid), text)
     if isinstance(data, MatchingData) and isinstance(held_out, MatchingData):
         held_out = held_out.with_documents(data.document_ids)
+        warn_of_untrained(None, SeenItems.from_data(data), held_out)
     return PreparedData(data, held_out, text, documents)
+
+
+def warn_of_untrained(model: Model | None, seen: SeenItems | None, data: Trainable) -> None:
+    """Warn of queries that are known by id only and were not trained: their ranking says nothing.
+
+    Parameters
+    ----------
+    model : Model or None
+        Whose query features are known; None if only the training data are.
+    seen : SeenItems or None
+        Users and positives of the training data.
+    data : JudgedLists or MatchingData
+        The queries to measure.
+    """
+    if not isinstance(data, MatchingData) or data.queries is not None or data.relevance is None:
+        return
+    if seen is not None and seen.positives is not None:
+        trained = seen.user_ids[np.diff(seen.positives.indptr) > 0]
+    else:
+        trained = getattr(model, "query_feature_ids", None)
+    measured = data.query_ids[np.diff(data.relevance.indptr) > 0]
+    if trained is None or trained.dtype.kind != measured.dtype.kind:
+        return
+    missing = measured[~np.isin(measured, trained)]
+    if missing.size:
+        warnings.warn(
+            f"{missing.size} of {measured.size} queries (users) to measure, such as "
+            f"{missing[0].item()!r}, have no positives in the training data, and their embeddings "
+            "are those before training; leave them out, or rank them by fold_in.",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _triple(valid: Any) -> tuple[Any, Any, Any]:
@@ -114,11 +149,19 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
                 "that the model was trained on."
             )
         return describe_texts(X, text)
-    if y is None or qid is None:
-        missing = "y (the grades)" if y is None else "qid (the query of each row)"
+    if y is None:
         raise DataError(
-            f"{missing} is missing; give both y and qid, or a JudgedLists, MatchingData or "
-            "TextCollection."
+            "y (the grades) is missing: fitting requires y to be passed, but the target y is None; "
+            "give both y and qid, or a JudgedLists, MatchingData or TextCollection."
+        )
+    if qid is None:
+        n_rows = X.shape[0] if len(getattr(X, "shape", ())) else np.shape(y)[0]
+        qid = np.zeros(n_rows, np.int64)
+        warnings.warn(
+            f"qid (the query of each row) is missing, so all {n_rows} rows are ranked as one "
+            "query; give qid if they belong to several.",
+            DataWarning,
+            stacklevel=4,
         )
     return JudgedLists(X, y, qid)
 

@@ -12,7 +12,7 @@ from ranking.contracts.model import Tensors
 from ranking.data.exclusions import Ints, Pairs, pattern, places
 from ranking.data.ids import merge_ids, pack_ids, unpack_ids
 from ranking.data.matching_data import MatchingData
-from ranking.data.validation import Ids
+from ranking.data.validation import Ids, check_compressed
 from ranking.errors import DataError, ModelFileError
 
 
@@ -109,6 +109,8 @@ class SeenItems(NamedTuple):
         try:
             ones = np.ones(indices.size, np.bool_)
             shape = (users.size, items.size)
+            # SciPy's own check skips a matrix whose number of entries is negative.
+            check_compressed(indptr, indices, ones, shape, "positives")
             positives = sparse.csr_array((ones, indices, indptr), shape=shape)
             positives.check_format(full_check=True)
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import Any, TypeVar
 
@@ -72,16 +73,21 @@ def _check_shape(shape: tuple[int, ...], name: str) -> None:
 
 
 def as_csr(matrix: Any, name: str) -> Any:
-    """Return a sparse matrix as CSR with sorted indices, or raise `DataError` if it is damaged."""
+    """Return a sparse matrix as CSR with sorted indices, or raise `DataError` if it is damaged.
+
+    The structure (indptr and indices) is copied before it is checked: compiled loops trust it, so
+    that nobody else may change it later. The values are shared, as any value is safe.
+    """
+    matrix = _with_own_structure(matrix)
     # SciPy converts without checks, so a damaged matrix is rejected before it is converted.
     if matrix.format == "csr":
-        _check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape, name)
+        check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape, name)
     elif matrix.format == "csc":
-        _check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[::-1], name)
+        check_compressed(matrix.indptr, matrix.indices, matrix.data, matrix.shape[::-1], name)
     elif matrix.format == "bsr":
         height, width = matrix.blocksize
         blocks = (matrix.shape[0] // height, matrix.shape[1] // width)
-        _check_compressed(matrix.indptr, matrix.indices, matrix.data, blocks, name)
+        check_compressed(matrix.indptr, matrix.indices, matrix.data, blocks, name)
     elif matrix.format == "coo":
         for axis, index, bound in zip(("row", "column"), matrix.coords, matrix.shape, strict=True):
             if index.size and not 0 <= index.min() <= index.max() < bound:
@@ -109,6 +115,17 @@ def as_csr(matrix: Any, name: str) -> Any:
     return csr.astype(dtype, copy=False)
 
 
+def _with_own_structure(matrix: Any) -> Any:
+    """Return a CSR, CSC or BSR matrix with copies of its index arrays; others are converted."""
+    if matrix.format not in ("csr", "csc", "bsr"):
+        return matrix
+    own = copy.copy(matrix)
+    own.indptr, own.indices = np.array(matrix.indptr), np.array(matrix.indices)
+    for flag in ("_has_sorted_indices", "_has_canonical_format"):  # SciPy's, maybe out of date
+        own.__dict__.pop(flag, None)
+    return own
+
+
 def _within_rows(csr: Any, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Clear the flags of adjacent entries that belong to different rows."""
     starts = csr.indptr[1:-1]
@@ -116,17 +133,18 @@ def _within_rows(csr: Any, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return flags
 
 
-def _check_compressed(
+def check_compressed(
     indptr: Any, indices: Any, data: Any, shape: tuple[int, ...], name: str
 ) -> None:
+    """Raise `DataError` if the index arrays of a compressed matrix point outside of it."""
     majors, minors = shape
     wrong = None
     if indptr.shape != (majors + 1,):
         wrong = f"indptr has {indptr.size} entries and should have {majors + 1}"
     elif indptr[0] != 0:
         wrong = f"indptr starts with {indptr[0]} and should start with 0"
-    elif (np.diff(indptr) < 0).any():
-        wrong = f"indptr decreases after entry {int(np.argmax(np.diff(indptr) < 0))}"
+    elif (indptr[1:] < indptr[:-1]).any():  # a difference of extreme numbers would overflow
+        wrong = f"indptr decreases after entry {int(np.argmax(indptr[1:] < indptr[:-1]))}"
     elif not indptr[-1] == len(data) == len(indices):
         wrong = (
             f"indptr ends with {indptr[-1]}, and there are {len(data)} values and "
@@ -222,6 +240,7 @@ def as_ids(name: str, values: Any, n_rows: int, rows_of: str = "features") -> Id
         raise DataError(f"{name} must have 1 dimension, one per row, and has shape {array.shape}.")
     _check_length(name, array.size, n_rows, rows_of)
     if array.dtype.kind == "U" and isinstance(values, np.ndarray):
+        _check_code_points(name, array)
         return array
     if array.dtype.kind == "i":
         return array.astype(np.int64, copy=False)
@@ -234,9 +253,32 @@ def as_ids(name: str, values: Any, n_rows: int, rows_of: str = "features") -> Id
             raise DataError(f"{name}: row {row} is {value!r}; {remedy}")
         if isinstance(value, str) != isinstance(listed[0], str):
             raise DataError(f"{name}: rows 0 and {row} are {listed[0]!r} and {value!r}; {remedy}")
-    if isinstance(listed[0], str):
-        return np.array(listed, dtype=np.str_)
-    return np.array(listed, dtype=np.int64)
+    if not isinstance(listed[0], str):
+        return np.array(listed, dtype=np.int64)
+    if "\0" in "".join(listed):
+        row = next(row for row, value in enumerate(listed) if "\0" in value)
+        raise DataError(f"{name}: row {row} is {listed[row]!r}, with a NUL; remove it.")
+    texts = np.array(listed, dtype=np.str_)
+    _check_code_points(name, texts)
+    return texts
+
+
+def _check_code_points(name: str, texts: NDArray[np.str_]) -> None:
+    """Refuse ids that no file can hold: with a NUL inside, or half a surrogate pair."""
+    if not texts.size or not texts.dtype.itemsize:
+        return
+    native = np.ascontiguousarray(texts.astype(texts.dtype.newbyteorder("="), copy=False))
+    codes = native.view(np.uint32).reshape(texts.size, -1)
+    if codes.max() < 0xD800 and codes[:, 0].all() and codes.shape[1] == 1:
+        return
+    wrong = ((codes >= 0xD800) & (codes <= 0xDFFF)).any(axis=1)
+    wrong |= ((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"{name}: row {row} is {texts[row].item()!r}, which has a NUL or a lone surrogate and "
+            "cannot be written as UTF-8; rename it."
+        )
 
 
 def _check_length(name: str, length: int, n_rows: int, rows_of: str = "features") -> None:

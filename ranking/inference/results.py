@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking._utils.files import replace_text
+from ranking._utils.text import IdWriter, encode_id
 from ranking.data.validation import Ids
 from ranking.errors import DataError
 
@@ -222,8 +223,9 @@ class RankedResults:
     def to_trec(self, path: Path | None = None, tag: str = "ranking") -> str | None:
         """Write a TREC run: ``query Q0 document rank score tag``, one line per document.
 
-        Ranks count from 1 and scores have full precision. A blank inside an id is written as a
-        hyphen, because blanks separate the fields.
+        Ranks count from 1 and scores have full precision. A blank or a control character inside an
+        id is written as a hyphen, because blanks separate the fields; two ids that would be the
+        same are refused.
 
         Parameters
         ----------
@@ -232,12 +234,15 @@ class RankedResults:
         tag : str
             The name of the run.
         """
-        return _write(path, self._trec_lines(_word(tag)))
+        return _write(path, self._trec_lines(encode_id(tag, "trec")))
 
     def _trec_lines(self, tag: str) -> Iterator[str]:
+        queries = IdWriter("trec", self._columns.query)
+        documents = IdWriter("trec", self._columns.document)
         for query, ranked in self:
+            word = queries(query)
             for rank, (document, score) in enumerate(ranked, start=1):
-                yield f"{_word(query)} Q0 {_word(document)} {rank} {score!r} {tag}\n"
+                yield f"{word} Q0 {documents(document)} {rank} {score!r} {tag}\n"
 
     @overload
     def to_json(self, path: None = None, *, lines: bool = False) -> str: ...
@@ -300,11 +305,6 @@ def _short(ranked: RankedList) -> str:
     items = [f"{one!r} ({score:.4g})" for one, score in itertools.islice(ranked, SHOWN_DOCUMENTS)]
     rest = len(ranked) - len(items)
     return ", ".join([*items, *([f"and {rest} more"] if rest > 0 else [])]) or "nothing"
-
-
-def _word(value: object) -> str:
-    """Return an id as one word of a TREC line."""
-    return "-".join(str(value).split()) or "-"
 
 
 def _write(path: Path | None, parts: Iterator[str]) -> str | None:

@@ -5,28 +5,35 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import warnings
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ranking._utils.tensors import History, Tensors, pack_history, section, under, unpack_history
+from ranking._utils.tensors import Tensors, pack_history, section, under, unpack_history
 from ranking.contracts.model import Model
+from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.inputs import Documents
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
-from ranking.errors import ModelFileError, PartError, PluginWarning
+from ranking.data.validation import Ids, as_ids
+from ranking.errors import ModelFileError, PartError, PluginWarning, RankingError
 from ranking.io.result import TrainingResult
+from ranking.io.schema import PARTS, SCHEMA_VERSION, check_description, check_positions
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.registry.manager import get_registry
 
-SCHEMA_VERSION = 2
-"""Version of the description in a model file."""
+__all__ = ["PARTS", "SCHEMA_VERSION", "FileSpec", "ModelFile", "read_model", "write_model"]
 
-PARTS = ("model", "loss", "regularizer", "solver")
+
+class FileSpec(str):
+    """The spec of a model as a file has it; files that it names are not opened."""
+
+    __slots__ = ()
 
 
 class ModelFile(NamedTuple):
@@ -44,6 +51,8 @@ class ModelFile(NamedTuple):
         The documents of a collection of texts.
     seen : SeenItems or None
         Users, items and positives of interactions.
+    columns : array of str or None
+        The columns of the data frame that it was trained on.
     """
 
     result: TrainingResult
@@ -52,6 +61,7 @@ class ModelFile(NamedTuple):
     text: TextFeatures | None
     documents: Documents | None
     seen: SeenItems | None
+    columns: Ids | None = None
 
 
 def write_model(
@@ -60,6 +70,7 @@ def write_model(
     text: TextFeatures | None = None,
     documents: Documents | None = None,
     seen: SeenItems | None = None,
+    columns: Any = None,
 ) -> None:
     """Write a trained model, atomically."""
     tensors = under("model", result.model.tensors())
@@ -72,6 +83,9 @@ def write_model(
         tensors |= under("documents", documents.tensors())
     if seen is not None:
         tensors |= under("seen", seen.tensors())
+    if columns is not None:
+        names = as_ids("columns", list(columns), len(columns))
+        tensors |= under("columns", pack_ids("names", names))
     write_tensors(path, tensors, description)
 
 
@@ -82,60 +96,57 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
     in the result if their plugins are not installed, because scoring does not need them.
     """
     tensors, description = read_tensors(path)
-    specs, seed, stopped, history = _read_description(path, tensors, description)
+    check_description(path, description)
+    check_positions(path, tensors, description["training"])
+    specs = {kind: description["parts"][kind]["spec"] for kind in PARTS}
+    training = description["training"]
     registry = get_registry()
     model = _create_model(path, specs["model"], description["parts"]["model"])
-    _warn_of_plugins(path, description.get("plugins"))
-    model.restore(section(tensors, "model"))
+    _warn_of_plugins(path, description.get("plugins", {}))
     parts: dict[str, Any] = dict.fromkeys(PARTS[1:])
     for kind in parts:
-        with contextlib.suppress(PartError):
+        with contextlib.suppress(RankingError):
             parts[kind] = registry.create(kind, specs[kind])
     text = documents = None
-    if description.get("text") is not None:
-        text = _restore_text(path, str(description["text"]), section(tensors, "text"))
-        sides = ("document",) if description.get("per query") else ("query", "document")
-        _refuse_other_vocabulary(path, model, text, sides)
-        stored = section(tensors, "documents")
-        documents = Documents.restore(stored, text.n_features) if stored else None
+    with _located(path):
+        history = unpack_history(section(tensors, "history"))
+        model.restore(section(tensors, "model"))
+        if description.get("text") is not None:
+            text = _restore_text(path, description["text"], section(tensors, "text"))
+            sides = ("document",) if description.get("per query") else ("query", "document")
+            _refuse_other_vocabulary(path, model, text, sides)
+            stored = section(tensors, "documents")
+            documents = Documents.restore(stored, text.n_features) if stored else None
+        stored = section(tensors, "seen")
+        seen = SeenItems.restore(stored) if stored else None
+        columns = _restore_columns(section(tensors, "columns"), training["features"])
     result = TrainingResult(
         model=model,
         **parts,
         kernel=get_kernel(kernel),
         history=history,
-        stopped=stopped,
+        stopped=training["stopped"],
         description=description,
     )
-    stored = section(tensors, "seen")
-    seen = SeenItems.restore(stored) if stored else None
-    return ModelFile(result, specs, seed, text, documents, seen)
+    specs["model"] = FileSpec(specs["model"])
+    return ModelFile(result, specs, training["seed"], text, documents, seen, columns)
 
 
-def _read_description(
-    path: Path, tensors: Tensors, description: dict[str, Any]
-) -> tuple[dict[str, str], int, str, History]:
-    """Return specs, seed, why training stopped and the history."""
-    version = description.get("schema_version")
-    if version != SCHEMA_VERSION:
-        remedy = (
-            "update ranking"
-            if isinstance(version, int) and version > SCHEMA_VERSION
-            else ("train the model again")
-        )
-        raise ModelFileError(
-            f"{path} has schema_version {version}, and this version of ranking reads "
-            f"{SCHEMA_VERSION}; {remedy}."
-        )
+@contextlib.contextmanager
+def _located(path: Path) -> Iterator[None]:
+    """Name the file in the error for a part of it, whatever a third-party model raises."""
     try:
-        specs = {kind: str(description["parts"][kind]["spec"]) for kind in PARTS}
-        training = description["training"]
-        int(training["features"])
-        history = unpack_history(section(tensors, "history"))
-        return specs, int(training["seed"]), str(training["stopped"]), history
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} is damaged: its description lacks {error}.") from error
+        yield
+    except ModelFileError as error:
+        message = str(error)
+        raise ModelFileError(
+            message if str(path) in message else f"{path} is damaged: {message}"
+        ) from error
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} is damaged: its tensors do not fit its model ({type(error).__name__}: "
+            f"{error})."
+        ) from error
 
 
 def _create_model(path: Path, spec: str, origin: dict[str, Any]) -> Model:
@@ -150,14 +161,14 @@ def _create_model(path: Path, spec: str, origin: dict[str, Any]) -> Model:
     return model
 
 
-def _warn_of_plugins(path: Path, plugins: Any) -> None:
+def _warn_of_plugins(path: Path, plugins: dict[str, Any]) -> None:
     """Warn of plugins that trained the model and are missing here, or have another version."""
-    for distribution, plugin in plugins.items() if isinstance(plugins, dict) else ():
-        version, parts = str(plugin.get("version")), ", ".join(plugin.get("parts", ()))
+    for distribution, plugin in plugins.items():
+        version, parts = plugin["version"], ", ".join(plugin["parts"])
         command = _install_command(distribution, version)
         try:
             installed = metadata.version(distribution)
-        except metadata.PackageNotFoundError:
+        except (metadata.PackageNotFoundError, ValueError):
             message = (
                 f"{path} was made with {distribution} {version} ({parts}), which is not installed "
                 f"here; the model scores without it, and to train with it again, {command}."
@@ -183,6 +194,15 @@ def _restore_text(path: Path, spec: str, tensors: Tensors) -> TextFeatures:
         raise ModelFileError(f"{path} is damaged: {error}") from error
     text.restore(tensors)
     return text
+
+
+def _restore_columns(tensors: Tensors, n_features: int) -> Ids | None:
+    if not tensors:
+        return None
+    columns = unpack_ids("names", tensors)
+    if columns.dtype.kind != "U" or columns.size != n_features:
+        raise ModelFileError(f"`columns` must be {n_features} texts, one per feature.")
+    return columns
 
 
 def _refuse_other_vocabulary(

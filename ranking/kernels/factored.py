@@ -21,6 +21,7 @@ from ranking.kernels.contract import (
     FactoredState,
     FactoredSteps,
     Factors,
+    Floats,
     Ints,
     PairwiseLoss,
     RowPenalty,
@@ -30,6 +31,7 @@ from ranking.kernels.contract import (
     TopK,
     TripletSource,
 )
+from ranking.kernels.listwise import DOMINATION, ListTrainingLoss
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 from ranking.kernels.validation import (
@@ -215,10 +217,7 @@ class FactoredWeights:
     ) -> StepResults[Singles]:
         """Take one step per triplet, by batches; return margins and violation weights."""
         source = self._source(inputs, triplets, n_positives, positive_rank)
-        count = _count_of(triplets)
-        check_array("learning_rates", learning_rates, ("float32",), (count,))
-        if not ((learning_rates >= 0.0) & (learning_rates < np.inf)).all():
-            raise ValueError("learning_rates must be finite and not negative.")
+        count = self._check_rates(triplets, learning_rates)
         out = StepResults(np.empty(count, np.float32), np.empty(count, np.float32))
         self.kernel.factored.implementation.factored_train(
             inputs.features,
@@ -231,6 +230,32 @@ class FactoredWeights:
             validate_execution(execution),
         )
         return out
+
+    def train_lists(
+        self,
+        inputs: FactoredInputs,
+        triplets: Ints | TripletSampler,
+        learning_rates: Singles,
+        *,
+        loss: ListTrainingLoss = DOMINATION,
+        penalty: RowPenalty = NO_PENALTY,
+        execution: Execution = SERIAL,
+    ) -> Floats:
+        """Take one step per list of a positive and its negatives; return the loss of each list."""
+        source = self._source(inputs, triplets, 1, 0)
+        count = self._check_rates(triplets, learning_rates)
+        losses = np.empty(count)
+        self.kernel.factored.implementation.factored_train_lists(
+            inputs.features,
+            FactoredState(self.factors, self.squares),
+            source,
+            learning_rates,
+            loss.for_kernel(),
+            _validate_penalty(penalty),
+            losses,
+            validate_execution(execution),
+        )
+        return losses
 
     def sample(
         self,
@@ -290,6 +315,14 @@ class FactoredWeights:
             _validate_penalty(penalty),
             validate_threads(threads),
         )
+
+    def _check_rates(self, triplets: Ints | TripletSampler, learning_rates: Singles) -> int:
+        """Check one learning rate per step; return the number of steps."""
+        count = _count_of(triplets)
+        check_array("learning_rates", learning_rates, ("float32",), (count,))
+        if not ((learning_rates >= 0.0) & (learning_rates < np.inf)).all():
+            raise ValueError("learning_rates must be finite and not negative.")
+        return count
 
     def _check_features(self, inputs: FactoredInputs) -> None:
         have = (self.factors.queries.shape[0], self.factors.documents.shape[0])

@@ -14,6 +14,7 @@ from ranking.kernels.domination import DominationKernel
 from ranking.kernels.factored import FactoredKernel
 from ranking.kernels.letor import LetorKernel
 from ranking.kernels.linear import LinearKernel
+from ranking.kernels.listwise import ListwiseKernel
 from ranking.kernels.metrics import MetricsKernel
 from ranking.kernels.native.calls import NativeKernel
 from ranking.kernels.random import RandomKernel
@@ -124,6 +125,11 @@ class Kernel:
     def alternating(self) -> AlternatingKernel:
         """Half-steps of the alternating solver."""
         return AlternatingKernel(self._server("alternating").implementations["alternating"])
+
+    @property
+    def listwise(self) -> ListwiseKernel:
+        """Losses of sampled lists."""
+        return ListwiseKernel(self._server("listwise").implementations["listwise"])
 
     @property
     def native(self) -> NativeKernel:

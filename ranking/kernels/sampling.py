@@ -113,7 +113,8 @@ class PositiveLists:
                     f"{name} reach {int(sums.max())}; at most {MAX_COUNT} is possible. "
                     "Use smaller counts, or weights."
                 )
-        falls = np.any(np.diff(self.query_sums, prepend=0) < 0)
+        sums = self.query_sums
+        falls = np.any(sums[1:] < sums[:-1]) or np.any(sums[:1] < 0)
         if falls or (self.member_sums.size and np.any(self._counts() < 0)):
             raise ValueError("query_sums, and member_sums within a list, must not fall.")
         last = self.member_ptr[self.list_of[self.queries] + 1]

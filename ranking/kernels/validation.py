@@ -86,7 +86,7 @@ def check_no_overlap(outputs: dict[str, NDArray[Any]], inputs: dict[str, NDArray
 def check_pointer(name: str, pointer: Any, dtypes: tuple[str, ...], length: int, end: int) -> None:
     """Refuse a pointer array that does not rise from 0 to `end` in `length` steps."""
     check_array(name, pointer, dtypes, (length + 1,))
-    if pointer[0] != 0 or pointer[-1] != end or np.any(np.diff(pointer) < 0):
+    if pointer[0] != 0 or pointer[-1] != end or np.any(pointer[1:] < pointer[:-1]):
         raise ValueError(f"{name} must rise from 0 to {end}; it is {_shorten(pointer)}.")
 
 

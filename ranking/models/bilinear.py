@@ -263,7 +263,7 @@ def _check_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_ar
         and indptr.size == shape[0] + 1
         and indptr[0] == 0
         and indptr[-1] == indices.size == weights.size
-        and not (np.diff(indptr) < 0).any()
+        and not (indptr[1:] < indptr[:-1]).any()
         and (not indices.size or 0 <= indices.min() <= indices.max() < shape[1])
     )
     if not fits:

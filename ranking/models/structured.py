@@ -252,6 +252,7 @@ class Structured(Factored):
         """Add embeddings of features that are new, in the stages before too."""
         for model in self._earlier:
             model.add_features(data, kernel)
+        self._lists = None  # they belong to the queries of the training before
         super().add_features(data, kernel)
 
     def inputs(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> FactoredInputs:
@@ -267,6 +268,12 @@ class Structured(Factored):
         if best is None:
             best = best_lists(self._earlier[-1], data, self.k, kernel, threads)
         n_queries, k = best.shape
+        if n_queries != data.n_queries or best.max(initial=-1) >= data.n_documents:
+            raise ModelFileError(
+                f"the lists of a structured model are of {n_queries} queries and documents up to "
+                f"{best.max(initial=-1)}, and the data have {data.n_queries} queries and "
+                f"{data.n_documents} documents; train it again."
+            )
         weights = np.broadcast_to(1.0 / np.arange(1, k + 1, dtype=np.float64), best.shape)
         filled = best >= 0
         lists = sp.csr_array(
@@ -349,8 +356,14 @@ class Structured(Factored):
             shape = (self.document_feature_ids.size, self.dimensions)
             self.S = self._pad(self._check_tensor("S", tensors, shape))
         self._lists = tensors.get("lists")
-        if self._lists is not None and (self._lists.dtype != np.int64 or self._lists.ndim != 2):
-            raise ModelFileError("`lists` of a structured model must be int64, one row per query.")
+        if self._lists is not None and (
+            self._lists.dtype != np.int64
+            or self._lists.ndim != 2
+            or self._lists.min(initial=-1) < -1
+        ):
+            raise ModelFileError(
+                "`lists` of a structured model must be int64, one row per query, from -1."
+            )
 
     @property
     def density(self) -> float:

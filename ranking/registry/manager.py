@@ -14,11 +14,13 @@ from typing import Any, Final, NamedTuple
 
 import pluggy
 
+from ranking._utils.text import first_line
 from ranking.contracts.engine import Engine
 from ranking.contracts.hooks import KINDS, PROJECT, Lazy
 from ranking.contracts.parameters import constraints
 from ranking.errors import PartError, PluginWarning, RankingError
 from ranking.registry import hookspecs, names
+from ranking.registry.isolation import PluginTimeoutError, call_isolated
 from ranking.registry.security import PluginSecurity, is_ours
 from ranking.registry.spec import parse_spec
 
@@ -43,7 +45,7 @@ class Entry(NamedTuple):
         """Return the class or function behind the factory, imported if necessary."""
         try:
             return self.factory.load() if isinstance(self.factory, Lazy) else self.factory
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PartError(
                 f"{self.kind} {self.name!r} of {self.distribution} {self.version} cannot be "
                 f"imported ({type(error).__name__}: {error}); repair or uninstall that package."
@@ -148,10 +150,9 @@ class Registry:
     def _load(self, source: Source) -> None:
         """Import a plugin, register it and call its hooks; report what its code raises."""
         begin = time.perf_counter()
-        try:
-            plugin = source.load()
-        except Exception as error:
-            self._report(source, f"cannot be loaded: {type(error).__name__}: {error}")
+        plugin, failure = self._call(source, source.load)
+        if failure is not None:
+            self._report(source, f"cannot be loaded: {_described(failure)}")
             return
         seconds = time.perf_counter() - begin
         if seconds > SLOW_IMPORT and not source.ours:
@@ -180,16 +181,29 @@ class Registry:
         call = getattr(self._manager.hook, hook)
         if not call.get_hookimpls():
             return
-        try:
+
+        def collect() -> dict[Any, Any]:
             results = call()
             if not results:  # pluggy drops None
                 raise TypeError("it returned None, not factories by name")
-            factories = dict(results[0])
-        except Exception as error:
-            self._report(source, f"{hook}() failed: {type(error).__name__}: {error}")
+            return dict(results[0])
+
+        factories, failure = self._call(source, collect)
+        if failure is not None:
+            self._report(source, f"{hook}() failed: {_described(failure)}")
             return
         for name, factory in factories.items():
             self._add(kind, name, factory, source)
+
+    @staticmethod
+    def _call(source: Source, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+        """Return what a plugin returned, or what it raised; our own are called directly."""
+        if not source.ours:
+            return call_isolated(function, source.module)
+        try:
+            return function(), None
+        except Exception as error:
+            return None, error
 
     def _add(self, kind: str, name: str, factory: Any, source: Source) -> None:
         if not isinstance(name, str) or not callable(factory):
@@ -270,6 +284,12 @@ def _check_parameters(kind: str, name: str, factory: Any, params: dict[str, Any]
                 f"{kind} {name!r} has {key}={value}; use {key}={word}. It must be "
                 f"{rules[key].describe()}."
             )
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, PluginTimeoutError):
+        return first_line(error)
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _one_line(factory: Any) -> str:

@@ -20,6 +20,9 @@ PACKAGES: Final = ("ranking", "ranking_plugins", "ranking_rust")
 """The packages of this project that contain plugins."""
 
 SWITCH: Final = "RANKING_PLUGINS"
+ON: Final = ("", "on", "1", "true", "yes", "all")
+"""Values of RANKING_PLUGINS that load plugins; any other value, such as off or 0, loads none."""
+
 ALLOWED: Final = "RANKING_ALLOWED_PLUGINS"
 DISABLED: Final = "RANKING_DISABLED_PLUGINS"
 
@@ -31,8 +34,8 @@ class PluginSecurity:
     ----------
     allowed : iterable of str, optional
         Distributions, or ``distribution:plugin``, that may be loaded besides those of this project;
-        by default those of RANKING_ALLOWED_PLUGINS, none if RANKING_PLUGINS is ``off``, and all if
-        neither is set.
+        by default those of RANKING_ALLOWED_PLUGINS, none if RANKING_PLUGINS is ``off`` (or 0,
+        false, no, none, or any word that does not mean on), and all if neither is set.
     disabled : iterable of str, optional
         Those that may not be loaded in any case; by default those of RANKING_DISABLED_PLUGINS.
     """
@@ -44,8 +47,9 @@ class PluginSecurity:
         self._allowed: frozenset[str] | None = None
         if allowed is not None:
             self._allowed = _canonical_names(allowed)
-        elif os.environ.get(SWITCH, "").strip().lower() == "off":
-            self._allowed, self._reason = frozenset(), f"switched off by {SWITCH}=off"
+        elif (word := os.environ.get(SWITCH, "").strip()).lower() not in ON:
+            # A word that is not known switches off too: an unclear switch must not load code.
+            self._allowed, self._reason = frozenset(), f"switched off by {SWITCH}={word}"
         elif ALLOWED in os.environ:
             self._allowed = _canonical_names(os.environ[ALLOWED].split(","))
             self._reason = f"not loaded: it is not in {ALLOWED}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.kernels.builtin import reference_kernel
+from ranking.kernels.contract import Implementations, RandomFamily
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import evaluate
 from ranking.metrics.parse import parse_metrics
@@ -31,6 +34,8 @@ TRAININGS = (
     ("factored:dimensions=5", "warp", "max-norm", "sgd:max_steps=300"),
     ("factored:dimensions=5", "bpr", "l2:strength=0.01", "sgd:max_steps=300,schedule=inverse-sqrt"),
     ("factored:dimensions=5", "kos-warp", "none", "sgd:max_steps=300"),
+    ("factored:dimensions=5", "domination", "none", "sgd:max_steps=300,n_negatives=4"),
+    ("bilinear", "domination", "none", "sgd:max_steps=300,learning_rate=0.5,n_negatives=4"),
     ("factored:dimensions=3", "alignment", "l1l2-row", "alternating:max_epochs=3"),
 )
 """Model, loss, regularizer and solver of trainings that together go through the loops."""
@@ -57,6 +62,10 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
     said, wanted = kernel.describe(), reference.describe()
     for key in ("abi", "lanes", "block", "rng", "exp"):
         ensure(said.get(key) == wanted[key], whose, f"describes {key} as the contract", f"{said}")
+    for family, protocol in typing.get_type_hints(Implementations).items():
+        implementation = getattr(kernel, family).implementation
+        absent = [name for name in _functions(protocol) if not hasattr(implementation, name)]
+        ensure(not absent, whose, f"has the functions of family {family}", f"lacks {absent}")
     several = 1 if said["threads"] == "none" else 3
     for threads in (1, several):
         mine, theirs = (_numbers(each, seed, threads) for each in (kernel, reference))
@@ -89,21 +98,41 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
                 )
 
 
+def _functions(protocol: type) -> dict[str, Callable[..., Any]]:
+    """Return the functions that the contract has for a family."""
+    members = vars(protocol).items()
+    return {name: each for name, each in members if callable(each) and not name.startswith("_")}
+
+
 def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]:
-    """Return answers that need no training."""
+    """Return answers that need no training: all functions of random numbers, scores, metrics."""
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(2, 9001))
+    arguments = {"seed": seed, "first": 5, "bound": 37, "a": x, "b": y, "x": 30.0 * x}
+    arguments["threads"] = threads
     data = small_judged(seed)
     weights = rng.normal(size=data.n_features)
     scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
     measured = evaluate(list(parse_metrics(METRICS).values()), data, scores, kernel, threads)
     return {
-        "random_bits": kernel.random.bits(seed, 5, 100),
-        "random_uniform": kernel.random.uniform(seed, 5, 100),
-        "random_below": kernel.random.below(seed, 5, 100, 37),
-        "exp": kernel.random.exp(30.0 * x),
-        "dot": np.array(kernel.random.dot(x, y)),
-        "block_sum": np.array(kernel.random.block_sum(x, threads)),
+        **{
+            name: _answer(getattr(kernel.random.implementation, name), function, arguments)
+            for name, function in _functions(RandomFamily).items()
+        },
         "linear_scores": kernel.linear.scores(data.features, weights, threads),
         **{f"metric {name}": values for name, values in measured.items()},
     }
+
+
+def _answer(
+    function: Callable[..., Any], contract: Callable[..., Any], arguments: dict[str, Any]
+) -> NDArray[Any]:
+    """Call a function with arguments by their names in the contract; return `out` or the result."""
+    types = typing.get_type_hints(contract)
+    out = None
+    if "out" in types:
+        (dtype,) = typing.get_args(typing.get_args(types["out"])[1])
+        out = np.zeros(arguments["a"].size, dtype)
+    values = {**arguments, "out": out}
+    result = function(*(values[name] for name in types if name != "return"))
+    return np.array(result) if out is None else out

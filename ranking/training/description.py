@@ -7,7 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from ranking.data.matching_data import MatchingData
-from ranking.io.model_file import PARTS, SCHEMA_VERSION
+from ranking.io.schema import PARTS, SCHEMA_VERSION
 from ranking.registry.origin import origin
 from ranking.registry.security import OURS, canonical
 

@@ -18,7 +18,10 @@ from ranking.contracts.recipe import Choice
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
-from ranking.io.model_file import PARTS, ModelFile, read_model
+from ranking.data.scale import refuse_unusable_scale
+from ranking.errors import PartError
+from ranking.io.model_file import FileSpec, ModelFile, read_model
+from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import refuse_other_data
@@ -101,9 +104,10 @@ class TrainingPlan(Fitter):
         # Training changes its parts; the caller's objects stay as they are.
         model, loss, regularizer, solver = copy.deepcopy(self.resolve(data))
         refuse_other_data(model, data)
+        refuse_unusable_scale(data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")
-        _read_base(model)
+        _read_base(model, trusted=not isinstance(self.model, FileSpec))
         kernel = get_kernel(self.kernel)
         model.initialize(data, self.random_state, kernel)
         if initial is not None:
@@ -143,8 +147,13 @@ class SavedBase:
         return plan.fit(data).model
 
 
-def _read_base(model: Model) -> None:
-    """Read the file that a cascade names as its base."""
+def _read_base(model: Model, trusted: bool) -> None:
+    """Read the file that a cascade names as its base, unless a model file named it."""
     base = getattr(model, "base", None)
+    if isinstance(base, str) and not trusted:
+        raise PartError(
+            f"the model file names the base {base!r}, and a model file may not choose which files "
+            f"are read; if you trust it, set model={model.spec()!r} and train again."
+        )
     if isinstance(base, str) and isinstance(model, MatchingModel) and hasattr(model, "attach_base"):
         model.attach_base(SavedBase(read_model(Path(base))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -28,9 +28,17 @@ from ranking.contracts.solver import (
 from ranking.data.exclusions import Pairs, known_pairs
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.errors import CombinationError, DataError, DivergenceError, PartError
-from ranking.io.model_file import PARTS
+from ranking.errors import (
+    CombinationError,
+    DataError,
+    DivergenceError,
+    ModelFileError,
+    PartError,
+    RankingError,
+    TrainingWarning,
+)
 from ranking.io.result import TrainingResult
+from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import Values, evaluate_model
 from ranking.registry.compatibility import refuse_misfit
@@ -138,6 +146,27 @@ class Trainer:
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
+        self._warn_if_useless()
+
+    def _warn_if_useless(self) -> None:
+        """Warn if the loss on judged lists is above that of a model whose scores are all 0."""
+        loss: Any = self.loss
+        if not isinstance(self.data, JudgedLists) or "pairwise" not in loss.interfaces:
+            return
+        ranks = np.array([1, 10])
+        if not self.history or np.ptp(loss.rank_weight(ranks)) > 0:
+            return
+        zero = float(loss.pairwise_value(np.zeros(1))[0])
+        row: dict[str, Any] = self.history[-1]
+        last = float(row.get("loss", row.get("objective", math.nan)))
+        if math.isfinite(zero) and last > zero:
+            warnings.warn(
+                f"the loss is {last:.4g}, above {zero:.4g}, that of a model whose scores are all "
+                "0: the model is of no use. Scale the features (StandardScaler), train for more "
+                "epochs, or use a smaller learning_rate or strength.",
+                TrainingWarning,
+                stacklevel=5,
+            )
 
     def problem(self, state: Tensors | None = None) -> TrainingProblem:
         """Return what the solver is given."""
@@ -165,7 +194,7 @@ class Trainer:
             self.stopped = self._stopping
             return
         result: Any
-        for result in self.solver.run_epochs(problem):
+        for result in self._epochs(problem):
             if not isinstance(result, EpochResult):
                 part = described("solver", self.solver)
                 refuse(part, "run_epochs", f"yielded {type(result).__name__}, not an EpochResult")
@@ -182,6 +211,24 @@ class Trainer:
                 return
             interrupts.release()
         self.stopped = "max_epochs"
+
+    def _epochs(self, problem: TrainingProblem) -> Iterator[Any]:
+        """Yield the epochs; a resumed solver that cannot begin has a damaged state."""
+        epochs = iter(self.solver.run_epochs(problem))
+        if problem.state is not None:
+            try:
+                first = next(epochs, None)
+            except RankingError:
+                raise
+            except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise ModelFileError(
+                    f"the checkpoint has no usable state of the solver ({type(error).__name__}: "
+                    f"{error}); delete it and train from the start."
+                ) from error
+            if first is None:
+                return
+            yield first
+        yield from epochs
 
     def validate(self, metrics: Sequence[Metric]) -> Values:
         """Evaluate the model on the validation data."""
@@ -267,15 +314,24 @@ class Trainer:
         return Snapshot(tensors, facts)
 
     def _restore(self, snapshot: Snapshot) -> Tensors:
-        self.model.restore(section(snapshot.tensors, "model"))
-        self.history = unpack_history(section(snapshot.tensors, "history"))
-        self.stopped = snapshot.facts["stopped"]
-        self._stopping = snapshot.facts.get("ending", "")
-        self._epochs_before = int(snapshot.facts.get("epochs before", 0))
-        for callback in self.callbacks:
-            values = snapshot.facts["callbacks"].get(callback.name, {})
-            arrays = section(snapshot.tensors, f"callback/{callback.name}")
-            callback.restore({**values, **arrays})
+        """Restore a snapshot; raise `ModelFileError` if it does not fit this training."""
+        try:
+            self.model.restore(section(snapshot.tensors, "model"))
+            self.history = unpack_history(section(snapshot.tensors, "history"))
+            self.stopped = snapshot.facts["stopped"]
+            self._stopping = snapshot.facts.get("ending", "")
+            self._epochs_before = int(snapshot.facts.get("epochs before", 0))
+            for callback in self.callbacks:
+                values = snapshot.facts["callbacks"].get(callback.name, {})
+                arrays = section(snapshot.tensors, f"callback/{callback.name}")
+                callback.restore({**values, **arrays})
+        except RankingError:
+            raise
+        except Exception as error:
+            raise ModelFileError(
+                f"the checkpoint does not fit this training ({type(error).__name__}: {error}); "
+                "delete it and train from the start."
+            ) from error
         # A training that is resumed after its last epoch ends without another.
         self._resumed_state = section(snapshot.tensors, "solver")
         return self._resumed_state

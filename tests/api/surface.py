@@ -19,6 +19,7 @@ MODULES = (
     "ranking",
     "ranking.contracts",
     "ranking.errors",
+    "ranking.io",
     "ranking.native",
     "ranking.registry",
     "ranking.testing",

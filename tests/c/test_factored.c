@@ -6,10 +6,10 @@
 #include "factored.h"
 #include "random.h"
 
-enum { QUERIES = 20, DOCUMENTS = 40, WIDTH = 8, STEPS = 60 };
+enum { N_QUERIES = 20, N_DOCUMENTS = 40, WIDTH = 8, STEPS = 60 };
 
 typedef struct {
-    float U[QUERIES * WIDTH], V[DOCUMENTS * WIDTH], biases[DOCUMENTS];
+    float U[N_QUERIES * WIDTH], V[N_DOCUMENTS * WIDTH], biases[N_DOCUMENTS];
 } parameters_t;
 
 static void fill(float *numbers, int64_t n, uint64_t seed)
@@ -20,19 +20,21 @@ static void fill(float *numbers, int64_t n, uint64_t seed)
 
 static void fill_parameters(parameters_t *p)
 {
-    fill(p->U, QUERIES * WIDTH, 1);
-    fill(p->V, DOCUMENTS * WIDTH, 2);
-    fill(p->biases, DOCUMENTS, 3);
+    fill(p->U, N_QUERIES * WIDTH, 1);
+    fill(p->V, N_DOCUMENTS * WIDTH, 2);
+    fill(p->biases, N_DOCUMENTS, 3);
 }
 
 static factored_model_t plain_model(parameters_t *p)
 {
     factored_model_t model = {
-        .queries = {.n_rows = QUERIES, .identity = 1},
-        .documents = {.n_rows = DOCUMENTS, .identity = 1},
-        .U = {p->U, NULL, QUERIES}, .V = {p->V, NULL, DOCUMENTS},
-        .biases = {p->biases, NULL, DOCUMENTS}, .width = WIDTH, .full_width = WIDTH,
-        .has_biases = 1, .plain_queries = 1, .plain_documents = 1};
+        .sides = {
+            {.features = {.n_rows = N_QUERIES, .identity = 1},
+             .factor = {p->U, NULL, N_QUERIES}, .plain = 1},
+            {.features = {.n_rows = N_DOCUMENTS, .identity = 1},
+             .factor = {p->V, NULL, N_DOCUMENTS}, .biases = {p->biases, NULL, N_DOCUMENTS},
+             .plain = 1}},
+        .width = WIDTH, .full_width = WIDTH};
     return model;
 }
 
@@ -40,14 +42,14 @@ static factored_model_t plain_model(parameters_t *p)
 static void test_update_of_separate_rows(void)
 {
     parameters_t p, old;
-    int64_t queries[QUERIES], ptr[QUERIES + 1], documents[2 * QUERIES];
-    float slopes[2 * QUERIES];
+    int64_t queries[N_QUERIES], ptr[N_QUERIES + 1], documents[2 * N_QUERIES];
+    float slopes[2 * N_QUERIES];
     factored_model_t model = plain_model(&p);
-    factored_steps_t steps = {QUERIES, queries, ptr, documents, slopes};
+    factored_steps_t steps = {N_QUERIES, queries, ptr, documents, slopes};
     row_penalty_t penalty = {0.0f, 0.0f};
     fill_parameters(&p);
     old = p;
-    for (int64_t i = 0; i < QUERIES; i++) {
+    for (int64_t i = 0; i < N_QUERIES; i++) {
         queries[i] = i;
         ptr[i] = 2 * i;
         documents[2 * i] = 2 * i;
@@ -55,9 +57,9 @@ static void test_update_of_separate_rows(void)
         slopes[2 * i] = 0.25f;
         slopes[2 * i + 1] = -0.25f;
     }
-    ptr[QUERIES] = 2 * QUERIES;
+    ptr[N_QUERIES] = 2 * N_QUERIES;
     CHECK(factored_update(&model, &steps, 1.0f, penalty, 1));
-    for (int64_t i = 0; i < QUERIES; i++) {
+    for (int64_t i = 0; i < N_QUERIES; i++) {
         for (int64_t k = 0; k < WIDTH; k++) {
             const float *u = old.U + i * WIDTH, *v = old.V + 2 * i * WIDTH;
             CHECK(p.U[i * WIDTH + k] == u[k] - (0.25f * v[k] + -0.25f * v[WIDTH + k]));
@@ -108,34 +110,36 @@ static void test_embeddings(void)
 static void train(parameters_t *p, int with_features, int n_threads)
 {
     int64_t triplets[STEPS * 4];
-    int32_t q_ptr[QUERIES + 1], q_indices[QUERIES], d_ptr[DOCUMENTS + 1], d_indices[DOCUMENTS];
-    float ones[DOCUMENTS], rates[STEPS], margins[STEPS], weights[STEPS], rank_weights[2] = {1, 2};
+    int32_t q_ptr[N_QUERIES + 1], q_indices[N_QUERIES], d_ptr[N_DOCUMENTS + 1], d_indices[N_DOCUMENTS];
+    float ones[N_DOCUMENTS], rates[STEPS], margins[STEPS], weights[STEPS], rank_weights[2] = {1, 2};
     factored_task_t task = {
         .model = plain_model(p), .n = STEPS, .batch_size = 16, .learning_rates = rates,
         .n_threads = n_threads, .margins = margins, .weights = weights,
-        .ranks = {rank_weights, 2, DOCUMENTS}, .penalty = {0.01f, 1.0f},
+        .ranks = {rank_weights, 2, N_DOCUMENTS}, .penalty = {0.01f, 1.0f},
         .source = {.triplets = triplets, .columns = 4, .n_positives = 1},
         .loss = {pairwise_slope(PAIRWISE_HINGE, NULL), NULL}};
-    for (int64_t i = 0; i <= DOCUMENTS; i++)
+    for (int64_t i = 0; i <= N_DOCUMENTS; i++)
         d_ptr[i] = (int32_t)i;
-    for (int64_t i = 0; i <= QUERIES; i++)
+    for (int64_t i = 0; i <= N_QUERIES; i++)
         q_ptr[i] = (int32_t)i;
-    for (int64_t i = 0; i < DOCUMENTS; i++) {
+    for (int64_t i = 0; i < N_DOCUMENTS; i++) {
         d_indices[i] = (int32_t)(i / 3);
         ones[i] = 1.0f;
     }
-    for (int64_t i = 0; i < QUERIES; i++)
+    for (int64_t i = 0; i < N_QUERIES; i++)
         q_indices[i] = (int32_t)(i / 3);
     if (with_features) {
-        task.model.queries = (csr_t){q_ptr, q_indices, ones, QUERIES, QUERIES, 0, 0, 0};
-        task.model.documents = (csr_t){d_ptr, d_indices, ones, DOCUMENTS, DOCUMENTS, 0, 0, 0};
-        task.model.plain_queries = task.model.plain_documents = 0;
+        factored_side_t *sides = task.model.sides;
+        sides[QUERIES].features = (csr_t){q_ptr, q_indices, ones, N_QUERIES, N_QUERIES, 0, 0, 0};
+        sides[DOCUMENTS].features
+            = (csr_t){d_ptr, d_indices, ones, N_DOCUMENTS, N_DOCUMENTS, 0, 0, 0};
+        sides[QUERIES].plain = sides[DOCUMENTS].plain = 0;
     }
     for (int64_t i = 0; i < STEPS; i++) {
         rates[i] = 0.1f;
-        triplets[4 * i] = random_below(7, (uint64_t)i, QUERIES);
+        triplets[4 * i] = random_below(7, (uint64_t)i, N_QUERIES);
         for (int64_t k = 1; k < 4; k++)
-            triplets[4 * i + k] = random_below(8, (uint64_t)(4 * i + k), DOCUMENTS);
+            triplets[4 * i + k] = random_below(8, (uint64_t)(4 * i + k), N_DOCUMENTS);
     }
     fill_parameters(p);
     CHECK(factored_train(&task));

@@ -84,7 +84,7 @@ static void test_permutation(void)
 static void test_guides_count_like_binary_search(void)
 {
     positives_t positives = make_positives(1);
-    arena_t arena = {NULL, 0};
+    arena_t arena = {0};
     guided_counts_t all;
     sampling_allocate_guides(&positives, &arena, 1000);
     CHECK(!arena.failed && positives.member_guide.starts && positives.query_guide.starts);

@@ -64,7 +64,7 @@ static void test_adaptive_selects_the_faster(void)
 
 static void test_arena(void)
 {
-    arena_t arena = {NULL, 0};
+    arena_t arena = {0};
     char *zeros = ARENA_CALLOC(&arena, 1000, char);
     double *numbers = ARENA_ALLOC(&arena, 7, double);
     CHECK((uintptr_t)zeros % 64 == 0 && (uintptr_t)numbers % 64 == 0);

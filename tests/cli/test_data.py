@@ -120,8 +120,8 @@ def test_misuse_and_failure(letor, tmp_path):
     call(tmp_path / "absent", code=2)
     failed = call(letor, "--convert", "run", "-o", tmp_path / "x", code=1)
     assert "a JudgedLists cannot be written as run" in failed.stderr
-    failed = call(letor, "--convert", "letor", "-o", tmp_path / "no" / "x", code=1)
-    assert "cannot be written" in failed.stderr
+    failed = call(letor, "--convert", "letor", "-o", tmp_path / "no" / "x", code=2)
+    assert "no does not exist; create it first" in failed.stderr
     assert "not in a known format" not in call(letor, "--reader", "qrels", code=1).stderr
     letor.write_text("nonsense\n")
     assert "not in a known format" in call(letor, code=1).stderr

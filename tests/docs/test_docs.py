@@ -442,6 +442,7 @@ PUBLIC = (
     "ranking",
     "ranking.contracts",
     "ranking.errors",
+    "ranking.io",
     "ranking.native",
     "ranking.registry",
     "ranking.testing",

@@ -39,6 +39,7 @@ from ranking.kernels.contract import (
 )
 from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.kernel import Kernel
+from ranking.kernels.listwise import ListTrainingLoss
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 
@@ -184,6 +185,25 @@ class Case:
             execution=Execution(self.batch_size, hogwild, threads),
             **self.positives,
         )
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def train_lists(
+        self, weights: FactoredWeights, part: slice = slice(None), threads: int = 1
+    ) -> NDArray[np.float64]:
+        """Take a step for each list of a positive and as many negatives as there are trials."""
+        return weights.train_lists(
+            self.inputs,
+            self.source(part),
+            self.learning_rates[part],
+            loss=ListTrainingLoss(weight=1.5, margin=0.25),
+            penalty=self.penalty,
+            execution=Execution(self.batch_size, False, threads),
+        )
+
+
+def run_lists(case: Case, kernel: Kernel, threads: int = 1) -> Outcome:
+    weights = case.weights(kernel)
+    return {"losses": case.train_lists(weights, threads=threads), **weights.state()}
 
 
 def run(case: Case, kernel: Kernel, threads: int = 1, hogwild: bool = False) -> Outcome:
@@ -382,6 +402,29 @@ def test_train(same: Same, case: Case) -> None:
     expected = check(case, same)
     hogwild = run(case, same.kernel, hogwild=True)  # one thread has an order
     assert differences(hogwild, expected) == []
+
+
+@EXAMPLES
+@given(case=CASES, cut=st.integers(0, 40))
+def test_lists(same: Same, case: Case, cut: int) -> None:
+    case = dataclasses.replace(case, n_positives=1, member_weights=False)
+    whole = same(lambda k, threads: run_lists(case, k, threads))
+    weights, cut = case.weights(same.kernel), cut - cut % case.batch_size
+    losses = [case.train_lists(weights, part) for part in (slice(cut), slice(cut, None))]
+    resumed = {"losses": np.concatenate(losses), **weights.state()}
+    assert differences(resumed, whole) == []
+
+
+def test_a_list_of_one_negative_is_the_logistic_loss(kernel: Kernel) -> None:
+    case = Case(form=PairwiseForm.LOGISTIC, sampled=True, document_kind=KINDS[0])
+    pairs, lists = case.weights(kernel), case.weights(kernel)
+    margins = case.train(pairs).margins.astype(np.float64)
+    losses = lists.train_lists(
+        case.inputs, case.source(), case.learning_rates, execution=Execution(case.batch_size)
+    )
+    np.testing.assert_allclose(losses, np.log1p(np.exp(-margins)), rtol=1e-4)
+    for one, other in zip(pairs.factors, lists.factors, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @EXAMPLES

@@ -15,6 +15,7 @@ from ranking.contracts.reader import Reader
 from ranking.contracts.regularizer import EntryPenalty, RowMaximum, RowPenalty
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver
 from ranking.data.readers.letor import Letor
+from ranking.kernels.contract import RandomFamily
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.parse import parse_metric
 from ranking.models.linear import Linear
@@ -372,7 +373,22 @@ class ShiftedFamily:
         return lambda *args, **kwargs: np.nextafter(function(*args, **kwargs), np.inf)
 
 
-@pytest.mark.parametrize("name", ["dot", "block_sum"])
+FLOATS = [
+    name
+    for name, function in vars(RandomFamily).items()
+    if getattr(function, "__annotations__", {}).get("return") == "float"
+]
+"""The functions of the contract that return a float."""
+
+
+def test_a_kernel_without_a_function_of_the_contract(ranking_kernel: Kernel):
+    families = {**ranking_kernel.implementations, "linear": object()}
+    without = dataclasses.replace(ranking_kernel, implementations=families)
+    with pytest.raises(AssertionError, match=r"family linear, but lacks \['linear_scores'\]"):
+        check_kernel(without)
+
+
+@pytest.mark.parametrize("name", FLOATS)
 def test_a_kernel_that_is_off_by_a_bit(ranking_kernel: Kernel, name: str):
     shifted = ShiftedFamily(ranking_kernel.random.implementation, name)
     families = {**ranking_kernel.implementations, "random": shifted}

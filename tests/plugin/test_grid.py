@@ -339,8 +339,8 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
 
 def documented_grid() -> str:
     """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
-    losses = ("hinge", "squared-hinge", "logistic", "warp", "kos-warp", "smooth-warp")
-    losses += ("domination", "alignment")
+    losses = ("hinge", "squared-hinge", "logistic", "exponential", "warp", "kos-warp")
+    losses += ("smooth-warp", "domination", "alignment")
     regularizers = (
         "none",
         "l1",

@@ -1,9 +1,9 @@
 """Callbacks. Classes are imported when they are first used."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ranking.contracts.hooks import Lazy, hookimpl
+from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:
     from ranking_plugins.callbacks.checkpoint import Checkpoint
@@ -20,44 +20,37 @@ __all__ = [
     "Progress",
 ]
 
-_MODULES = {
-    "Checkpoint": "checkpoint",
-    "Curve": "curve",
-    "EarlyStopping": "early_stopping",
-    "MLflow": "mlflow",
-    "Progress": "progress",
+_PARTS: PartTable = {
+    "early-stopping": (
+        "early_stopping",
+        "EarlyStopping",
+        "Stop when a metric on the validation data no longer improves.",
+    ),
+    "checkpoint": (
+        "checkpoint",
+        "Checkpoint",
+        "Store the run on disk after each epoch, so that it can be resumed.",
+    ),
+    "curve": (
+        "curve",
+        "Curve",
+        "Compute metrics on the validation data after each epoch: a learning curve.",
+    ),
+    "mlflow": (
+        "mlflow",
+        "MLflow",
+        "Log parts, epochs and the model to MLflow; needs ranking-kit[mlflow].",
+    ),
+    "progress": ("progress", "Progress", "Show epochs, objective and metric on the terminal."),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a class when it is first used."""
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load_class(__name__, _PARTS, name)
 
 
 @hookimpl
 def ranking_callbacks() -> dict[str, Lazy]:
     """Return the callbacks of this distribution."""
-    return {
-        "early-stopping": Lazy(
-            "ranking_plugins.callbacks.early_stopping:EarlyStopping",
-            help="Stop when a metric on the validation data no longer improves.",
-        ),
-        "checkpoint": Lazy(
-            "ranking_plugins.callbacks.checkpoint:Checkpoint",
-            help="Store the run on disk after each epoch, so that it can be resumed.",
-        ),
-        "curve": Lazy(
-            "ranking_plugins.callbacks.curve:Curve",
-            help="Compute metrics on the validation data after each epoch: a learning curve.",
-        ),
-        "mlflow": Lazy(
-            "ranking_plugins.callbacks.mlflow:MLflow",
-            help="Log parts, epochs and the model to MLflow; needs ranking-kit[mlflow].",
-        ),
-        "progress": Lazy(
-            "ranking_plugins.callbacks.progress:Progress",
-            help="Show epochs, objective and metric on the terminal.",
-        ),
-    }
+    return lazy_parts(__name__, _PARTS)

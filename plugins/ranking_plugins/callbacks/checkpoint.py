@@ -11,7 +11,8 @@ from ranking._utils.tensors import Tensors, section, under
 from ranking.contracts.callback import Callback, Snapshot, TrainingRun
 from ranking.contracts.parameters import number
 from ranking.contracts.solver import EpochResult
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import PartError
+from ranking.io.schema import CHECKPOINT_VERSION, check_checkpoint
 from ranking.io.tensors import read_tensors, write_tensors
 
 
@@ -59,17 +60,14 @@ class Checkpoint(Callback):
         write_tensors(
             Path(self.path),
             tensors,
-            {"checkpoint": 1, "run": snapshot.facts, "outer": self.outer_facts},
+            {"checkpoint": CHECKPOINT_VERSION, "run": snapshot.facts, "outer": self.outer_facts},
         )
         self._written = time.monotonic()
 
     def read(self) -> Snapshot:
         """Read the run and the state of the outer loop."""
         tensors, facts = read_tensors(Path(self.path))
-        if facts.get("checkpoint") != 1:
-            raise ModelFileError(
-                f"{self.path} is not a checkpoint of this version; train again from the start."
-            )
+        check_checkpoint(Path(self.path), facts)
         snapshot = Snapshot(tensors, facts["run"])
         self.outer_facts, self.outer_tensors = facts["outer"], section(tensors, "outer")
         return snapshot

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Loss, LossInterface
+from ranking.contracts.loss import ListwiseForm, Loss, LossInterface, SampledListForm
 from ranking.contracts.parameters import choice, integer, number
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.errors import DataError, PartError
@@ -153,6 +153,10 @@ class Domination(Loss):
             share = np.where(np.isfinite(below), below - terms[:, None], -np.inf)
         pushed: Array = (lost[:, None] * np.exp(share)).sum(axis=0)
         return pushed - lost
+
+    def sampled_list_form(self) -> SampledListForm:
+        """Return weight and margin of a positive of grade 1 against negatives of grade 0."""
+        return SampledListForm(ListwiseForm.DOMINATION, *self._of_pairs())
 
     def margin_values(self, margins: Array) -> Array:
         """Return the loss of each list of one positive, from its margins."""

@@ -58,4 +58,5 @@ def margin_list_reason(loss: type[Loss]) -> str:
             "block coordinate descent bounds the loss by a parabola of each margin, and the loss "
             "has no values, slopes and curvatures by margins"
         )
-    return "" if "coordinate" in loss.interfaces else loss.unsupported_reason("coordinate")
+    bounded = hasattr(loss, "pairwise_curvature") or "coordinate" in loss.interfaces
+    return "" if bounded else loss.unsupported_reason("coordinate")

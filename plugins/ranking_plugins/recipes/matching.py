@@ -52,13 +52,14 @@ def pls() -> Recipe:
 
 
 def lsi() -> Recipe:
-    """Latent semantic indexing: the same, where a pair counts as often as it was clicked.
+    """Latent semantic indexing: directions weighted by their singular values.
 
-    On clicks without features it is the singular value decomposition of the click matrix.
+    A pair counts as often as it was clicked. On clicks without features, scores are those of the
+    truncated singular value decomposition of the click matrix.
     """
     return _recipe(
         "factored:dimensions=50,biases=false,init_scale=1",
         "alignment:per_query=false",
         "orthonormal:scale=1",
-        "alternating:max_epochs=100,tolerance=1e-5",
+        "alternating:max_epochs=100,tolerance=1e-5,singular_values=true",
     )

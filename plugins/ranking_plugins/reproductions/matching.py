@@ -34,6 +34,7 @@ from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import evaluate, mean
 from ranking.metrics.parse import parse_metric
 from ranking.models.factored import Factored
+from ranking_plugins.recipes.matching import lsi
 from ranking_plugins.reproductions import Options, Row, mart
 from ranking_plugins.reproductions.text_baselines import bm25, random_walk
 
@@ -366,13 +367,11 @@ def _lsi_dt(collection: Collection, options: Options) -> Iterator[tuple[str, Sco
     words = MatchingData(None, None, collection.documents)
     for d in _dimensions(options):
         ranker, seconds = _train(words, _lsi_parts(d), options)
-        V = cast(Factored, ranker.model_).V[:, :d].astype(np.float64)
-        images = collection.documents @ V
+        U, V = _factors(ranker, d)
         valid, test = (
-            (collection.queries[part] @ V) @ images.T
-            for part in (collection.valid, collection.test)
+            (collection.queries[part] @ V) @ U.T for part in (collection.valid, collection.test)
         )
-        yield f"{d} dimensions", Scored(valid, test, seconds, 4 * V.size, 1.0)
+        yield f"{d} dimensions", Scored(valid, test, seconds, 4 * (U.size + V.size), 1.0)
 
 
 def _lsi_qd(collection: Collection, options: Options) -> Iterator[tuple[str, Scored]]:
@@ -381,19 +380,24 @@ def _lsi_qd(collection: Collection, options: Options) -> Iterator[tuple[str, Sco
     clicks = MatchingData(None, None, log.relevance)
     for d in _dimensions(options):
         ranker, seconds = _train(clicks, _lsi_parts(d), options)
-        model = cast(Factored, ranker.model_)
-        U, V = model.U[:, :d].astype(np.float64), model.V[:, :d].astype(np.float64)
-        middle = U.T @ (log.relevance @ V)
+        U, V = _factors(ranker, d)
         valid, test = (
-            (collection.entries[part] @ U) @ middle @ V.T
-            for part in (collection.valid, collection.test)
+            (collection.entries[part] @ U) @ V.T for part in (collection.valid, collection.test)
         )
         yield f"{d} dimensions", Scored(valid, test, seconds, 4 * (U.size + V.size), 1.0)
 
 
 def _lsi_parts(d: int) -> tuple[str, str, str, str]:
+    """Return the parts of recipe lsi, with so many dimensions."""
+    parts = lsi().parts
     model = f"factored:dimensions={d},biases=false,init_scale=1"
-    return model, "alignment:per_query=false", "orthonormal:scale=1", PLS_SOLVER
+    return model, parts["loss"], parts["regularizer"], parts["solver"]
+
+
+def _factors(ranker: Ranker, d: int) -> tuple[Floats, Floats]:
+    """Return U and V S of the decomposition U S V'."""
+    model = cast(Factored, ranker.model_)
+    return model.U[:, :d].astype(np.float64), model.V[:, :d].astype(np.float64)
 
 
 Tried = Callable[[Collection, Options], Iterator[tuple[str, Scored]]]

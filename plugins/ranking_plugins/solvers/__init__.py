@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ranking.contracts.hooks import Lazy, hookimpl
+from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:
     from ranking.data.click_matrix import click_matrix_of_chunks
@@ -26,55 +27,45 @@ __all__ = [
     "click_matrix_of_chunks",
 ]
 
-_MODULES = {
-    "NMF": "ranking_plugins.solvers.nmf",
-    "SGD": "ranking_plugins.solvers.sgd",
-    "SVD": "ranking_plugins.solvers.svd",
-    "Alternating": "ranking_plugins.solvers.alternating",
-    "Coordinate": "ranking_plugins.solvers.coordinate",
-    "OneVsRest": "ranking_plugins.solvers.one_vs_rest",
-    "PassiveAggressive": "ranking_plugins.solvers.passive_aggressive",
-    "click_matrix_of_chunks": "ranking.data.click_matrix",
+_PARTS: PartTable = {
+    "coordinate": (
+        "coordinate",
+        "Coordinate",
+        "Coordinate descent: one step along each feature, none increases the objective.",
+    ),
+    "sgd": (
+        "sgd",
+        "SGD",
+        "Stochastic gradient descent on sampled triplets: query, positive, negative.",
+    ),
+    "passive-aggressive": (
+        "passive_aggressive",
+        "PassiveAggressive",
+        "PAMIR: the shortest step that corrects a sampled triplet, up to a length.",
+    ),
+    "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
+    "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
+    "one-vs-rest": (
+        "one_vs_rest",
+        "OneVsRest",
+        "One logistic regression per document, from the features of the queries.",
+    ),
+    "alternating": (
+        "alternating",
+        "Alternating",
+        "The optimal embeddings of one side for those of the other: RMLS, PLS, LSI.",
+    ),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a class or function when it is first used."""
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "click_matrix_of_chunks":
+        return import_module("ranking.data.click_matrix").click_matrix_of_chunks
+    return load_class(__name__, _PARTS, name)
 
 
 @hookimpl
 def ranking_solvers() -> dict[str, Lazy]:
     """Return the solvers of this distribution."""
-    return {
-        "coordinate": Lazy(
-            "ranking_plugins.solvers.coordinate:Coordinate",
-            help="Coordinate descent: one step along each feature, none increases the objective.",
-        ),
-        "sgd": Lazy(
-            "ranking_plugins.solvers.sgd:SGD",
-            help="Stochastic gradient descent on sampled triplets: query, positive, negative.",
-        ),
-        "passive-aggressive": Lazy(
-            "ranking_plugins.solvers.passive_aggressive:PassiveAggressive",
-            help="PAMIR: the shortest step that corrects a sampled triplet, up to a length.",
-        ),
-        "svd": Lazy(
-            "ranking_plugins.solvers.svd:SVD",
-            help="The largest singular values and vectors of the relevance matrix.",
-        ),
-        "nmf": Lazy(
-            "ranking_plugins.solvers.nmf:NMF",
-            help="Non-negative embeddings, one dimension at a time (HALS).",
-        ),
-        "one-vs-rest": Lazy(
-            "ranking_plugins.solvers.one_vs_rest:OneVsRest",
-            help="One logistic regression per document, from the features of the queries.",
-        ),
-        "alternating": Lazy(
-            "ranking_plugins.solvers.alternating:Alternating",
-            help="The optimal embeddings of one side for those of the other: RMLS, PLS, LSI.",
-        ),
-    }
+    return lazy_parts(__name__, _PARTS)

@@ -25,7 +25,7 @@ from ranking.contracts.regularizer import (
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
-from ranking.errors import DataError
+from ranking.errors import CombinationError, DataError
 from ranking.kernels.contract import Singles
 from ranking.models.factored import Factored
 from ranking.models.sparse_factored import (
@@ -95,6 +95,10 @@ class Alternating(Solver):
     n_negatives : int
         For a loss of margins: the negatives that are sampled for each positive, once for the whole
         run.
+    singular_values : bool
+        For orthonormal: whether to multiply the columns of V by the singular values of M, so that
+        scores are those of its best approximation U S V', as LSI has them; else all directions
+        count the same.
     """
 
     name: ClassVar[str] = "alternating"
@@ -105,6 +109,7 @@ class Alternating(Solver):
     center: bool = boolean(False)
     sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
     n_negatives: int = integer(10, minimum=1)
+    singular_values: bool = boolean(False)
 
     def _setup(self) -> None:
         self.used_scale: float | None = None
@@ -151,12 +156,18 @@ class Alternating(Solver):
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch of two half-steps."""
-        if "linear" not in problem.loss.interfaces:
+        directions = isinstance(problem.regularizer, OrthogonalColumns)
+        closed = "linear" in problem.loss.interfaces
+        if self.singular_values and not (directions and closed):
+            raise CombinationError(
+                f"singular_values=true is for loss alignment and regularizer orthonormal, not for "
+                f"{problem.loss.name} and {problem.regularizer.name}; leave it out."
+            )
+        if not closed:
             yield from self._margin_epochs(problem)
             return
         sides = Sides(self, problem)
         self.used_scale = sides.scale
-        directions = isinstance(problem.regularizer, OrthogonalColumns)
         with sides.shards:
             yield from direction_epochs(self, sides) if directions else self._rounds(problem, sides)
 

@@ -15,7 +15,7 @@ from ranking.kernels.contract import Execution, PairwiseForm, ShrinkageState, Up
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.models.bilinear import Bilinear
 from ranking.native import PairwiseFunctions
-from ranking_plugins.solvers.listwise_steps import margin_slopes, split_negatives
+from ranking_plugins.solvers.listwise_steps import list_slopes, split_negatives
 from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.schedules import learning_rates
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
@@ -107,8 +107,7 @@ class BilinearSteps(Steps):
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; apply a penalty that no kernel has at the boundaries."""
         triplets = cast(Ints, source)
-        shape = (eta.size, self.n_negatives) if self.listwise else (eta.size,)
-        margins, weights = np.empty(shape), np.empty(eta.size)
+        margins, weights = np.empty(eta.size), np.empty(eta.size)
         for start, stop, rate in self.segments(eta.size):
             part = slice(start, stop)
             margins[part], weights[part] = self._train(triplets[part], eta[part])
@@ -189,18 +188,16 @@ class BilinearSteps(Steps):
         options = self._options()
         n = triplets.shape[1] - 2
         rule = rule._replace(prox_interval=rule.prox_interval * n)
-        margins = np.empty((triplets.shape[0], n))
+        losses = np.empty(triplets.shape[0])
         for start in range(0, triplets.shape[0], size):
             part = slice(start, start + size)
             pairs = split_negatives(triplets[part])
-            values, _, _ = self.weights.violations(
-                self.inputs, pairs, rank_weights=np.ones(1), **options
-            )
-            margins[part] = values.reshape(-1, n)
-            slopes = n * margin_slopes(self.problem, margins[part]).ravel()
+            margins = self.weights.violations(self.inputs, pairs, **options).margins
+            losses[part], slopes = list_slopes(self.problem, margins.reshape(-1, n))
             etas = np.repeat(eta[part] / n, n)
-            self.weights.update(self.inputs, pairs, slopes, etas, rule=rule, **options)
-        return margins, np.ones(triplets.shape[0])
+            by_margin = -n * slopes[:, 1:].ravel()
+            self.weights.update(self.inputs, pairs, by_margin, etas, rule=rule, **options)
+        return losses, np.ones(losses.size)
 
     def update_model(self) -> None:
         """Let the model copy W when it is needed."""

@@ -46,7 +46,7 @@ NEAR = 0.1
 
 def direction_epochs(solver: Alternating, sides: Sides) -> Iterator[EpochResult]:
     """Yield one result per epoch of two half-steps."""
-    search = Directions(sides)
+    search = Directions(sides, solver.singular_values)
     done, before = 0, np.inf
     if sides.problem.state is not None:
         done, before = search.restore(sides.problem.state)
@@ -77,8 +77,9 @@ class Directions:
         V of the previous epoch, and the rotation that was applied to V since.
     """
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: Sides, singular_values: bool = False) -> None:
         self.sides, self.threads = sides, sides.problem.threads
+        self.singular_values = singular_values
         self.d = sides.model.dimensions
         rows, columns = (matrix.shape[0] for matrix in sides.matrices)
         self.lengths = [
@@ -157,6 +158,8 @@ class Directions:
         if values[0] > STEEP * values[-1]:
             queries = self.embeddings[0][:, : self.d]
             queries[...] = self.lengths[0] * polar_factor(queries, self.threads)
+        if self.singular_values:  # of M itself, without its factor
+            self.embeddings[1][:, : self.d] *= (values / self.sides.scale).astype(np.float32)
         self.sides.set_embeddings(*self.embeddings)
         return -self.lengths[0] * self.lengths[1] * float(values.sum())
 

@@ -27,7 +27,11 @@ from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
 from ranking.native import PairwiseFunctions
-from ranking_plugins.solvers.listwise_steps import margin_slopes, split_negatives
+from ranking_plugins.solvers.listwise_steps import (
+    list_slopes,
+    list_training_loss,
+    split_negatives,
+)
 from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
 
 if TYPE_CHECKING:
@@ -121,8 +125,7 @@ class FactoredSteps(Steps):
 
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; apply the penalty at the boundaries."""
-        shape = (eta.size, self.n_negatives) if self.listwise else (eta.size,)
-        margins, weights = np.empty(shape), np.empty(eta.size)
+        margins, weights = np.empty(eta.size), np.empty(eta.size)
         for start, stop, rate in self.segments(eta.size):
             margins[start:stop], weights[start:stop] = self._train(
                 _part(source, start, stop), eta[start:stop].astype(np.float32)
@@ -131,7 +134,7 @@ class FactoredSteps(Steps):
                 self._apply_prox(rate)
         return margins, weights
 
-    def _train(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
+    def _train(self, source: Source, eta: Singles) -> tuple[Floats | Singles, Floats | Singles]:
         positives, rank = self.problem.loss.positives
         common = {"n_positives": positives, "positive_rank": rank}
         if self.listwise is not None:
@@ -169,9 +172,26 @@ class FactoredSteps(Steps):
             self._update(triplets, np.column_stack((slopes, -slopes)), eta[part])
         return margins, weights
 
-    def _train_listwise(self, source: Source, eta: Singles) -> tuple[Singles, Singles]:
-        """Take steps by batches of lists: one positive and its negatives each."""
-        margins = np.empty((eta.size, self.n_negatives), np.float32)
+    def _train_listwise(self, source: Source, eta: Singles) -> tuple[Floats, Floats]:
+        """Take a step for each list of one positive and its negatives."""
+        loss = list_training_loss(self.problem.loss)
+        if loss is None:
+            return self._lists_in_python(source, eta), np.ones(eta.size)
+        losses = self.weights.train_lists(
+            self.inputs,
+            source,
+            eta,
+            loss=loss,
+            penalty=self.row_penalty or NO_PENALTY,
+            execution=Execution(
+                self.batch_size, self.solver.mode == "hogwild", self.problem.threads
+            ),
+        )
+        return losses, np.ones(eta.size)
+
+    def _lists_in_python(self, source: Source, eta: Singles) -> Floats:
+        """Take steps by batches of lists; call the loss once per list; return their losses."""
+        losses = np.empty(eta.size)
         for start in range(0, eta.size, self.batch_size):
             part = slice(start, min(start + self.batch_size, eta.size))
             triplets = _part(source, part.start, part.stop)
@@ -183,13 +203,13 @@ class FactoredSteps(Steps):
                     triplets.count,
                     triplets.max_trials,
                 )
-            _, values, _ = self.weights.sample(
+            sampled = self.weights.sample(
                 self.inputs, split_negatives(triplets), threads=self.problem.threads
             )
-            margins[part] = values.reshape(-1, self.n_negatives)
-            slopes = margin_slopes(self.problem, margins[part].astype(np.float64))
-            self._update(triplets, np.column_stack((slopes.sum(axis=1), -slopes)), eta[part])
-        return margins, np.ones(eta.size, np.float32)
+            margins = sampled.margins.reshape(-1, self.n_negatives).astype(np.float64)
+            losses[part], slopes = list_slopes(self.problem, margins)
+            self._update(triplets, slopes, eta[part])
+        return losses
 
     def _update(self, triplets: Ints, slopes: NDArray[Any], eta: Singles) -> None:
         """Take a step for each row: a query, its documents and the slopes of their scores."""

@@ -1,7 +1,9 @@
 """Listwise losses in SGD: lists of one positive and several sampled negatives.
 
 Such a loss is invariant to a shift of all scores. So a list is determined by its margins
-z_j = f(q, d+) - f(q, d_j), and the slope of a margin is minus that of the score of d_j.
+z_j = f(q, d+) - f(q, d_j). Kernels have the domination loss and native ones in their loops; a loss
+written in Python is called for all lists of a batch if it is a `MarginListLoss`, else once per
+list, which is slow.
 """
 
 from __future__ import annotations
@@ -10,10 +12,17 @@ from typing import cast
 
 import numpy as np
 
-from ranking.contracts.loss import ListwiseLoss, Loss
+from ranking.contracts.loss import (
+    ListwiseForm,
+    ListwiseLoss,
+    Loss,
+    MarginListLoss,
+    SupportsSampledLists,
+)
 from ranking.contracts.solver import TrainingProblem
 from ranking.errors import CombinationError, DivergenceError
-from ranking.kernels.contract import Floats, GradedScores, Ints
+from ranking.kernels.contract import Floats, Ints, ListSlopes
+from ranking.kernels.listwise import ListTrainingLoss
 from ranking.native import ListwiseFunctions
 
 UNBALANCED = 1e-6
@@ -23,62 +32,59 @@ ROUNDING = 1e-12
 """The absolute error of slopes that are differences of numbers near 1, as of a softmax."""
 
 
-def listwise_losses(problem: TrainingProblem, margins: Floats) -> Floats:
-    """Return the loss of each list; each row of margins is a list."""
-    scores, grades = _scores(margins), _grades(margins)
-    functions = _functions(problem.loss)
-    if functions is not None:
-        lists = GradedScores(_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
-        return problem.kernel.native.listwise_values(functions, lists, problem.threads)
-    loss = cast(ListwiseLoss, problem.loss)
-    return np.array([loss.listwise_value(row, grades) for row in scores])
+def list_training_loss(loss: Loss) -> ListTrainingLoss | None:
+    """Return the loss as kernels have it in their loops, or None if it is written in Python."""
+    if isinstance(loss.native, ListwiseFunctions):
+        return ListTrainingLoss(ListwiseForm.NATIVE, functions=loss.native)
+    if isinstance(loss, SupportsSampledLists):
+        return ListTrainingLoss(*loss.sampled_list_form())
+    return None
 
 
-def margin_slopes(problem: TrainingProblem, margins: Floats) -> Floats:
-    """Return the derivative of the loss of each list with respect to each of its margins."""
-    scores, grades = _scores(margins), _grades(margins)
-    functions = _functions(problem.loss)
-    if functions is not None:
-        lists = GradedScores(_pointer(scores), scores.ravel(), np.tile(grades, scores.shape[0]))
-        flat = problem.kernel.native.listwise_slopes(functions, lists, problem.threads)
-        slopes = flat.reshape(scores.shape)
-    else:
-        loss = cast(ListwiseLoss, problem.loss)
-        slopes = np.array([loss.listwise_slopes(row, grades) for row in scores]).reshape(
-            scores.shape
-        )
-    if not np.isfinite(slopes).all():
-        at = int(np.argmin(np.isfinite(slopes).all(axis=1)))
-        raise DivergenceError(
-            f"loss {problem.loss.name!r} has slopes {slopes[at]} at scores {scores[at]}; use a "
-            "smaller learning_rate, or scale the features to unit length, unless the loss is wrong."
-        )
-    sums, sizes = slopes.sum(axis=1), np.abs(slopes).sum(axis=1)
-    balanced = np.abs(sums) <= UNBALANCED * sizes + ROUNDING
-    if not balanced.all():
+def check_shift_invariance(loss: Loss, n_negatives: int) -> None:
+    """Refuse a loss that changes when all scores of a list are shifted."""
+    grades = np.concatenate(([1.0], np.zeros(n_negatives)))
+    scores = np.cos(np.arange(1.0, n_negatives + 2.0))
+    slopes = np.asarray(cast(ListwiseLoss, loss).listwise_slopes(scores, grades))
+    total, size = float(slopes.sum()), float(np.abs(slopes).sum())
+    if np.isfinite(total) and abs(total) > UNBALANCED * size + ROUNDING:
         raise CombinationError(
-            f"the slopes of loss {problem.loss.name!r} add to {sums[np.argmin(balanced)]:g}, so it "
-            "is not invariant to a shift of all scores, which sgd requires to use margins; use a "
-            "loss that compares scores."
+            f"the slopes of loss {loss.name!r} add to {total:g}, so it is not invariant to a shift "
+            "of all scores, which sgd requires to use margins; use a loss that compares scores."
         )
-    return -slopes[:, 1:]
 
 
-def _functions(loss: Loss) -> ListwiseFunctions | None:
-    return loss.native if isinstance(loss.native, ListwiseFunctions) else None
+def list_slopes(problem: TrainingProblem, margins: Floats) -> ListSlopes:
+    """Return the loss of each row of margins, and the slopes of the scores of its documents."""
+    loss = list_training_loss(problem.loss)
+    if loss is not None:
+        result = problem.kernel.listwise.slopes(margins, loss, problem.threads)
+    else:
+        result = _in_python(cast(ListwiseLoss, problem.loss), margins)
+    finite = np.isfinite(result.slopes).all(axis=1)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise DivergenceError(
+            f"loss {problem.loss.name!r} has slopes {result.slopes[at]} at margins {margins[at]}; "
+            "use a smaller learning_rate, or scale the features to unit length, unless the loss is "
+            "wrong."
+        )
+    return result
 
 
-def _pointer(scores: Floats) -> Ints:
-    pointer: Ints = scores.shape[1] * np.arange(scores.shape[0] + 1)
-    return pointer
-
-
-def _grades(margins: Floats) -> Floats:
-    return np.concatenate(([1.0], np.zeros(margins.shape[1])))
-
-
-def _scores(margins: Floats) -> Floats:
-    return np.concatenate((np.zeros((margins.shape[0], 1)), -margins), axis=1)
+def _in_python(loss: ListwiseLoss, margins: Floats) -> ListSlopes:
+    """Call the loss for all lists if it takes margins, else once per list."""
+    if isinstance(loss, MarginListLoss):
+        below = -loss.margin_slopes(margins)
+        return ListSlopes(loss.margin_values(margins), np.column_stack((-below.sum(axis=1), below)))
+    scores = np.concatenate((np.zeros((margins.shape[0], 1)), -margins), axis=1)
+    grades = np.concatenate(([1.0], np.zeros(margins.shape[1])))
+    losses, slopes = np.empty(scores.shape[0]), np.empty(scores.shape)
+    for at, row in enumerate(scores):
+        losses[at] = loss.listwise_value(row, grades)
+        slopes[at] = loss.listwise_slopes(row, grades)
+    slopes[:, 0] = -slopes[:, 1:].sum(axis=1)
+    return ListSlopes(losses, slopes)
 
 
 def split_negatives(triplets: Ints) -> Ints:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ranking.contracts.regularizer import kernel_forms
+from ranking.contracts.regularizer import OrthogonalColumns, kernel_forms
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import member_values, positive_lists
@@ -59,11 +59,7 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
     if interval == "auto":
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
-    rate = (
-        (0.05 if factors else 200.0)
-        if solver.learning_rate == "auto"
-        else float(solver.learning_rate)
-    )
+    rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
     schedule = (
         ("adagrad" if factors else "inverse-sqrt") if solver.schedule == "auto" else solver.schedule
     )
@@ -81,6 +77,17 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
         adagrad,
         sampling,
     )
+
+
+def _default_rate(problem: TrainingProblem) -> float:
+    """Return C for "auto".
+
+    Embeddings of a fixed scale start as long as they end: steps rotate them and cannot outgrow
+    their random start, so they have to be longer.
+    """
+    if problem.model.form != "factors":
+        return 200.0
+    return 0.3 if isinstance(problem.regularizer, OrthogonalColumns) else 0.05
 
 
 def _n_positives(data: MatchingData) -> int:

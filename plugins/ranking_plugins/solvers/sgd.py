@@ -52,8 +52,9 @@ class SGD(Solver):
     max_steps : int or "auto"
         Number of triplets in all, instead of `epochs`; the last epoch may be shorter.
     learning_rate : float or "auto"
-        C of the schedule. "auto" is 200 for a matrix of weights, 0.05 for embeddings, and for
-        judged rows 1 over the mean squared difference of a sampled pair.
+        C of the schedule. "auto" is 200 for a matrix of weights, 0.05 for embeddings (0.3 for
+        orthonormal ones), and for judged rows 1 over the mean squared difference of a sampled
+        pair.
     schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
         The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
         the root of the sum of a parameter's squared gradients. "auto" is adagrad for embeddings and
@@ -80,8 +81,8 @@ class SGD(Solver):
     batch_size : int or "auto"
         Triplets whose margins are computed at the same weights. 1 is plain SGD; more lets threads
         share the work. The result depends on the batch size, but not on the threads. "auto" is
-        1, or 64 for a loss written in Python; for embeddings a 192nd of an epoch, at most 2048, or
-        with features a 48th, at most 16384.
+        1, or 64 for a listwise loss or one written in Python; for embeddings a 192nd of an epoch,
+        at most 2048, or with features a 48th, at most 16384.
     mode : {"deterministic", "hogwild"}
         Apply the steps in order, or let threads race (results then vary from run to run).
     steps_per_epoch : int or "auto"

@@ -17,7 +17,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import BUILTIN_FORMS
 from ranking.kernels.sampling import PositiveLists, TripletSampler
-from ranking_plugins.solvers.listwise_steps import listwise_losses
+from ranking_plugins.solvers.listwise_steps import check_shift_invariance
 from ranking_plugins.solvers.schedules import learning_rates
 from ranking_plugins.solvers.settings import resolve_settings, sampling_lists
 
@@ -51,6 +51,8 @@ class Steps(ABC):
         self.listwise = (
             None if "pairwise" in problem.loss.interfaces else cast(ListwiseLoss, problem.loss)
         )
+        if self.listwise is not None:
+            check_shift_invariance(problem.loss, solver.n_negatives)
         self.steps_taken, self.refitting, self.prox_between_calls = 0, False, False
         self._lists: tuple[MatchingData, PositiveLists] | None = None
 
@@ -89,7 +91,7 @@ class Steps(ABC):
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; return margins and violation weights.
 
-        For a listwise loss there is one row of margins per triplet, and weights are 1.
+        For a listwise loss, return the loss of each list, and 1.
         """
 
     @abstractmethod
@@ -180,11 +182,7 @@ class Steps(ABC):
         first = self.steps_taken
         self.steps_taken += count
         with np.errstate(over="ignore", invalid="ignore"):
-            if self.listwise is not None:
-                losses = listwise_losses(self.problem, margins)
-                margins = margins.min(axis=1)
-            else:
-                losses = weights * self.loss.pairwise_value(margins)
+            losses = margins if self.listwise else weights * self.loss.pairwise_value(margins)
             finite = np.isfinite(margins) & np.isfinite(losses)
             # A matrix replaces NaN by 0, so such a slope does not show in the margins.
             if self._is_custom and (self.problem.model.form == "matrix" or not finite.all()):
@@ -194,8 +192,11 @@ class Steps(ABC):
             at = int(np.argmin(finite))
             slope = f": its slope is {slopes[at]:g}" if self._is_custom else ""
             epoch = (first + at) // self.settings.steps_per_epoch + 1
+            found = f"the margin is {margins[at]:g} and its loss {losses[at]:g}"
+            if self.listwise:
+                found = f"the loss of a list is {losses[at]:g}, or a slope is not finite,"
             raise DivergenceError(
-                f"the margin is {margins[at]:g} and its loss {losses[at]:g} at step "
+                f"{found} at step "
                 f"{first + 1 + at}, in epoch {epoch}; use a smaller learning_rate "
                 f"({constant:g}), or scale the features to unit length"
                 f"{self._hint}{slope}."
@@ -210,7 +211,8 @@ class Steps(ABC):
     @property
     def _hint(self) -> str:
         """Another possible reason for a divergence, for messages."""
-        return f", unless loss {self.problem.loss.name!r} is wrong" if self._is_custom else ""
+        custom = self._is_custom or (self.listwise and self.problem.loss.native is not None)
+        return f", unless loss {self.problem.loss.name!r} is wrong" if custom else ""
 
     def epoch_result(self, epoch: int, loss: float) -> EpochResult:
         """Update the model and return the result of an epoch."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ranking._utils.files import open_regular
+from ranking._utils.text import first_line
 from ranking.contracts.reader import Reader
 from ranking.data.frames import ROLES, find_roles, matching_from_frame, pyarrow_module
 from ranking.data.matching_data import DUPLICATES, FeatureTable, MatchingData
@@ -21,7 +23,7 @@ from ranking.data.readers.lines import (
 )
 from ranking.data.readers.trec import LATEST_GRADE
 from ranking.data.tables import Categories, Lists, Numbers, encode
-from ranking.errors import DataError, PartError
+from ranking.errors import DataError, FileError, PartError
 
 PARQUET, ARROW = b"PAR1", b"ARROW1"
 TYPES = ("token", "token_seq", "float")
@@ -169,6 +171,11 @@ class Parquet(_Roles):
             )
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
+        except (ValueError, TypeError, OverflowError, UnicodeError, NotImplementedError) as error:
+            raise DataError(
+                f"{path}: a column has a type that cannot be read ({first_line(error)}); convert "
+                "ids to whole numbers or text, and values to numbers."
+            ) from error
 
 
 def read_frame(path: Path) -> Any:
@@ -177,17 +184,26 @@ def read_frame(path: Path) -> Any:
     import pyarrow.feather
     import pyarrow.parquet
 
+    damage = (arrow.ArrowException, OSError, ValueError, TypeError, NotImplementedError)
     try:
-        with path.open("rb") as stream:
-            head = stream.read(len(ARROW))
-        if head == ARROW:
-            return pyarrow.feather.read_table(path)
-        return pyarrow.parquet.ParquetFile(path).read()
+        with open_regular(path) as stream:
+            if stream.read(len(ARROW)) == ARROW:
+                table = pyarrow.feather.read_table(stream)
+            else:
+                table = pyarrow.parquet.ParquetFile(stream).read()
+        # Forged offsets point outside of the buffers: reading values before this check crashes.
+        table.validate(full=True)
+        return table
+    except FileError as error:
+        raise DataError(str(error)) from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; check the path.") from error
-    except (arrow.ArrowException, OSError) as error:
+    except MemoryError as error:
+        raise DataError(f"{path} does not fit into memory, or is damaged.") from error
+    except damage as error:
         raise DataError(
-            f"{path} is damaged or no Parquet file ({error}); download or write it again."
+            f"{path} is damaged or no Parquet file ({first_line(error)}); download or write it "
+            "again."
         ) from error
 
 

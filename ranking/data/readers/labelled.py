@@ -6,7 +6,11 @@ Every row is a query and a document; none is relevant to itself.
 from __future__ import annotations
 
 import dataclasses
+import lzma
+import os
 import re
+import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -16,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ranking._utils.text import first_line
 from ranking.contracts.reader import Reader
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.lines import Columns, head_lines, read_lines, read_text, refuse
@@ -23,6 +28,14 @@ from ranking.data.readers.opening import open_bytes
 from ranking.data.readers.rows import SMALL
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError
+
+DAMAGE = (
+    *(ValueError, TypeError, KeyError, IndexError, OverflowError, EOFError, SyntaxError),
+    # Encrypted members, compression methods that Python lacks, bytes that are not of a zip file.
+    *(RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(struct.error, tokenize.TokenError, AttributeError),
+)
+"""What NumPy and zipfile raise for damaged files."""
 
 IMAGES, LABELS = b"\0\0\x08\x03", b"\0\0\x08\x01"
 
@@ -89,6 +102,7 @@ class Folders(Reader):
         )
         if not files:
             raise DataError(f"{path} has no folders with texts; make one for each class.")
+        _refuse_links_outside(path, files)
         ids = [f"{file.parent.name}/{file.name}" for file in files]
         texts = [read_text(file, self.encoding) for file in files]
         return _labelled_texts(ids, texts, [file.parent.name for file in files])
@@ -167,9 +181,11 @@ class Npz(Reader):
                 features, labels = arrays[self.features], arrays[self.labels]
         except DataError:
             raise
-        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except MemoryError as error:
+            raise DataError(f"{path} does not fit into memory, or is damaged.") from error
+        except DAMAGE as error:
             raise DataError(
-                f"{path} cannot be read ({error}); save plain arrays of numbers again."
+                f"{path} cannot be read ({first_line(error)}); save plain arrays of numbers again."
             ) from error
         if features.ndim < 2 or labels.shape != features.shape[:1]:
             raise DataError(
@@ -177,6 +193,18 @@ class Npz(Reader):
                 f"{labels.shape}; give one label per row of features."
             )
         return labelled_features(_compact(features.reshape(labels.size, -1)), labels)
+
+
+def _refuse_links_outside(folder: Path, files: list[Path]) -> None:
+    """Refuse symbolic links to files that are not in the folder, whose texts a model would keep."""
+    root = os.path.realpath(folder)
+    for file in files:
+        target = os.path.realpath(file)
+        if os.path.commonpath((root, target)) != root:
+            raise DataError(
+                f"{file} is a link to {target}, which is outside of {folder}; copy the file, or "
+                "remove the link."
+            )
 
 
 def _labelled_texts(ids: Any, texts: list[str], classes: list[str]) -> TextCollection:

@@ -104,7 +104,7 @@ class Letor(Reader):
         kernel = get_kernel(self.kernel)
         lists = _Lists(path, np.dtype(self.dtype), MESSAGES)
         with open_bytes(path) as stream:
-            for text, start, stop in rows.blocks(stream):
+            for text, start, stop in rows.blocks(stream, path):
                 for chunk in kernel.letor.parse(
                     text, start, stop, dtype=self.dtype, threads=self.threads
                 ):

@@ -1,7 +1,7 @@
 """Lines and columns of text files, with the policies shared by all readers of text.
 
 UTF-8 with or without a byte-order mark, LF or CRLF; a NUL byte or text that is not UTF-8 is
-refused with its line. A line may be as long as memory allows.
+refused with its line, and so is a line of more than `LONGEST_LINE` bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import csv
 import math
 from array import array
 from collections.abc import Callable, Sequence
+from io import BufferedIOBase
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +20,12 @@ from numpy.typing import NDArray
 
 from ranking.data.readers.opening import open_bytes
 from ranking.errors import DataError
+
+LONGEST_LINE = 1 << 26
+"""Bytes of the longest line: a compressed file of a few MB may hold one of any length."""
+
+CHUNK = 1 << 22
+"""Bytes that are read at a time."""
 
 
 def refuse(path: Path, line: int, message: str) -> NoReturn:
@@ -29,17 +36,38 @@ def refuse(path: Path, line: int, message: str) -> NoReturn:
 def read_text(path: Path, encoding: str = "utf-8") -> str:
     """Return the whole text of a file, with LF line ends."""
     with open_bytes(path) as stream:
-        content = stream.read()
+        content = _read_lines(path, stream)
     content = content.removeprefix(codecs.BOM_UTF8)
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
         refuse(path, line, "there is a NUL byte, so this is not text; download or export it again")
     try:
         text = content.decode(encoding)
+    except LookupError as error:
+        raise DataError(f"there is no encoding {encoding!r}; try utf-8 or latin-1.") from error
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         refuse(path, line, "the text is not UTF-8; convert the file, for example with iconv")
     return text.replace("\r\n", "\n")
+
+
+def refuse_long_line(path: Path, line: int) -> NoReturn:
+    """Raise `DataError` for a line of more than `LONGEST_LINE` bytes."""
+    refuse(path, line, f"the line is longer than {LONGEST_LINE >> 20} MiB; check the file")
+
+
+def _read_lines(path: Path, stream: BufferedIOBase) -> bytes:
+    """Return the whole content, unless a line is too long."""
+    chunks: list[bytes] = []
+    line, length = 1, 0
+    while chunk := stream.read(CHUNK):
+        chunks.append(chunk)
+        newlines = chunk.count(b"\n")
+        length = length + len(chunk) if not newlines else len(chunk) - chunk.rindex(b"\n") - 1
+        line += newlines
+        if length > LONGEST_LINE:
+            refuse_long_line(path, line)
+    return b"".join(chunks)
 
 
 def read_lines(path: Path) -> list[str]:

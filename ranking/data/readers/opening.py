@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
-from ranking.errors import DataError
+from ranking._utils.files import open_regular
+from ranking.errors import DataError, FileError
 
 GZIP = b"\x1f\x8b"
 XZ = b"\xfd7zXZ\0"
@@ -29,8 +30,8 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
     kind = "file"
     damage: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
     try:
-        with path.open("rb") as raw:
-            head = raw.peek(len(XZ))
+        with open_regular(path) as raw:
+            head = raw.peek(len(XZ))  # type: ignore[attr-defined]
             if head.startswith(GZIP):
                 kind = "gzip file"
                 with gzip.open(raw) as stream:
@@ -46,7 +47,9 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
                 with io.BufferedReader(_Frames(raw, module), CHUNK) as stream:
                     yield stream
             else:
-                yield raw
+                yield cast(io.BufferedIOBase, raw)
+    except FileError as error:
+        raise DataError(str(error)) from error
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; check the path.") from error
     except IsADirectoryError as error:
@@ -59,6 +62,8 @@ def open_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
         ) from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except MemoryError as error:
+        raise DataError(f"{path} does not fit into memory; split it, or use a subset.") from error
 
 
 def _zstd(path: Path) -> Any:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ranking.data.readers.lines import refuse
-from ranking.errors import PartError
+from ranking._utils.validation import MAX_THREADS, validate_threads
+from ranking.data.readers.lines import LONGEST_LINE, refuse
+from ranking.errors import DataError, PartError
 from ranking.kernels.contract import LARGEST_INDEX, Defect
 from ranking.kernels.letor import Chunk
 
@@ -47,9 +48,7 @@ MESSAGES: Mapping[Defect, str] = {
 """Messages for defects of the features of a line; each format adds its own."""
 
 
-def blocks(
-    stream: BufferedIOBase,
-) -> Iterator[tuple[bytearray, int, int]]:
+def blocks(stream: BufferedIOBase, path: Path) -> Iterator[tuple[bytearray, int, int]]:
     """Yield a buffer, and the start and stop of whole lines in it; the buffer is reused."""
     buffer = bytearray(BLOCK)
     start = filled = 0
@@ -70,6 +69,9 @@ def blocks(
             return
         stop = buffer.rfind(b"\n", start, filled) + 1
         if not stop:
+            if filled - start > LONGEST_LINE:
+                message = f"{path}: a line is longer than {LONGEST_LINE >> 20} MiB; check the file."
+                raise DataError(message)
             # One line is longer than the buffer.
             buffer = buffer + bytes(len(buffer))
             continue
@@ -89,8 +91,11 @@ def first_words(head: bytes) -> list[bytes]:
 
 def check_threads(reader: str, threads: int) -> None:
     """Raise `PartError` for an invalid number of threads."""
-    if not 1 <= threads <= 1024:
-        raise PartError(f"reader {reader}: threads={threads!r} must lie in 1..1024.")
+    try:
+        validate_threads(threads)
+    except PartError as error:
+        message = f"reader {reader}: threads={threads!r} must lie in 1..{MAX_THREADS}."
+        raise PartError(message) from error
 
 
 class Growing:

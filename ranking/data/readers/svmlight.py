@@ -68,7 +68,7 @@ class Svmlight(Reader):
         kernel = get_kernel(self.kernel)
         lines = rows.Rows(path, np.dtype(np.float32), MESSAGES)
         with open_bytes(path) as stream:
-            for text, start, stop in rows.blocks(stream):
+            for text, start, stop in rows.blocks(stream, path):
                 lists = _as_letor(text[start:stop])
                 for chunk in kernel.letor.parse(
                     lists, 0, len(lists), dtype="float32", threads=self.threads

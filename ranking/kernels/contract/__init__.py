@@ -40,6 +40,7 @@ order of operations, and for what of a text is accepted.
 
 from typing import Final, TypedDict
 
+from ranking.contracts.loss import ListwiseForm as ListwiseForm
 from ranking.contracts.loss import PairwiseForm as PairwiseForm
 from ranking.contracts.regularizer import EntryPenalty as EntryPenalty
 from ranking.contracts.regularizer import RowPenalty as RowPenalty
@@ -52,6 +53,7 @@ from ranking.kernels.contract.domination import DominationFamily as DominationFa
 from ranking.kernels.contract.factored import FactoredFamily as FactoredFamily
 from ranking.kernels.contract.letor import LetorFamily as LetorFamily
 from ranking.kernels.contract.linear import LinearFamily as LinearFamily
+from ranking.kernels.contract.listwise import ListwiseFamily as ListwiseFamily
 from ranking.kernels.contract.metrics import MetricsFamily as MetricsFamily
 from ranking.kernels.contract.native import NativeFamily as NativeFamily
 from ranking.kernels.contract.random import RandomFamily as RandomFamily
@@ -70,6 +72,7 @@ class Implementations(TypedDict, total=False):
     bilinear: BilinearFamily
     factored: FactoredFamily
     alternating: AlternatingFamily
+    listwise: ListwiseFamily
     native: NativeFamily
 
 

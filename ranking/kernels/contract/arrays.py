@@ -298,6 +298,41 @@ class PairwiseLoss(NamedTuple):
     n_documents: int
 
 
+class ListwiseLoss(NamedTuple):
+    """A listwise loss of sampled lists as training loops use it; see `contract.listwise`.
+
+    Attributes
+    ----------
+    form : int
+        A `ListwiseForm`.
+    value, slopes : NativeCall
+        The functions if the form is `NATIVE`, else `NO_CALL`.
+    weight, margin : float
+        Of the domination loss.
+    """
+
+    form: int
+    value: NativeCall
+    slopes: NativeCall
+    weight: float
+    margin: float
+
+
+class ListSlopes(NamedTuple):
+    """Loss and slopes of each list; all arrays are written.
+
+    Attributes
+    ----------
+    losses : float64 (lists)
+        NaN if a slope is not finite.
+    slopes : float64 (lists, 1 + negatives)
+        Derivatives with respect to the scores of the positive and of the negatives.
+    """
+
+    losses: Floats
+    slopes: Floats
+
+
 class Execution(NamedTuple):
     """How the steps of a training call are executed.
 

@@ -19,7 +19,10 @@ negative with -s. Of several positives, the one at `positive_rank`, best score f
 equal scores the one sampled first, is the positive of the step (it has as many before it as the
 rank says; of several, which only scores that are NaN can produce, the first, and of none the first
 sampled). Negatives are sampled as for the bilinear model. If positives have weights, L is times
-that of the positive. Without Adagrad, s is times the step's learning rate.
+that of the positive. A *list* of a positive and n negatives, all of which are scored, becomes a
+step of 1 + n documents, as they are sampled: its slopes are those of `contract.listwise` at the
+margins (differences of two scores), rounded to float32. Without Adagrad, slopes are times the
+step's learning rate.
 
 Steps are taken by batches, at the parameters of the batch's start; a step whose slopes are all 0
 is skipped. For each query and document of a batch, in the order of the steps, A is the sum of its
@@ -49,6 +52,8 @@ from ranking.kernels.contract.arrays import (
     FactoredState,
     FactoredSteps,
     Factors,
+    Floats,
+    ListwiseLoss,
     PairwiseLoss,
     SampledTriplets,
     Singles,
@@ -126,4 +131,24 @@ class FactoredFamily(Protocol):
         learning_rates : float32 (steps)
             Its length is the number of steps.
         out : float32
+        """
+
+    def factored_train_lists(
+        self,
+        features: FactoredFeatures,
+        state: FactoredState,
+        source: TripletSource,
+        learning_rates: Singles,
+        loss: ListwiseLoss,
+        penalty: RowPenalty,
+        losses: Floats,
+        execution: Execution,
+    ) -> None:
+        """Sample, score and update lists by batches; the state is written.
+
+        source : TripletSource
+            With one positive; all negatives of a row belong to its list.
+        learning_rates : float32 (lists)
+        losses : float64 (lists)
+            Written: the loss of each list before its step.
         """

@@ -16,7 +16,7 @@ WAIT_POLICY = "OMP_WAIT_POLICY"
 SHARED = ("sampling", "metrics", "letor", "native")
 """Families that are built once, as they would gain nothing from wider instructions."""
 
-BUILT = ("random", "linear", "domination", "bilinear", "factored", "alternating")
+BUILT = ("random", "linear", "domination", "bilinear", "factored", "alternating", "listwise")
 """Families that are built once per instruction set."""
 
 

@@ -6,41 +6,16 @@ The loops are in src/alternating.c. This file is compiled once per instruction s
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
-from ranking.kernels.cython.library cimport address, csr_of, csr_t
+from c_library cimport (
+    half_step_chunks, half_step_rule_t, half_step_sparse_t, half_step_t, sparse_rows_free,
+    sparse_rows_join, sparse_rows_t,
+)
+from c_library cimport half_step as c_half_step
+from c_library cimport half_step_sparse as c_half_step_sparse
+
+from ranking.kernels.cython.library cimport address, csr_of
 
 import numpy as np
-
-cdef extern from "alternating.h" nogil:
-    ctypedef struct half_step_rule_t:
-        float threshold
-        float limit
-        bint limited
-    ctypedef struct half_step_t:
-        csr_t matrix
-        half_step_rule_t rule
-        const float *embeddings
-        Py_ssize_t width
-        float *out
-        double *gains
-    ctypedef struct half_step_sparse_t:
-        csr_t matrix
-        half_step_rule_t rule
-        const int64_t *indptr
-        const int32_t *dimensions
-        const float *values
-        Py_ssize_t width
-        int64_t *counts
-        double *gains
-    ctypedef struct sparse_rows_t:
-        int64_t count
-    bint c_half_step "half_step"(const half_step_t *task, int n_threads) noexcept
-    int64_t half_step_chunks(int64_t n_rows, int n_threads) noexcept
-    bint c_half_step_sparse "half_step_sparse"(
-        const half_step_sparse_t *task, sparse_rows_t *chunks, int n_threads) noexcept
-    void sparse_rows_join(
-        sparse_rows_t *chunks, int64_t n_chunks, int32_t *dimensions, float *values,
-        int n_threads) noexcept
-    void sparse_rows_free(sparse_rows_t *rows) noexcept
 
 cdef enum:
     WIDE = 8

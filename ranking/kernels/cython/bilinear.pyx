@@ -6,93 +6,19 @@ The loops are in src/bilinear_*.c. This file is compiled once per instruction se
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from ranking.kernels.cython.library cimport address, csr_of, csr_t, loss_of, pairwise_loss_t
+from c_library cimport (
+    PAIRWISE_HINGE, bilinear_close, bilinear_counts, bilinear_export, bilinear_margins,
+    bilinear_memory, bilinear_open, bilinear_passive_aggressive, bilinear_scores_t,
+    bilinear_state_t, bilinear_store_t, bilinear_task_t, bilinear_train, bilinear_update,
+    passive_aggressive_t, row_export_t, shrinkage_state_t,
+)
+from c_library cimport bilinear_scores as c_bilinear_scores
+
+from ranking.kernels.cython.library cimport address, csr_of, loss_of
 
 import threading
 
 import numpy as np
-
-cdef extern from "bilinear.h" nogil:
-    enum:
-        PAIRWISE_HINGE
-    ctypedef struct row_export_t:
-        int32_t *columns
-        char *data
-        bint current
-    ctypedef struct shrinkage_state_t:
-        double step
-        double scale
-        double threshold
-        double learning_rates
-    ctypedef struct bilinear_store_t:
-        int64_t n_rows
-        int64_t n_columns
-        bint is64
-        bint failed
-        double *row_state
-        double *group_state
-    ctypedef struct bilinear_state_t:
-        const int64_t *indptr
-        const int32_t *indices
-        const char *data
-        const double *row_state
-        const int64_t *groups
-        const double *group_weights
-        const double *group_state
-        int64_t n_groups
-    ctypedef struct bilinear_task_t:
-        bilinear_store_t *store
-        csr_t queries
-        csr_t documents
-        bint transposed
-        const int64_t *triplets
-        int64_t n
-        int64_t columns
-        pairwise_loss_t loss
-        const double *rank_weights
-        int64_t n_ranks
-        int64_t n_documents
-        const double *learning_rates
-        double prox_interval
-        double l1
-        double l2
-        bint grow
-        shrinkage_state_t *shrinkage
-        double *margins
-        double *weights
-        int64_t *negatives
-        double *slopes
-        int64_t batch_size
-        bint hogwild
-        int n_threads
-    ctypedef struct passive_aggressive_t:
-        const int64_t *list_sizes
-        double aggressiveness
-        bint squared
-        double *learning_rates
-    ctypedef struct bilinear_scores_t:
-        csr_t queries
-        csr_t weights
-        csr_t documents
-        int64_t n_queries
-        int64_t n_columns
-        int64_t n_documents
-        double *out
-    bint bilinear_open(bilinear_store_t *store, const bilinear_state_t *state) noexcept
-    void bilinear_close(bilinear_store_t *store) noexcept
-    bint bilinear_margins(const bilinear_task_t *task) noexcept
-    bint bilinear_update(const bilinear_task_t *task) noexcept
-    bint bilinear_train(const bilinear_task_t *task) noexcept
-    bint bilinear_passive_aggressive(
-        const bilinear_task_t *task, const passive_aggressive_t *rule) noexcept
-    void bilinear_counts(
-        const bilinear_store_t *store, const shrinkage_state_t *state, int64_t *out) noexcept
-    void bilinear_export(
-        const bilinear_store_t *store, const shrinkage_state_t *state, const int64_t *indptr,
-        row_export_t to) noexcept
-    size_t bilinear_memory(const bilinear_store_t *store) noexcept
-    bint c_bilinear_scores "bilinear_scores"(
-        const bilinear_scores_t *task, int n_threads) noexcept
 
 
 cdef class BilinearStore:

@@ -6,22 +6,16 @@ so the results have the same bits. This file is compiled once per instruction se
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs, log, log1p
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 
-from ranking.kernels.cython.library cimport (
-    address, lanes_exp, lanes_exp_core, lanes_exp_one, lanes_exp_short, lanes_load, lanes_splat,
+from c_library cimport (
+    lanes_exp, lanes_exp_core, lanes_exp_one, lanes_exp_short, lanes_load, lanes_splat,
     lanes_store, lanes_sum, lanes_t, lanes_widen,
 )
 
+from ranking.kernels.cython.library cimport address, feature_t, index_t
+
 import numpy as np
-
-ctypedef fused feature_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
 
 cdef double SHORT_LIMIT = 0.03125
 cdef double CORE_LIMIT = 0.34

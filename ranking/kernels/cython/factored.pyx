@@ -4,97 +4,22 @@ The loops are in src/factored_*.c and src/top_k.c. This file is compiled once pe
 see meson.build.
 """
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from ranking.kernels.cython.library cimport (
-    address, csr_of, csr_t, loss_of, pairwise_loss_t, positives_of, positives_t, threads_for,
+from c_library cimport (
+    DOCUMENTS, QUERIES, csr_t, embedding_pair_t, embeddings_t, factor_t, factored_model_t,
+    factored_side_t, factored_steps_t, factored_task_t, listwise_loss_t, positives_t, row_penalty_t,
+    score_all, select_top_k, top_k_t, triplet_source_t,
 )
+from c_library cimport factored_embeddings as c_embeddings
+from c_library cimport factored_sample as c_sample
+from c_library cimport factored_train as c_train
+from c_library cimport factored_update as c_update
 
-cdef extern from "factored.h" nogil:
-    ctypedef struct factor_t:
-        float *rows
-        float *squares
-        int64_t n_rows
-    ctypedef struct factored_model_t:
-        csr_t queries
-        csr_t documents
-        csr_t contexts
-        factor_t U
-        factor_t V
-        factor_t S
-        factor_t biases
-        Py_ssize_t width
-        Py_ssize_t full_width
-        bint has_contexts
-        bint has_biases
-        bint adagrad
-        bint plain_queries
-        bint plain_documents
-    ctypedef struct triplet_source_t:
-        const int64_t *triplets
-        int64_t columns
-        positives_t *positives
-        uint64_t seed
-        uint64_t first
-        int64_t n_positives
-        int64_t positive_rank
-    ctypedef struct rank_weights_t:
-        const float *weights
-        int64_t n
-        int64_t n_documents
-    ctypedef struct row_penalty_t:
-        float l2
-        float max_norm
-    ctypedef struct factored_task_t:
-        factored_model_t model
-        triplet_source_t source
-        rank_weights_t ranks
-        pairwise_loss_t loss
-        row_penalty_t penalty
-        int64_t n
-        int64_t batch_size
-        const float *learning_rates
-        bint hogwild
-        int n_threads
-        int64_t *triplets
-        float *margins
-        float *weights
-    ctypedef struct factored_steps_t:
-        int64_t n
-        const int64_t *queries
-        const int64_t *ptr
-        const int64_t *documents
-        const float *slopes
-    ctypedef struct embeddings_t:
-        const csr_t *features
-        const float *rows
-        Py_ssize_t width
-        float *out
-    bint c_sample "factored_sample"(const factored_task_t *task) noexcept
-    bint c_train "factored_train"(const factored_task_t *task) noexcept
-    bint c_update "factored_update"(
-        const factored_model_t *model, const factored_steps_t *steps, float learning_rate,
-        row_penalty_t penalty, int n_threads) noexcept
-    void c_embeddings "factored_embeddings"(const embeddings_t *task, int n_threads) noexcept
-
-cdef extern from "top_k.h" nogil:
-    ctypedef struct embedding_pair_t:
-        const float *queries
-        const float *documents
-        const float *biases
-        int64_t n_queries
-        int64_t n_documents
-        Py_ssize_t width
-    ctypedef struct top_k_t:
-        embedding_pair_t pair
-        const int64_t *excluded_ptr
-        const int64_t *excluded
-        int64_t k
-        int64_t *documents
-        float *scores
-    void score_all(const embedding_pair_t *pair, float *out, int n_threads) noexcept
-    bint select_top_k(const top_k_t *task, int n_threads) noexcept
+from ranking.kernels.cython.library cimport (
+    address, csr_of, list_loss_of, loss_of, positives_of, threads_for,
+)
 
 
 # --- the model --------------------------------------------------------------------------------
@@ -121,17 +46,20 @@ cdef csr_t features_of(features, int64_t n_rows) except *:
 
 cdef factored_model_t model_of(features, factors, squares) except *:
     cdef factored_model_t model
-    model.U = factor_of("queries", factors, squares)
-    model.V = factor_of("documents", factors, squares)
+    cdef factored_side_t *side
+    cdef int s
+    memset(&model, 0, sizeof(model))
+    model.has_contexts = features.contexts is not None
     model.S = factor_of("contexts", factors, squares)
-    model.biases = factor_of("biases", factors, squares)
-    model.queries = features_of(features.queries, model.U.n_rows)
-    model.documents = features_of(features.documents, model.V.n_rows)
-    model.contexts = features_of(features.contexts, 0)
-    model.has_contexts, model.has_biases = features.contexts is not None, len(factors.biases) > 0
-    model.adagrad = model.U.squares != NULL
-    model.plain_queries = model.queries.identity and not model.has_contexts
-    model.plain_documents = model.documents.identity and not model.has_contexts
+    model.sides[DOCUMENTS].biases = factor_of("biases", factors, squares)
+    for s, name in ((QUERIES, "queries"), (DOCUMENTS, "documents")):
+        side = &model.sides[s]
+        side.factor = factor_of(name, factors, squares)
+        side.features = features_of(getattr(features, name), side.factor.n_rows)
+        side.plain = side.features.identity and not model.has_contexts
+    model.sides[QUERIES].contexts = features_of(features.contexts, 0)
+    model.sides[DOCUMENTS].contexts = model.sides[DOCUMENTS].features
+    model.adagrad = model.sides[QUERIES].factor.squares != NULL
     model.width = factors.queries.shape[1]
     model.full_width = 2 * model.width if model.has_contexts else model.width
     return model
@@ -140,7 +68,7 @@ cdef factored_model_t model_of(features, factors, squares) except *:
 # --- training ---------------------------------------------------------------------------------
 
 
-cdef int set_source(factored_task_t *task, source, loss, positives_t *positives) except -1:
+cdef int set_source(factored_task_t *task, source, positives_t *positives) except -1:
     # `positives` is filled if triplets are sampled.
     cdef triplet_source_t *to = &task.source
     to.columns = source.triplets.shape[1]
@@ -151,6 +79,10 @@ cdef int set_source(factored_task_t *task, source, loss, positives_t *positives)
         to.positives, to.seed = positives, source.sampling.seed
         to.first = source.sampling.first
     to.n_positives, to.positive_rank = source.n_positives, source.positive_rank
+    return 0
+
+
+cdef int set_loss(factored_task_t *task, loss) except -1:
     task.ranks.weights = <const float *>address(loss.rank_weights)
     task.ranks.n, task.ranks.n_documents = len(loss.rank_weights), loss.n_documents
     task.loss = loss_of(loss)
@@ -167,7 +99,8 @@ def factored_sample(features, factors, source, loss, out, int threads):
     if task.n == 0:
         return
     task.model = model_of(features, factors, None)
-    set_source(&task, source, loss, &positives)
+    set_source(&task, source, &positives)
+    set_loss(&task, loss)
     task.n_threads = threads_for(threads, task.n)
     task.triplets = <int64_t *>address(out.triplets)
     task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
@@ -177,30 +110,51 @@ def factored_sample(features, factors, source, loss, out, int threads):
         raise MemoryError(f"out of memory for a block of {task.n} triplets.")
 
 
-def factored_train(
-    features, state, source, const float[::1] learning_rates, loss, penalty, out, execution
-):
-    """Sample a block at the parameters of its start, then take its steps."""
-    cdef factored_task_t task
+cdef int train(
+    factored_task_t *task, features, state, source, const float[::1] learning_rates, penalty,
+    execution,
+) except -1:
+    # The loss and the arrays of results are set.
     cdef positives_t positives
     cdef bint ready
-    memset(&task, 0, sizeof(task))
     task.n = learning_rates.shape[0]
     if task.n == 0:
-        return
+        return 0
     task.model = model_of(features, state.factors, state.squares)
-    set_source(&task, source, loss, &positives)
+    set_source(task, source, &positives)
     task.batch_size = min(<int64_t>execution.batch_size, task.n)
     task.learning_rates, task.hogwild = &learning_rates[0], execution.hogwild
     task.penalty = row_penalty_t(penalty.l2, penalty.max_norm)
     task.n_threads = threads_for(
         execution.threads, task.n if task.hogwild else task.batch_size
     )
-    task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
     with nogil:
-        ready = c_train(&task)
+        ready = c_train(task)
     if not ready:
-        raise MemoryError(f"out of memory for blocks of {task.batch_size} triplets.")
+        raise MemoryError(f"out of memory for blocks of {task.batch_size} steps.")
+    return 0
+
+
+def factored_train(
+    features, state, source, const float[::1] learning_rates, loss, penalty, out, execution
+):
+    """Sample a block at the parameters of its start, then take its steps."""
+    cdef factored_task_t task
+    memset(&task, 0, sizeof(task))
+    set_loss(&task, loss)
+    task.margins, task.weights = <float *>address(out.margins), <float *>address(out.weights)
+    train(&task, features, state, source, learning_rates, penalty, execution)
+
+
+def factored_train_lists(
+    features, state, source, const float[::1] learning_rates, loss, penalty, losses, execution
+):
+    """Sample and score the lists of a block at the parameters of its start, then take its steps."""
+    cdef factored_task_t task
+    cdef listwise_loss_t lists = list_loss_of(loss)
+    memset(&task, 0, sizeof(task))
+    task.lists, task.losses = &lists, <double *>address(losses)
+    train(&task, features, state, source, learning_rates, penalty, execution)
 
 
 def factored_update(features, state, steps, float learning_rate, penalty, int threads):

@@ -12,6 +12,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memchr, memcmp
 
+from ranking.kernels.cython.library cimport feature_t
+
 cdef extern from *:
     """
     #include <float.h>
@@ -32,10 +34,6 @@ cdef extern from *:
     bint LETOR_HAS_WIDE
     # Twice as wide as Cython thinks, and never converted to Python.
     ctypedef uint64_t letor_wide
-
-ctypedef fused feature_t:
-    float
-    double
 
 ctypedef const uint8_t *text_t
 

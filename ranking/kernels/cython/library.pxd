@@ -1,64 +1,25 @@
-"""The C library in src/, and how arrays of the contract become its structs.
+"""How arrays of the contract become structs of the C library in src/.
 
-Structs point into the arrays; the caller keeps these alive.
+Structs point into the arrays; the caller keeps these alive. ``c_library`` is translated from the
+headers by tools/headers_to_pxd.py.
 """
 
 from cpython.buffer cimport PyBUF_ANY_CONTIGUOUS, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-cdef extern from "lanes.h" nogil:
-    # In C this is a vector of four doubles. To Cython it is a double, so that arithmetic reads
-    # as arithmetic; mixing the two does not compile.
-    ctypedef double lanes_t
-    lanes_t lanes_load(const double *from_) noexcept
-    lanes_t lanes_widen(const float *from_) noexcept
-    void lanes_store(double *to, lanes_t v) noexcept
-    lanes_t lanes_splat(double v) noexcept
-    double lanes_sum(lanes_t v) noexcept
-    lanes_t lanes_exp_short(lanes_t t) noexcept
-    lanes_t lanes_exp_core(lanes_t r) noexcept
-    lanes_t lanes_exp(lanes_t x) noexcept
-    double lanes_exp_one(double x) noexcept
-    const char *LANES_INSTRUCTIONS
-    const char *LANES_THREADS
+from c_library cimport (
+    csr_t, list_slopes_t, list_value_t, listwise_loss_t, pairwise_loss_t, pairwise_slope,
+    pairwise_slope_t, positives_t,
+)
 
-cdef extern from "csr.h" nogil:
-    ctypedef struct csr_t:
-        const void *indptr
-        const void *indices
-        const void *data
-        int64_t n_rows
-        int64_t n_entries
-        bint identity
-        bint index64
-        bint data64
+ctypedef fused feature_t:
+    float
+    double
 
-cdef extern from "pairwise.h" nogil:
-    ctypedef double pairwise_slope_t(double margin, const void *context) noexcept
-    ctypedef struct pairwise_loss_t:
-        pairwise_slope_t *slope
-        const void *context
-    pairwise_slope_t *pairwise_slope(int form, pairwise_slope_t *native) noexcept
-
-cdef extern from "sampling.h" nogil:
-    ctypedef struct positives_t:
-        const int64_t *queries
-        const int64_t *query_sums
-        const int64_t *list_of
-        const int64_t *member_ptr
-        const int64_t *members
-        const int64_t *member_sums
-        const int64_t *own_document
-        const float *member_weights
-        int64_t n_queries
-        int64_t n_documents
-        int64_t n_lists
-        bint any_negative
-    void sample_triplet(
-        const positives_t *positives, uint64_t seed, uint64_t step, int64_t n_positives,
-        int64_t columns, int64_t *out,
-    ) noexcept
+ctypedef fused index_t:
+    int32_t
+    int64_t
 
 
 cdef inline void *address(array) except? NULL:
@@ -87,6 +48,17 @@ cdef inline pairwise_loss_t loss_of(loss) except *:
     cdef size_t function = loss.slope.function, context = loss.slope.context
     out.slope = pairwise_slope(loss.form, <pairwise_slope_t *>function)
     out.context = <const void *>context
+    return out
+
+
+cdef inline listwise_loss_t list_loss_of(loss) except *:
+    """Return a `ListwiseLoss` as the loops call it."""
+    cdef listwise_loss_t out
+    cdef size_t value = loss.value.function, value_context = loss.value.context
+    cdef size_t slopes = loss.slopes.function, slopes_context = loss.slopes.context
+    out.form, out.weight, out.margin = loss.form, loss.weight, loss.margin
+    out.value, out.value_context = <list_value_t *>value, <const void *>value_context
+    out.slopes, out.slopes_context = <list_slopes_t *>slopes, <const void *>slopes_context
     return out
 
 

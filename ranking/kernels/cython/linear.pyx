@@ -4,21 +4,15 @@ This file is compiled once per instruction set; see meson.build.
 """
 
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
+
+from ranking.kernels.cython.library cimport feature_t, index_t
 
 import numpy as np
 
 cdef extern from "dense.h" nogil:
     double dot_double(const double *a, const double *b, int64_t n) noexcept
     double dot_float(const float *a, const double *b, int64_t n) noexcept
-
-ctypedef fused feature_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
 
 
 def linear_scores(features, const double[::1] weights, double[::1] out, int threads):

@@ -9,6 +9,7 @@ from libc.stdint cimport INT32_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint3
 from libc.string cimport memcpy, memset
 
 from ranking.kernels.cython.library cimport address, threads_for
+from ranking.kernels.cython.library cimport feature_t as score_t
 
 import numpy as np
 
@@ -36,11 +37,6 @@ cdef enum:
 
 cdef double RELEVANT = 1.0
 cdef uint64_t SIGN = <uint64_t>1 << 63
-
-
-ctypedef fused score_t:
-    float
-    double
 
 
 cdef extern from *:

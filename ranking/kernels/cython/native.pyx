@@ -6,13 +6,10 @@ The functions are pure and may be called from any thread, as ranking/native.h de
 from cython.parallel cimport prange, threadid
 from libc.stdint cimport int64_t
 
+from ranking.kernels.cython.library cimport feature_t as real_t
 from ranking.kernels.cython.library cimport threads_for
 
 import numpy as np
-
-ctypedef fused real_t:
-    float
-    double
 
 ctypedef double (*pairwise_t)(double, const void *) noexcept nogil
 ctypedef double (*list_value_t)(

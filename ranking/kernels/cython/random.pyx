@@ -6,19 +6,16 @@ This file is compiled once per instruction set; see meson.build.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint64_t
 
-from ranking.kernels.cython.library cimport (
-    LANES_INSTRUCTIONS, LANES_THREADS, lanes_exp, lanes_exp_one, lanes_load, lanes_store,
-)
+from c_library cimport lanes_exp, lanes_exp_one, lanes_load, lanes_store, sum_lanes
+from c_library cimport random_below as splitmix_below
+from c_library cimport random_bits as splitmix_bits
+from c_library cimport random_uniform as splitmix_uniform
 
 import numpy as np
 
-cdef extern from "random.h" nogil:
-    uint64_t splitmix_bits "random_bits"(uint64_t seed, uint64_t k) noexcept
-    double splitmix_uniform "random_uniform"(uint64_t seed, uint64_t k) noexcept
-    int64_t splitmix_below "random_below"(uint64_t seed, uint64_t k, int64_t bound) noexcept
-
 cdef extern from "dense.h" nogil:
-    double sum_lanes(const double *a, int64_t n) noexcept
+    const char *LANES_INSTRUCTIONS
+    const char *LANES_THREADS
     double dot_double(const double *a, const double *b, int64_t n) noexcept
 
 cdef enum:

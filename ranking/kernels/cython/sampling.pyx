@@ -2,7 +2,9 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from ranking.kernels.cython.library cimport positives_of, positives_t, sample_triplet
+from c_library cimport positives_t, sample_triplet
+
+from ranking.kernels.cython.library cimport positives_of
 
 
 def sample_triplets(sampling, int64_t n_positives, int64_t[:, ::1] out):

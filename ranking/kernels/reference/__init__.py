@@ -15,6 +15,7 @@ from ranking.kernels.reference import (
     factored,
     letor,
     linear,
+    listwise,
     metrics,
     native,
     random,
@@ -31,6 +32,7 @@ IMPLEMENTATIONS: Implementations = {
     "bilinear": bilinear,
     "factored": factored,
     "alternating": alternating,
+    "listwise": listwise,
     "native": native,
 }
 

@@ -17,7 +17,9 @@ from ranking.kernels.contract import (
     FactoredState,
     FactoredSteps,
     Factors,
+    Floats,
     Ints,
+    ListwiseLoss,
     PairwiseLoss,
     RowPenalty,
     SampledTriplets,
@@ -27,6 +29,7 @@ from ranking.kernels.contract import (
     TopK,
     TripletSource,
 )
+from ranking.kernels.reference.listwise import list_slopes
 from ranking.kernels.reference.pairwise import pairwise_slope
 from ranking.kernels.reference.sampling import sample_triplets
 
@@ -195,6 +198,13 @@ class Batch:
                 break
         return positive, negative, margin, weight
 
+    def margins(self, triplet: Ints) -> Singles:
+        """Return the margin of the positive to each of its negatives."""
+        u = self.query_embedding(int(triplet[0]))
+        scores = np.array([self.score(u, document) for document in triplet[1:].tolist()])
+        margins: Singles = scores[0] - scores[1:]
+        return margins
+
     def take(
         self, steps: list[Step], squares: Factors, learning_rate: float, penalty: RowPenalty
     ) -> None:
@@ -358,4 +368,31 @@ def factored_train(
                 factor = np.float32(rate * factor)
             slopes = np.array([factor, -factor], np.float32)
             steps.append(Step(int(triplet[0]), triplet[1:], slopes))
+        batch.take(steps, state.squares, float(rates[0]), penalty)
+
+
+def factored_train_lists(
+    features: FactoredFeatures,
+    state: FactoredState,
+    source: TripletSource,
+    learning_rates: Singles,
+    loss: ListwiseLoss,
+    penalty: RowPenalty,
+    losses: Floats,
+    execution: Execution,
+) -> None:
+    """Score the lists of a batch at its start, then take its steps."""
+    batch = Batch(features, state.factors)
+    adagrad = state.squares.queries.size > 0
+    for start in range(0, learning_rates.size, execution.batch_size):
+        rates = learning_rates[start : start + execution.batch_size]
+        steps = []
+        for at, triplet in enumerate(_triplets_of(source, start, rates.size)):
+            margins = batch.margins(triplet).astype(np.float64)
+            losses[start + at], slopes = list_slopes(loss, margins)
+            with np.errstate(over="ignore"):
+                rounded = slopes.astype(np.float32)
+            if not adagrad:
+                rounded *= rates[at]
+            steps.append(Step(int(triplet[0]), triplet[1:], rounded))
         batch.take(steps, state.squares, float(rates[0]), penalty)

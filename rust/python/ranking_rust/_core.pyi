@@ -8,6 +8,7 @@ from ranking.kernels.contract import (
     DominationFamily,
     FactoredFamily,
     LinearFamily,
+    ListwiseFamily,
     NativeFamily,
     RandomFamily,
     SamplingFamily,
@@ -18,6 +19,7 @@ bilinear: BilinearFamily
 domination: DominationFamily
 factored: FactoredFamily
 linear: LinearFamily
+listwise: ListwiseFamily
 native: NativeFamily
 random: RandomFamily
 sampling: SamplingFamily

@@ -18,6 +18,7 @@ def rust_kernel() -> Kernel:
         bilinear=_core.bilinear,
         factored=_core.factored,
         alternating=_core.alternating,
+        listwise=_core.listwise,
         native=_core.native,
     )
     version = metadata.version("ranking-kit-rust")

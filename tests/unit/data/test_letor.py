@@ -305,7 +305,7 @@ def test_os_errors_become_data_errors(write, registry, monkeypatch, error, messa
         raise error
 
     path = write(GOOD)
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("ranking.data.readers.opening.open_regular", refuse)
     with pytest.raises(DataError, match=message):
         read(path, registry=registry)
 

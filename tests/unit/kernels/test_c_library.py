@@ -68,3 +68,26 @@ def test_program(program: Path, library: tuple[list[str], list[Path]], tmp_path:
     assert done.returncode == 0, done.stderr
     run = subprocess.run([executable], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_sanitizers_are_armed(tmp_path: Path) -> None:
+    """A program that reads behind its memory, and one that overflows, end with a report."""
+    flags = MODES["sanitized"]
+    probe = tmp_path / "probe.c"
+    probe.write_text("int main(void) { return 0; }\n")
+    done = compile_c(*flags, probe, "-o", tmp_path / "probe")
+    if done.returncode or subprocess.run([tmp_path / "probe"], check=False).returncode:
+        pytest.skip("the C compiler has no sanitizers")
+    bodies = {
+        "AddressSanitizer": "char *volatile x = malloc(8); free(x); return x[argc];",
+        "runtime error": "int x = 2147483647; return x + argc > 0;",
+    }
+    for report, body in bodies.items():
+        probe.write_text(
+            f"#include <stdlib.h>\nint main(int argc, char **v) {{ (void)v; {body} }}\n"
+        )
+        done = compile_c(*flags, "-Wno-use-after-free", probe, "-o", tmp_path / "probe")
+        assert done.returncode == 0, done.stderr
+        run = subprocess.run([tmp_path / "probe"], capture_output=True, text=True, check=False)
+        assert run.returncode != 0
+        assert report in run.stderr

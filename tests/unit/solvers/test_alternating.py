@@ -12,6 +12,7 @@ from scipy.sparse.linalg import svds
 from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking.errors import CombinationError, DataError, PartError
+from ranking_plugins.recipes.matching import lsi
 from ranking_plugins.regularizers import L1L2Row, L1Row
 from ranking_plugins.solvers import Alternating
 
@@ -103,6 +104,24 @@ def test_lsi_is_pls_of_indicators(seed):
     left, values, right = svds(counts, k=4)
     assert -fitted.objective_ == pytest.approx(values.sum(), rel=1e-4)
     np.testing.assert_allclose(fitted.predict(data), left @ right, atol=2e-2)
+
+
+def test_recipe_lsi_has_the_scores_of_the_truncated_decomposition(seed):
+    counts = np.random.default_rng(seed).poisson(0.3, (30, 20)).astype(float)
+    data = MatchingData(None, None, sp.csr_array(counts))
+    parts = {**lsi().parts, "model": "factored:dimensions=4,biases=false"}
+    del parts["features"]
+    parts["solver"] = parts["solver"].replace("epochs=100,tolerance=1e-5", "epochs=500,tolerance=0")
+    fitted = Ranker(**parts, kernel="reference").fit(data)
+    left, values, right = svds(counts, k=4)
+    np.testing.assert_allclose(fitted.predict(data), (left * values) @ right, atol=5e-2)
+    U = fitted.model_.U[:, :4].astype(float)
+    np.testing.assert_allclose(U.T @ U, np.eye(4), atol=1e-5)
+
+
+def test_singular_values_without_orthonormal_are_refused(seed):
+    with pytest.raises(CombinationError, match="singular_values=true is for loss alignment and"):
+        ranker("max-norm", solver="alternating:singular_values=true").fit(clicks(seed))
 
 
 @pytest.mark.parametrize("regularizer", ["l1l2-row:strength=0.5", "orthonormal", "max-norm"])

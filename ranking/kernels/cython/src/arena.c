@@ -38,8 +38,30 @@ void *arena_calloc(arena_t *arena, int64_t count, size_t size)
     return add_chunk(arena, bytes ? calloc(bytes, 1) : NULL);
 }
 
+void arena_own(arena_t *arena, buffer_t *buffer)
+{
+    buffer->previous = arena->buffers;
+    arena->buffers = buffer;
+}
+
+int buffer_reserve(buffer_t *buffer, int64_t count, size_t size)
+{
+    int64_t capacity = count + count / 2;
+    void *data;
+    if (count <= buffer->capacity)
+        return 1;
+    data = realloc(buffer->data, (size_t)capacity * size);
+    if (!data)
+        return 0;
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return 1;
+}
+
 void arena_free(arena_t *arena)
 {
+    for (; arena->buffers; arena->buffers = arena->buffers->previous)
+        free(arena->buffers->data);
     while (arena->last) {
         arena_chunk_t *previous = arena->last->previous;
         free(arena->last);

@@ -61,7 +61,7 @@ static void score_work(void *of, int thread, int n_threads)
 int bilinear_scores(const bilinear_scores_t *task, int n_threads)
 {
     int64_t most = (task->n_queries + TOGETHER - 1) / TOGETHER;
-    arena_t arena = {NULL, 0};
+    arena_t arena = {0};
     scoring_t scoring = {task, NULL};
     n_threads = n_threads < most ? n_threads : (int)most;
     scoring.images = ARENA_ALLOC(&arena, n_threads * task->n_columns * TOGETHER, double);

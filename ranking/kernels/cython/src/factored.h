@@ -7,6 +7,7 @@
 
 #include "arena.h"
 #include "csr.h"
+#include "listwise.h"
 #include "pairwise.h"
 #include "sampling.h"
 
@@ -16,13 +17,21 @@ typedef struct {
     int64_t n_rows;
 } factor_t;
 
+/* Queries or documents. */
 typedef struct {
-    csr_t queries, documents, contexts;
-    factor_t U, V, S, biases;
+    csr_t features, contexts; /* contexts are the features of the second half */
+    factor_t factor, biases; /* biases may have no rows */
+    int plain; /* embeddings are rows of the factor */
+} factored_side_t;
+
+enum { QUERIES, DOCUMENTS };
+
+typedef struct {
+    factored_side_t sides[2];
+    factor_t S; /* rows of contexts */
     ptrdiff_t width; /* of a row */
     ptrdiff_t full_width; /* of an embedding: with contexts it has two halves */
-    int has_contexts, has_biases, adagrad;
-    int plain_queries, plain_documents; /* their embeddings are rows of U, of V */
+    int has_contexts, adagrad;
 } factored_model_t;
 
 /* Triplets from an array, or sampled if `triplets` is NULL. */
@@ -44,7 +53,8 @@ typedef struct {
     float l2, max_norm;
 } row_penalty_t;
 
-/* The task of `factored_sample` (which fills `triplets`) and `factored_train`. */
+/* The task of `factored_sample` (which fills `triplets`) and `factored_train`. With `lists`, each
+ * row of the source is a list, and `losses` are filled. */
 typedef struct {
     factored_model_t model;
     triplet_source_t source;
@@ -56,6 +66,8 @@ typedef struct {
     int hogwild, n_threads;
     int64_t *triplets; /* out: query, positive, negative */
     float *margins, *weights; /* out */
+    const listwise_loss_t *lists; /* NULL: triplets */
+    double *losses; /* out, of lists */
 } factored_task_t;
 
 /* Steps with known slopes: documents[ptr[i]] to documents[ptr[i + 1]] belong to queries[i]. */

@@ -69,14 +69,14 @@ typedef struct {
 
 /* The caches of a thread, in cache lines of their own. */
 typedef struct {
-    embedding_cache_t queries, documents;
+    embedding_cache_t sides[2];
     int64_t padding[4];
 } thread_caches_t;
 
 typedef struct {
-    const float *embedding;
+    const float *vector;
     float bias;
-} document_t;
+} embedding_t;
 
 /* Allocate a cache for blocks that read `most` rows at most, and probably all if `least` is not
  * below their number. */
@@ -103,82 +103,52 @@ LANES_INLINE void cache_invalidate(embedding_cache_t *cache, int64_t stamp)
     cache->used = 0;
 }
 
-/* Find the slot of a row; `is_new` says that its embedding has to be composed. */
-LANES_INLINE int64_t cache_slot(embedding_cache_t *cache, int64_t row, int *is_new)
+/* Compose a row's embedding and bias into a slot. */
+static inline void compose_row(
+    const factored_model_t *model, int side, const embedding_cache_t *cache, int64_t row,
+    int64_t slot)
 {
-    int64_t mark = cache->slots[row];
-    *is_new = mark >> 32 != cache->stamp;
-    if (!*is_new)
-        return (int64_t)(uint32_t)mark;
-    cache->slots[row] = cache->stamp << 32 | cache->used;
-    return cache->used++;
-}
-
-static inline void compose_query(
-    const factored_model_t *model, const embedding_cache_t *cache, int64_t query, int64_t slot)
-{
+    const factored_side_t *of = model->sides + side;
     float *out = cache->embeddings + slot * model->full_width;
-    embeddings_t own = {&model->queries, model->U.rows, model->width, NULL};
-    embeddings_t context = {&model->contexts, model->S.rows, model->width, NULL};
-    compose(&own, query, out);
+    embeddings_t own = {&of->features, of->factor.rows, model->width, NULL};
+    embeddings_t context = {&of->contexts, model->S.rows, model->width, NULL};
+    compose(&own, row, out);
     if (model->has_contexts)
-        compose(&context, query, out + model->width);
+        compose(&context, row, out + model->width);
+    if (of->biases.n_rows)
+        cache->biases[slot] = of->features.identity
+            ? of->biases.rows[row]
+            : compose_number(&of->features, row, of->biases.rows, 1);
 }
 
-static inline void compose_document(
-    const factored_model_t *model, const embedding_cache_t *cache, int64_t document, int64_t slot)
+LANES_INLINE embedding_t embedding_of(
+    const factored_model_t *model, thread_caches_t *caches, const int side, int64_t row)
 {
-    float *out = cache->embeddings + slot * model->full_width;
-    embeddings_t own = {&model->documents, model->V.rows, model->width, NULL};
-    embeddings_t context = {&model->documents, model->S.rows, model->width, NULL};
-    compose(&own, document, out);
-    if (model->has_contexts)
-        compose(&context, document, out + model->width);
-    if (model->has_biases)
-        cache->biases[slot] = model->documents.identity
-            ? model->biases.rows[document]
-            : compose_number(&model->documents, document, model->biases.rows, 1);
-}
-
-LANES_INLINE const float *query_embedding(
-    const factored_model_t *model, embedding_cache_t *cache, int64_t query)
-{
-    int64_t slot;
-    int is_new;
-    if (model->plain_queries)
-        return model->U.rows + query * model->width;
-    slot = cache_slot(cache, query, &is_new);
-    if (is_new)
-        compose_query(model, cache, query, slot);
-    return cache->embeddings + slot * model->full_width;
-}
-
-LANES_INLINE document_t document_embedding(
-    const factored_model_t *model, embedding_cache_t *cache, int64_t document)
-{
-    document_t out = {NULL, 0.0f};
-    int64_t slot;
-    int is_new;
-    if (model->plain_documents) {
-        out.embedding = model->V.rows + document * model->width;
-        if (model->has_biases)
-            out.bias = model->biases.rows[document];
-        return out;
+    const factored_side_t *of = model->sides + side;
+    embedding_cache_t *cache = caches->sides + side;
+    embedding_t out = {of->factor.rows + row * model->width, 0.0f};
+    const float *biases = of->biases.rows;
+    if (!of->plain) {
+        int64_t mark = cache->slots[row], slot = (int64_t)(uint32_t)mark;
+        if (mark >> 32 != cache->stamp) {
+            slot = cache->used++;
+            cache->slots[row] = cache->stamp << 32 | slot;
+            compose_row(model, side, cache, row, slot);
+        }
+        out.vector = cache->embeddings + slot * model->full_width;
+        biases = cache->biases;
+        row = slot;
     }
-    slot = cache_slot(cache, document, &is_new);
-    if (is_new)
-        compose_document(model, cache, document, slot);
-    out.embedding = cache->embeddings + slot * model->full_width;
-    if (model->has_biases)
-        out.bias = cache->biases[slot];
+    if (of->biases.n_rows)
+        out.bias = biases[row];
     return out;
 }
 
 LANES_INLINE float score_document(
-    const factored_model_t *model, const float *query, document_t document)
+    const factored_model_t *model, const float *query, embedding_t document)
 {
-    float score = float8_dot(query, document.embedding, model->full_width);
-    return model->has_biases ? score + document.bias : score;
+    float score = float8_dot(query, document.vector, model->full_width);
+    return model->sides[DOCUMENTS].biases.n_rows ? score + document.bias : score;
 }
 
 #endif

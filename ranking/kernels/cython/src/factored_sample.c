@@ -84,10 +84,11 @@ static void sample_negatives(const triplet_source_t *source, int64_t k, search_b
         batch->open[i]->negative = all.numbers[i] + all.counts[i];
 }
 
-LANES_INLINE void prefetch_document(const factored_model_t *model, int64_t document)
+LANES_INLINE void prefetch_row(const factored_model_t *model, const int s, int64_t row)
 {
-    if (model->plain_documents)
-        float8_prefetch(model->V.rows + document * model->width, model->width);
+    const factored_side_t *side = model->sides + s;
+    if (side->plain)
+        float8_prefetch(side->factor.rows + row * model->width, model->width);
 }
 
 /* Sample the queries and their first positives. */
@@ -102,12 +103,11 @@ static void open_batch(const factored_task_t *task, int64_t step, search_batch_t
         search->row = source->triplets ? source->triplets + (step + i) * source->columns : NULL;
         if (search->row)
             search->query = search->row[0];
-        if (model->plain_queries)
-            float8_prefetch(model->U.rows + search->query * model->width, model->width);
+        prefetch_row(model, QUERIES, search->query);
         search->positive = search_positive(source, search, 0);
         if (!search->row)
             sample_exclude(source->positives, &search->sample, search->positive);
-        prefetch_document(model, search->positive);
+        prefetch_row(model, DOCUMENTS, search->positive);
         batch->open[i] = search;
     }
     batch->n_open = batch->n;
@@ -123,8 +123,7 @@ static float select_positive(
     for (int64_t k = 0; k < n; k++)
         scores[k] = score_document(
             &task->model, search->query_embedding,
-            document_embedding(
-                &task->model, &caches->documents, search_positive(source, search, k)));
+            embedding_of(&task->model, caches, DOCUMENTS, search_positive(source, search, k)));
     for (int64_t k = 0; k < n; k++) {
         int64_t rank = 0;
         for (int64_t j = 0; j < n; j++)
@@ -144,11 +143,11 @@ static void score_positives(
     const factored_model_t *model = &task->model;
     for (int64_t i = 0; i < batch->n; i++) {
         search_t *search = batch->searches + i;
-        search->query_embedding = query_embedding(model, &caches->queries, search->query);
+        search->query_embedding = embedding_of(model, caches, QUERIES, search->query).vector;
         if (task->source.n_positives == 1)
             search->positive_score = score_document(
                 model, search->query_embedding,
-                document_embedding(model, &caches->documents, search->positive));
+                embedding_of(model, caches, DOCUMENTS, search->positive));
         else
             search->positive_score = select_positive(task, caches, search, scores);
     }
@@ -162,7 +161,7 @@ static void score_negatives(
     batch->n_open = 0;
     for (int64_t i = 0; i < n; i++) {
         search_t *search = batch->open[i];
-        document_t negative = document_embedding(model, &caches->documents, search->negative);
+        embedding_t negative = embedding_of(model, caches, DOCUMENTS, search->negative);
         search->margin
             = search->positive_score - score_document(model, search->query_embedding, negative);
         search->trial = trial;
@@ -197,10 +196,36 @@ void search_batch(
     for (int64_t trial = 1; trial <= trials && batch->n_open; trial++) {
         sample_negatives(&task->source, trial - 1, batch);
         for (int64_t i = 0; i < batch->n_open; i++)
-            prefetch_document(&task->model, batch->open[i]->negative);
+            prefetch_row(&task->model, DOCUMENTS, batch->open[i]->negative);
         if (trial == 1)
             score_positives(task, caches, batch, scores);
         score_negatives(&task->model, caches, trial, batch);
     }
     weigh(task, trials, batch);
+}
+
+void score_lists(
+    const factored_task_t *task, thread_caches_t *caches, int64_t step, search_batch_t *batch,
+    int64_t *documents, double *margins)
+{
+    const factored_model_t *model = &task->model;
+    int64_t n = task->source.columns - 2;
+    open_batch(task, step, batch);
+    for (int64_t k = 0; k < n; k++) {
+        sample_negatives(&task->source, k, batch);
+        for (int64_t i = 0; i < batch->n; i++) {
+            documents[i * (n + 1) + 1 + k] = batch->searches[i].negative;
+            prefetch_row(model, DOCUMENTS, batch->searches[i].negative);
+        }
+    }
+    score_positives(task, caches, batch, NULL);
+    for (int64_t i = 0; i < batch->n; i++) {
+        const search_t *search = batch->searches + i;
+        const int64_t *negatives = documents + i * (n + 1) + 1;
+        documents[i * (n + 1)] = search->positive;
+        for (int64_t k = 0; k < n; k++)
+            margins[i * n + k] = (double)(search->positive_score - score_document(
+                model, search->query_embedding,
+                embedding_of(model, caches, DOCUMENTS, negatives[k])));
+    }
 }

@@ -26,4 +26,10 @@ void search_batch(
     const factored_task_t *task, thread_caches_t *caches, int64_t step, search_batch_t *batch,
     float *scores);
 
+/* Sample and score `batch->n` lists from `step` on: their documents, the positive first, and the
+ * margins to all negatives. */
+void score_lists(
+    const factored_task_t *task, thread_caches_t *caches, int64_t step, search_batch_t *batch,
+    int64_t *documents, double *margins);
+
 #endif

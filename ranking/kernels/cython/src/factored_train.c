@@ -8,11 +8,12 @@ typedef struct {
     block_update_t update;
     int64_t *queries, *documents;
     float *slopes, *scores;
+    double *lists; /* margins, slopes and scratch of each thread */
 } block_t;
 
 typedef struct {
     factored_task_t task;
-    const int64_t *ptr; /* pairs of documents: 0, 2, 4, ... */
+    const int64_t *ptr; /* documents of a step: 0, 2, 4, ..., or with lists, 0, n + 1, ... */
     block_t *blocks; /* one for the team and one for serial work; hogwild: one per thread */
     int64_t next; /* hogwild: the first block that no thread has taken */
     barrier_t barrier;
@@ -49,6 +50,37 @@ LANES_INLINE void record(
     }
 }
 
+/* The number of documents of a step. */
+LANES_INLINE int64_t step_size(const factored_task_t *task)
+{
+    return task->lists ? task->source.columns - 1 : 2;
+}
+
+/* The doubles that a thread needs for a batch of lists of n negatives. */
+LANES_INLINE int64_t list_numbers(int64_t n)
+{
+    return SAMPLING_BATCH * n + n + 1 + listwise_scratch(n);
+}
+
+/* Score lists `at` to `at + batch->n` of the block, and write their losses and slopes. */
+static void record_lists(
+    const factored_task_t *task, const block_t *block, thread_caches_t *caches, int64_t step,
+    int64_t at, search_batch_t *batch, double *numbers)
+{
+    int64_t n = task->source.columns - 2;
+    double *slopes = numbers + SAMPLING_BATCH * n, *scratch = slopes + n + 1;
+    score_lists(task, caches, step, batch, block->documents + at * (n + 1), numbers);
+    for (int64_t i = 0; i < batch->n; i++) {
+        float *to = block->slopes + (at + i) * (n + 1);
+        float rate = task->model.adagrad ? 1.0f : task->learning_rates[step + i];
+        task->losses[step + i]
+            = listwise_loss(task->lists, numbers + i * n, n, slopes, scratch);
+        block->queries[at + i] = batch->searches[i].query;
+        for (int64_t j = 0; j <= n; j++)
+            to[j] = (float)slopes[j] * rate;
+    }
+}
+
 /* Search this thread's part of `count` steps from `start` on, and copy what the steps read. */
 static void search_block(
     const run_t *run, block_t *block, const worker_t *worker, int64_t start, int64_t count)
@@ -57,14 +89,19 @@ static void search_block(
     int64_t from = count * worker->thread / worker->n_threads;
     int64_t to = count * (worker->thread + 1) / worker->n_threads;
     float *scores = block->scores + worker->thread * task->source.n_positives;
+    double *numbers = block->lists + worker->thread * list_numbers(task->source.columns - 2);
     thread_caches_t *caches = block->update.caches + worker->thread;
     search_batch_t batch;
     update_begin(worker, from);
     for (; from < to; from += SAMPLING_BATCH) {
         batch.n = smaller(SAMPLING_BATCH, to - from);
-        search_batch(task, caches, start + from, &batch, scores);
-        for (int64_t i = 0; i < batch.n; i++)
-            record(task, block, start + from + i, from + i, batch.searches + i);
+        if (task->lists) {
+            record_lists(task, block, caches, start + from, from, &batch, numbers);
+        } else {
+            search_batch(task, caches, start + from, &batch, scores);
+            for (int64_t i = 0; i < batch.n; i++)
+                record(task, block, start + from + i, from + i, batch.searches + i);
+        }
         if (!task->triplets)
             update_copy(worker, from, from + batch.n);
     }
@@ -160,13 +197,16 @@ static void open_block(block_t *block, run_t *run, int n_threads)
     const factored_task_t *task = &run->task;
     int64_t n = task->batch_size;
     arena_t *arena = &run->arena;
-    block_size_t size = {n, 2 * n, n * (task->source.columns - 1)};
+    int64_t documents = step_size(task) * n, columns = task->source.columns;
+    block_size_t size = {n, documents, n * (columns - 1)};
     update_open(&block->update, arena, &task->model, size, n_threads);
     block->update.penalty = task->penalty;
     block->scores = ARENA_ALLOC(arena, n_threads * task->source.n_positives, float);
     block->queries = ARENA_ALLOC(arena, n, int64_t);
-    block->documents = ARENA_ALLOC(arena, 2 * n, int64_t);
-    block->slopes = ARENA_ALLOC(arena, 2 * n, float);
+    block->documents = ARENA_ALLOC(arena, documents, int64_t);
+    block->slopes = ARENA_ALLOC(arena, documents, float);
+    if (task->lists)
+        block->lists = ARENA_ALLOC(arena, n_threads * list_numbers(columns - 2), double);
 }
 
 static int run_blocks(run_t *run, team_function_t *work, int n_blocks)
@@ -178,7 +218,7 @@ static int run_blocks(run_t *run, team_function_t *work, int n_blocks)
     if (!ptr || !run->blocks)
         return 0;
     for (int64_t i = 0; i <= task->batch_size; i++)
-        ptr[i] = 2 * i;
+        ptr[i] = step_size(task) * i;
     run->ptr = ptr;
     if (task->source.positives)
         sampling_allocate_guides(task->source.positives, &run->arena, task->n);
@@ -187,10 +227,8 @@ static int run_blocks(run_t *run, team_function_t *work, int n_blocks)
     done = !run->arena.failed;
     if (done)
         team_run(work, run, task->n_threads);
-    for (int i = 0; i < n_blocks; i++) {
+    for (int i = 0; i < n_blocks; i++)
         done = done && !run->blocks[i].update.failed;
-        update_close(&run->blocks[i].update);
-    }
     return done;
 }
 
@@ -243,7 +281,7 @@ int factored_update(
     int64_t n_documents = steps->ptr[steps->n];
     block_size_t size = {steps->n, n_documents, n_documents};
     known_steps_t known = {.steps = steps, .learning_rate = learning_rate};
-    arena_t arena = {NULL, 0};
+    arena_t arena = {0};
     int done;
     update_open(&known.update, &arena, model, size, n_threads);
     known.update.penalty = penalty;
@@ -251,7 +289,6 @@ int factored_update(
     if (done)
         team_run(update_work, &known, n_threads);
     done = done && !known.update.failed;
-    update_close(&known.update);
     arena_free(&arena);
     return known.missing ? factored_update(model, steps, learning_rate, penalty, 1) : done;
 }

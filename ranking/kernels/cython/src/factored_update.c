@@ -56,65 +56,60 @@ static void open_used(
     used->uses = ARENA_ALLOC(arena, n_uses + 1, use_t); /* one more is written, not read */
 }
 
+static void own_sums(sums_t *sums, arena_t *arena)
+{
+    arena_own(arena, &sums->rows);
+    arena_own(arena, &sums->biases);
+}
+
+/* Make sure that n sums fit; 0 without memory. */
+static int reserve_sums(sums_t *sums, int64_t n, ptrdiff_t width)
+{
+    return buffer_reserve(&sums->rows, n, 2 * (size_t)width * sizeof(float))
+           && buffer_reserve(&sums->biases, n, 2 * sizeof(float));
+}
+
 static feature_rows_t *open_feature_rows(arena_t *arena, int64_t n_features, int n_threads)
 {
     feature_rows_t *rows = ARENA_CALLOC(arena, n_threads, feature_rows_t);
     int64_t *marks = ARENA_CALLOC(arena, n_features, int64_t);
-    for (int i = 0; rows && i < n_threads; i++)
-        rows[i].marks = marks;
-    return rows;
-}
-
-static void close_feature_rows(feature_rows_t *rows, int n_threads)
-{
     for (int i = 0; rows && i < n_threads; i++) {
-        free(rows[i].entries);
-        free(rows[i].features);
-        free(rows[i].sums);
-        free(rows[i].bias_sums);
+        rows[i].marks = marks;
+        arena_own(arena, &rows[i].entries);
+        arena_own(arena, &rows[i].features);
+        own_sums(&rows[i].sums, arena);
     }
+    return rows;
 }
 
 static void open_side(side_t *side, arena_t *arena, int64_t n_uses, int n_threads)
 {
-    int n_used = side->plain ? n_threads : 1;
-    int64_t n_rows = side->features->n_rows;
+    const factored_side_t *of = side->of;
+    int n_used = of->plain ? n_threads : 1;
+    int64_t n_rows = of->features.n_rows;
     int64_t *slots = ARENA_CALLOC(arena, n_rows, int64_t);
     side->used = ARENA_CALLOC(arena, n_used, used_rows_t);
     for (int i = 0; side->used && i < n_used; i++)
         open_used(side->used + i, arena, slots, n_rows, n_uses);
-    if (!side->plain) {
-        side->bounds
-            = partition_rows(arena, side->features, NULL, side->factor->n_rows, n_threads);
-        side->rows = open_feature_rows(arena, side->factor->n_rows, n_threads);
+    if (!of->plain) {
+        own_sums(&side->sums, arena);
+        side->bounds = partition_rows(arena, &of->features, NULL, of->factor.n_rows, n_threads);
+        side->rows = open_feature_rows(arena, of->factor.n_rows, n_threads);
     }
 }
 
-static void close_side(side_t *side, int n_threads)
+/* Open the caches of a side; that of all rows is shared. */
+static void open_caches(
+    block_update_t *update, arena_t *arena, int s, int64_t least, int64_t most)
 {
-    free(side->sums);
-    free(side->bias_sums);
-    close_feature_rows(side->rows, n_threads);
-}
-
-static void open_caches(block_update_t *update, arena_t *arena, block_size_t size)
-{
-    const factored_model_t *model = update->model;
-    update->caches = ARENA_CALLOC(arena, update->n_threads, thread_caches_t);
-    for (int i = 0; update->caches && i < update->n_threads; i++) {
-        thread_caches_t *caches = update->caches + i, *first = update->caches;
-        if (first->queries.all)
-            caches->queries = first->queries;
-        else if (!model->plain_queries)
+    const factored_side_t *of = update->model->sides + s;
+    for (int i = 0; update->caches && !of->plain && i < update->n_threads; i++) {
+        embedding_cache_t *cache = update->caches[i].sides + s, *first = update->caches->sides + s;
+        if (first->all)
+            *cache = *first;
+        else
             cache_open(
-                &caches->queries, arena, model->queries.n_rows, size.steps, size.steps,
-                model->full_width);
-        if (first->documents.all)
-            caches->documents = first->documents;
-        else if (!model->plain_documents)
-            cache_open(
-                &caches->documents, arena, model->documents.n_rows, size.documents, size.reads,
-                model->full_width);
+                cache, arena, of->features.n_rows, least, most, update->model->full_width);
     }
 }
 
@@ -123,42 +118,27 @@ void update_open(
     int n_threads)
 {
     const ptrdiff_t width = model->full_width;
-    const factor_t *biases = model->has_biases ? &model->biases : NULL;
-    *update = (block_update_t){.model = model, .n_threads = n_threads};
-    update->queries = (side_t){
-        .features = &model->queries, .factor = &model->U, .plain = model->plain_queries};
-    update->documents = (side_t){
-        .features = &model->documents, .factor = &model->V, .biases = biases,
-        .plain = model->plain_documents, .is_documents = 1};
-    open_side(&update->queries, arena, size.steps, n_threads);
-    open_side(&update->documents, arena, size.documents, n_threads);
-    open_caches(update, arena, size);
-    if (model->plain_queries)
+    const factored_side_t *queries = model->sides + QUERIES, *documents = model->sides + DOCUMENTS;
+    *update = (block_update_t){
+        .model = model, .n_threads = n_threads,
+        .sides = {{.of = queries}, {.of = documents, .is_documents = 1}}};
+    open_side(update->sides + QUERIES, arena, size.steps, n_threads);
+    open_side(update->sides + DOCUMENTS, arena, size.documents, n_threads);
+    update->caches = ARENA_CALLOC(arena, n_threads, thread_caches_t);
+    open_caches(update, arena, QUERIES, size.steps, size.steps);
+    open_caches(update, arena, DOCUMENTS, size.documents, size.reads);
+    if (queries->plain)
         update->query_copies = ARENA_ALLOC(arena, size.steps * width, float);
-    if (model->plain_documents)
+    if (documents->plain)
         update->query_gradients = ARENA_ALLOC(arena, size.steps * width, float);
     if (model->has_contexts) {
         update->context_bounds = partition_rows(
-            arena, &model->contexts, &model->documents, model->S.n_rows, n_threads);
+            arena, &queries->contexts, &documents->contexts, model->S.n_rows, n_threads);
         update->context_rows = open_feature_rows(arena, model->S.n_rows, n_threads);
     }
     update->active_memory = ARENA_ALLOC(arena, size.steps, uint32_t);
     update->active = ARENA_CALLOC(arena, n_threads, active_steps_t);
     update->scratch = ARENA_ALLOC(arena, n_threads * 3 * width, float);
-}
-
-void update_close(block_update_t *update)
-{
-    close_side(&update->queries, update->n_threads);
-    close_side(&update->documents, update->n_threads);
-    close_feature_rows(update->context_rows, update->n_threads);
-}
-
-/* Replace a buffer by one of `count` elements; its content is lost. */
-static void *replace(void *old, int64_t count, size_t size)
-{
-    free(old);
-    return malloc((size_t)(count + 1) * size);
 }
 
 /* --- what a step reads ---------------------------------------------------------------------- */
@@ -179,36 +159,31 @@ LANES_INLINE void query_gradient(
     int64_t at = steps->ptr[i], stop = steps->ptr[i + 1];
     const int64_t *documents = steps->documents;
     const float *slopes = steps->slopes;
-    embedding_cache_t *cache = &caches->documents;
-    const float *one = document_embedding(model, cache, documents[at]).embedding, *other;
+    const float *one = embedding_of(model, caches, DOCUMENTS, documents[at]).vector, *other;
     ptrdiff_t width = model->full_width;
     if (stop - at == 1) {
         memcpy(out, one, (size_t)width * sizeof(float));
         float8_scale(out, slopes[at], width);
         return;
     }
-    other = document_embedding(model, cache, documents[at + 1]).embedding;
+    other = embedding_of(model, caches, DOCUMENTS, documents[at + 1]).vector;
     float8_combine(out, one, slopes[at], other, slopes[at + 1], width);
     for (at += 2; at < stop; at++)
         float8_add(
-            out, document_embedding(model, cache, documents[at]).embedding, slopes[at], width);
+            out, embedding_of(model, caches, DOCUMENTS, documents[at]).vector, slopes[at], width);
 }
 
 /* Compose one thread's part of the embeddings of all rows. */
 static void compose_all(const block_update_t *update, int thread, int n_threads)
 {
     enum { CHUNK = 64 };
-    const factored_model_t *model = update->model;
-    const embedding_cache_t *queries = &update->caches->queries;
-    const embedding_cache_t *documents = &update->caches->documents;
-    int64_t n_queries = queries->all ? model->queries.n_rows : 0;
-    int64_t n_documents = documents->all ? model->documents.n_rows : 0;
-    for (int64_t from = thread * CHUNK; from < n_queries; from += n_threads * CHUNK)
-        for (int64_t i = from; i < from + CHUNK && i < n_queries; i++)
-            compose_query(model, queries, i, i);
-    for (int64_t from = thread * CHUNK; from < n_documents; from += n_threads * CHUNK)
-        for (int64_t i = from; i < from + CHUNK && i < n_documents; i++)
-            compose_document(model, documents, i, i);
+    for (int s = 0; s < 2; s++) {
+        const embedding_cache_t *cache = update->caches->sides + s;
+        int64_t n = cache->all ? update->model->sides[s].features.n_rows : 0;
+        for (int64_t from = thread * CHUNK; from < n; from += n_threads * CHUNK)
+            for (int64_t i = from; i < from + CHUNK && i < n; i++)
+                compose_row(update->model, s, cache, i, i);
+    }
 }
 
 void update_begin(const worker_t *worker, int64_t first)
@@ -216,11 +191,11 @@ void update_begin(const worker_t *worker, int64_t first)
     block_update_t *update = worker->shared;
     thread_caches_t *caches = update->caches + worker->thread;
     active_steps_t *active = update->active + worker->thread;
-    cache_invalidate(&caches->queries, worker->stamp);
-    cache_invalidate(&caches->documents, worker->stamp);
+    for (int s = 0; s < 2; s++)
+        cache_invalidate(caches->sides + s, worker->stamp);
     active->steps = update->active_memory + first;
     active->n = 0;
-    if (caches->queries.all || caches->documents.all) {
+    if (caches->sides[QUERIES].all || caches->sides[DOCUMENTS].all) {
         compose_all(update, worker->thread, worker->n_threads);
         barrier_wait(&update->barrier, worker->n_threads);
     }
@@ -231,17 +206,18 @@ void update_copy(const worker_t *worker, int64_t first, int64_t last)
     const block_update_t *update = worker->shared;
     const factored_model_t *model = update->model;
     const factored_steps_t *steps = worker->steps;
+    const factored_side_t *queries = model->sides + QUERIES;
     active_steps_t *active = update->active + worker->thread;
     ptrdiff_t width = model->full_width;
     for (int64_t i = first; i < last; i++) {
         if (!is_active(steps, i))
             continue;
         active->steps[active->n++] = (uint32_t)i;
-        if (model->plain_queries)
+        if (queries->plain)
             memcpy(
-                update->query_copies + i * width, model->U.rows + steps->queries[i] * width,
-                (size_t)width * sizeof(float));
-        if (model->plain_documents)
+                update->query_copies + i * width,
+                queries->factor.rows + steps->queries[i] * width, (size_t)width * sizeof(float));
+        if (model->sides[DOCUMENTS].plain)
             query_gradient(
                 model, update->caches + worker->thread, steps, i,
                 update->query_gradients + i * width);
@@ -266,10 +242,10 @@ LANES_INLINE gradient_t use_gradient(
     int64_t step = use->step;
     if (side->is_documents) {
         out.c = worker->steps->slopes[use->at];
-        out.vector = model->plain_queries
+        out.vector = model->sides[QUERIES].plain
             ? update->query_copies + step * width
-            : query_embedding(model, &caches->queries, worker->steps->queries[step]);
-    } else if (model->plain_documents)
+            : embedding_of(model, caches, QUERIES, worker->steps->queries[step]).vector;
+    } else if (model->sides[DOCUMENTS].plain)
         out.vector = update->query_gradients + step * width;
     else
         query_gradient(model, caches, worker->steps, step, buffer);
@@ -351,32 +327,19 @@ LANES_INLINE void shrink_row(const worker_t *worker, float *row)
         float8_scale(row, penalty->max_norm / sqrtf(square), width);
 }
 
-/* Change a row by x times summed gradients, and x x times the sums of their squares. */
+/* Change a row by x times a gradient; AdaGrad takes x x times the sum of its squares or, if that is
+ * NULL, the square of what changes the row. */
 LANES_INLINE void change_row(
-    const worker_t *worker, const factor_t *factor, int64_t row, const float *gradients,
-    const float *squares, float x)
-{
-    ptrdiff_t width = worker->shared->model->width, at = row * width;
-    if (factor->squares)
-        float8_adagrad_summed(
-            factor->rows + at, factor->squares + at, gradients, squares, x,
-            worker->learning_rate, width);
-    else
-        float8_step(factor->rows + at, gradients, x, width);
-    shrink_row(worker, factor->rows + at);
-}
-
-/* Change a row by one gradient. */
-LANES_INLINE void change_row_once(
-    const worker_t *worker, const factor_t *factor, int64_t row, gradient_t gradient)
+    const worker_t *worker, const factor_t *factor, int64_t row, gradient_t by,
+    const float *squares)
 {
     ptrdiff_t width = worker->shared->model->width, at = row * width;
     if (factor->squares)
         float8_adagrad(
-            factor->rows + at, factor->squares + at, gradient.vector, gradient.c,
+            factor->rows + at, factor->squares + at, by.vector, squares, by.c,
             worker->learning_rate, width);
     else
-        float8_step(factor->rows + at, gradient.vector, gradient.c, width);
+        float8_step(factor->rows + at, by.vector, by.c, width);
     shrink_row(worker, factor->rows + at);
 }
 
@@ -400,7 +363,7 @@ static void sum_gradients(
     float8_clear(sums, 2 * width);
     for (uint32_t i = used->firsts[slot]; i != END; i = used->uses[i].next) {
         gradient_t y = use_gradient(worker, side, used->uses + i, buffer);
-        if (side->factor->squares)
+        if (side->of->factor.squares)
             float8_add_squares(sums, sums + width, y.vector, y.c, width);
         else
             float8_add(sums, y.vector, y.c, width);
@@ -423,7 +386,7 @@ static void change_plain(const worker_t *worker, const side_t *side, const used_
 {
     enum { AHEAD = 4 };
     ptrdiff_t width = worker->shared->model->full_width;
-    const factor_t *factor = side->factor;
+    const factor_t *factor = &side->of->factor, *biases = &side->of->biases;
     float *buffer = worker->shared->scratch + worker->thread * 3 * width;
     float *sums = buffer + width, bias_sums[2];
     for (int64_t slot = 0; slot < used->n; slot++) {
@@ -436,14 +399,14 @@ static void change_plain(const worker_t *worker, const side_t *side, const used_
                 float8_prefetch_write(factor->squares + next, width);
         }
         if (first->next == END) {
-            change_row_once(worker, factor, row, use_gradient(worker, side, first, buffer));
+            change_row(worker, factor, row, use_gradient(worker, side, first, buffer), NULL);
         } else {
             sum_gradients(worker, side, used, slot, sums, buffer);
-            change_row(worker, factor, row, sums, sums + width, 1.0f);
+            change_row(worker, factor, row, (gradient_t){sums, 1.0f}, sums + width);
         }
-        if (side->biases) {
+        if (biases->n_rows) {
             sum_bias_gradients(worker, used, slot, bias_sums);
-            change_bias(worker, side->biases, row, bias_sums);
+            change_bias(worker, biases, row, bias_sums);
         }
     }
 }
@@ -457,67 +420,54 @@ static void sum_side(const worker_t *worker, const side_t *side)
     enum { CHUNK = 8 };
     const used_rows_t *used = side->used;
     ptrdiff_t width = worker->shared->model->full_width;
+    float *sums = side->sums.rows.data, *bias_sums = side->sums.biases.data;
     float *buffer = worker->shared->scratch + worker->thread * 3 * width;
     for (int64_t slot = 0; slot < used->n; slot++) {
         if (slot / CHUNK % worker->n_threads != worker->thread) {
             slot += CHUNK - 1;
             continue;
         }
-        sum_gradients(worker, side, used, slot, side->sums + slot * 2 * width, buffer);
-        if (side->biases)
-            sum_bias_gradients(worker, used, slot, side->bias_sums + 2 * slot);
+        sum_gradients(worker, side, used, slot, sums + slot * 2 * width, buffer);
+        if (side->of->biases.n_rows)
+            sum_bias_gradients(worker, used, slot, bias_sums + 2 * slot);
     }
 }
 
-/* Reserve the sums of all slots; 0 without memory. */
-static int reserve_side(side_t *side, ptrdiff_t width)
-{
-    int64_t n = side->used->n;
-    if (n <= side->capacity)
-        return 1;
-    side->capacity = n + n / 2;
-    side->sums = replace(side->sums, side->capacity * 2 * width, sizeof(float));
-    side->bias_sums = replace(side->bias_sums, side->capacity * 2, sizeof(float));
-    return side->sums && side->bias_sums;
-}
-
-/* Reserve entries for all used rows; 0 without memory. */
-static int reserve_entries(feature_rows_t *rows, const csr_t *features, const used_rows_t *used)
-{
-    int64_t most = rows->n + 1;
-    entry_t *entries;
-    for (int64_t slot = 0; slot < used->n; slot++)
-        most += feature_start(features, used->rows[slot] + 1)
-                - feature_start(features, used->rows[slot]);
-    if (most <= rows->capacity)
-        return 1;
-    entries = realloc(rows->entries, (size_t)(most + most / 2) * sizeof(entry_t));
-    if (!entries)
-        return 0;
-    rows->entries = entries;
-    rows->capacity = most + most / 2;
-    return 1;
-}
+/* A factor that the sums of a side change, by features of the side; which half of the sums. */
+typedef struct {
+    const side_t *side;
+    const csr_t *features;
+    const factor_t *factor, *biases; /* no biases: NULL */
+    ptrdiff_t half;
+    int64_t first, last; /* entries */
+} target_t;
 
 /* List the entries of used rows whose features are in `bounds`, and mark these features; 0 without
  * memory. */
 static int list_entries(
-    feature_rows_t *rows, const csr_t *features, const used_rows_t *used, const int64_t *bounds,
-    int64_t stamp)
+    feature_rows_t *rows, target_t *to, const int64_t *bounds, int64_t stamp)
 {
-    int64_t first = bounds[0], last = bounds[1], from = rows->n;
-    if (!reserve_entries(rows, features, used))
+    const used_rows_t *used = to->side->used;
+    int64_t first = bounds[0], last = bounds[1], most = rows->n + 1;
+    entry_t *entries;
+    for (int64_t slot = 0; slot < used->n; slot++)
+        most += feature_start(to->features, used->rows[slot] + 1)
+                - feature_start(to->features, used->rows[slot]);
+    if (!buffer_reserve(&rows->entries, most, sizeof(entry_t)))
         return 0;
+    entries = rows->entries.data;
+    to->first = rows->n;
     for (int64_t slot = 0; slot < used->n; slot++) {
-        int64_t stop = feature_start(features, used->rows[slot] + 1);
-        for (int64_t at = feature_start(features, used->rows[slot]); at < stop; at++) {
-            int64_t feature = feature_column(features, at);
-            rows->entries[rows->n] = (entry_t){(uint32_t)slot, (uint32_t)feature, at};
+        int64_t stop = feature_start(to->features, used->rows[slot] + 1);
+        for (int64_t at = feature_start(to->features, used->rows[slot]); at < stop; at++) {
+            int64_t feature = feature_column(to->features, at);
+            entries[rows->n] = (entry_t){(uint32_t)slot, (uint32_t)feature, at};
             rows->n += (feature >= first) & (feature < last);
         }
     }
-    for (int64_t i = from; i < rows->n; i++) {
-        int64_t *mark = rows->marks + rows->entries[i].feature;
+    to->last = rows->n;
+    for (int64_t i = to->first; i < to->last; i++) {
+        int64_t *mark = rows->marks + entries[i].feature;
         if (*mark >> 32 != stamp)
             *mark = stamp << 32 | NO_SUM;
         else if ((uint32_t)*mark == NO_SUM)
@@ -530,107 +480,94 @@ static int list_entries(
 static int clear_sums(feature_rows_t *rows, ptrdiff_t width)
 {
     int64_t n = rows->n_sums;
-    if (n > rows->sum_capacity) {
-        rows->sum_capacity = n + n / 2;
-        rows->features = replace(rows->features, rows->sum_capacity, sizeof(int64_t));
-        rows->sums = replace(rows->sums, rows->sum_capacity * 2 * width, sizeof(float));
-        rows->bias_sums = replace(rows->bias_sums, rows->sum_capacity * 2, sizeof(float));
-        if (!rows->features || !rows->sums || !rows->bias_sums)
-            return 0;
-    }
-    float8_clear(rows->sums, n * 2 * width);
+    float *biases;
+    if (!buffer_reserve(&rows->features, n, sizeof(int64_t))
+        || !reserve_sums(&rows->sums, n, width))
+        return 0;
+    float8_clear(rows->sums.rows.data, n * 2 * width);
+    biases = rows->sums.biases.data;
     for (int64_t i = 0; i < 2 * n; i++)
-        rows->bias_sums[i] = -0.0f;
+        biases[i] = -0.0f;
     return 1;
 }
 
-/* Which factor the sums of a side change: its biases too, or none; which half of the sums. */
-typedef struct {
-    const side_t *side;
-    const csr_t *features;
-    const factor_t *factor, *biases;
-    ptrdiff_t half;
-} target_t;
-
-/* Distribute the sums of used rows, for entries first to last, to the rows of their features. */
-static void distribute(
-    const worker_t *worker, feature_rows_t *rows, const target_t *to, int64_t first, int64_t last)
+/* Distribute the sums of used rows to the rows of their features. */
+static void distribute(const worker_t *worker, feature_rows_t *rows, const target_t *to)
 {
     const factored_model_t *model = worker->shared->model;
     const ptrdiff_t width = model->width, full = model->full_width;
-    for (int64_t i = first; i < last; i++) {
-        entry_t entry = rows->entries[i];
+    const float *side_sums = to->side->sums.rows.data, *side_biases = to->side->sums.biases.data;
+    const entry_t *entries = rows->entries.data;
+    float *row_sums = rows->sums.rows.data, *bias_sums = rows->sums.biases.data;
+    for (int64_t i = to->first; i < to->last; i++) {
+        entry_t entry = entries[i];
         uint32_t sum = (uint32_t)rows->marks[entry.feature];
         float x = feature_value(to->features, entry.at), square = x * x;
-        const float *sums = to->side->sums + (int64_t)entry.slot * 2 * full + to->half;
-        const float *own = to->side->bias_sums + 2 * (int64_t)entry.slot;
+        const float *sums = side_sums + (int64_t)entry.slot * 2 * full + to->half;
+        const float *own = side_biases + 2 * (int64_t)entry.slot;
         float bias[2] = {x * own[0], square * own[1]};
         if (sum == NO_SUM) {
-            change_row(worker, to->factor, entry.feature, sums, sums + full, x);
+            change_row(worker, to->factor, entry.feature, (gradient_t){sums, x}, sums + full);
             if (to->biases)
                 change_bias(worker, to->biases, entry.feature, bias);
             continue;
         }
-        rows->features[sum] = entry.feature;
-        float8_add(rows->sums + (int64_t)sum * 2 * width, sums, x, width);
+        ((int64_t *)rows->features.data)[sum] = entry.feature;
+        float8_add(row_sums + (int64_t)sum * 2 * width, sums, x, width);
         if (to->factor->squares)
-            float8_add(rows->sums + ((int64_t)sum * 2 + 1) * width, sums + full, square, width);
-        rows->bias_sums[2 * (int64_t)sum] += bias[0];
-        rows->bias_sums[2 * (int64_t)sum + 1] += bias[1];
+            float8_add(row_sums + ((int64_t)sum * 2 + 1) * width, sums + full, square, width);
+        bias_sums[2 * (int64_t)sum] += bias[0];
+        bias_sums[2 * (int64_t)sum + 1] += bias[1];
     }
 }
 
-/* Change the rows that have sums. */
-static void change_summed(
-    const worker_t *worker, const feature_rows_t *rows, const factor_t *factor,
-    const factor_t *biases)
+/* Change the rows of a factor, whose features `bounds` are this thread's, by one or two sides; 0
+ * without memory. */
+static int change_features(
+    const worker_t *worker, feature_rows_t *rows, const int64_t *bounds, target_t *targets, int n)
 {
     ptrdiff_t width = worker->shared->model->width;
-    for (int64_t i = 0; i < rows->n_sums; i++) {
-        const float *sums = rows->sums + i * 2 * width;
-        change_row(worker, factor, rows->features[i], sums, sums + width, 1.0f);
-        if (biases)
-            change_bias(worker, biases, rows->features[i], rows->bias_sums + 2 * i);
-    }
-}
-
-/* Change the rows of a side's features that this thread owns; 0 without memory. */
-static int change_side(const worker_t *worker, const side_t *side)
-{
-    feature_rows_t *rows = side->rows + worker->thread;
-    target_t to = {side, side->features, side->factor, side->biases, 0};
+    const int64_t *features;
     rows->n = rows->n_sums = 0;
-    if (!list_entries(
-            rows, side->features, side->used, side->bounds + worker->thread, worker->stamp)
-        || !clear_sums(rows, worker->shared->model->width))
+    for (int i = 0; i < n; i++)
+        if (!list_entries(rows, targets + i, bounds, worker->stamp))
+            return 0;
+    if (!clear_sums(rows, width))
         return 0;
-    distribute(worker, rows, &to, 0, rows->n);
-    change_summed(worker, rows, side->factor, side->biases);
+    for (int i = 0; i < n; i++)
+        distribute(worker, rows, targets + i);
+    features = rows->features.data;
+    for (int64_t i = 0; i < rows->n_sums; i++) {
+        const float *sums = (const float *)rows->sums.rows.data + i * 2 * width;
+        const float *biases = (const float *)rows->sums.biases.data + 2 * i;
+        change_row(worker, targets->factor, features[i], (gradient_t){sums, 1.0f}, sums + width);
+        if (targets->biases)
+            change_bias(worker, targets->biases, features[i], biases);
+    }
     return 1;
 }
 
-/* Change the rows of S that this thread owns: first by the queries' contexts, then by documents. */
+static int change_side(const worker_t *worker, const side_t *side)
+{
+    const factored_side_t *of = side->of;
+    const factor_t *biases = of->biases.n_rows ? &of->biases : NULL;
+    target_t target = {side, &of->features, &of->factor, biases, 0, 0, 0};
+    return change_features(
+        worker, side->rows + worker->thread, side->bounds + worker->thread, &target, 1);
+}
+
+/* Change the rows of S: first by the queries' contexts, then by documents. */
 static int change_contexts(const worker_t *worker)
 {
     const block_update_t *update = worker->shared;
-    const factored_model_t *model = update->model;
-    const side_t *queries = &update->queries, *documents = &update->documents;
-    const int64_t *bounds = update->context_bounds + worker->thread;
-    feature_rows_t *rows = update->context_rows + worker->thread;
-    target_t to_queries = {queries, &model->contexts, &model->S, NULL, model->width};
-    target_t to_documents = {documents, &model->documents, &model->S, NULL, model->width};
-    int64_t middle;
-    rows->n = rows->n_sums = 0;
-    if (!list_entries(rows, &model->contexts, queries->used, bounds, worker->stamp))
-        return 0;
-    middle = rows->n;
-    if (!list_entries(rows, &model->documents, documents->used, bounds, worker->stamp)
-        || !clear_sums(rows, model->width))
-        return 0;
-    distribute(worker, rows, &to_queries, 0, middle);
-    distribute(worker, rows, &to_documents, middle, rows->n);
-    change_summed(worker, rows, &model->S, NULL);
-    return 1;
+    target_t targets[2];
+    for (int s = 0; s < 2; s++)
+        targets[s] = (target_t){
+            update->sides + s, &update->model->sides[s].contexts, &update->model->S, NULL,
+            update->model->width, 0, 0};
+    return change_features(
+        worker, update->context_rows + worker->thread, update->context_bounds + worker->thread,
+        targets, 2);
 }
 
 /* --- a block -------------------------------------------------------------------------------- */
@@ -643,30 +580,29 @@ static void fail(block_update_t *update)
 /* List the rows of a side that is not plain. */
 static void list_side(const worker_t *worker, side_t *side)
 {
-    if (side->plain)
+    if (side->of->plain)
         return;
     list_used(worker, side, side->used, 0, 1);
-    if (!reserve_side(side, worker->shared->model->full_width))
+    if (!reserve_sums(&side->sums, side->used->n, worker->shared->model->full_width))
         fail(worker->shared);
 }
 
 static void apply_composed(const worker_t *worker)
 {
     block_update_t *update = worker->shared;
-    side_t *sides[2] = {&update->queries, &update->documents};
     if (worker->thread == 0)
-        list_side(worker, sides[0]);
+        list_side(worker, update->sides + QUERIES);
     if (worker->thread == worker->n_threads - 1)
-        list_side(worker, sides[1]);
+        list_side(worker, update->sides + DOCUMENTS);
     barrier_wait(&update->barrier, worker->n_threads);
     if (update->failed)
         return;
-    for (int i = 0; i < 2; i++)
-        if (!sides[i]->plain)
-            sum_side(worker, sides[i]);
+    for (int s = 0; s < 2; s++)
+        if (!update->model->sides[s].plain)
+            sum_side(worker, update->sides + s);
     barrier_wait(&update->barrier, worker->n_threads);
-    for (int i = 0; i < 2; i++)
-        if (!sides[i]->plain && !change_side(worker, sides[i]))
+    for (int s = 0; s < 2; s++)
+        if (!update->model->sides[s].plain && !change_side(worker, update->sides + s))
             fail(update);
     if (update->model->has_contexts && !change_contexts(worker))
         fail(update);
@@ -675,13 +611,13 @@ static void apply_composed(const worker_t *worker)
 void update_apply(const worker_t *worker)
 {
     block_update_t *update = worker->shared;
-    side_t *sides[2] = {&update->queries, &update->documents};
-    for (int i = 0; i < 2; i++)
-        if (sides[i]->plain) {
-            used_rows_t *used = sides[i]->used + worker->thread;
-            list_used(worker, sides[i], used, worker->thread, worker->n_threads);
-            change_plain(worker, sides[i], used);
+    const factored_side_t *sides = update->model->sides;
+    for (int s = 0; s < 2; s++)
+        if (sides[s].plain) {
+            used_rows_t *used = update->sides[s].used + worker->thread;
+            list_used(worker, update->sides + s, used, worker->thread, worker->n_threads);
+            change_plain(worker, update->sides + s, used);
         }
-    if (!sides[0]->plain || !sides[1]->plain)
+    if (!sides[QUERIES].plain || !sides[DOCUMENTS].plain)
         apply_composed(worker);
 }

@@ -39,24 +39,26 @@ typedef struct {
     int64_t at;
 } entry_t;
 
+/* Sums of gradients, then of their squares: of rows, and of biases. */
+typedef struct {
+    buffer_t rows, biases; /* of floats */
+} sums_t;
+
 /* Features whose rows a thread owns and a block changes. */
 typedef struct {
     int64_t *marks; /* by feature: stamp << 32 | its sum, or NO_SUM if it is used once */
-    entry_t *entries;
-    int64_t n, capacity;
-    int64_t *features; /* by sum */
-    float *sums, *bias_sums; /* of gradients, then of their squares */
-    int64_t n_sums, sum_capacity;
+    buffer_t entries; /* entry_t */
+    buffer_t features; /* int64_t, by sum */
+    sums_t sums;
+    int64_t n, n_sums;
 } feature_rows_t;
 
 /* Queries or documents. */
 typedef struct {
-    const csr_t *features;
-    const factor_t *factor, *biases; /* biases are NULL if there are none */
-    int plain, is_documents;
+    const factored_side_t *of;
+    int is_documents;
     used_rows_t *used; /* one per thread if plain, else one */
-    float *sums, *bias_sums; /* by slot, if not plain: of gradients, then of their squares */
-    int64_t capacity;
+    sums_t sums; /* by slot, if not plain */
     int64_t *bounds; /* thread t owns the features bounds[t] to bounds[t + 1] */
     feature_rows_t *rows; /* one per thread */
 } side_t;
@@ -67,7 +69,7 @@ typedef struct {
     row_penalty_t penalty;
     int n_threads;
     thread_caches_t *caches; /* one per thread */
-    side_t queries, documents;
+    side_t sides[2];
     int64_t *context_bounds; /* of the rows of S */
     feature_rows_t *context_rows;
     uint32_t *active_memory;
@@ -96,7 +98,6 @@ typedef struct {
 void update_open(
     block_update_t *update, arena_t *arena, const factored_model_t *model, block_size_t size,
     int n_threads);
-void update_close(block_update_t *update);
 
 /* Begin a block with the steps of this thread, from `first` on. */
 void update_begin(const worker_t *worker, int64_t first);

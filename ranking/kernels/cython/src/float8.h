@@ -99,27 +99,15 @@ LANES_INLINE void float8_step(float *p, const float *x, float c, ptrdiff_t n)
         float8_store(p + i, float8_load(p + i) - float8_splat(c) * float8_load(x + i));
 }
 
-/* AdaGrad: y = c x; squares += y y; p -= rate y / sqrt(squares) */
+/* AdaGrad: y = c x; g += (c c) q, or y y if q is NULL; p -= rate y / sqrt(g) */
 LANES_INLINE void float8_adagrad(
-    float *p, float *squares, const float *x, float c, float rate, ptrdiff_t n)
+    float *p, float *g, const float *x, const float *q, float c, float rate, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i += 8) {
         float8_t y = float8_splat(c) * float8_load(x + i);
-        float8_t sums = float8_load(squares + i) + y * y;
-        float8_store(squares + i, sums);
-        float8_store(p + i, float8_load(p + i) - (float8_splat(rate) * y) / float8_sqrt(sums));
-    }
-}
-
-/* AdaGrad with summed gradients y and squares q: g += (x x) q; p -= (rate x y) / sqrt(g) */
-LANES_INLINE void float8_adagrad_summed(
-    float *p, float *g, const float *y, const float *q, float x, float rate, ptrdiff_t n)
-{
-    for (ptrdiff_t i = 0; i < n; i += 8) {
-        float8_t own = float8_splat(x) * float8_load(y + i);
-        float8_t sums = float8_load(g + i) + float8_splat(x * x) * float8_load(q + i);
+        float8_t sums = float8_load(g + i) + (q ? float8_splat(c * c) * float8_load(q + i) : y * y);
         float8_store(g + i, sums);
-        float8_store(p + i, float8_load(p + i) - (float8_splat(rate) * own) / float8_sqrt(sums));
+        float8_store(p + i, float8_load(p + i) - (float8_splat(rate) * y) / float8_sqrt(sums));
     }
 }
 

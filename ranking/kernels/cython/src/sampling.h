@@ -11,7 +11,7 @@
 #include "arena.h"
 #include "random.h"
 
-#define SAMPLING_BATCH 32 /* triplets that are sampled together */
+enum { SAMPLING_BATCH = 32 }; /* triplets that are sampled together */
 
 /* A guide table: finds how many sorted numbers are not above a random one. See below. */
 typedef struct {

@@ -171,14 +171,24 @@ void row_scale(sparse_row_t *row, int64_t n_columns, double by, int is64)
         row_store(at, row_load(at, is64) * by, is64);
 }
 
-int64_t row_count(const sparse_row_t *row, int64_t n_columns, shrinkage_t by, int is64)
+LANES_INLINE int64_t count_as(
+    const sparse_row_t *row, int64_t n_columns, shrinkage_t by, const int is64)
 {
     int64_t count = 0;
     int32_t column;
     char *at;
-    ROW_EACH (row, n_columns, is64, column, at)
-        count += shrink(row_load(at, is64), by) != 0.0;
+    if (row->slots == ROW_DENSE) /* a loop that is vectorised */
+        for (int64_t j = 0; j < n_columns; j++)
+            count += shrink(row_load(row_dense_value(row, j, is64), is64), by) != 0.0;
+    else
+        ROW_EACH (row, n_columns, is64, column, at)
+            count += shrink(row_load(at, is64), by) != 0.0;
     return count;
+}
+
+int64_t row_count(const sparse_row_t *row, int64_t n_columns, shrinkage_t by, int is64)
+{
+    return is64 ? count_as(row, n_columns, by, 1) : count_as(row, n_columns, by, 0);
 }
 
 static int compare_columns(const void *a, const void *b)
@@ -187,22 +197,38 @@ static int compare_columns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Write the weights of the columns that are not zero. */
+LANES_INLINE int64_t export_dense(
+    const sparse_row_t *row, int64_t n_columns, shrinkage_t by, row_export_t to, const int is64)
+{
+    int64_t count = 0;
+    for (int64_t j = 0; j < n_columns; j++) {
+        double value = row_load(row_dense_value(row, j, is64), is64), weight = shrink(value, by);
+        if (weight == 0.0)
+            continue;
+        to.columns[count] = (int32_t)j;
+        row_store(to.data + (size_t)count * row_size(is64), to.current ? weight : value, is64);
+        count++;
+    }
+    return count;
+}
+
 int64_t row_export(
     const sparse_row_t *row, int64_t n_columns, shrinkage_t by, row_export_t to, int is64)
 {
     int64_t count = 0;
     int32_t column;
     char *at;
+    if (row->slots == ROW_DENSE)
+        return is64 ? export_dense(row, n_columns, by, to, 1)
+                    : export_dense(row, n_columns, by, to, 0);
     ROW_EACH (row, n_columns, is64, column, at)
         if (shrink(row_load(at, is64), by) != 0.0)
             to.columns[count++] = column;
-    if (row->slots != ROW_DENSE)
-        qsort(to.columns, (size_t)count, sizeof(int32_t), compare_columns);
+    qsort(to.columns, (size_t)count, sizeof(int32_t), compare_columns);
     for (int64_t i = 0; i < count; i++) {
         column = to.columns[i];
-        at = row->slots == ROW_DENSE
-            ? row_dense_value(row, column, is64)
-            : row_value(row, row_find(row, column, row_hash(column), is64), is64);
+        at = row_value(row, row_find(row, column, row_hash(column), is64), is64);
         row_store(
             to.data + (size_t)i * row_size(is64),
             to.current ? shrink(row_load(at, is64), by) : row_load(at, is64), is64);

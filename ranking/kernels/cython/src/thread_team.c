@@ -18,6 +18,23 @@
 #include <emmintrin.h>
 #endif
 
+#if defined(_OPENMP) && !defined(_WIN32) && (_OPENMP >= 201811 || __GNUC__ >= 9)
+#include <pthread.h>
+
+/* A fork copies the calling thread only, and the OpenMP runtime of the child would wait for ever
+ * for the other threads of its team. So the team ends before a fork; parent and child start new
+ * ones when they need them. */
+static void end_team(void)
+{
+    (void)omp_pause_resource_all(omp_pause_soft);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    (void)pthread_atfork(end_team, NULL, NULL);
+}
+#endif
+
 #define SPINS 500 /* before a thread sleeps */
 
 void team_run(team_function_t *function, void *task, int n_threads)

@@ -17,6 +17,7 @@ pub mod exp;
 pub mod factored;
 mod guide_tables;
 pub mod linear;
+pub mod listwise;
 mod matrix;
 pub mod native;
 pub mod pairwise;

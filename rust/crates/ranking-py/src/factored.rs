@@ -7,7 +7,7 @@ use ranking_core::{Sparse, Stored};
 
 use crate::arguments::{Array, ArrayMut, Csr, Table, TableMut, Threads, argument, family};
 use crate::bilinear::Execution;
-use crate::native::PairwiseLoss;
+use crate::native::{ListwiseLoss, PairwiseLoss};
 use crate::sampling::Sampling;
 
 /// Sparse features, or None where each query (document) has a row of its own.
@@ -193,5 +193,26 @@ family! {
             batch_size: execution.batch_size,
         };
         core::factored_train(&features, &mut state, &source, &plan, out, &execution.team);
+    }
+
+    fn factored_train_lists(
+        features: FactoredFeatures<'_>,
+        state: FactoredState<'_>,
+        source: TripletSource<'_>,
+        learning_rates: Array<'_, f32>,
+        loss: ListwiseLoss,
+        penalty: RowPenalty,
+        losses: ArrayMut<'_, f64>,
+        execution: Execution,
+    ) {
+        let mut state = state;
+        let features = features.over(state.factors.view().n_rows());
+        let plan = core::ListPlan {
+            learning_rates,
+            loss: loss.form(),
+            penalty,
+            batch_size: execution.batch_size,
+        };
+        core::factored_train_lists(&features, &mut state, &source, &plan, losses, &execution.team);
     }
 }

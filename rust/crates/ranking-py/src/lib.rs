@@ -9,6 +9,7 @@ mod bilinear;
 mod domination;
 mod factored;
 mod linear;
+mod listwise;
 mod native;
 mod random;
 mod sampling;
@@ -31,6 +32,8 @@ mod _core {
     use crate::factored::factored;
     #[pymodule_export]
     use crate::linear::linear;
+    #[pymodule_export]
+    use crate::listwise::listwise;
     #[pymodule_export]
     use crate::native::native;
     #[pymodule_export]

@@ -12,6 +12,7 @@ use std::mem::transmute;
 
 use numpy::Element;
 use pyo3::prelude::*;
+use ranking_core::listwise::{ListwiseLoss as CoreListwise, NativeList};
 use ranking_core::native as core;
 use ranking_core::pairwise::{NativeSlope, PairwiseForm, PairwiseSlope, RankWeights};
 use ranking_core::{Stored, ThreadTeam};
@@ -20,6 +21,16 @@ use crate::arguments::{
     Argument, Array, ArrayMut, Either, RowMajor, Table, TableMut, Threads, argument, family,
     with_either,
 };
+
+/// The function of a call, which has a type, and its context.
+macro_rules! function {
+    ($call:expr, $type:ty) => {{
+        let (address, context) = $call;
+        assert_ne!(address, 0, "there is no function at address 0");
+        // SAFETY: the address is that of a function of this type, see above, and not null.
+        (unsafe { transmute::<usize, $type>(address) }, context)
+    }};
+}
 
 argument! {
     NativeCall { function: usize, context: usize } => (usize, usize) = (function, context)
@@ -79,22 +90,77 @@ impl<T> Loss<'_, T> {
 type Pairwise = extern "C" fn(f64, *const c_void) -> f64;
 type ListwiseValue = unsafe extern "C" fn(*const f64, *const f64, i64, *const c_void) -> f64;
 type ListwiseSlopes = unsafe extern "C" fn(*const f64, *const f64, i64, *mut f64, *const c_void);
+/// The number in `ListwiseForm` of a loss that is a pair of functions of a plugin.
+const NATIVE_LIST: i64 = 1;
+
+/// The functions of a listwise loss, with their contexts.
+#[derive(Debug)]
+struct ListFunctions {
+    value: (ListwiseValue, usize),
+    slopes: (ListwiseSlopes, usize),
+}
+
+impl NativeList for ListFunctions {
+    fn value(&self, scores: &[f64], grades: &[f64]) -> f64 {
+        let (function, context) = self.value;
+        let (n, context) = (length(scores), context as *const c_void);
+        assert_eq!(scores.len(), grades.len());
+        // SAFETY: both slices have n numbers.
+        unsafe { function(scores.as_ptr(), grades.as_ptr(), n, context) }
+    }
+
+    fn slopes(&self, scores: &[f64], grades: &[f64], out: &mut [f64]) {
+        let (function, context) = self.slopes;
+        let (n, context) = (length(scores), context as *const c_void);
+        assert!(scores.len() == grades.len() && scores.len() == out.len());
+        // SAFETY: the three slices have n numbers.
+        unsafe {
+            function(
+                scores.as_ptr(),
+                grades.as_ptr(),
+                n,
+                out.as_mut_ptr(),
+                context,
+            );
+        }
+    }
+}
+
+/// A listwise loss of sampled lists.
+pub(crate) struct ListLoss {
+    functions: Option<ListFunctions>,
+    weight: f64,
+    margin: f64,
+}
+
+impl ListLoss {
+    pub(crate) fn form(&self) -> CoreListwise<'_> {
+        let (weight, margin) = (self.weight, self.margin);
+        match &self.functions {
+            Some(functions) => CoreListwise::Native(functions),
+            None => CoreListwise::Domination { weight, margin },
+        }
+    }
+}
+
+argument! {
+    ListwiseLoss { form: i64, value: NativeCall, slopes: NativeCall, weight: f64, margin: f64 }
+    => ListLoss = ListLoss {
+        functions: (form == NATIVE_LIST).then(|| ListFunctions {
+            value: function!(value, ListwiseValue),
+            slopes: function!(slopes, ListwiseSlopes),
+        }),
+        weight,
+        margin,
+    }
+}
+
 type Penalty = unsafe extern "C" fn(*const f64, i64, *const c_void) -> f64;
 type Prox = unsafe extern "C" fn(*mut f64, i64, f64, *const c_void);
 type Maximize = unsafe extern "C" fn(*mut f64, i64, *const c_void);
 
 /// The number in `PairwiseForm` of a loss that is a function of a plugin.
 const NATIVE: i64 = 3;
-
-/// The function of a call, which has a type, and its context.
-macro_rules! function {
-    ($call:expr, $type:ty) => {{
-        let (address, context) = $call;
-        assert_ne!(address, 0, "there is no function at address 0");
-        // SAFETY: the address is that of a function of this type, see above, and not null.
-        (unsafe { transmute::<usize, $type>(address) }, context)
-    }};
-}
 
 fn slope(call: (usize, usize)) -> NativeSlope {
     let (function, context) = function!(call, Pairwise);

@@ -7,12 +7,13 @@ use crate::factored::occurrences::OccurrenceIndex;
 use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors, Side};
 use crate::factored::records::{ShareRecords, StepRecords};
 use crate::factored::rows::{Addends, Piece, RowUpdate, UpdateOwn, UpdateShared};
-use crate::factored::sample::{Sample, SampleBuffers, Samples, Slopes};
+use crate::factored::sample::{Lists, Sample, SampleBuffers, Samples, Slopes, Triplet};
 use crate::factored::share_embeddings::{BatchEmbeddings, ShareEmbeddings};
 use crate::factored::sums::{Gradients, Sum, Terms};
 use crate::factored::tables::Table;
 use crate::factored::train::FactoredSteps;
 use crate::factored::triplets::TripletSource;
+use crate::listwise::ListwiseLoss;
 use crate::simd::{Eight, Machine};
 use crate::threads::ThreadTeam;
 
@@ -244,6 +245,49 @@ impl<'a> Batches<'a> {
                 buffers: share.buffers,
                 steps: steps.map(|(slopes, records)| (slopes.share(number, size), records)),
             })
+        });
+        run(team, tasks.collect());
+    }
+
+    /// Sample and score lists, and record their steps; queries and positives are written.
+    pub(super) fn sample_lists(
+        &mut self,
+        factors: Factors<'_>,
+        request: &Request<'_>,
+        (loss, learning_rates): (ListwiseLoss<'_>, &[f32]),
+        triplets: &mut [Triplet],
+        losses: &mut [f64],
+    ) {
+        let team = self.team;
+        let size = losses.len().div_ceil(self.shares).max(1);
+        let counts = vec![(1 + request.source.max_trials()) * size; self.shares];
+        let (sides, shares) = self.begin(factors, size, Some(&counts));
+        let outputs = triplets.chunks_mut(size).zip(losses.chunks_mut(size));
+        let shares = outputs.zip(shares).enumerate();
+        let tasks = shares.filter_map(|(number, ((triplets, losses), share))| {
+            let records = share.records?;
+            let learning_rates = learning_rates.chunks(size).nth(number);
+            Some(task(Lists {
+                sample: Sample {
+                    request: Request {
+                        first: request.first + number * size,
+                        ..*request
+                    },
+                    sides,
+                    embeddings: share.embeddings,
+                    out: Samples {
+                        triplets,
+                        margins: &mut [],
+                        weights: &mut [],
+                    },
+                    buffers: share.buffers,
+                    steps: None,
+                },
+                loss,
+                learning_rates: learning_rates.unwrap_or_default(),
+                losses,
+                records,
+            }))
         });
         run(team, tasks.collect());
     }

@@ -1,5 +1,7 @@
 //! Sample negatives until one violates the margin, at the parameters of the batch's start.
 
+mod lists;
+
 use std::ops::Range;
 
 use crate::dispatch::Job;
@@ -13,6 +15,8 @@ use crate::matrix::{Stored, short};
 use crate::pairwise::{PairwiseForm, PairwiseSlope, with_slope};
 use crate::sampling::{Group, SampledQuery};
 use crate::simd::{Eight, Machine, dot_wide};
+
+pub(super) use lists::Lists;
 
 /// Triplets that are sampled side by side, one trial after the other: as many as stay in the
 /// fastest cache.

@@ -1,5 +1,7 @@
 //! Sampling and updates of the factored model: separate, or batch by batch.
 
+use std::ops::Range;
+
 use crate::adaptive::{AdaptiveParallelism, TRIAL_STEPS};
 use crate::error::filled;
 use crate::factored::batches::{Batches, Request};
@@ -7,6 +9,7 @@ use crate::factored::parameters::{FactoredFeatures, FactoredState, Factors};
 use crate::factored::rows::RowUpdate;
 use crate::factored::sample::{Samples, Slopes, Triplet};
 use crate::factored::triplets::TripletSource;
+use crate::listwise::ListwiseLoss;
 use crate::matrix::Index;
 use crate::pairwise::{PairwiseForm, RankWeights, StepResults};
 use crate::threads::ThreadTeam;
@@ -171,6 +174,19 @@ pub fn factored_update(
     });
 }
 
+/// How steps on lists are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct ListPlan<'a> {
+    /// One per list.
+    pub learning_rates: &'a [f32],
+    /// The loss.
+    pub loss: ListwiseLoss<'a>,
+    /// What is done to rows besides their steps.
+    pub penalty: RowPenalty,
+    /// Lists that are sampled at the same parameters.
+    pub batch_size: usize,
+}
+
 /// Sample and update by batches; margins and violation weights are filled.
 pub fn factored_train(
     features: &FactoredFeatures<'_>,
@@ -180,9 +196,103 @@ pub fn factored_train(
     out: StepResults<'_, f32>,
     team: &ThreadTeam,
 ) {
-    let count = plan.learning_rates.len();
-    let size = plan.batch_size.min(count);
+    let StepResults { margins, weights } = out;
+    let by_trial = &by_trial(&plan.rank_weights, source);
+    let adagrad = !state.squares.queries.is_empty();
+    let steps = Steps {
+        learning_rates: plan.learning_rates,
+        batch_size: plan.batch_size,
+        penalty: plan.penalty,
+    };
+    let mut triplets = filled(steps.size(), Triplet::default());
+    train(features, state, source, steps, team, |batch, factors| {
+        let (part, learning_rates) = (batch.part.clone(), &plan.learning_rates[batch.part.clone()]);
+        let request = Request {
+            source: batch.source,
+            by_trial,
+            first: part.start,
+        };
+        let samples = Samples {
+            triplets: &mut triplets[..part.len()],
+            margins: &mut margins[part.clone()],
+            weights: &mut weights[part],
+        };
+        let slopes = Slopes {
+            form: plan.form,
+            learning_rates: if adagrad { &[] } else { learning_rates },
+        };
+        batch
+            .batches
+            .sample(factors, &request, samples, Some(slopes));
+    });
+}
+
+/// Sample, score and update lists by batches; their losses are filled.
+pub fn factored_train_lists(
+    features: &FactoredFeatures<'_>,
+    state: &mut FactoredState<'_>,
+    source: &TripletSource<'_>,
+    plan: &ListPlan<'_>,
+    losses: &mut [f64],
+    team: &ThreadTeam,
+) {
+    let adagrad = !state.squares.queries.is_empty();
+    let steps = Steps {
+        learning_rates: plan.learning_rates,
+        batch_size: plan.batch_size,
+        penalty: plan.penalty,
+    };
+    let mut triplets = filled(steps.size(), Triplet::default());
+    train(features, state, source, steps, team, |batch, factors| {
+        let (part, learning_rates) = (batch.part.clone(), &plan.learning_rates[batch.part.clone()]);
+        let request = Request {
+            source: batch.source,
+            by_trial: &[],
+            first: part.start,
+        };
+        let rates = if adagrad { &[] } else { learning_rates };
+        let triplets = &mut triplets[..part.len()];
+        let how = (plan.loss, rates);
+        batch
+            .batches
+            .sample_lists(factors, &request, how, triplets, &mut losses[part]);
+    });
+}
+
+/// The steps of a call.
+#[derive(Clone, Copy)]
+struct Steps<'a> {
+    learning_rates: &'a [f32],
+    batch_size: usize,
+    penalty: RowPenalty,
+}
+
+impl Steps<'_> {
+    /// The size of the largest batch.
+    fn size(&self) -> usize {
+        self.batch_size.min(self.learning_rates.len())
+    }
+}
+
+/// The steps `part` of a call, and the buffers that sample them.
+struct Batch<'b, 'a> {
+    batches: &'b mut Batches<'a>,
+    source: &'b TripletSource<'b>,
+    part: Range<usize>,
+}
+
+/// Let `sample` record the steps of each batch, then take them.
+fn train(
+    features: &FactoredFeatures<'_>,
+    state: &mut FactoredState<'_>,
+    source: &TripletSource<'_>,
+    steps: Steps<'_>,
+    team: &ThreadTeam,
+    mut sample: impl FnMut(Batch<'_, '_>, Factors<'_>) + Send,
+) {
+    let (count, size) = (steps.learning_rates.len(), steps.size());
     let team = &sized(team, size);
+    let single = &ThreadTeam::single();
     let tables = source.tables(count);
     let source = &TripletSource {
         sampling: source
@@ -190,54 +300,26 @@ pub fn factored_train(
             .map(|sampling| sampling.with_tables(&tables)),
         ..*source
     };
-    team.enter_awake(|| train(features, state, source, plan, out, team));
-}
-
-fn train(
-    features: &FactoredFeatures<'_>,
-    state: &mut FactoredState<'_>,
-    source: &TripletSource<'_>,
-    plan: &Plan<'_>,
-    out: StepResults<'_, f32>,
-    team: &ThreadTeam,
-) {
-    let size = plan.batch_size.min(plan.learning_rates.len());
-    let single = &ThreadTeam::single();
-    let mut parallel = Batches::new(features, state.factors.view(), size, team);
-    let mut serial = if team.threads() > 1 && size < TRIAL_STEPS {
-        let factors = state.factors.view();
-        Some(Batches::new(features, factors, size, single))
-    } else {
-        None
-    };
-    let mut adaptive = AdaptiveParallelism::new();
-    let mut triplets = filled(size, Triplet::default());
-    let by_trial = &by_trial(&plan.rank_weights, source);
-    let adagrad = !state.squares.queries.is_empty();
-    let outputs = out.margins.chunks_mut(plan.batch_size);
-    let outputs = outputs.zip(out.weights.chunks_mut(plan.batch_size));
-    let parts = plan.learning_rates.chunks(plan.batch_size).zip(outputs);
-    for (number, (learning_rates, (margins, weights))) in parts.enumerate() {
-        let batches = match &mut serial {
-            Some(serial) if adaptive.is_serial() => serial,
-            _ => &mut parallel,
-        };
-        let request = Request {
-            source,
-            by_trial,
-            first: number * plan.batch_size,
-        };
-        let samples = Samples {
-            triplets: &mut triplets[..learning_rates.len()],
-            margins,
-            weights,
-        };
-        let slopes = Slopes {
-            form: plan.form,
-            learning_rates: if adagrad { &[] } else { learning_rates },
-        };
-        batches.sample(state.factors.view(), &request, samples, Some(slopes));
-        batches.update(state, RowUpdate::new(learning_rates[0], plan.penalty));
-        adaptive.count(learning_rates.len());
-    }
+    team.enter_awake(|| {
+        let new = |team| Batches::new(features, state.factors.view(), size, team);
+        let mut parallel = new(team);
+        let mut serial = (team.threads() > 1 && size < TRIAL_STEPS).then(|| new(single));
+        let mut adaptive = AdaptiveParallelism::new();
+        for start in (0..count).step_by(steps.batch_size) {
+            let batches = match &mut serial {
+                Some(serial) if adaptive.is_serial() => serial,
+                _ => &mut parallel,
+            };
+            let part = start..count.min(start + size);
+            let update = RowUpdate::new(steps.learning_rates[start], steps.penalty);
+            adaptive.count(part.len());
+            let batch = Batch {
+                batches: &mut *batches,
+                source,
+                part,
+            };
+            sample(batch, state.factors.view());
+            batches.update(state, update);
+        }
+    });
 }
