@@ -114,7 +114,7 @@ def pls(options: argparse.Namespace) -> None:
 def pls_parts(d: int, epochs: int) -> tuple[str, ...]:
     """The parts of a ranker that goes through so many rounds."""
     return (
-        f"factored:dimensions={d},biases=false",
+        f"factored:dimensions={d},biases=false,init_scale=1",
         "alignment:per_query=false",
         "orthonormal:scale=1",
         f"alternating:max_epochs={epochs},tolerance=0,scale=1",

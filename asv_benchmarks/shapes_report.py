@@ -107,7 +107,7 @@ def main() -> None:
     say(f"{options.part}: M {shape}, {M.nnz} non-zeros, d = {d}, {options.threads} threads")
     model = "factored" if regularizer.startswith("orthonormal") else "sparse-factored"
     ranker = Ranker(
-        f"{model}:dimensions={d},biases=false",
+        f"{model}:dimensions={d},biases=false,init_scale=1",
         "alignment:per_query=false",
         regularizer,
         f"alternating:max_epochs={options.rounds},tolerance={options.tolerance}",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ranking import Ranker, parse_metric, read_data, split_metrics
+from ranking import Ranker, parse_metrics, read_data
 
 FOLDER = Path("demo")
 METRICS = "ndcg@5,ndcg@10,map,p@5"
@@ -47,7 +47,7 @@ def main() -> None:
     show(f"ranking rank {model} {FOLDER}/test.txt -k 3 -o {FOLDER}/top3.run")
 
     valid, test = read_data(FOLDER / "valid.txt"), read_data(FOLDER / "test.txt")
-    metrics = [parse_metric(name) for name in split_metrics(METRICS)]
+    metrics = list(parse_metrics(METRICS).values())
     best = max(
         range(valid.n_features),
         key=lambda k: metrics[0].mean(valid, np.array(valid.features[:, k], float)),

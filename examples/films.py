@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from ranking import FeatureTable, MatchingData, Ranker, leave_one_out
+from ranking import FeatureTable, MatchingData, Ranker, split_data
 from ranking_cli.main import cli
 from ranking_plugins.callbacks import EarlyStopping
 
@@ -132,8 +132,8 @@ def main(folder: Path = Path("films")) -> None:
     films = make_films(rng)
     views = make_views(rng, films)
     say(views)
-    train, test = leave_one_out(views)
-    learn, valid = leave_one_out(train, seed=1)
+    train, test = split_data(views, "leave-one-out")
+    learn, valid = split_data(train, "leave-one-out", seed=1)
 
     ranker = Ranker(
         model="factored:dimensions=32",

@@ -9,7 +9,14 @@ from typing import Any
 from ranking.contracts.recipe import Recipe, Search
 from ranking.data.inputs import OptionalSpec
 from ranking.errors import PartError
-from ranking.registry import get_registry, parse_spec
+from ranking.registry.manager import get_registry
+from ranking.registry.names import (
+    DIMENSIONS_NAMES,
+    EPOCHS_NAMES,
+    LEARNING_RATE_NAMES,
+    STRENGTH_NAMES,
+)
+from ranking.registry.spec import parse_spec
 
 FOREIGN_NAMES: Mapping[str, str] = {
     "seed": "random_state=",
@@ -22,26 +29,16 @@ FOREIGN_NAMES: Mapping[str, str] = {
     "objective": "loss=",
     "penalty": "regularizer=",
     "optimizer": "solver=",
-    "lr": 'solver="sgd:learning_rate=..."',
-    "eta": 'solver="sgd:learning_rate=..."',
+    **dict.fromkeys(LEARNING_RATE_NAMES, 'solver="sgd:learning_rate=..."'),
     "learning_rate": 'solver="sgd:learning_rate=..."',
     "learning_schedule": 'solver="sgd:schedule=..."',
     "epochs": 'solver="sgd:epochs=..."',
-    "n_epochs": 'solver="sgd:epochs=..."',
-    "iterations": 'solver="sgd:epochs=..."',
+    **dict.fromkeys(EPOCHS_NAMES, 'solver="sgd:epochs=..."'),
     "max_iter": 'solver="coordinate:max_epochs=..."',
-    "no_components": 'model="factored:dimensions=..."',
-    "n_components": 'model="factored:dimensions=..."',
-    "n_factors": 'model="factored:dimensions=..."',
-    "factors": 'model="factored:dimensions=..."',
+    **dict.fromkeys(DIMENSIONS_NAMES, 'model="factored:dimensions=..."'),
     "dimensions": 'model="factored:dimensions=..."',
     "max_sampled": 'loss="warp:max_trials=..."',
-    "alpha": 'regularizer="l2:strength=..."',
-    "reg": 'regularizer="l2:strength=..."',
-    "regularization": 'regularizer="l2:strength=..."',
-    "reg_lambda": 'regularizer="l2:strength=..."',
-    "item_alpha": 'regularizer="l2:strength=..."',
-    "user_alpha": 'regularizer="l2:strength=..."',
+    **dict.fromkeys(STRENGTH_NAMES, 'regularizer="l2:strength=..."'),
     "verbose": 'callbacks=["progress"]',
 }
 """Old and foreign names of parameters, and what to write instead."""

@@ -1,5 +1,22 @@
 """Exceptions and warnings: each message names the problem, the value and the remedy."""
 
+__all__ = [
+    "CombinationError",
+    "ConvergenceWarning",
+    "DataError",
+    "DataWarning",
+    "DivergenceError",
+    "EngineError",
+    "FileError",
+    "KernelUnavailableError",
+    "ModelFileError",
+    "PartError",
+    "PluginError",
+    "PluginWarning",
+    "RankingError",
+    "TrainingWarning",
+]
+
 
 class RankingError(Exception):
     """Base of all errors of `ranking`; the command line prints it and exits with 1."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ranking._parameters import FOREIGN_NAMES, recipe_parameters
 from ranking._utils.keywords import explain_keywords
-from ranking._utils.validation import validate_k, validate_seed, validate_threads
+from ranking._utils.validation import validate_k, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
 from ranking.contracts.loss import Loss
@@ -53,7 +53,7 @@ from ranking.metrics.evaluation import (
     refuse_other_data,
     refuse_unscorable,
 )
-from ranking.metrics.parse import parse_metric
+from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
@@ -213,7 +213,7 @@ class Ranker(Estimator):
         Examples
         --------
         >>> Ranker.from_recipe("warp", random_state=7).model
-        'factored:dimensions=32,init_scale=0.1'
+        'factored'
         """
         return cls(**recipe_parameters(name, overrides))
 
@@ -225,8 +225,8 @@ class Ranker(Estimator):
             regularizer=self.regularizer,
             solver=self.solver,
             kernel=self.kernel,
-            threads=validate_threads(self.threads),
-            random_state=validate_seed(self.random_state),
+            threads=self.threads,
+            random_state=self.random_state,
             callbacks=self.callbacks,
             engine=self.engine,
         )
@@ -730,7 +730,7 @@ class Ranker(Estimator):
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
-        metrics: Sequence[str] = ("ndcg@10",),
+        metrics: str | Sequence[str] = ("ndcg@10",),
         exclude: Any = None,
     ) -> Evaluation:
         """Return the values of metrics for each query.
@@ -741,15 +741,15 @@ class Ranker(Estimator):
         ----------
         X, y, qid
             As in `fit`.
-        metrics : sequence of str
-            Such as ``["ndcg@10", "map"]``.
+        metrics : str or sequence of str
+            Such as ``"ndcg@10,map"`` or ``["ndcg@10", "map"]``.
         exclude : MatchingData or TextCollection, or a list of them, optional
             Whose positives are left out of the list of a query of the same id, unless they are
             relevant in X too; such as the training data. Not for judged rows.
         """
         data = self.to_model_data(X, y, qid=qid)
         warn_of_untrained(self.model_, self.seen_, data)
-        parsed = {name: parse_metric(name) for name in metrics}
+        parsed = parse_metrics(metrics)
         exclusions = None
         if exclude is not None:
             if isinstance(data, JudgedLists):

@@ -12,7 +12,7 @@ from ranking import JudgedLists
 from ranking.data.readers.letor import Letor
 from ranking.data.readers.read import read_any
 from ranking.metrics.evaluation import evaluate
-from ranking.metrics.parse import parse_metrics
+from ranking.metrics.parse import parse_metric, parse_metrics
 
 from .common import KERNELS, PROFILE, kernel_or_skip, make_judged
 from .interactions import SHAPE, make_likes
@@ -37,7 +37,7 @@ class Metrics:
         qids = np.repeat(np.arange(QUERIES), DOCUMENTS)
         self.data = JudgedLists(np.ones((rows, 1), np.float32), grades, qids)
         self.scores = rng.normal(size=rows)
-        self.metrics = parse_metrics(ALL)
+        self.metrics = list(parse_metrics(ALL).values())
         self.kernel = kernel_or_skip(kernel)
 
     def time_all(self, kernel: str, threads: int) -> None:
@@ -86,7 +86,7 @@ class Agreement:
     def track_difference(self, kernel: str) -> float:
         peer = self.peer
         theirs = peer.evaluator.evaluate(peer.run)
-        (ours,) = evaluate(parse_metrics("ndcg"), peer.data, peer.scores, self.kernel).values()
+        (ours,) = evaluate([parse_metric("ndcg")], peer.data, peer.scores, self.kernel).values()
         names = peer.data.query_ids.astype(str)
         return max(
             abs(value - theirs[q]["ndcg"]) for q, value in zip(names, ours.tolist(), strict=True)

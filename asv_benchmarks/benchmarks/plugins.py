@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from ranking import Ranker
-from ranking.registry import Registry
+from ranking.registry.manager import Registry
 from ranking.testing.common import small_matching
 from ranking_plugins.losses import Hinge
 

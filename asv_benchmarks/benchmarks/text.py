@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 from ranking import JudgedLists
 from ranking.data.text.features import TextFeatures
 from ranking.metrics.evaluation import evaluate, mean
-from ranking.metrics.parse import parse_metrics
+from ranking.metrics.parse import parse_metric
 
 from .common import PROFILE
 
@@ -57,7 +57,7 @@ def cosine_map(features: sparse.csr_array, classes: np.ndarray) -> float:
     grades = (classes[:QUERIES, None] == classes)[others]
     qids = np.nonzero(others)[0]
     data = JudgedLists(np.ones((qids.size, 1), np.float32), grades, qids)
-    values = evaluate(parse_metrics("map"), data, scores[others])
+    values = evaluate([parse_metric("map")], data, scores[others])
     return mean(*values.values())
 
 

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import click
 
-from ranking import JudgedLists, get_registry
+from ranking import JudgedLists
 from ranking.contracts import LinearLoss
+from ranking.registry import get_registry
 from ranking_cli.options import Resources, existing, reader_option
 from ranking_cli.tables import format_option, render
 from ranking_plugins.bound import bound as bound_of

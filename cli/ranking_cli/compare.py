@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from ranking import DataError, recognise, split_metrics
 from ranking import compare as compare_systems
+from ranking import find_reader, parse_metrics
+from ranking.errors import DataError
 from ranking_cli.compare_report import report
 from ranking_cli.evaluate import measure_model, measure_run
 from ranking_cli.files import output_of
@@ -53,7 +54,7 @@ def compare(
         raise click.UsageError(
             f"runs are measured against one file of judgements, not {len(data)}; join them first."
         )
-    words = split_metrics(metrics)
+    words = list(parse_metrics(metrics))
     evaluations = {
         str(path): measure_run(path, data[0], words, resources)
         if runs[0]
@@ -89,7 +90,7 @@ def _is_model(path: Path) -> bool:
 
 def _is_run(path: Path) -> bool:
     try:
-        return recognise(path).name == "run"
+        return find_reader(path).name == "run"
     except DataError:
         return False
 

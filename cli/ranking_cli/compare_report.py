@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ranking import encode_id
+from ranking.io import encode_id
 from ranking_cli.pages import page
 
 WIDTH, HEIGHT = 720, 220

@@ -8,14 +8,8 @@ from typing import Any
 
 import click
 
-from ranking import (
-    DataWarning,
-    MatchingData,
-    check_data,
-    describe_data,
-    recognise,
-    write_data,
-)
+from ranking import MatchingData, describe_data, find_reader, write_data
+from ranking.errors import DataWarning
 from ranking_cli.files import output_of
 from ranking_cli.get_data import DATASETS, get_data
 from ranking_cli.options import Resources, existing, resources_options
@@ -66,10 +60,10 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
         output_of(output, [path], resources.reader)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
-        recognised = recognise(
+        reader = find_reader(
             path, resources.reader, kernel=resources.kernel, threads=resources.threads
         )
-        content = recognised.reader.read(path)
+        content = reader.read(path)
     for one in caught:
         if not issubclass(one.category, DataWarning):
             echo(f"Warning: {one.message}", err=True)
@@ -77,9 +71,11 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     if convert is not None and output is not None:
         _convert(content, convert, output, messages)
         return
-    rows: list[dict[str, Any]] = [{"what": "format", "value": recognised.name}]
-    rows += [{"what": what, "value": value} for what, value in describe_data(content).items()]
-    rows += [{"what": "warning", "value": text} for text in [*messages, *check_data(content)]]
+    rows: list[dict[str, Any]] = [{"what": "format", "value": reader.name}]
+    summary = describe_data(content)
+    messages += summary.pop("warnings")
+    rows += [{"what": what, "value": value} for what, value in summary.items()]
+    rows += [{"what": "warning", "value": text} for text in messages]
     click.echo(render(rows, form), nl=False)
 
 

@@ -16,9 +16,8 @@ from ranking import (
     MatchingData,
     TextCollection,
     evaluate_run,
-    read_qrels,
-    read_run,
-    split_metrics,
+    parse_metrics,
+    read_data,
 )
 from ranking_cli.options import (
     Resources,
@@ -83,7 +82,7 @@ def evaluate(
     """
     request = Request(**options)
     edges = _edges(request.bins, request.clicks)
-    metrics = split_metrics(request.metrics)
+    metrics = list(parse_metrics(request.metrics))
     if request.run is not None and request.qrels is not None and model is None:
         evaluation = measure_run(request.run, request.qrels, metrics, resources)
     elif request.run is None and request.qrels is None and model is not None and data:
@@ -186,7 +185,7 @@ def measure_model(
 
 def measure_run(run: Path, qrels: Path, metrics: list[str], resources: Resources) -> Evaluation:
     """Evaluate a run file against judgements, and report the queries that only one has."""
-    ranking, judgements = read_run(run), read_qrels(qrels)
+    ranking, judgements = read_data(run, "run"), read_data(qrels, "qrels")
     judged, answered = _queries(judgements), _queries(ranking)
     if not judged & answered:
         raise click.ClickException(

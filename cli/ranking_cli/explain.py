@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from ranking import DataWarning, Ranker
+from ranking import Ranker
+from ranking.errors import DataWarning
 from ranking_cli.options import existing
 from ranking_cli.queries import text_features
 from ranking_cli.tables import format_option, render

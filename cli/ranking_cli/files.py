@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from ranking import FileError, Output, parse_spec
+from ranking.errors import FileError
+from ranking.io import Output
+from ranking.registry import parse_spec
 
 
 def output_of(path: Path, inputs: Iterable[Path | str | None], *specs: str | None) -> Output:

@@ -33,7 +33,7 @@ COMMANDS = {
     "report": Command("report:report", "Show how models were trained."),
     "reproduce": Command("reproduce:reproduce", "Measure the tables of a paper again."),
     "data": Command("data:data", "Show what PATH holds, convert it, or get a data set."),
-    "plugins": Command("plugins:plugins", "List the installed parts and plugins."),
+    "plugins": Command("plugins:plugins", "List the installed parts and plugins, or describe one."),
     "new-plugin": Command("new_plugin:new_plugin", "Write a package with a plugin."),
 }
 
@@ -71,7 +71,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; map errors of `ranking` to exit code 1, and misuse to 2."""
-        from ranking import PartError, RankingError
+        from ranking import RankingError
+        from ranking.errors import PartError
 
         try:
             with warnings.catch_warnings():

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import click
 
-from ranking import get_registry
 from ranking.contracts import KINDS
+from ranking.registry import get_registry
 
 NATIVE_KINDS = ("loss", "regularizer")
 """Kinds of parts that have a native interface."""

@@ -9,16 +9,9 @@ from typing import Any
 
 import click
 
-from ranking import (
-    JudgedLists,
-    Ranker,
-    RegularizationPath,
-    cross_validated_path,
-    encode_id,
-    parse_metric,
-    parse_spec,
-    split_metrics,
-)
+from ranking import JudgedLists, Ranker, RegularizationPath, parse_metric, parse_metrics
+from ranking.io import encode_id
+from ranking.registry import parse_spec
 from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing, resources_options
 from ranking_cli.pages import line_chart, page, table
@@ -102,7 +95,7 @@ def path(
         specs = (resources.reader, request.valid_reader)
         target = output_of(output, [*data, *request.valid], *specs)
     judged, held_out = _read(resources, data, request)
-    metric = split_metrics(request.metrics)[0]
+    metric = next(iter(parse_metrics(request.metrics)))
     results, histories = _train(request, resources, judged, held_out)
     rows = [
         {"regularizer": spec, **row, "": "best" if at == _best(points, metric) else ""}
@@ -137,7 +130,7 @@ def _train(
 ) -> tuple[dict[str, Rows], dict[str, Rows]]:
     """Return one row per strength, and the history of the best, for each regularizer."""
     settings = resolve_settings({**request.parts, "regularizer": None}, {}, "")
-    metrics = split_metrics(request.metrics)
+    metrics = list(parse_metrics(request.metrics))
     strengths = _strengths(request.strengths)
     results: dict[str, Rows] = {}
     histories: dict[str, Rows] = {}
@@ -153,8 +146,8 @@ def _train(
         )
         if request.folds is not None:
             path = RegularizationPath(ranker.plan(), strengths, metrics)
-            results[spec] = cross_validated_path(
-                path, data, request.folds, request.seed, jobs=resources.threads
+            results[spec] = path.cross_validate(
+                data, request.folds, request.seed, jobs=resources.threads
             )
             continue
         ranker.set_params(callbacks=[Curve(metrics="+".join(metrics))])

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
-from ranking import (
-    RankingError,
-    get_kernel,
-    get_registry,
-    list_combinations,
-    list_plugins,
-)
+from ranking import RankingError, get_kernel
+from ranking.registry import describe_part, get_registry, list_combinations, list_plugins
 from ranking_cli.tables import format_option, render
+
+WIDTH = 80
+"""Columns of the description of a part."""
 
 AXES = ("model", "loss", "regularizer")
 Row = dict[str, Any]
 
 
 @click.command()
+@click.argument("name", required=False)
 @click.option("--matrix", is_flag=True, help="Which parts combine; if they do not, why.")
 @click.option("--kernels", is_flag=True, help="Which kernel serves which family of functions.")
 @click.option("--load", is_flag=True, help="Import third-party plugins, to list their parts.")
 @format_option
-def plugins(matrix: bool, kernels: bool, load: bool, form: str) -> None:
-    """List the installed parts and plugins: kind, name, origin, version, help.
+def plugins(name: str | None, matrix: bool, kernels: bool, load: bool, form: str) -> None:
+    """List the installed parts and plugins, or describe one (NAME).
+
+    The list has kind, name, origin, version and help. The description has the parameters of the
+    part, with their defaults, the values that they may have, and what they mean; those of a recipe
+    are its parts.
 
     Third-party plugins are not imported, so that you can look before their code runs: each of their
     entry points is one row. --load imports them and lists their parts, and so does --matrix.
@@ -42,10 +46,16 @@ def plugins(matrix: bool, kernels: bool, load: bool, form: str) -> None:
 
     \b
     ranking plugins
+    ranking plugins sgd
     ranking plugins --load
     ranking plugins --kernels
     ranking plugins --matrix --format jsonl
     """
+    if name is not None:
+        if matrix or kernels:
+            raise click.UsageError("give NAME, --matrix or --kernels, one of them.")
+        _describe(name, load, form)
+        return
     reasons: list[str] = []
     rows: list[Row]
     problems: list[Any]
@@ -64,6 +74,34 @@ def plugins(matrix: bool, kernels: bool, load: bool, form: str) -> None:
         click.echo(f"({number}) {reason}")
     for problem in problems:
         click.echo(str(problem), err=True)
+
+
+def _describe(name: str, load: bool, form: str) -> None:
+    """Print the parameters of a part, of each kind that has the name."""
+    parts = describe_part(name, load=load)
+    if form in ("jsonl", "tsv"):
+        rows = [
+            {"kind": part.kind, "part": part.name, **parameter._asdict()}
+            for part in parts
+            for parameter in part.parameters
+        ]
+        click.echo(render(rows, form), nl=False)
+        return
+    for number, part in enumerate(parts):
+        if number:
+            click.echo()
+        title = f"{part.kind} {part.name}, of {part.origin} {part.version}: {part.help}"
+        click.echo(textwrap.fill(title, WIDTH))
+        if not part.parameters:
+            click.echo("It has no parameters.")
+        elif form == "markdown":
+            click.echo()
+            click.echo(render([each._asdict() for each in part.parameters], form), nl=False)
+        else:
+            for each in part.parameters:
+                click.echo(f"  {each.name}={each.default}")
+                for text in filter(None, (each.allowed, each.meaning)):
+                    click.echo(textwrap.indent(textwrap.fill(text, WIDTH - 6), " " * 6))
 
 
 def _kernels() -> tuple[list[Row], list[Any]]:

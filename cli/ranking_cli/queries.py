@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from ranking import DataWarning, Ranker
+from ranking import Ranker
+from ranking.errors import DataWarning
 
 
 def text_features(ranker: Ranker, text: str) -> Any:

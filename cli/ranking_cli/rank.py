@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from ranking import IdWriter, JudgedLists, MatchingData, RankedResults, Ranker, encode_id
+from ranking import JudgedLists, MatchingData, RankedResults, Ranker
+from ranking.io import IdWriter, encode_id
 from ranking_cli.files import output_of
 from ranking_cli.options import Resources, exclude_option, existing, resources_options
 from ranking_cli.queries import text_features

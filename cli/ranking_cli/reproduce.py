@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ranking import Output
+from ranking.io import Output
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.tables import format_option, render

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from ranking import PartError, get_registry, parse_spec
 from ranking.contracts import Axis, Recipe, Search
+from ranking.errors import PartError
+from ranking.registry import get_registry, parse_spec
 
 PARTS = ("features", "model", "loss", "regularizer", "solver")
 PART_DEFAULTS = {"regularizer": "none"}

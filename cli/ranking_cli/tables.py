@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ranking import encode_id
+from ranking.io import encode_id
 
 FORMATS = ("table", "tsv", "jsonl", "markdown")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ranking import encode_id
+from ranking.io import encode_id
 
 
 def printable(text: str) -> str:

@@ -13,16 +13,15 @@ import click
 
 from ranking import (
     JudgedLists,
-    Output,
     ParameterSearch,
     Ranker,
     TextCollection,
-    fingerprint,
-    get_registry,
     parse_metric,
-    split_metrics,
+    parse_metrics,
 )
 from ranking.contracts import Callback, Search
+from ranking.io import Output
+from ranking.registry import get_registry
 from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing
 from ranking_cli.per_query import train_per_query
@@ -235,7 +234,7 @@ class _Training:
         search: its regularizer has the effect of early stopping, and one choice is enough.
         """
         if not isinstance(self.data, JudgedLists):
-            metrics = split_metrics(self.settings["metrics"])
+            metrics = list(parse_metrics(self.settings["metrics"]))
             if self.ranker.plan().resolve(self.data)[0].form == "factors":
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
@@ -309,9 +308,7 @@ class _Training:
         names = ("features", "model", "loss", "regularizer", "solver", "seed")
         identity = {name: str(self.settings[name]) for name in names}
         identity["exclude-seen"] = str(self.request.exclude_seen)
-        identity["training data"] = fingerprint(self.data)
-        identity["validation data"] = fingerprint(self.valid) if self.valid is not None else "none"
-        return identity
+        return identity | self.prepared.fingerprints()
 
     def _read_checkpoint(self) -> Any:
         path = Path(self.checkpoint.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from ranking import JudgedLists, MatchingData, fingerprint
+from ranking import JudgedLists, MatchingData
 
 
 def refuse_equal(
@@ -14,7 +14,8 @@ def refuse_equal(
     """Refuse validation data that are the training data: their metrics would mean nothing."""
     if valid is None or type(valid) is not type(data):
         return
-    if fingerprint(valid) == fingerprint(data) and np.array_equal(valid.query_ids, data.query_ids):
+    same = valid.fingerprint() == data.fingerprint()
+    if same and np.array_equal(valid.query_ids, data.query_ids):
         raise click.UsageError(
             "--valid holds the same data as DATA, so the model would be chosen on what it was "
             "trained on; give held-out data. If both are splits of one path, name them: --reader "

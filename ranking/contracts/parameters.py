@@ -34,6 +34,8 @@ class Constraint:
         Whether the end of the range itself is excluded.
     words : tuple of str
         Words that are allowed besides numbers; of the kind "word", all that are allowed.
+    optional : bool
+        Whether None is allowed too.
     """
 
     kind: Literal["integer", "number", "boolean", "word"]
@@ -42,9 +44,12 @@ class Constraint:
     open_minimum: bool = False
     open_maximum: bool = False
     words: tuple[str, ...] = ()
+    optional: bool = False
 
     def allows(self, value: object) -> bool:
         """Return whether a value is allowed."""
+        if value is None:
+            return self.optional
         if isinstance(value, str):
             return value in self.words
         if self.kind == "word":
@@ -70,7 +75,8 @@ class Constraint:
         if self.kind == "boolean":
             return "true or false"
         noun = "an integer" if self.kind == "integer" else "a finite number"
-        return " or ".join((noun + self._range(), *self.words))
+        others = (*self.words, "none") if self.optional else self.words
+        return " or ".join((noun + self._range(), *others))
 
     def _range(self) -> str:
         if self.minimum is not None and self.maximum is not None:
@@ -84,18 +90,21 @@ class Constraint:
 
 
 def integer(
-    default: int | str,
+    default: Any = dataclasses.MISSING,
     *,
     minimum: int | None = None,
     maximum: int | None = None,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field for an integer, or one of some words."""
+    """Declare a field for an integer, or one of some words.
+
+    Without a default the parameter is required; with the default None it is optional.
+    """
     return _field(default, Constraint("integer", minimum, maximum, words=words))
 
 
 def number(
-    default: float | str,
+    default: Any = dataclasses.MISSING,
     *,
     minimum: float | None = None,
     maximum: float | None = None,
@@ -104,6 +113,8 @@ def number(
     words: tuple[str, ...] = (),
 ) -> Any:
     """Declare a field for a finite number, or one of some words.
+
+    Without a default the parameter is required; with the default None it is optional.
 
     Parameters
     ----------
@@ -147,4 +158,6 @@ def violations(part: Any) -> Mapping[str, Constraint]:
 
 
 def _field(default: Any, constraint: Constraint) -> Any:
+    if default is None:
+        constraint = dataclasses.replace(constraint, optional=True)
     return dataclasses.field(default=default, metadata={KEY: constraint})

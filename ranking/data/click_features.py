@@ -16,20 +16,7 @@ from ranking.errors import DataError
 def with_clicks(
     data: MatchingData, log: MatchingData | None = None, weight: float = 1.0
 ) -> MatchingData:
-    """Return the same data with the clicks of a log as additional features of both sides.
-
-    A query gets one feature per document of the log, and a document one per query, called
-    ``click:<id>``; their values are the clicks, each row scaled to norm `weight`. Rows that are not
-    in the log are zero.
-
-    Parameters
-    ----------
-    data : MatchingData
-    log : MatchingData, optional
-        By default the data themselves. For test data pass the training data.
-    weight : float
-        Weight of the clicks relative to the other features.
-    """
+    """Return the same data with the clicks of a log; see `MatchingData.with_clicks`."""
     log = data if log is None else log
     if log.relevance is None:
         raise DataError("a log of clicks has a relevance matrix, and these data have classes.")

@@ -22,14 +22,22 @@ MAX_GRADES = 12
 """Number of distinct grades above which a range is shown instead of a histogram."""
 
 
-def describe(data: Data) -> dict[str, Any]:
-    """Return a summary of the data: counts, grades, sparsity and the first ids.
+def describe_data(data: Data) -> dict[str, Any]:
+    """Return a summary of the data: counts, grades, sparsity, the first ids, and warnings.
+
+    ``"warnings"`` is a list of what may make them useless for training or evaluation, one sentence
+    each.
 
     Examples
     --------
-    >>> describe(JudgedLists([[1.0], [2.0]], [0, 1], ["q", "q"]))["grades"]
-    '0: 1, 1: 1'
+    >>> summary = describe_data(JudgedLists([[1.0], [2.0]], [1, 1], ["q", "q"]))
+    >>> summary["grades"], summary["warnings"]
+    ('1: 2', ['1 of 1 queries have one grade only'])
     """
+    return {**_describe(data), "warnings": _find_problems(data)}
+
+
+def _describe(data: Data) -> dict[str, Any]:
     if isinstance(data, JudgedLists):
         return {
             "kind": "judged lists",
@@ -88,7 +96,7 @@ def _describe_relevance(data: RelevanceData) -> dict[str, Any]:
     return summary
 
 
-def find_problems(data: Data) -> list[str]:
+def _find_problems(data: Data) -> list[str]:
     """Return problems of the data for training or evaluation, one sentence each."""
     problems: list[str] = []
 

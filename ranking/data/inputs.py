@@ -9,7 +9,6 @@ import numpy as np
 
 from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
-from ranking.data.fingerprint import fingerprint
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -51,8 +50,8 @@ class PreparedData(NamedTuple):
 
     def fingerprints(self) -> dict[str, str]:
         """Return a digest of the training and of the validation data, to recognise them again."""
-        valid = "none" if self.valid is None else fingerprint(self.valid)
-        return {"training data": fingerprint(self.data), "validation data": valid}
+        valid = "none" if self.valid is None else self.valid.fingerprint()
+        return {"training data": self.data.fingerprint(), "validation data": valid}
 
 
 def prepare_data(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ranking.data.fingerprint import fingerprint
 from ranking.data.validation import (
     as_feature_ids,
     as_features,
@@ -287,6 +288,10 @@ class JudgedLists:
             ),
             _explicit_doc_ids=np.concatenate([part.doc_ids for part in parts]) if has_ids else None,
         )
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that training depends on, to recognise the same data."""
+        return fingerprint((self.features, self.grades, self.group_ptr, self.feature_ids))
 
     def __repr__(self) -> str:
         return (

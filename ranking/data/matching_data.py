@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ranking.data.fingerprint import fingerprint
 from ranking.data.relevance import RelevanceData, as_unique_ids
 from ranking.data.validation import (
     Ids,
@@ -172,6 +173,13 @@ class MatchingData(RelevanceData):
         """The features of the documents as a csr_array."""
         return _as_rows(self.documents, self.n_documents)
 
+    def fingerprint(self) -> str:
+        """Return a hash of everything that training depends on, to recognise the same data."""
+        labels = () if self.labels is None else self.labels
+        ids = (self.query_feature_ids, self.document_feature_ids)
+        rows = (self.query_rows, self.document_rows, self.relevance)
+        return fingerprint((*rows, *labels, self.own_document, *ids))
+
     def unit_length(self) -> MatchingData:
         """Return the same data with every row of features scaled to Euclidean norm 1."""
         return self._replace(queries=_unit_rows(self.queries), documents=_unit_rows(self.documents))
@@ -197,6 +205,24 @@ class MatchingData(RelevanceData):
             new_names = [f"{name}:{row_id}" for row_id in ids.tolist()]
             changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *new_names])
         return self._replace(**changed)
+
+    def with_clicks(self, log: MatchingData | None = None, weight: float = 1.0) -> MatchingData:
+        """Return the same data with the clicks of a log as additional features of both sides.
+
+        A query gets one feature per document of the log, and a document one per query, called
+        ``click:<id>``; their values are the clicks, each row scaled to norm `weight`. Rows that are
+        not in the log are zero.
+
+        Parameters
+        ----------
+        log : MatchingData, optional
+            By default the data themselves. For test data pass the training data.
+        weight : float
+            Weight of the clicks relative to the other features.
+        """
+        from ranking.data.click_features import with_clicks
+
+        return with_clicks(self, log, weight)
 
     def with_documents(self, ids: Ids) -> MatchingData:
         """Return the same data with these documents added, if documents have no features.

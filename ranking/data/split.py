@@ -1,4 +1,4 @@
-"""Split data into training and test data by query, by time or leave-one-out; find `leakage`.
+"""Split data into training and test data by query, by time, leave-one-out or at random.
 
 Random numbers depend on the seed alone (SplitMix64, as in the kernels), and queries are shuffled in
 the order of their ids, so neither the order of the rows nor the number of threads matters.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,128 @@ from ranking.kernels.reference.random import random_bits
 
 Splittable = TypeVar("Splittable", JudgedLists, RelevanceData)
 Related = TypeVar("Related", bound=RelevanceData)
+
+METHODS = ("by-query", "by-time", "leave-one-out", "random")
+
+
+@overload
+def split_data(
+    data: Splittable,
+    method: str,
+    *,
+    share: float = ...,
+    when: float | None = ...,
+    folds: None = ...,
+    seed: int = ...,
+    check: bool = ...,
+) -> tuple[Splittable, Splittable]: ...
+
+
+@overload
+def split_data(
+    data: Splittable, method: str, *, folds: int, seed: int = ..., check: bool = ...
+) -> list[tuple[Splittable, Splittable]]: ...
+
+
+def split_data(
+    data: Any,
+    method: str,
+    *,
+    share: float = 0.2,
+    when: float | None = None,
+    folds: int | None = None,
+    seed: int = 0,
+    check: bool = True,
+) -> Any:
+    """Split data into training and test data.
+
+    Parameters
+    ----------
+    data : JudgedLists, MatchingData or TextCollection
+    method : {"by-query", "by-time", "leave-one-out", "random"}
+        ``"by-query"`` divides no query. The others keep all queries and documents in both parts and
+        divide their relevance: the latest entries, one positive of each query (the last by time,
+        else a random one), or random entries for test; they are not for judged lists.
+    share : float
+        The approximate share for test of the queries or entries; leave-one-out has its own.
+    when : float, optional
+        By time: the first time of the test data, instead of a share.
+    folds : int, optional
+        By query: the number of folds for cross-validation, instead of a share.
+    seed : int
+        Seed of the random choices.
+    check : bool
+        Whether to warn of content that both parts have.
+
+    Returns
+    -------
+    (train, test), or with `folds` a list of them
+
+    Examples
+    --------
+    >>> data = JudgedLists([[1.0], [2.0], [3.0]], [0, 1, 0], ["a", "b", "c"])
+    >>> train, test = split_data(data, "by-query", share=0.3)
+    >>> train.n_queries, test.n_queries
+    (2, 1)
+    """
+    _refuse_method(data, method, when, folds)
+    if folds is not None:
+        return query_kfold(data, folds, seed, check=check)
+    if not 0 < share < 1:
+        raise DataError(f"share is {share!r}; it must be above 0 and below 1.")
+    if method == "by-query":
+        return _hold_out_queries(data, share, seed, check)
+    if method == "by-time":
+        return split_by_time(data, when, share=share if when is None else None, check=check)
+    if method == "leave-one-out":
+        return leave_one_out(data, seed, check=check)
+    return _hold_out_entries(data, share, seed)
+
+
+def _refuse_method(data: Any, method: str, when: float | None, folds: int | None) -> None:
+    if not isinstance(data, JudgedLists | RelevanceData):
+        raise DataError(
+            f"cannot split a {type(data).__name__}; give JudgedLists, MatchingData or a "
+            "TextCollection."
+        )
+    if method not in METHODS:
+        raise DataError(f"there is no split {method!r}; it must be one of {', '.join(METHODS)}.")
+    if isinstance(data, JudgedLists) and method != "by-query":
+        raise DataError(
+            f"judged lists cannot be split {method}: the rows of a query belong together. Split "
+            "by-query."
+        )
+    if when is not None and method != "by-time":
+        raise DataError(f"when={when!r} is for the split by-time; leave it out for {method}.")
+    if folds is not None and method != "by-query":
+        raise DataError(f"folds={folds!r} is for the split by-query; leave it out for {method}.")
+
+
+def _hold_out_queries(
+    data: Splittable, share: float, seed: int, check: bool
+) -> tuple[Splittable, Splittable]:
+    """Hold out a share of the queries, at least one, and not all."""
+    if data.n_queries < 2:
+        raise DataError("a split by-query needs at least two queries, and there is one.")
+    count = min(max(round(share * data.n_queries), 1), data.n_queries - 1)
+    shuffled = _shuffled_queries(data, seed)
+    train, test = data.select(np.sort(shuffled[count:])), data.select(np.sort(shuffled[:count]))
+    if check:
+        _warn_of_leakage(leakage(train, test), "the split by query", queries_may_return=False)
+    return train, test
+
+
+def _hold_out_entries(data: Related, share: float, seed: int) -> tuple[Related, Related]:
+    """Hold out a random share of the relevance entries."""
+    if data.relevance is None:
+        raise DataError("data labelled by class have no entries to leave out; split by-query.")
+    entries = data.relevance.nnz
+    if entries < 2:
+        raise DataError("a random split needs at least two entries of relevance.")
+    count = min(max(round(share * entries), 1), entries - 1)
+    held_out = np.zeros(entries, np.bool_)
+    held_out[np.argsort(_bits(seed, entries), kind="stable")[:count]] = True
+    return data.keep_entries(~held_out), data.keep_entries(held_out)
 
 
 def query_kfold(
@@ -50,9 +172,7 @@ def query_kfold(
             f"k={k} folds need at least as many queries, and there are {data.n_queries}; take "
             f"from 2 to {data.n_queries}."
         )
-    # A random number belongs to the rank of an id, so that the order of the rows does not matter.
-    by_id = np.argsort(data.query_ids, kind="stable")
-    shuffled = by_id[np.argsort(_bits(seed, data.n_queries), kind="stable")]
+    shuffled = _shuffled_queries(data, seed)
     pairs = []
     for fold in range(k):
         test = np.sort(shuffled[fold::k])
@@ -64,6 +184,16 @@ def query_kfold(
                 leakage(train_part, test_part), f"fold {number}", queries_may_return=False
             )
     return pairs
+
+
+def _shuffled_queries(data: JudgedLists | RelevanceData, seed: int) -> NDArray[np.int64]:
+    """Return the positions of the queries in random order.
+
+    A random number belongs to the rank of an id, so that the order of the rows does not matter.
+    """
+    by_id = np.argsort(data.query_ids, kind="stable")
+    shuffled: NDArray[np.int64] = by_id[np.argsort(_bits(seed, data.n_queries), kind="stable")]
+    return shuffled
 
 
 def split_by_time(
@@ -85,7 +215,7 @@ def split_by_time(
         Whether to warn of `leakage` between the parts.
     """
     if data.times is None:
-        raise DataError("the data have no times; pass times, or split with query_kfold.")
+        raise DataError("the data have no times; pass times, or split by-query.")
     if (when is None) == (share is None):
         raise DataError("pass either when (a time) or share (a fraction).")
     if when is None:
@@ -120,7 +250,7 @@ def leave_one_out(data: Related, seed: int = 0, *, check: bool = True) -> tuple[
         Whether to warn of `leakage` between the parts.
     """
     if data.relevance is None:
-        raise DataError("data labelled by class have no entries to leave out; use query_kfold.")
+        raise DataError("data labelled by class have no entries to leave out; split by-query.")
     relevance = data.relevance
     rows = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr))
     bits = _bits(seed, relevance.nnz)
@@ -271,7 +401,7 @@ def _warn_of_leakage(shared: Leakage, where: str, *, queries_may_return: bool) -
             f"{where}: training and test data share {shared}; remove the duplicates first, or pass "
             "check=False if they are intended.",
             DataWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

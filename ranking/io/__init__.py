@@ -1,1 +1,10 @@
-"""Input and output: model files."""
+"""Input and output: model files, guarded output files, and ids as text.
+
+`Output` writes a file as a whole or not at all; `encode_id` and `IdWriter` write ids so that no
+format takes them for something else.
+"""
+
+from ranking._utils.text import IdWriter, encode_id
+from ranking.io.output import Output
+
+__all__ = ["IdWriter", "Output", "encode_id"]

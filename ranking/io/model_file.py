@@ -25,7 +25,7 @@ from ranking.io.schema import PARTS, SCHEMA_VERSION, check_description, check_po
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 
 __all__ = ["PARTS", "SCHEMA_VERSION", "FileSpec", "ModelFile", "read_model", "write_model"]
 

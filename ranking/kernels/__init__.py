@@ -1,6 +1,6 @@
 """Kernels: the numerical loops, in several languages, behind one contract."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 
 @hookimpl

@@ -9,7 +9,7 @@ import os
 from ranking.errors import KernelUnavailableError, PartError
 from ranking.kernels.contract import ABI
 from ranking.kernels.kernel import Kernel
-from ranking.registry import Registry, get_registry
+from ranking.registry.manager import Registry, get_registry
 
 VARIABLE = "RANKING_KERNEL"
 PREFERENCE = ("cython", "reference")

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ranking._utils.validation import MAX_SEED, MAX_THREADS
 from ranking.kernels.contract import Csr, Execution
 
 FLOATS = ("float32", "float64")
@@ -166,7 +167,9 @@ def validate_integer(name: str, value: Any, least: int, most: int, remedy: str =
 
 def validate_threads(threads: Any) -> int:
     """Return a number of threads."""
-    return validate_integer("threads", threads, 1, 1024, " For all cores, give os.cpu_count().")
+    return validate_integer(
+        "threads", threads, 1, MAX_THREADS, " For all cores, give os.cpu_count()."
+    )
 
 
 def validate_execution(execution: Execution) -> Execution:
@@ -180,12 +183,12 @@ def validate_execution(execution: Execution) -> Execution:
 
 def validate_seed(seed: Any, name: str = "seed") -> int:
     """Return a seed."""
-    return validate_integer(name, seed, 0, 2**64 - 1)
+    return validate_integer(name, seed, 0, MAX_SEED)
 
 
 def validate_first(first: Any) -> int:
     """Return the number of the first step or random number."""
-    return validate_integer("first", first, 0, 2**64 - 1)
+    return validate_integer("first", first, 0, MAX_SEED)
 
 
 def validate_count(name: str, count: Any, least: int = 1) -> int:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 
 @hookimpl

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from ranking.contracts.parameters import choice
 from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, ORDERS, SCORES, Measure, RankedMetric
 
@@ -24,15 +25,10 @@ class AveragePrecision(RankedMetric):
     """
 
     name: ClassVar[str] = "map"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ties": ORDERS,
-        "empty": EMPTY,
-        "scores": SCORES,
-    }
 
-    ties: str = "docid"
-    empty: str = "zero"
-    scores: str = "float32"
+    ties: str = choice("docid", *ORDERS)
+    empty: str = choice("zero", *EMPTY)
+    scores: str = choice("float32", *SCORES)
 
     def measure(self) -> Measure:
         """Return what the kernel computes."""
@@ -45,5 +41,5 @@ class LetorAveragePrecision(AveragePrecision):
 
     name: ClassVar[str] = "letor-map"
 
-    ties: str = "file"
-    scores: str = "float64"
+    ties: str = choice("file", *ORDERS)
+    scores: str = choice("float64", *SCORES)

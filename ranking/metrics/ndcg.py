@@ -5,8 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from ranking.contracts.parameters import choice, integer
 from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, SCORES, TIES, Measure, RankedMetric
+
+GAINS = ("linear", "exp2")
+DISCOUNTS = ("log2", "letor")
+SHORT = ("keep", "zero")
 
 
 @dataclasses.dataclass
@@ -35,22 +40,14 @@ class NDCG(RankedMetric):
     """
 
     name: ClassVar[str] = "ndcg"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "gain": ("linear", "exp2"),
-        "discount": ("log2", "letor"),
-        "ties": TIES,
-        "empty": EMPTY,
-        "short": ("keep", "zero"),
-        "scores": SCORES,
-    }
 
-    k: int | None = None
-    gain: str = "linear"
-    discount: str = "log2"
-    ties: str = "docid"
-    empty: str = "zero"
-    short: str = "keep"
-    scores: str = "float32"
+    k: int | None = integer(None, minimum=1)
+    gain: str = choice("linear", *GAINS)
+    discount: str = choice("log2", *DISCOUNTS)
+    ties: str = choice("docid", *TIES)
+    empty: str = choice("zero", *EMPTY)
+    short: str = choice("keep", *SHORT)
+    scores: str = choice("float32", *SCORES)
 
     def measure(self) -> Measure:
         """Return what the kernel computes."""
@@ -77,11 +74,11 @@ class LetorNDCG(NDCG):
 
     name: ClassVar[str] = "letor-ndcg"
 
-    gain: str = "exp2"
-    discount: str = "letor"
-    ties: str = "file"
-    short: str = "zero"
-    scores: str = "float64"
+    gain: str = choice("exp2", *GAINS)
+    discount: str = choice("letor", *DISCOUNTS)
+    ties: str = choice("file", *TIES)
+    short: str = choice("zero", *SHORT)
+    scores: str = choice("float64", *SCORES)
 
 
 @dataclasses.dataclass
@@ -92,15 +89,12 @@ class LetorMeanNDCG(RankedMetric):
     """
 
     name: ClassVar[str] = "letor-mean-ndcg"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        key: words for key, words in NDCG.choices.items() if key != "short"
-    }
 
-    gain: str = "exp2"
-    discount: str = "letor"
-    ties: str = "file"
-    empty: str = "zero"
-    scores: str = "float64"
+    gain: str = choice("exp2", *GAINS)
+    discount: str = choice("letor", *DISCOUNTS)
+    ties: str = choice("file", *TIES)
+    empty: str = choice("zero", *EMPTY)
+    scores: str = choice("float64", *SCORES)
 
     def measure(self) -> Measure:
         """Return what the kernel computes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from ranking.contracts.parameters import choice
 from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, SCORES, Measure, RankedMetric
 
@@ -22,10 +23,9 @@ class PairMetric(RankedMetric):
     """
 
     kind: ClassVar[MeasureKind]
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"empty": EMPTY, "scores": SCORES}
 
-    empty: str = "skip"
-    scores: str = "float32"
+    empty: str = choice("skip", *EMPTY)
+    scores: str = choice("float32", *SCORES)
 
     @property
     def higher_is_better(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from ranking.contracts.metric import Metric
 from ranking.errors import PartError
 from ranking.metrics.names import suggest_metric
-from ranking.registry import Registry, get_registry
+from ranking.registry.manager import Registry, get_registry
 from ranking.registry.spec import parse_value
 
 SPELLING = re.compile(r"(?P<name>[^@(),=\s]+)(?:@(?P<k>[^@(),\s]*))?(?:\((?P<choices>[^()]*)\))?")
@@ -72,14 +73,26 @@ def _refuse_unknown(text: str, name: str, registry: Registry) -> None:
     raise PartError(f"unknown metric {text!r}{meant}. Available metrics: {', '.join(valid)}.")
 
 
-def parse_metrics(text: str, registry: Registry | None = None) -> list[Metric]:
-    """Create the metrics of a comma-separated list."""
-    return [parse_metric(word, registry) for word in split_metrics(text)]
+def parse_metrics(
+    metrics: str | Iterable[str], registry: Registry | None = None
+) -> dict[str, Metric]:
+    """Create the metrics of a list, by their names as they were given.
 
+    Parameters
+    ----------
+    metrics : str or iterable of str
+        Names as in `parse_metric`; a text is a comma-separated list, where commas in parentheses
+        do not separate.
+    registry : Registry, optional
+        As in `parse_metric`.
 
-def split_metrics(text: str) -> list[str]:
-    """Split a comma-separated list of metrics; commas in parentheses do not separate."""
-    return [word.strip() for word in re.split(r",(?![^(]*\))", text)]
+    Examples
+    --------
+    >>> list(parse_metrics("map, ndcg@10(gain=exp2,ties=average)"))
+    ['map', 'ndcg@10(gain=exp2,ties=average)']
+    """
+    words = re.split(r",(?![^(]*\))", metrics) if isinstance(metrics, str) else metrics
+    return {word.strip(): parse_metric(word, registry) for word in words}
 
 
 def _parse_options(text: str, whole: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from ranking.contracts.parameters import choice, integer
 from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, SCORES, TIES, Measure, RankedMetric
 
@@ -26,16 +27,11 @@ class Precision(RankedMetric):
     """
 
     name: ClassVar[str] = "p"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ties": TIES,
-        "empty": EMPTY,
-        "scores": SCORES,
-    }
 
-    k: int
-    ties: str = "docid"
-    empty: str = "zero"
-    scores: str = "float32"
+    k: int = integer(minimum=1)
+    ties: str = choice("docid", *TIES)
+    empty: str = choice("zero", *EMPTY)
+    scores: str = choice("float32", *SCORES)
 
     def measure(self) -> Measure:
         """Return what the kernel computes."""
@@ -50,8 +46,8 @@ class LetorPrecision(Precision):
 
     name: ClassVar[str] = "letor-p"
 
-    ties: str = "file"
-    scores: str = "float64"
+    ties: str = choice("file", *TIES)
+    scores: str = choice("float64", *SCORES)
 
 
 @dataclasses.dataclass
@@ -70,11 +66,10 @@ class RPrecision(RankedMetric):
     """Precision at R, the number of relevant documents. The attributes are those of `Precision`."""
 
     name: ClassVar[str] = "r-precision"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = Precision.choices
 
-    ties: str = "docid"
-    empty: str = "zero"
-    scores: str = "float32"
+    ties: str = choice("docid", *TIES)
+    empty: str = choice("zero", *EMPTY)
+    scores: str = choice("float32", *SCORES)
 
     def measure(self) -> Measure:
         """Return what the kernel computes."""

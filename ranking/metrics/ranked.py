@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.metric import Metric
 from ranking.data.judged_lists import JudgedLists
-from ranking.errors import PartError
 from ranking.kernels.contract import MeasureKind
 
 Floats = NDArray[np.float64]
@@ -56,27 +55,7 @@ class Measure(NamedTuple):
 
 @dataclasses.dataclass
 class RankedMetric(Metric, ABC):
-    """A metric of ranked lists whose fields are a cut-off and options.
-
-    Attributes
-    ----------
-    choices : dict
-        The allowed values of each option; see `Measure`.
-    """
-
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {}
-
-    def __post_init__(self) -> None:
-        """Refuse an invalid cut-off or option."""
-        for key, words in self.choices.items():
-            value = getattr(self, key)
-            if value not in words:
-                raise PartError(
-                    f"metric {self.name!r}: {key}={value} is unknown; use {' or '.join(words)}."
-                )
-        k = getattr(self, "k", None)
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-            raise PartError(f"metric {self.name!r}: the cut-off @{k} must be 1 or more.")
+    """A metric of ranked lists whose fields are a cut-off and options; see `Measure`."""
 
     @abstractmethod
     def measure(self) -> Measure:
@@ -92,5 +71,7 @@ class RankedMetric(Metric, ABC):
         """Return the full name, with every option; `parse_metric` reads it back."""
         k = getattr(self, "k", None)
         cut = "" if k is None else f"@{k}"
-        options = ",".join(f"{key}={getattr(self, key)}" for key in self.choices)
+        options = ",".join(
+            f"{key}={getattr(self, key)}" for key in self.parameter_names() if key != "k"
+        )
         return f"{self.name}{cut}({options})"

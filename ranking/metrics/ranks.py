@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from ranking.contracts.parameters import choice, integer
 from ranking.kernels.contract import MeasureKind
 from ranking.metrics.ranked import EMPTY, ORDERS, SCORES, TIES, Measure, RankedMetric
 
@@ -26,16 +27,11 @@ class ReciprocalRank(RankedMetric):
     """
 
     name: ClassVar[str] = "mrr"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ties": ORDERS,
-        "empty": EMPTY,
-        "scores": SCORES,
-    }
 
-    k: int | None = None
-    ties: str = "docid"
-    empty: str = "zero"
-    scores: str = "float32"
+    k: int | None = integer(None, minimum=1)
+    ties: str = choice("docid", *ORDERS)
+    empty: str = choice("zero", *EMPTY)
+    scores: str = choice("float32", *SCORES)
 
     def measure(self) -> Measure:
         """Return what the kernel computes."""
@@ -59,15 +55,10 @@ class MeanRank(RankedMetric):
     """
 
     name: ClassVar[str] = "mean-rank"
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        "ties": TIES,
-        "empty": EMPTY,
-        "scores": SCORES,
-    }
 
-    ties: str = "docid"
-    empty: str = "skip"
-    scores: str = "float32"
+    ties: str = choice("docid", *TIES)
+    empty: str = choice("skip", *EMPTY)
+    scores: str = choice("float32", *SCORES)
 
     @property
     def higher_is_better(self) -> bool:

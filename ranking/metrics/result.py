@@ -18,7 +18,7 @@ from ranking.metrics.comparison import Comparison
 from ranking.metrics.comparison import compare as compare_values
 from ranking.metrics.evaluation import Values, mean
 from ranking.metrics.evaluation import evaluate_run as evaluate_judged_run
-from ranking.metrics.parse import parse_metric
+from ranking.metrics.parse import parse_metrics
 from ranking.metrics.ranked import Floats
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Evaluation:
 def evaluate_run(
     run: Run,
     judgements: Judgements,
-    metrics: Sequence[str] = ("ndcg@10",),
+    metrics: str | Sequence[str] = ("ndcg@10",),
     *,
     kernel: str | Kernel = "auto",
     threads: int = 1,
@@ -93,14 +93,15 @@ def evaluate_run(
     Parameters
     ----------
     run : Run
-        As `read_run` returns it.
+        As ``read_data(path, "run")`` returns it.
     judgements : Judgements
-        As `read_qrels` returns them.
-    metrics : sequence of str
+        As ``read_data(path, "qrels")`` returns them.
+    metrics : str or sequence of str
+        Such as ``"ndcg@10,map"`` or ``["ndcg@10", "map"]``.
     kernel : str or Kernel
     threads : int
     """
-    parsed = {name: parse_metric(name) for name in metrics}
+    parsed = parse_metrics(metrics)
     joined = join_run(run, judgements)
     unique = {metric.spelled(): metric for metric in parsed.values()}
     values = evaluate_judged_run(list(unique.values()), joined, kernel, threads)
@@ -135,7 +136,7 @@ def compare(
         }
         for name, one in evaluations.items()
     }
-    parsed = {parse_metric(metric).spelled(): parse_metric(metric) for metric in metrics}
+    parsed = {metric.spelled(): metric for metric in parse_metrics(metrics).values()}
     return compare_values(list(parsed.values()), queries, values, kernel)
 
 

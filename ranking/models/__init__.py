@@ -1,6 +1,6 @@
 """Models: parameters, scores, tensors."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 
 @hookimpl

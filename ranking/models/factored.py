@@ -40,7 +40,8 @@ class Factored(MatchingModel):
         Whether a document feature has a bias, which models popularity.
     init_scale : float
         Initial embeddings are normal, with standard deviation init_scale / sqrt(dimensions). 1 is
-        the value of the papers; smaller values suit training from clicks.
+        the value of the papers; smaller ones suit training from clicks, where large embeddings of
+        rare items rank them by chance.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Factored(MatchingModel):
 
     dimensions: int = integer(32, minimum=1, maximum=MAX_DIMENSIONS)
     biases: bool = boolean(True)
-    init_scale: float = number(1.0, above=0.0)
+    init_scale: float = number(0.1, above=0.0)
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids

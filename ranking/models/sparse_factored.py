@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ranking.contracts.model import Embedding, Tensors
-from ranking.contracts.parameters import boolean
+from ranking.contracts.parameters import boolean, number
 from ranking.data.ids import unpack_ids
 from ranking.data.validation import as_csr
 from ranking.errors import ModelFileError
@@ -61,6 +61,9 @@ class SparseFactored(Factored):
         The length of an embedding (number of latent factors).
     biases : bool
         Whether a document feature has a bias; for solver sgd.
+    init_scale : float
+        As in `factored`, but 1: a penalty that sets entries to 0 would set smaller ones to 0 at
+        the start, before anything was learnt.
 
     Attributes
     ----------
@@ -71,6 +74,7 @@ class SparseFactored(Factored):
     name: ClassVar[str] = "sparse-factored"
 
     biases: bool = boolean(False)
+    init_scale: float = number(1.0, above=0.0)
 
     def _setup(self) -> None:
         self._stored: tuple[Any, Any] = (None, None)

@@ -83,7 +83,7 @@ class Structured(Factored):
 
     name: ClassVar[str] = "structured"
 
-    dimensions: int = integer(50, minimum=1, maximum=MAX_DIMENSIONS)
+    dimensions: int = integer(32, minimum=1, maximum=MAX_DIMENSIONS)
     biases: bool = boolean(False)
     stages: int = integer(1, minimum=1, maximum=1000)
     k: int = integer(20, minimum=1, maximum=1000)
@@ -384,7 +384,7 @@ def _same_rows(one: Factored, other: Factored) -> bool:
 
 def _create(spec_bytes: Any) -> MatchingModel:
     """Return the model of an earlier stage, created from its spec."""
-    from ranking.registry import get_registry
+    from ranking.registry.manager import get_registry
 
     if spec_bytes.dtype != np.uint8 or spec_bytes.ndim != 1:
         raise ModelFileError("a structured model needs `before`, the bytes of a spec.")

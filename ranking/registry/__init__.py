@@ -1,29 +1,44 @@
-"""The plugin registry: built-in and third-party plugins register in the same way.
+"""The plugin registry: find, list and create the installed parts.
 
-A plugin is a module named in the entry-point group ``ranking``, with functions marked
-`hookimpl`::
-
-    from ranking.registry import Lazy, hookimpl
-
-    @hookimpl
-    def ranking_losses():
-        return {"huber": Lazy("ranking_huber.loss:Huber", help="Huber's loss of the margin.")}
+Built-in and third-party plugins register in the same way: with an entry point of the group
+``ranking`` and the hooks of :mod:`ranking.contracts`. Modules are imported when a name is first
+used, so that listing plugins imports nothing heavy.
 """
 
-from ranking.contracts.hooks import KINDS, PROJECT, Lazy, hookimpl
-from ranking.registry.manager import Entry, Problem, Registry, default_engine, get_registry
-from ranking.registry.spec import Spec, parse_spec
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ranking.registry.listing import list_combinations, list_plugins
+    from ranking.registry.manager import Registry, Source, get_registry
+    from ranking.registry.part_description import describe_part
+    from ranking.registry.spec import parse_spec
 
 __all__ = [
-    "KINDS",
-    "PROJECT",
-    "Entry",
-    "Lazy",
-    "Problem",
     "Registry",
-    "Spec",
-    "default_engine",
+    "Source",
+    "describe_part",
     "get_registry",
-    "hookimpl",
+    "list_combinations",
+    "list_plugins",
     "parse_spec",
 ]
+
+_MODULES = {
+    "Registry": "manager",
+    "Source": "manager",
+    "describe_part": "part_description",
+    "get_registry": "manager",
+    "list_combinations": "listing",
+    "list_plugins": "listing",
+    "parse_spec": "spec",
+}
+
+
+if not TYPE_CHECKING:  # type checkers know the names from the imports above
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when it is first used."""
+        if name in _MODULES:
+            return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,7 @@ from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Compatibility, Solver
 from ranking.errors import CombinationError, PartError
-from ranking.registry import Registry, get_registry
+from ranking.registry.manager import Registry, get_registry
 
 Kind: TypeAlias = type[Any]
 

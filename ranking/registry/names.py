@@ -11,13 +11,14 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-_STRENGTH: Final = (
+STRENGTH_NAMES: Final = (
     "alpha",
     "beta",
     "item_alpha",
     "l1_reg",
     "l2_reg",
     "lambda",
+    "lambda_",
     "lambda_l1",
     "lambda_l2",
     "reg",
@@ -28,7 +29,7 @@ _STRENGTH: Final = (
     "weight",
     "weight_decay",
 )
-_EPOCHS: Final = (
+EPOCHS_NAMES: Final = (
     "draws",
     "iterations",
     "max_iter",
@@ -39,8 +40,8 @@ _EPOCHS: Final = (
     "num_epochs",
     "num_iterations",
 )
-_LEARNING_RATE: Final = ("eta", "eta0", "lr", "rate", "step_size")
-_DIMENSIONS: Final = (
+LEARNING_RATE_NAMES: Final = ("eta", "eta0", "lr", "rate", "step_size")
+DIMENSIONS_NAMES: Final = (
     "dim",
     "embedding_dim",
     "factors",
@@ -56,8 +57,8 @@ _DIMENSIONS: Final = (
 
 PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "solver": {
-        **dict.fromkeys(_EPOCHS, ("epochs", "max_epochs", "max_steps")),
-        **dict.fromkeys(_LEARNING_RATE, ("learning_rate",)),
+        **dict.fromkeys(EPOCHS_NAMES, ("epochs", "max_epochs", "max_steps")),
+        **dict.fromkeys(LEARNING_RATE_NAMES, ("learning_rate",)),
         "C": ("aggressiveness",),
         "against": ("n_negatives",),
         "batch": ("batch_size",),
@@ -77,7 +78,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "weights": ("weighting",),
     },
     "regularizer": {
-        **dict.fromkeys(_STRENGTH, ("strength",)),
+        **dict.fromkeys(STRENGTH_NAMES, ("strength",)),
         "C": ("limit", "strength"),
         "l1_ratio": ("share",),
         "max_norm": ("limit",),
@@ -91,7 +92,7 @@ PARAMETERS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "margin_slope": ("slope",),
     },
     "model": {
-        **dict.fromkeys(_DIMENSIONS, ("dimensions",)),
+        **dict.fromkeys(DIMENSIONS_NAMES, ("dimensions",)),
         "begin": ("init",),
         "init_std": ("init_scale",),
         "init_stdev": ("init_scale",),

@@ -16,7 +16,8 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import KernelUnavailableError
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
-from ranking.registry import get_registry, parse_spec
+from ranking.registry.manager import get_registry
+from ranking.registry.spec import parse_spec
 
 
 def ensure(holds: object, whose: str, rule: str, seen: str) -> None:

@@ -115,7 +115,7 @@ def _numbers(kernel: Kernel, seed: int, threads: int) -> dict[str, NDArray[Any]]
     data = small_judged(seed)
     weights = rng.normal(size=data.n_features)
     scores = np.round(rng.normal(size=data.n_rows), 1)  # some are tied
-    measured = evaluate(parse_metrics(METRICS), data, scores, kernel, threads)
+    measured = evaluate(list(parse_metrics(METRICS).values()), data, scores, kernel, threads)
     return {
         **{
             name: _answer(getattr(kernel.random.implementation, name), function, arguments)

@@ -14,7 +14,7 @@ from ranking.contracts.loss import CoordinateLoss, LinearLoss, ListwiseLoss, Los
 from ranking.contracts.regularizer import EntryPenalty
 from ranking.kernels.kernel import Kernel
 from ranking.ranker import Ranker
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 from ranking.testing.common import (
     check_numbers,
     check_part,

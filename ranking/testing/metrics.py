@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
+from ranking.contracts.hooks import hookimpl
 from ranking.contracts.metric import Metric
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import PartError
 from ranking.metrics.parse import parse_metric
-from ranking.registry import Registry, get_registry, hookimpl
-from ranking.registry.manager import Source
+from ranking.registry.manager import Registry, Source, get_registry
 from ranking.testing.common import check_numbers, check_part, ensure, small_judged
 
 Array = NDArray[np.float64]

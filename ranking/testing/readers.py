@@ -8,9 +8,9 @@ from typing import get_args
 
 from ranking.contracts.reader import Reader
 from ranking.data.kinds import Data
-from ranking.data.readers.read import HEAD, recognise
+from ranking.data.readers.read import HEAD, find_reader
 from ranking.errors import DataError
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 from ranking.testing.common import check_part, ensure
 
 
@@ -32,7 +32,7 @@ def check_reader(reader: Reader, good: Path, bad: Sequence[Path] = ()) -> Data:
     head = b"" if good.is_dir() else good.read_bytes()[:HEAD]
     ensure(type(reader).recognises(good, head), whose, "recognises a good file", f"not {good.name}")
     if reader.name in get_registry().names("reader"):
-        found = recognise(good).name
+        found = find_reader(good).name
         ensure(found == reader.name, whose, "is the only one that recognises it", f"{found} does")
     data = reader.read(good)
     ensure(

@@ -13,7 +13,7 @@ from ranking.contracts.solver import Compatibility, EpochResult, Solver
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.ranker import Ranker
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 from ranking.testing.common import check_part, ensure, same_tensors, small_judged, small_matching
 from ranking.training.trainer import Trainer
 

@@ -25,7 +25,7 @@ from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import refuse_other_data
-from ranking.registry import get_registry
+from ranking.registry.manager import get_registry
 from ranking.training.fitter import Fitter
 from ranking.training.resolve import Parts, create_part, resolve_parts
 from ranking.training.stages import StagedTrainer

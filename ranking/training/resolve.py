@@ -13,8 +13,8 @@ from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError, PartError
-from ranking.registry import get_registry
 from ranking.registry.compatibility import Cell, Grid
+from ranking.registry.manager import get_registry
 
 Parts = tuple[Model, Loss, Regularizer, Solver]
 

@@ -42,9 +42,9 @@ from ranking.io.result import TrainingResult
 from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import Values, evaluate_model
-from ranking.registry import default_engine, get_registry
 from ranking.registry.compatibility import refuse_misfit
 from ranking.registry.guard import ours, refuse, watched
+from ranking.registry.manager import default_engine, get_registry
 from ranking.registry.origin import described
 from ranking.training.description import describe
 from ranking.training.signals import DeferredInterrupts

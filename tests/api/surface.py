@@ -18,7 +18,10 @@ SNAPSHOT = Path(__file__).with_name("public_api.txt")
 MODULES = (
     "ranking",
     "ranking.contracts",
+    "ranking.errors",
+    "ranking.io",
     "ranking.native",
+    "ranking.registry",
     "ranking.testing",
     "ranking_plugins.callbacks",
     "ranking_plugins.losses",

@@ -243,6 +243,29 @@ def test_plugins_lists_everything():
     assert "coordinate" in call("plugins").stdout
 
 
+def test_plugins_describes_a_part():
+    text = call("plugins", "warp").stdout
+    assert "loss warp, of ranking-kit" in text
+    assert "max_trials=30\n      an integer in [2, 10000]\n" in text
+    assert "recipe warp, of ranking-kit" in text  # of each kind that has the name
+    assert "  model=factored\n  loss=warp\n" in text
+    rows = [json.loads(x) for x in call("plugins", "sgd", "--format", "jsonl").stdout.splitlines()]
+    described = {row["name"]: row for row in rows}
+    assert described["schedule"]["kind"] == "solver"
+    assert "inverse-sqrt" in described["schedule"]["allowed"]
+    assert all(row["meaning"] for row in rows)
+    assert "It has no parameters." in call("plugins", "hinge").stdout
+    assert "| max_trials | 30" in call("plugins", "warp", "--format", "markdown").stdout
+
+
+def test_plugins_refuses_an_unknown_part():
+    result = call("plugins", "wrap", code=2)
+    assert "there is no part 'wrap'" in result.stderr
+    assert "Did you mean 'warp'?" in result.stderr
+    result = call("plugins", "warp", "--matrix", code=2)
+    assert "give NAME, --matrix or --kernels, one of them." in result.stderr
+
+
 def test_plugins_shows_which_kernel_serves_which_family():
     output = call("plugins", "--kernels", "--format", "jsonl").stdout
     rows = {row.pop("family"): row for row in map(json.loads, output.splitlines())}

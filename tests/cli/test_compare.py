@@ -167,10 +167,10 @@ def test_the_report_needs_nothing_else(files, tmp_path):
 
 def test_a_name_cannot_break_out_of_the_report(tmp_path):
     from ranking.metrics.comparison import compare
-    from ranking.metrics.parse import parse_metrics
+    from ranking.metrics.parse import parse_metric
     from ranking_cli.compare_report import MOST_BARS, report
 
-    metrics = parse_metrics("map")
+    metrics = [parse_metric("map")]
     values = {
         system: {metrics[0].spelled(): np.random.default_rng(at).random(MOST_BARS + 1)}
         for at, system in enumerate(["<script>", "b&"])

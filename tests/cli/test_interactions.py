@@ -58,19 +58,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
         ("wsabie", "factored:dimensions=32,biases=True,", "warp:max_trials=30"),
         ("auc", "factored:dimensions=32,biases=True,", "auc"),
         ("bpr", "factored:dimensions=32,biases=True,", "bpr"),
-        ("lasr", "structured:dimensions=32", "warp:max_trials=10"),
+        ("lasr", "structured:dimensions=32", "warp:max_trials=30"),
     ],
 )
 def test_recipes_train(folder, tmp_path, kernel, recipe, model, loss):
     path = tmp_path / "model.safetensors"
     words = ["train", folder / "train.csv", "--recipe", recipe, "--kernel", kernel, "-o", path]
+    epochs = 10
+    if recipe == "bpr":  # the slopes of bpr are small while embeddings are small
+        epochs = 30
+        words += ["--solver", f"sgd:epochs={epochs}"]
     printed = call(*words, "--threads", 2).stderr
     assert model in printed
     assert f" x {loss} x " in printed
     assert "stopped: max_epochs" in printed
     assert "18 queries" in printed
     ranker = Ranker.load(path, kernel=kernel)
-    assert ranker.n_iter_ == (20 if recipe == "lasr" else 10)
+    assert ranker.n_iter_ == (20 if recipe == "lasr" else epochs)
     data = read_any(folder / "train.csv")
     assert ranker.score(data, metric="map") > 0.5
     assert not list(tmp_path.glob("*.checkpoint"))
@@ -83,7 +87,7 @@ def test_a_dry_run_shows_the_parts(folder):
             "train", folder / "train.csv", "--recipe", "lasr", "--dry-run"
         ).stdout.splitlines()
     }
-    assert shown["model"] == ["structured:dimensions=32,init_scale=0.1,stages=1", "recipe"]
+    assert shown["model"] == ["structured", "recipe"]
     assert shown["loss"] == ["warp", "recipe"]
     assert shown["regularizer"] == ["max-norm:limit=3", "recipe"]
     assert shown["solver"] == ["sgd", "recipe"]

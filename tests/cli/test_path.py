@@ -12,7 +12,7 @@ from conftest import make_judged, write_letor
 
 from ranking import Ranker
 from ranking.data.split import query_kfold
-from ranking.training.wrappers.path import RegularizationPath, cross_validated_path
+from ranking.training.wrappers.path import RegularizationPath
 from ranking_cli.main import cli
 from ranking_plugins.solvers import Coordinate
 
@@ -60,7 +60,7 @@ def test_folds_are_means_over_paths():
     data = make_judged(3, n_queries=18)
     ranker = Ranker(loss="domination", regularizer="l2")
     path = RegularizationPath(ranker.plan(), STRENGTHS, ["map"])
-    rows = cross_validated_path(path, data, 3, seed=5)
+    rows = path.cross_validate(data, 3, seed=5)
     values = [
         [p.metrics["map"] for p in path.fit(train, test).report]
         for train, test in query_kfold(data, 3, 5)
@@ -68,7 +68,7 @@ def test_folds_are_means_over_paths():
     np.testing.assert_allclose([row["map"] for row in rows], np.mean(values, axis=0))
     wanted = np.std(values, axis=0, ddof=1) / np.sqrt(3)
     np.testing.assert_allclose([row["map se"] for row in rows], wanted)
-    assert rows == cross_validated_path(path, data, 3, seed=5, jobs=2)
+    assert rows == path.cross_validate(data, 3, seed=5, jobs=2)
 
 
 def test_the_command_prints_and_plots(files, tmp_path):

@@ -9,12 +9,15 @@ import pytest
 
 import ranking
 import ranking_cli
-from ranking import contracts
+from ranking import contracts, errors, io, registry
 
 FOLDER = Path(ranking_cli.__file__).parent
 MODULES = {
     "ranking": ranking.__all__,
     "ranking.contracts": contracts.__all__,
+    "ranking.errors": errors.__all__,
+    "ranking.io": io.__all__,
+    "ranking.registry": registry.__all__,
     "ranking.testing": None,
     "ranking.native": None,
     "ranking_plugins.losses": None,

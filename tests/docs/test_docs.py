@@ -16,6 +16,8 @@ A page runs in a folder of its own, in which train.txt, valid.txt and test.txt l
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
 import os
 import re
@@ -34,6 +36,7 @@ from click.testing import CliRunner
 from conftest import make_judged, write_letor
 
 from ranking.contracts.callback import Callback
+from ranking.contracts.hooks import KINDS
 from ranking.contracts.loss import (
     CoordinateLoss,
     CoordinateProblem,
@@ -48,7 +51,7 @@ from ranking.contracts.reader import Reader
 from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Compatibility, EpochResult, OnlineTrainer, Solver
-from ranking.registry import KINDS, get_registry, hookspecs
+from ranking.registry import get_registry, hookspecs
 from ranking_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
@@ -433,3 +436,66 @@ def test_the_site_builds(tmp_path: Path):
     command = [mkdocs, "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+PUBLIC = (
+    "ranking",
+    "ranking.contracts",
+    "ranking.errors",
+    "ranking.io",
+    "ranking.native",
+    "ranking.registry",
+    "ranking.testing",
+    "ranking_plugins.callbacks",
+    "ranking_plugins.losses",
+    "ranking_plugins.regularizers",
+    "ranking_plugins.solvers",
+)
+PACKAGES = ("ranking", "ranking_plugins", "ranking_rust")
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+
+
+def imports(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the module and the name of each import, wherever it stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+def private_imports(source: str) -> list[str]:
+    """Return the imports of our packages that are not public."""
+    found = []
+    for module, name in imports(source):
+        if module.partition(".")[0] not in PACKAGES:
+            continue
+        public = module in PUBLIC and (
+            not name
+            or f"{module}.{name}" in PUBLIC
+            or name in importlib.import_module(module).__all__
+        )
+        if not public:
+            found.append(f"{module}.{name}")
+    return found
+
+
+def sources(path: Path) -> list[str]:
+    if path.suffix == ".py":
+        return [path.read_text(encoding="utf-8")]
+    return [block.body for block in blocks(path) if block.language == "python"]
+
+
+@pytest.mark.parametrize("path", ALL_PAGES + EXAMPLES, ids=page_id)
+def test_examples_import_public_names_only(path):
+    found = [each for source in sources(path) for each in private_imports(source)]
+    assert not found, f"{page_id(path)} imports {', '.join(found)}"
+
+
+def test_a_private_import_is_found():
+    assert private_imports("from ranking.data.split import METHODS") == [
+        "ranking.data.split.METHODS"
+    ]
+    assert private_imports("def f():\n    from ranking import nothing") == ["ranking.nothing"]
+    assert private_imports("import ranking.kernels") == ["ranking.kernels."]
+    assert private_imports("from ranking import Ranker, contracts\nimport numpy") == []

@@ -24,9 +24,8 @@ import scipy.sparse as sp
 from ranking import JudgedLists, MatchingData, Ranker
 from ranking.errors import CombinationError
 from ranking.kernels.kernel import Kernel
-from ranking.registry import Registry
 from ranking.registry.compatibility import Cell, Grid
-from ranking.registry.manager import installed_sources
+from ranking.registry.manager import Registry, installed_sources
 from ranking.training.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]

@@ -219,7 +219,7 @@ def test_it_can_be_weighted_as_warp_does(factored_kernel, mine, make_tastes, mod
     data = make_tastes(features="documents")
     solver = "sgd:max_steps=200,steps_per_epoch=50"
     found = weights(factored_kernel, data, model, Weighted(), solver=solver)
-    assert same(found, weights(factored_kernel, data, model, "warp", solver=solver))
+    assert same(found, weights(factored_kernel, data, model, "warp:max_trials=10", solver=solver))
 
 
 def test_it_is_the_hinge_in_every_mode(mine, make_tastes, load_kernel):

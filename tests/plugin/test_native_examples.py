@@ -17,8 +17,7 @@ import pytest
 
 from ranking import Ranker
 from ranking.kernels.kernel import Kernel
-from ranking.registry import Registry
-from ranking.registry.manager import Source
+from ranking.registry.manager import Registry, Source
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "native"
 WAYS = ("cython", "cffi", "rust", "numba")

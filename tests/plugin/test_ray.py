@@ -25,7 +25,7 @@ from ranking_plugins.solvers.shards import Computing, best_rows, split
 if importlib.util.find_spec("ray") is None:
     pytest.skip("Ray is not installed: pip install ranking-kit[ray]", allow_module_level=True)
 
-DENSE = "factored:dimensions=8,biases=false"
+DENSE = "factored:dimensions=8,biases=false,init_scale=1"
 PARTS = [
     ("l1l2-row:strength=0.5", DENSE),
     ("l1l2-row:strength=1", "sparse-factored:dimensions=30"),

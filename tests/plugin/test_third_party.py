@@ -15,7 +15,7 @@ import dataclasses
 from typing import ClassVar
 
 from ranking.contracts.loss import Loss
-from ranking.registry import hookimpl
+from ranking.contracts import hookimpl
 
 
 @dataclasses.dataclass
@@ -31,7 +31,7 @@ def ranking_losses():
 '''
 BROKEN = "import a_module_that_is_not_there\n"
 CLASHING = """
-from ranking.registry import hookimpl
+from ranking.contracts import hookimpl
 
 
 @hookimpl

@@ -31,7 +31,7 @@ from ranking.contracts.callback import Callback
 from ranking.contracts.reader import Reader
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
-from ranking.registry import hookimpl
+from ranking.contracts import hookimpl
 
 
 @dataclasses.dataclass
@@ -363,7 +363,7 @@ import dataclasses
 from typing import ClassVar
 
 from ranking.models.linear import Linear
-from ranking.registry import hookimpl
+from ranking.contracts import hookimpl
 
 
 @dataclasses.dataclass

@@ -19,23 +19,17 @@ import pytest
 from click.testing import CliRunner
 from scipy import sparse
 
-from ranking import (
+from ranking import JudgedLists, MatchingData, Ranker, TextCollection, read_data
+from ranking.data.readers.read import read_any
+from ranking.errors import (
     DataError,
     DataWarning,
     FileError,
-    IdWriter,
-    JudgedLists,
-    MatchingData,
     ModelFileError,
     PartError,
-    Ranker,
-    TextCollection,
-    encode_id,
-    read_data,
-    read_run,
+    TrainingWarning,
 )
-from ranking.data.readers.read import read_any
-from ranking.errors import TrainingWarning
+from ranking.io import IdWriter, encode_id
 from ranking.io.tensors import read_tensors, write_tensors
 from ranking.registry.manager import Registry, Source
 from ranking.registry.security import PluginSecurity
@@ -257,7 +251,7 @@ def test_a_checkpoint_of_another_training_is_not_discarded(tmp_path, letor):
 
 def test_two_trainings_of_one_output_exclude_each_other(tmp_path, letor):
     output = tmp_path / "m.safetensors"
-    code = "from ranking import Output; import sys\n"
+    code = "from ranking.io import Output; import sys\n"
     code += f"with Output({str(output)!r}).locked(): print('held', flush=True); sys.stdin.read()"
     owner = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -312,7 +306,7 @@ def test_ids_cannot_forge_lines(tmp_path):
     data = MatchingData.from_interactions(users, [f"{one}!" for one in users])
     results = Ranker("factored", "warp", solver="sgd:max_steps=50").fit(data).rank(data)
     results.to_trec(tmp_path / "x.run")
-    run = read_run(tmp_path / "x.run")
+    run = read_data(tmp_path / "x.run", "run")
     assert run.n_queries == len(users)
     assert run.n_rows == len(users) ** 2
 
@@ -321,7 +315,7 @@ def test_a_run_of_ids_with_blanks_is_read_back(tmp_path):
     model, output = tmp_path / "m", tmp_path / "x.run"
     call("train", SEEDS / "blanks.csv", "--recipe", "warp", "-o", model, "--quiet")
     call("rank", model, SEEDS / "blanks.csv", "-o", output)
-    assert "a-b" in read_run(output).query_ids
+    assert "a-b" in read_data(output, "run").query_ids
     call("rank", model, SEEDS / "blanks.csv", "-o", tmp_path / "x.csv")
     lines = (tmp_path / "x.csv").read_text().splitlines()
     assert len(lines) == 1 + 4 * 3
@@ -427,7 +421,7 @@ def test_a_plugin_cannot_end_the_program(error):
 def test_a_plugin_cannot_hang_the_program(monkeypatch, at_import):
     from types import SimpleNamespace
 
-    from ranking.registry import hookimpl
+    from ranking.contracts import hookimpl
 
     wait = threading.Event()
 

@@ -14,7 +14,8 @@ from ranking import MatchingData, Ranker, get_kernel
 from ranking.contracts.engine import Engine, address_of
 from ranking.contracts.regularizer import Regularizer
 from ranking.errors import CombinationError, EngineError, PartError
-from ranking.registry import default_engine, get_registry
+from ranking.registry import get_registry
+from ranking.registry.manager import default_engine
 from ranking_plugins.engines.local import Local
 from ranking_plugins.engines.ray import Ray, refuse_open
 from ranking_plugins.regularizers import Orthonormal, polar
@@ -53,7 +54,7 @@ def clicks(seed, n_queries=60, n_documents=40, widths=(90, 70)):
     )
 
 
-def fit(data, regularizer, model="factored:dimensions=5,biases=false", **settings):
+def fit(data, regularizer, model="factored:dimensions=5,biases=false,init_scale=1", **settings):
     solver = settings.pop("solver", "alternating:max_epochs=4,tolerance=0,center=true")
     return Ranker(model, "alignment", regularizer, solver, **settings).fit(data)
 
@@ -65,11 +66,11 @@ def same(one, other):
 
 
 PARTS = [
-    ("l1l2-row:strength=0.5", "factored:dimensions=5,biases=false"),
+    ("l1l2-row:strength=0.5", "factored:dimensions=5,biases=false,init_scale=1"),
     ("l1l2-row:strength=1", "sparse-factored:dimensions=30"),
-    ("max-norm", "factored:dimensions=5,biases=false"),
-    ("l1-row", "factored:dimensions=5,biases=false"),
-    ("orthonormal", "factored:dimensions=5,biases=false"),
+    ("max-norm", "factored:dimensions=5,biases=false,init_scale=1"),
+    ("l1-row", "factored:dimensions=5,biases=false,init_scale=1"),
+    ("orthonormal", "factored:dimensions=5,biases=false,init_scale=1"),
 ]
 
 

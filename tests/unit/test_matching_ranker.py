@@ -84,7 +84,7 @@ def test_parameters_reach_inside(matching_kernel):
     assert params["features__words"] == 5
     assert params["solver__learning_rate"] == "auto"
     assert params["model__dtype"] == "float32"
-    assert params["loss__max_trials"] == 10
+    assert params["loss__max_trials"] == 30
     copied = clone(ranker)
     assert copied.features == ranker.features
     assert copied.features is not ranker.features

@@ -91,7 +91,7 @@ def test_bad_trials_are_refused(trials):
 def test_a_loss_is_spelled():
     assert WARP(20).spec() == "warp:max_trials=20"
     assert Hinge().spec() == "hinge"
-    assert WARP().trials == 10
+    assert WARP().trials == 30
     assert Hinge().trials == 1
 
 

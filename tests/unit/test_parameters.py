@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+import ranking
 from ranking.contracts.parameters import boolean, choice, constraints, integer, number
 from ranking.contracts.part import Part
 from ranking.errors import PartError
@@ -80,6 +82,75 @@ def test_every_number_of_a_built_in_solver_loss_and_regularizer_has_a_range():
                 for field in dataclasses.fields(part):
                     if isinstance(field.default, int | float):
                         assert field.name in ranged, (entry.name, field.name)
+
+
+OLD_PARAMETERS = {
+    "solver sgd": {
+        "draws": "epochs",
+        "rate": "learning_rate",
+        "lr": "learning_rate",
+        "eta": "learning_rate",
+        "refit_rate": "refit_learning_rate",
+        "draw": "sampling",
+        "against": "n_negatives",
+        "weights": "weighting",
+        "every": "prox_interval",
+        "batch": "batch_size",
+        "epoch": "steps_per_epoch",
+        "n_epochs": "epochs",
+        "iterations": "epochs",
+    },
+    "model factored": {
+        "spread": "init_scale",
+        "no_components": "dimensions",
+        "n_factors": "dimensions",
+        "factors": "dimensions",
+    },
+    "model structured": {"begin": "init"},
+    "regularizer l2": {"reg": "strength", "lambda": "strength", "alpha": "strength"},
+}
+"""Names of earlier versions and of other tools, and those of the glossary."""
+
+OLD_WORDS = {
+    "solver sgd": {
+        "schedule=sqrt": "schedule=inverse-sqrt",
+        "schedule=fixed": "schedule=constant",
+        "sampling=pairs": "sampling=positives",
+        "sampling=relevance": "sampling=weighted",
+        "negatives=unmatched": "negatives=unobserved",
+        "negatives=others": "negatives=any",
+        "weighting=alike": "weighting=uniform",
+    },
+    "model structured": {"init=anew": "init=scratch", "init=before": "init=previous-stage"},
+    "loss domination": {"queries=apart": "queries=separate"},
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [(part, old, new) for part, names in OLD_PARAMETERS.items() for old, new in names.items()],
+)
+def test_every_renamed_parameter_names_the_new_one(part, old, new):
+    kind, name = part.split()
+    with pytest.raises(PartError, match=f"has no parameter {old!r} .use {new!r}"):
+        get_registry().create(kind, f"{name}:{old}=1")
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [(part, old, new) for part, words in OLD_WORDS.items() for old, new in words.items()],
+)
+def test_every_renamed_word_names_the_new_one(part, old, new):
+    kind, name = part.split()
+    with pytest.raises(PartError, match=f"use {new}"):
+        get_registry().create(kind, f"{name}:{old}")
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(ranking._RENAMED.items()))
+def test_renamed_public_names_name_the_new_one(old, new):
+    with pytest.raises(AttributeError, match=re.escape(f"no attribute {old!r}; use {new}")):
+        getattr(ranking, old)
+    assert new.partition("(")[0] in ranking.__all__
 
 
 @pytest.mark.parametrize(

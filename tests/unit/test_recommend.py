@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from ranking import MatchingData, Ranker, leave_one_out
+from ranking import MatchingData, Ranker, split_data
 from ranking.data.inputs import OptionalSpec
 from ranking.errors import DataError, ModelFileError, PartError
 from ranking.inference.fold_in import LEARNING_RATE, _step
@@ -115,7 +115,7 @@ def test_partial_fit_adds_users_and_what_they_have():
 
 
 def test_auto_chooses_embeddings_for_interactions(make_tastes):
-    train, test = leave_one_out(make_tastes(1, 90, 60, share=0.4), check=False)
+    train, test = split_data(make_tastes(1, 90, 60, share=0.4), "leave-one-out", check=False)
     ranker = Ranker(loss="warp", random_state=1).fit(train)
     assert ranker.model_.name == "factored"
     assert ranker.description_["parts"]["model"]["spec"].startswith("factored:dimensions=")
@@ -128,8 +128,8 @@ def test_auto_chooses_embeddings_for_interactions(make_tastes):
 
 def test_recipe_is_what_the_command_line_trains(make_tastes, tmp_path):
     ranker = Ranker.from_recipe("warp", random_state=3)
-    assert ranker.get_params()["model"] == "factored:dimensions=32,init_scale=0.1"
-    assert ranker.loss == "warp:max_trials=30"
+    assert ranker.get_params()["model"] == "factored"
+    assert ranker.loss == "warp"
     assert ranker.random_state == 3
     same = Ranker("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30", solver="sgd")
     data = make_tastes(4)
@@ -138,6 +138,29 @@ def test_recipe_is_what_the_command_line_trains(make_tastes, tmp_path):
     assert Ranker.from_recipe("warp", loss="bpr").loss == "bpr"
     with pytest.raises(PartError, match="there is no recipe"):
         Ranker.from_recipe("wrap")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "model", "loss"),
+    [
+        ("warp", "auto", "warp"),
+        ("wsabie", "auto", "warp"),
+        ("auc", "auto", "auc"),
+        ("bpr", "auto", "bpr"),
+        ("lasr", "structured", "warp"),
+    ],
+)
+def test_recipe_and_defaults_are_the_same_model(recipe, model, loss, make_tastes):
+    regularizer = "max-norm:limit=3" if recipe == "lasr" else "none"
+    data = make_tastes(4)
+    fitted = Ranker.from_recipe(recipe, random_state=3).fit(data)
+    plain = Ranker(model, loss, regularizer, random_state=3).fit(data)
+    specs = [
+        {kind: part["spec"] for kind, part in ranker.description_["parts"].items()}
+        for ranker in (fitted, plain)
+    ]
+    assert specs[0] == specs[1]
+    assert fitted.predict(data).tobytes() == plain.predict(data).tobytes()
 
 
 def test_features_of_a_recipe_are_for_texts_only(make_matching):
@@ -169,6 +192,14 @@ def test_recipe_searches_its_parameter_on_validation_data(judged, valid):
         ("learning_rate", 'solver="sgd:learning_rate'),
         ("no_components", 'model="factored:dimensions='),
         ("n_factors", 'model="factored:dimensions='),
+        ("factors", 'model="factored:dimensions='),
+        ("embedding_dim", 'model="factored:dimensions='),
+        ("n_epochs", 'solver="sgd:epochs='),
+        ("draws", 'solver="sgd:epochs='),
+        ("reg", 'regularizer="l2:strength='),
+        ("lambda", 'regularizer="l2:strength='),
+        ("alpha", 'regularizer="l2:strength='),
+        ("weight_decay", 'regularizer="l2:strength='),
         ("observers", "callbacks="),
         ("seed", "random_state="),
         ("regulariser", "regularizer"),

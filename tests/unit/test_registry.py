@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from ranking.contracts.hooks import KINDS, Lazy, hookimpl
 from ranking.errors import PartError
-from ranking.registry import KINDS, Lazy, Registry, get_registry, hookimpl, parse_spec
-from ranking.registry.manager import Source, installed_sources
+from ranking.registry import get_registry, parse_spec
+from ranking.registry.manager import Registry, Source, installed_sources
 
 
 def plugin(**hooks: Any) -> SimpleNamespace:

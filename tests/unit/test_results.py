@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from ranking import JudgedLists, MatchingData, RankedResults, Ranker, read_run
+from ranking import JudgedLists, MatchingData, RankedResults, Ranker, read_data
 from ranking.errors import DataError
 from ranking.inference.results import Columns, RankedList
 from ranking.inference.retrieval import TopK
@@ -90,7 +90,7 @@ def test_to_trec_can_be_read_back(tmp_path):
     path = tmp_path / "some.run"
     assert results().to_trec(path) is None
     assert path.read_text() == results().to_trec()
-    assert read_run(path).query_ids.tolist() == ["ann", "bob", "cy", "di"]
+    assert read_data(path, "run").query_ids.tolist() == ["ann", "bob", "cy", "di"]
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         results().to_trec(tmp_path / "nowhere" / "some.run")
 

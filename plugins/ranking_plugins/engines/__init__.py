@@ -1,6 +1,6 @@
 """Engines."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 
 @hookimpl

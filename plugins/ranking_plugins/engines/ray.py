@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ranking.contracts.engine import Engine, Shards, address_of
+from ranking.contracts.hooks import Lazy
 from ranking.contracts.parameters import integer
 from ranking.errors import EngineError, PartError
-from ranking.registry import Lazy
 
 RESTARTS = 3
 """How often a shard may lose its worker."""

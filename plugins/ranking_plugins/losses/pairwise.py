@@ -146,7 +146,7 @@ class WARP(Hinge):
         "it would be bounded from below only"
     }
 
-    max_trials: int = integer(10, minimum=2, maximum=10_000)
+    max_trials: int = integer(30, minimum=2, maximum=10_000)
 
     @property
     def trials(self) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 RECIPES: Final = {
     "domination": (

@@ -1,4 +1,7 @@
-"""Embeddings of queries and documents from positives: the methods of recommenders."""
+"""Embeddings of queries and documents from positives: the methods of recommenders.
+
+A recipe names only what differs from the defaults of its parts.
+"""
 
 from ranking.contracts.recipe import Recipe
 
@@ -14,22 +17,19 @@ def warp() -> Recipe:
 
     Ten passes over the positives by Adagrad; with validation data, early stopping.
     """
-    return _recipe("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30")
+    return _recipe("factored", "warp")
 
 
 def auc() -> Recipe:
     """Pairwise hinge: all pairs in the wrong order count the same."""
-    return _recipe("factored:dimensions=32,init_scale=0.1", "auc")
+    return _recipe("factored", "auc")
 
 
 def bpr() -> Recipe:
-    """Bayesian personalized ranking.
-
-    Its slopes are small for small embeddings, so these start as large as in the papers.
-    """
-    return _recipe("factored:dimensions=32", "bpr")
+    """Bayesian personalized ranking."""
+    return _recipe("factored", "bpr")
 
 
 def lasr() -> Recipe:
     """Latent structured ranking: WARP, then a stage that looks at the 20 best of it."""
-    return _recipe("structured:dimensions=32,init_scale=0.1,stages=1", "warp", "max-norm:limit=3")
+    return _recipe("structured", "warp", "max-norm:limit=3")

@@ -34,7 +34,7 @@ def rmls() -> Recipe:
 def rmls_large_margin() -> Recipe:
     """RMLS with the hinge instead of alignment: half-steps by SGD, the other side frozen."""
     return _recipe(
-        "factored:dimensions=100,biases=false",
+        "factored:dimensions=100,biases=false,init_scale=1",
         "hinge",
         "l1l2-row:strength=1e-5,limit=3",
         "alternating:max_epochs=20",
@@ -44,7 +44,7 @@ def rmls_large_margin() -> Recipe:
 def pls() -> Recipe:
     """Partial least squares: the directions in which queries and documents go together most."""
     return _recipe(
-        "factored:dimensions=50,biases=false",
+        "factored:dimensions=50,biases=false,init_scale=1",
         "alignment",
         "orthonormal:scale=1",
         "alternating:max_epochs=100,tolerance=1e-5",
@@ -58,7 +58,7 @@ def lsi() -> Recipe:
     truncated singular value decomposition of the click matrix.
     """
     return _recipe(
-        "factored:dimensions=50,biases=false",
+        "factored:dimensions=50,biases=false,init_scale=1",
         "alignment:per_query=false",
         "orthonormal:scale=1",
         "alternating:max_epochs=100,tolerance=1e-5,singular_values=true",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:

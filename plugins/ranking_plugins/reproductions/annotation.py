@@ -218,7 +218,7 @@ def make_model(method: str, base: Ranker | None, options: Options) -> Model:
     """Return the model of a method; a later stage looks at what the base finds."""
     width = 8 if options.quick else DIMENSIONS
     if method == "wsabie":
-        return Factored(width, biases=False)
+        return Factored(width, biases=False, init_scale=1.0)
     if method.startswith("lasr"):
         init, scale = ("previous-stage", 0.6) if "before" in method else ("scratch", 1.0)
         folds = FOLDS if "folds" in method else 0

@@ -39,6 +39,7 @@ notes = (
 )
 
 LOSSES = ("hinge", "warp", "domination")
+LOSS_SPECS = {"warp": "warp:max_trials=10"}
 REGULARIZERS = ("l1", "l2", "l1l2-row", "orthonormal")
 SOLVERS = {
     "sgd": "sgd:epochs=20",
@@ -134,10 +135,13 @@ def _measure(
     task: Task, parts: tuple[str, str, str], options: Options, data: tuple[Data, Data] | None = None
 ) -> Measured:
     train, test = data or task.final
+    loss, regularizer, solver = parts
     started = time.perf_counter()
     ranker = Ranker(
         task.model,
-        *parts,
+        LOSS_SPECS.get(loss, loss),
+        regularizer,
+        solver,
         kernel=options.kernel,
         threads=options.threads,
         random_state=options.seed,

@@ -220,14 +220,14 @@ def _row(
 def _factorized(
     name: str, dimensions: int, options: Options, split: Split, seed: int
 ) -> list[Fitted]:
-    model = Factored(_small(dimensions, options), biases=False)
+    model = Factored(_small(dimensions, options), biases=False, init_scale=1.0)
     return [_fit(name, model, "squared", "none", name, split, seed, options)]
 
 
 def _auc(
     dimensions: int, settings: Settings, options: Options, split: Split, seed: int
 ) -> list[Fitted]:
-    model = Factored(_small(dimensions, options), biases=False)
+    model = Factored(_small(dimensions, options), biases=False, init_scale=1.0)
     rest = _rest(settings, settings.auc, split, options)
     return [_fit("auc", model, "auc", *rest, split, seed, options)]
 
@@ -241,9 +241,9 @@ def _lasr(
         _rest(settings, stage, split, options) for stage in (settings.first, settings.later)
     )
     width = _small(dimensions, options)
-    model: Model = Factored(width, biases=False)
+    model: Model = Factored(width, biases=False, init_scale=1.0)
     base = _fit("lasr t=0", model, loss, *first, split, seed, options)
-    model = Structured(width, stages=stages, base=base.model)
+    model = Structured(width, init_scale=1.0, stages=stages, base=base.model)
     cascade = _fit("lasr", model, loss, *later, split, seed, options)
     trained = cast(Structured, cascade.model)
     return [

@@ -322,8 +322,11 @@ PLS_SOLVER = "alternating:max_epochs=60,tolerance=1e-5"
 def _pls(collection: Collection, options: Options) -> Iterator[tuple[str, Scored]]:
     for d in _dimensions(options):
         parts = (
-            f"factored:dimensions={d},biases=false", "alignment", "orthonormal:scale=1", PLS_SOLVER,
-        )  # fmt: skip
+            f"factored:dimensions={d},biases=false,init_scale=1",
+            "alignment",
+            "orthonormal:scale=1",
+            PLS_SOLVER,
+        )
         yield f"{d} dimensions", _words(collection, parts, options)
 
 
@@ -333,7 +336,7 @@ def _rmls(
     strengths, rounds = ((1.0,), (1,)) if options.quick else ((0.25, 0.5, 1.0, 2.0), (1, 2, 4))
     for strength, epochs in itertools.product(strengths, rounds):
         parts = (
-            "sparse-factored:dimensions=500",
+            "sparse-factored:dimensions=500,init_scale=1",
             "alignment",
             f"l1l2-row:strength={strength}",
             f"alternating:max_epochs={epochs},tolerance=0,center={center}",
@@ -387,7 +390,7 @@ def _lsi_qd(collection: Collection, options: Options) -> Iterator[tuple[str, Sco
 def _lsi_parts(d: int) -> tuple[str, str, str, str]:
     """Return the parts of recipe lsi, with so many dimensions."""
     parts = lsi().parts
-    model = f"factored:dimensions={d},biases=false"
+    model = f"factored:dimensions={d},biases=false,init_scale=1"
     return model, parts["loss"], parts["regularizer"], parts["solver"]
 
 

@@ -1,11 +1,13 @@
 """Solvers. Classes are imported when they are first used."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:
+    from ranking.data.click_matrix import click_matrix_of_chunks
     from ranking_plugins.solvers.alternating import Alternating
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.nmf import NMF
@@ -22,6 +24,7 @@ __all__ = [
     "Coordinate",
     "OneVsRest",
     "PassiveAggressive",
+    "click_matrix_of_chunks",
 ]
 
 _PARTS: PartTable = {
@@ -56,7 +59,9 @@ _PARTS: PartTable = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class when it is first used."""
+    """Import a class or function when it is first used."""
+    if name == "click_matrix_of_chunks":
+        return import_module("ranking.data.click_matrix").click_matrix_of_chunks
     return load_class(__name__, _PARTS, name)
 
 

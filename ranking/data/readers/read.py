@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, overload
 
 from ranking.contracts.reader import Reader
 from ranking.data.judged_lists import JudgedLists
@@ -15,13 +15,18 @@ from ranking.data.kinds import Data
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.opening import open_bytes
 from ranking.data.text_collection import TextCollection
+from ranking.data.trec import Judgements, Run
 from ranking.errors import DataError, PluginWarning
 from ranking.kernels.kernel import Kernel
-from ranking.registry import Entry, Registry, get_registry, parse_spec
+from ranking.registry.manager import Entry, Registry, get_registry
 from ranking.registry.security import OURS, canonical
+from ranking.registry.spec import parse_spec
 
 HEAD = 4096
 """Number of decompressed bytes from which a reader recognises its format."""
+
+TREC: Final = ("run", "qrels")
+"""Readers of data to evaluate, which no model can be trained on."""
 
 Paths: TypeAlias = str | os.PathLike[str]
 
@@ -66,7 +71,7 @@ def read(
     if len(paths) > 1:
         remedy = "only such rows may come in several files, so join these into one"
     options: dict[str, Any] = {"kernel": kernel, "threads": threads, "registry": registry}
-    parts = [_judged(one, recognise(one, reader, **options), remedy) for one in paths]
+    parts = [_judged(one, find_reader(one, reader, **options), remedy) for one in paths]
     if len(parts) == 1:
         return parts[0]
     origin: dict[object, Path] = {}
@@ -102,59 +107,92 @@ def read_any(
     JudgedLists, MatchingData, TextCollection, Judgements or Run
         As the reader returns them.
     """
-    recognised = recognise(path, reader, kernel=kernel, threads=threads, registry=registry)
-    return recognised.reader.read(Path(path))
+    found = find_reader(path, reader, kernel=kernel, threads=threads, registry=registry)
+    return found.read(Path(path))
 
 
-def read_trainable(
+# A literal is a str as well; mypy takes the first signature that fits.
+@overload
+def read_data(path: Paths, reader: Literal["run"]) -> Run: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def read_data(  # type: ignore[overload-overlap]
+    path: Paths, reader: Literal["qrels"]
+) -> Judgements: ...
+
+
+@overload
+def read_data(
+    path: Paths | Sequence[Paths],
+    reader: str | Reader = ...,
+    *,
+    kernel: str | Kernel | None = ...,
+    threads: int = ...,
+) -> JudgedLists | MatchingData | TextCollection: ...
+
+
+def read_data(
     path: Paths | Sequence[Paths],
     reader: str | Reader = "auto",
     *,
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
-) -> JudgedLists | MatchingData | TextCollection:
-    """Read data that a model can be trained on or applied to.
+) -> Data:
+    """Read data that a model can be trained on or applied to, or a TREC file.
 
-    Several files are joined if they hold judged lists. Parameters are those of `read`.
+    Parameters
+    ----------
+    path : path or sequence of paths
+        Several files are joined, if they hold judged lists; each query must be in one file only.
+    reader : str or Reader
+        ``"auto"`` takes the reader that recognises the file; else a name or spec, such as
+        ``"letor:dtype=float64"``. ``"run"`` and ``"qrels"`` read a run and its judgements for
+        `evaluate_run`.
+    kernel, threads
+        The kernel and the number of threads, for readers that parse with a kernel; the result
+        does not depend on them. A spec or a `Reader` with its own settings takes precedence.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, not recognised or defective.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if len(paths) != 1:
         return read(paths, reader, kernel=kernel, threads=threads)
-    recognised = recognise(paths[0], reader, kernel=kernel, threads=threads)
-    data = recognised.reader.read(Path(paths[0]))
-    if isinstance(data, JudgedLists | MatchingData | TextCollection):
+    found = find_reader(paths[0], reader, kernel=kernel, threads=threads)
+    data = found.read(Path(paths[0]))
+    if reader in TREC or isinstance(data, JudgedLists | MatchingData | TextCollection):
         return data
     raise DataError(
-        f"{paths[0]} was read as {recognised.name} and holds a {type(data).__name__}, which a "
+        f"{paths[0]} was read as {found.name} and holds a {type(data).__name__}, which a "
         "model cannot be trained on or applied to; name data with features or texts."
     )
 
 
-class Recognised(NamedTuple):
-    """The reader for a path, and its name."""
-
-    name: str
-    reader: Reader
-
-
-def recognise(
+def find_reader(
     path: Paths,
     reader: str | Reader = "auto",
     *,
     kernel: str | Kernel | None = "auto",
     threads: int = 1,
     registry: Registry | None = None,
-) -> Recognised:
-    """Return the reader of that name, else the only one that recognises the path."""
+) -> Reader:
+    """Return the reader of that name, else the only one that recognises the path.
+
+    Parameters are those of `read_data`. The name of the format is ``find_reader(path).name``, and
+    ``find_reader(path).read(path)`` reads data of any kind.
+    """
     registry = registry or get_registry()
     path = Path(path)
     options = {"kernel": kernel, "threads": threads}
     if not isinstance(reader, str):
-        return Recognised(reader.name, reader)
+        return reader
     if reader != "auto":
         factory = registry.find("reader", parse_spec(reader).name).load()
         instance: Reader = registry.create("reader", reader, **_supported(factory, options))
-        return Recognised(instance.name, instance)
+        return instance
     names = ", ".join(registry.names("reader")) or "none"
     if path.is_dir():
         head = b""
@@ -169,8 +207,9 @@ def recognise(
         if _recognised(entry, path, head)
     }
     if len(candidates) == 1:
-        name, factory = candidates.popitem()
-        return Recognised(name, factory(**_supported(factory, options)))
+        _, factory = candidates.popitem()
+        recognised: Reader = factory(**_supported(factory, options))
+        return recognised
     remedy = 'say so with --reader NAME (reader="NAME" in Python)'
     if candidates:
         raise DataError(f"{path} may be {' or '.join(candidates)}; {remedy}.")
@@ -204,11 +243,11 @@ def _supported(factory: Callable[..., Any], options: dict[str, Any]) -> dict[str
     return {name: value for name, value in options.items() if name in known}
 
 
-def _judged(path: Path, recognised: Recognised, remedy: str) -> JudgedLists:
-    data = recognised.reader.read(path)
+def _judged(path: Path, reader: Reader, remedy: str) -> JudgedLists:
+    data = reader.read(path)
     if not isinstance(data, JudgedLists):
         raise DataError(
-            f"{path} was read as {recognised.name} and holds a {type(data).__name__}, not rows of "
+            f"{path} was read as {reader.name} and holds a {type(data).__name__}, not rows of "
             f"features judged for a query; {remedy}."
         )
     return data

@@ -20,7 +20,7 @@ from ranking.errors import CombinationError, DataError
 from ranking.io.result import TrainingResult
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import evaluate_model, mean
-from ranking.metrics.parse import parse_metric
+from ranking.metrics.parse import parse_metrics
 from ranking.models.linear import Linear
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
@@ -105,6 +105,30 @@ class RegularizationPath(Fitter):
         wrapper = ParameterSearch(self.plan, search, lambda each, _: trainers.append(each))
         return PathTraining(wrapper.trainer(data, valid), self, trainers)
 
+    def cross_validate(
+        self, data: JudgedLists, folds: int, seed: int = 0, jobs: int = 1
+    ) -> list[dict[str, Any]]:
+        """Return the means over folds by query, and the standard errors of the means.
+
+        Every fold has its own path. A row has the columns of `PathPoint.row`, and ``<column> se``.
+        Folds share `jobs` threads, by joblib; with several jobs, each fold has one thread. The
+        numbers do not depend on it.
+        """
+        get_kernel(self.plan.kernel)  # find plugins once, not in every thread
+
+        def fold_path(train: JudgedLists, test: JudgedLists) -> list[dict[str, Any]]:
+            plan = copy.deepcopy(self.plan)
+            if jobs != 1:
+                plan = dataclasses.replace(plan, threads=1)
+            result = dataclasses.replace(self, plan=plan).fit(train, test)
+            return [point.row() for point in result.report]
+
+        splits = query_kfold(data, folds, seed)
+        paths = Parallel(n_jobs=jobs, prefer="threads")(
+            delayed(fold_path)(*split) for split in splits
+        )
+        return [_mean_row(same) for same in zip(*paths, strict=True)]
+
 
 @dataclasses.dataclass(frozen=True)
 class PathTraining:
@@ -135,41 +159,20 @@ class PathTraining:
         return dataclasses.replace(self.search.result(), report=report)
 
 
-def cross_validated_path(
-    path: RegularizationPath, data: JudgedLists, folds: int, seed: int = 0, jobs: int = 1
-) -> list[dict[str, Any]]:
-    """Return the means over folds by query, and the standard errors of the means.
-
-    Every fold has its own path. A row has the columns of `PathPoint.row`, and ``<column> se``.
-    Folds share `jobs` threads, by joblib; with several jobs, each fold has one thread. The numbers
-    do not depend on it.
-    """
-    get_kernel(path.plan.kernel)  # find plugins once, not in every thread
-
-    def fold_path(train: JudgedLists, test: JudgedLists) -> list[dict[str, Any]]:
-        plan = copy.deepcopy(path.plan)
-        if jobs != 1:
-            plan = dataclasses.replace(plan, threads=1)
-        result = dataclasses.replace(path, plan=plan).fit(train, test)
-        return [point.row() for point in result.report]
-
-    splits = query_kfold(data, folds, seed)
-    paths = Parallel(n_jobs=jobs, prefer="threads")(delayed(fold_path)(*split) for split in splits)
-    rows = []
-    for same in zip(*paths, strict=True):
-        row: dict[str, Any] = {"strength": same[0]["strength"]}
-        for column in list(same[0])[1:]:
-            values = np.array([one[column] for one in same], float)
-            row[column] = float(values.mean())
-            row[f"{column} se"] = float(values.std(ddof=1) / np.sqrt(values.size))
-        rows.append(row)
-    return rows
+def _mean_row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of one strength over the folds, and their standard errors."""
+    row: dict[str, Any] = {"strength": rows[0]["strength"]}
+    for column in list(rows[0])[1:]:
+        values = np.array([one[column] for one in rows], float)
+        row[column] = float(values.mean())
+        row[f"{column} se"] = float(values.std(ddof=1) / np.sqrt(values.size))
+    return row
 
 
 def _point(
     trainer: Trainer, strength: float, valid: JudgedLists, metrics: Sequence[str]
 ) -> PathPoint:
-    parsed = {name: parse_metric(name) for name in metrics}
+    parsed = parse_metrics(metrics)
     values = evaluate_model(
         trainer.model, list(parsed.values()), valid, trainer.kernel, trainer.threads
     )

@@ -1,6 +1,6 @@
 """The plugin that brings the kernel; importing it does not load the compiled module."""
 
-from ranking.registry import Lazy, hookimpl
+from ranking.contracts.hooks import Lazy, hookimpl
 
 
 @hookimpl

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ranking.data.readers.read import read_any, recognise
+from ranking.data.readers.read import find_reader, read_any
 from ranking.errors import DataError
 
 USERS = "2 7 0\n0\n1 7\n"
@@ -12,7 +12,7 @@ USERS = "2 7 0\n0\n1 7\n"
 
 def test_users_and_items(write, registry):
     path = write(USERS)
-    assert recognise(path, registry=registry).name == "adjacency"
+    assert find_reader(path, registry=registry).name == "adjacency"
     data = read_any(path, registry=registry)
     assert data.query_ids.tolist() == [0, 1, 2]
     assert data.document_ids.tolist() == [0, 7]
@@ -34,7 +34,7 @@ def test_features_of_items(write, registry):
 
 def test_numeric_table_is_not_recognised_as_adjacency(write, registry):
     judgements = "3 0 5 1\n3 0 6 1\n3 0 7 0\n"
-    assert recognise(write(judgements), registry=registry).name == "qrels"
+    assert find_reader(write(judgements), registry=registry).name == "qrels"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import arff as scipy_arff
 
-from ranking.data.readers.read import read_any, recognise
+from ranking.data.readers.read import find_reader, read_any
 from ranking.errors import DataError
 
 HEADER = """\
@@ -35,7 +35,7 @@ def test_examples_with_labels(write, registry, content, compressed):
     write(XML, "pets.xml")
     write("not this one", "pet.xml")
     path = write(content, f"pets-train.arff{compressed}")
-    assert recognise(path, registry=registry).name == "arff"
+    assert find_reader(path, registry=registry).name == "arff"
     data = read_any(path, registry=registry)
     np.testing.assert_array_equal(data.queries, np.float32([[2.5, 1], [0, 0], [-1e-3, 0]]))
     assert data.query_feature_ids.tolist() == ["size", "is 'red'"]

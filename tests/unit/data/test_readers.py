@@ -26,7 +26,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.data.readers import rows
 from ranking.data.readers.interactions import read_features
 from ranking.data.readers.opening import open_bytes
-from ranking.data.readers.read import read_any, recognise
+from ranking.data.readers.read import find_reader, read_any
 from ranking.data.text_collection import TextCollection
 from ranking.data.writers import write as write_data
 from ranking.errors import DataError, DataWarning, PartError
@@ -86,7 +86,7 @@ RECOGNISED = {
 
 @pytest.mark.parametrize("name", RECOGNISED)
 def test_exactly_one_reader_recognises_each_format(write, registry, name):
-    assert recognise(write(RECOGNISED[name]), registry=registry).name == name
+    assert find_reader(write(RECOGNISED[name]), registry=registry).name == name
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_exactly_one_reader_recognises_each_format(write, registry, name):
 )
 def test_unknown_formats_are_not_recognised(write, registry, content):
     with pytest.raises(DataError, match="not in a known format"):
-        recognise(write(content), registry=registry)
+        find_reader(write(content), registry=registry)
 
 
 def test_ambiguous_format_raises(write, registry, monkeypatch):
     factory = registry.find("reader", "run").load()
     monkeypatch.setattr(factory, "recognises", classmethod(lambda *_: True))
     with pytest.raises(DataError, match="may be qrels or run; say so with --reader NAME"):
-        recognise(write("1 0 d 1\n"), registry=registry)
+        find_reader(write("1 0 d 1\n"), registry=registry)
 
 
 # --- policies that all readers of text share ----------------------------------------------------

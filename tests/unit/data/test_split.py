@@ -8,7 +8,14 @@ from scipy import sparse
 
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.data.split import leakage, leave_one_out, query_kfold, split_by_time
+from ranking.data.split import (
+    METHODS,
+    leakage,
+    leave_one_out,
+    query_kfold,
+    split_by_time,
+    split_data,
+)
 from ranking.data.text_collection import TextCollection
 from ranking.errors import DataError, DataWarning
 
@@ -121,7 +128,7 @@ def test_leave_one_out_without_times_holds_out_a_random_positive():
     data = MatchingData(None, None, sparse.csr_array(np.array([[1.0, 2, -1, 3]])))
     left = {leave_one_out(data, seed)[1].relevance.indices[0] for seed in range(30)}
     assert left == {0, 1, 3}
-    with pytest.raises(DataError, match="query_kfold"):
+    with pytest.raises(DataError, match="by-query"):
         leave_one_out(MatchingData(None, None, labels=([1], [1])))
 
 
@@ -160,3 +167,103 @@ def test_leakage_of_texts():
     other = TextCollection(["b", "c"], ["same", "new"], ["d"], ["text"], [[1], [1]])
     shared = leakage(one, other)
     assert (shared.pairs, shared.queries, shared.rows) == ([], [], 1)
+
+
+# --- one function for all -----------------------------------------------------------------------
+
+
+def likes(seed=0, times=True):
+    rng = np.random.default_rng(seed)
+    relevance = sparse.csr_array(rng.random((30, 20)) < 0.3, dtype=float)
+    moments = rng.permutation(relevance.nnz).astype(float) if times else None
+    return MatchingData(None, None, relevance, times=moments)
+
+
+def entries(data):
+    rows = np.repeat(data.query_ids, np.diff(data.relevance.indptr)).tolist()
+    return set(zip(rows, data.document_ids[data.relevance.indices].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_split_partitions_the_entries(method):
+    data = likes()
+    train, test = split_data(data, method, seed=3)
+    assert not entries(train) & entries(test)
+    assert entries(train) | entries(test) == entries(data)
+    assert train.relevance.nnz
+    assert test.relevance.nnz
+    assert not leakage(train, test).pairs
+    if method == "by-query":
+        assert not set(train.query_ids) & set(test.query_ids)
+    else:  # all queries and documents stay, so that scores of both parts have the same places
+        for part in (train, test):
+            assert part.query_ids.tolist() == data.query_ids.tolist()
+            assert part.document_ids.tolist() == data.document_ids.tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_split_depends_on_the_seed_alone(method):
+    data = likes(times=method == "by-time")
+    one, again, other = (entries(split_data(data, method, seed=seed)[1]) for seed in (3, 3, 4))
+    assert one == again
+    assert (one == other) == (method == "by-time")  # time leaves nothing to chance
+
+
+@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.99])
+def test_share_is_the_share_of_the_test_data(share):
+    data = likes()
+    for method, total in (("by-query", 30), ("by-time", None), ("random", None)):
+        test = split_data(data, method, share=share)[1]
+        size = test.n_queries if total else test.relevance.nnz
+        total = total or data.relevance.nnz
+        assert size == min(max(round(share * total), 1), total - 1)
+
+
+def test_split_data_is_what_the_single_splits_are():
+    data = likes()
+    pairs = [
+        (split_data(data, "leave-one-out", seed=5), leave_one_out(data, 5)),
+        (split_data(data, "by-time", when=50.0), split_by_time(data, 50.0)),
+        *zip(split_data(data, "by-query", folds=3, seed=5), query_kfold(data, 3, 5), strict=True),
+    ]
+    for one, other in pairs:
+        assert [entries(part) for part in one] == [entries(part) for part in other]
+
+
+def test_split_of_judged_lists_divides_no_query():
+    train, test = split_data(judged([0, 0, 1, 1, 2, 3, 3, 4]), "by-query", share=0.4, seed=1)
+    assert test.n_queries == 2
+    assert not leakage(train, test)
+
+
+def test_split_warns_of_what_both_parts_share_where_it_was_called():
+    data = JudgedLists(np.ones((4, 1)), [0, 1, 0, 1], [0, 0, 1, 1])
+    with pytest.warns(DataWarning, match="the split by query: training and test") as caught:
+        split_data(data, "by-query")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "kfold"}, "there is no split 'kfold'; it must be one of by-query, by-time, l"),
+        ({"method": "random", "share": 1.0}, "share is 1.0; it must be above 0 and below 1"),
+        ({"method": "random", "when": 3.0}, "when=3.0 is for the split by-time"),
+        ({"method": "by-time", "folds": 3}, "folds=3 is for the split by-query"),
+        ({"method": "by-query", "folds": 1}, "k=1 folds need"),
+    ],
+)
+def test_split_refuses_what_it_cannot_do(arguments, message):
+    with pytest.raises(DataError, match=message):
+        split_data(likes(), **arguments)
+
+
+def test_split_refuses_data_that_it_cannot_split():
+    with pytest.raises(DataError, match="judged lists cannot be split random: the rows of a query"):
+        split_data(judged([0, 1]), "random")
+    with pytest.raises(DataError, match="cannot split a list; give JudgedLists"):
+        split_data([1, 2], "random")
+    with pytest.raises(DataError, match="needs at least two queries"):
+        split_data(judged([0, 0]), "by-query")
+    with pytest.raises(DataError, match="the data have no times"):
+        split_data(likes(times=False), "by-time")

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ranking.contracts import hookimpl
 from ranking.errors import KernelUnavailableError
 from ranking.kernels import ranking_kernels
 from ranking.kernels.builtin import reference_kernel
 from ranking.kernels.contract import FAMILIES
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import VARIABLE, get_kernel
-from ranking.registry import Registry, hookimpl
-from ranking.registry.manager import Source
+from ranking.registry.manager import Registry, Source
 
 
 def registry(**third_party: Any) -> Registry:

@@ -1,8 +1,7 @@
 import pytest
 
 import ranking.metrics
-from ranking.registry import Registry
-from ranking.registry.manager import Source
+from ranking.registry.manager import Registry, Source
 
 
 @pytest.fixture(scope="session")

@@ -113,7 +113,7 @@ def test_ties_by_document_and_by_place():
 def test_a_query_without_pairs_is_left_out(name):
     data = JudgedLists(np.ones((3, 1)), [1, 0, 1], [1, 1, 2])
     scores = np.array([1.0, 0.0, 0.0])
-    skip, zero = parse_metrics(f"{name},{name}(empty=zero)")
+    skip, zero = parse_metrics(f"{name},{name}(empty=zero)").values()
     assert np.isnan(skip.per_query(data, scores)[1])
     assert zero.per_query(data, scores)[1] == 0.0
 
@@ -126,7 +126,8 @@ def test_many_at_once_are_those_one_by_one():
     metrics = parse_metrics(
         "ndcg,ndcg@5(gain=exp2),ndcg(ties=average),letor-ndcg@3,letor-mean-ndcg,map,p@3,recall@4,"
         "mrr,r-precision,mean-rank,auc,pair-error,domination-error,all-pairs-error(scores=float64)"
-    )
+    ).values()
+    metrics = list(metrics)
     together = evaluate(metrics, data, scores, threads=2)
     assert list(together) == [metric.spelled() for metric in metrics]
     for metric in metrics:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ranking.contracts.parameters import constraints
 from ranking.errors import PartError
 from ranking.metrics.ndcg import NDCG, LetorNDCG
 from ranking.metrics.parse import parse_metric, parse_metrics
@@ -38,7 +39,13 @@ def test_spelled(registry, text, spelled):
 
 @given(
     st.one_of(st.none(), st.integers(1, 10**9)),
-    st.fixed_dictionaries({key: st.sampled_from(words) for key, words in NDCG.choices.items()}),
+    st.fixed_dictionaries(
+        {
+            key: st.sampled_from(rule.words)
+            for key, rule in constraints(NDCG).items()
+            if rule.kind == "word"
+        }
+    ),
 )
 def test_every_choice_is_read_back(registry, k, choices):
     for kind in (NDCG, LetorNDCG):
@@ -47,7 +54,11 @@ def test_every_choice_is_read_back(registry, k, choices):
 
 
 def test_lists_split_outside_parentheses_only(registry):
-    metrics = parse_metrics("ndcg@5, map,ndcg@10(gain=exp2,ties=average),letor-ndcg@10", registry)
+    text = "ndcg@5, map,ndcg@10(gain=exp2,ties=average),letor-ndcg@10"
+    parsed = parse_metrics(text, registry)
+    assert ", ".join(parsed).replace(", map, ", ", map,") == text.replace(",letor", ", letor")
+    metrics = list(parsed.values())
+    assert parse_metrics(list(parsed), registry) == parsed
     assert [metric.name for metric in metrics] == ["ndcg", "map", "ndcg", "letor-ndcg"]
     assert metrics[2] == NDCG(10, gain="exp2", ties="average")
 
@@ -56,14 +67,14 @@ def test_lists_split_outside_parentheses_only(registry):
     ("text", "message"),
     [
         ("ndgc@10", r"unknown metric 'ndgc@10'; write 'ndcg@10'. Available metrics: ndcg, map"),
-        ("ndcg@0", "the cut-off @0 must be 1 or more"),
+        ("ndcg@0", "ndcg has k=0; it must be an integer >= 1 or none"),
         ("ndcg@-1", "cut-off '-1' is not a whole number"),
         ("ndcg@ten", "cut-off 'ten' is not a whole number"),
         ("ndcg@", "cut-off '' is not a whole number"),
         ("ndcg@5(gian=exp2)", "has no option 'gian'; its options are gain, discount, ties"),
         ("ndcg(k=5)", "has no option 'k'"),
-        ("ndcg@5(gain=cubic)", "gain=cubic is unknown; use linear or exp2"),
-        ("map(ties=average)", "ties=average is unknown; use docid or file"),
+        ("ndcg@5(gain=cubic)", "ndcg has gain='cubic'; it must be one of linear, exp2"),
+        ("map(ties=average)", "map has ties='average'; it must be one of docid, file"),
         ("ndcg@5(gain)", "cannot parse 'gain'"),
         ("ndcg@5(gain=)", "cannot parse 'gain='"),
         ("ndcg@5(gain=exp2,gain=exp2)", "gives 'gain' twice"),
@@ -81,5 +92,5 @@ def test_refused(registry, text, message):
 
 
 def test_parameters_are_checked_when_they_are_set():
-    with pytest.raises(PartError, match="ties=random is unknown"):
+    with pytest.raises(PartError, match=r"ndcg has ties=.random.; it must be one of docid, file"):
         NDCG().set_params(ties="random")

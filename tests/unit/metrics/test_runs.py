@@ -88,13 +88,13 @@ def test_trec_eval_agrees_on_small_runs(qrels, run):
 def test_what_the_run_lacks_does_not_count_in_pairs():
     judgements = Judgements(["q"] * 3, ["a", "b", "c"], [1, 0, 2])
     joined = join_run(Run(["q"] * 3, ["a", "b", "z"], [3.0, 2.0, 1.0]), judgements)
-    values = evaluate_run(parse_metrics("pair-error,auc,mean-rank,recall@9"), joined)
+    values = evaluate_run(list(parse_metrics("pair-error,auc,mean-rank,recall@9").values()), joined)
     assert [float(value[0]) for value in values.values()] == [0.0, 1.0, 1.0, 0.5]
 
 
 def test_nothing_found_of_what_is_relevant():
     joined = join_run(Run(["q"], ["a"], [1.0]), Judgements(["q"], ["b"], [1]))
-    values = evaluate_run(parse_metrics("map,mrr,ndcg,mean-rank"), joined)
+    values = evaluate_run(list(parse_metrics("map,mrr,ndcg,mean-rank").values()), joined)
     np.testing.assert_array_equal(list(values.values()), [[0.0], [0.0], [0.0], [np.nan]])
 
 

@@ -102,7 +102,7 @@ def test_nan_is_not_a_test():
 
 
 def test_wins_follow_the_metric():
-    metrics = parse_metrics("map,pair-error")
+    metrics = list(parse_metrics("map,pair-error").values())
     names = [metric.spelled() for metric in metrics]
     a = {name: np.array([0.1, 0.2, 0.3, np.nan]) for name in names}
     b = {name: np.array([0.2, 0.2, 0.5, 0.9]) for name in names}
@@ -116,7 +116,7 @@ def test_wins_follow_the_metric():
 
 
 def test_every_pair_of_systems_is_compared():
-    metrics = parse_metrics("map")
+    metrics = list(parse_metrics("map").values())
     values = {
         system: {metrics[0].spelled(): np.random.default_rng(at).random(30)}
         for at, system in enumerate("abc")

@@ -17,7 +17,7 @@ SIDES = ["none", "queries", "documents", "both"]
 
 
 def started(data, seed=0, dimensions=5, biases=True):
-    model = Factored(dimensions, biases)
+    model = Factored(dimensions, biases, init_scale=1.0)
     model.initialize(data, seed, get_kernel())
     if biases:  # they begin at 0, which would hide them
         rng = np.random.default_rng(7)
@@ -61,7 +61,7 @@ def test_initial_embeddings_are_normal(dimensions):
 
 def test_init_scale_scales_the_initial_embeddings():
     data = MatchingData(None, None, np.eye(9))
-    plain, small = Factored(5), Factored(5, init_scale=0.125)
+    plain, small = Factored(5, init_scale=1.0), Factored(5, init_scale=0.125)
     for model in (plain, small):
         model.initialize(data, 3, get_kernel())
     assert np.array_equal(small.U, 0.125 * plain.U)
@@ -101,7 +101,7 @@ def test_a_row_does_not_depend_on_when_it_is_added():
     assert grown.V.tobytes() == whole.V.tobytes()
     assert grown.query_feature_ids.tolist() == list(range(10))
     # Also after it was kept in a file in between.
-    kept = Factored(5)
+    kept = Factored(5, init_scale=1.0)
     kept.restore(started(small, 5).tensors())
     kept.add_features(large, get_kernel())
     assert kept.U.tobytes() == whole.U.tobytes()
@@ -303,7 +303,7 @@ def test_a_ranker_survives_its_file(factored_kernel, make_tastes, tmp_path):
     ).fit(data)
     fitted.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
-    assert loaded.model_.spec() == "factored:dimensions=5,biases=False,init_scale=1.0"
+    assert loaded.model_.spec() == "factored:dimensions=5,biases=False,init_scale=0.1"
     assert loaded.predict(data).tobytes() == fitted.predict(data).tobytes()
     assert loaded.history_ == fitted.history_
 

@@ -58,7 +58,8 @@ def bits(model):
 
 def staged(data, stages, kernel=None, **params):
     """A model with random vectors in all stages, untrained."""
-    model = Structured(5, stages=stages, k=params.pop("k", 3), **params)
+    params = {"k": 3, "init_scale": 1.0, **params}
+    model = Structured(5, stages=stages, **params)
     model.initialize(data, SEED, kernel or get_kernel())
     while model.stage < stages:
         assert model.next_stage(data, kernel or get_kernel("reference"))
@@ -170,7 +171,7 @@ def test_each_stage_has_its_own_embeddings(make_tastes):
     assert abs(model.S[:, :5].std() * np.sqrt(5) - 1.0) < 0.3
     assert not model.S[:, 5:].any()
     # Stage 0 begins as the factored model does.
-    plain = Factored(5)
+    plain = Factored(5, init_scale=1.0)
     plain.initialize(make_tastes(2), SEED, get_kernel())
     assert model.at_stage(0).U.tobytes() == plain.U.tobytes()
 
@@ -658,7 +659,7 @@ def test_new_users_and_items_in_all_stages(factored_kernel, make_tastes):
         assert model.at_stage(stage).U.shape[0] == 12
         assert model.at_stage(stage).V.shape[0] == 15
     assert model.S.shape[0] == 15
-    begun = staged(every, 2)
+    begun = staged(every, 2, init_scale=0.1)
     assert model.S[10:].tobytes() == begun.S[10:].tobytes()
     assert model.at_stage(1).U[8:].tobytes() == begun.at_stage(1).U[8:].tobytes()
     np.testing.assert_allclose(fitted.predict(old), scores, rtol=1e-5, atol=1e-6)

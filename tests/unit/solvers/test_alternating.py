@@ -16,7 +16,7 @@ from ranking_plugins.recipes.matching import lsi
 from ranking_plugins.regularizers import L1L2Row, L1Row
 from ranking_plugins.solvers import Alternating
 
-MODELS = ("factored:dimensions=5,biases=false", "sparse-factored:dimensions=5")
+MODELS = ("factored:dimensions=5,biases=false,init_scale=1", "sparse-factored:dimensions=5")
 
 
 def clicks(seed, n_queries=60, n_documents=40, widths=(30, 25)):
@@ -77,7 +77,7 @@ def test_pls_has_the_energy_of_the_singular_vectors(seed, d):
     wanted = svds(M, k=d, return_singular_vectors=False).sum()
     fitted = ranker(
         "orthonormal:scale=1",
-        f"factored:dimensions={d},biases=false",
+        f"factored:dimensions={d},biases=false,init_scale=1",
         "alternating:max_epochs=300,tolerance=1e-8",
     ).fit(data)
     assert -fitted.objective_ == pytest.approx(wanted, rel=1e-4)
@@ -95,7 +95,7 @@ def test_lsi_is_pls_of_indicators(seed):
     counts = rng.poisson(0.3, (30, 20)).astype(float)
     data = MatchingData(None, None, sp.csr_array(counts))
     fitted = Ranker(
-        "factored:dimensions=4,biases=false",
+        "factored:dimensions=4,biases=false,init_scale=1",
         "alignment:per_query=false",
         "orthonormal:scale=1",
         "alternating:max_epochs=500,tolerance=1e-9,scale=1",
@@ -320,7 +320,7 @@ def test_pls_captures_the_energy_of_svds(seed, make, threads, load_kernel):
     M = sp.csr_array(make(np.random.default_rng(seed)).astype(np.float32))
     d = 50
     fitted = Ranker(
-        f"factored:dimensions={d},biases=false",
+        f"factored:dimensions={d},biases=false,init_scale=1",
         "alignment:per_query=false",
         "orthonormal:scale=1",
         "alternating:max_epochs=100,tolerance=1e-5",
@@ -339,7 +339,7 @@ def test_pls_needs_fewer_rounds_than_the_power_method(seed):
     """The block power method with as many columns and rounds is further from the end."""
     M, d, rounds = sp.csr_array(flat(np.random.default_rng(seed)).astype(np.float32)), 20, 10
     fitted = Ranker(
-        f"factored:dimensions={d},biases=false",
+        f"factored:dimensions={d},biases=false,init_scale=1",
         "alignment:per_query=false",
         "orthonormal:scale=1",
         f"alternating:max_epochs={rounds},tolerance=0,scale=1",

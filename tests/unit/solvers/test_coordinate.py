@@ -121,7 +121,7 @@ def test_a_few_columns_give_the_bits_that_all_would(data, load_kernel):
             assert mine.tobytes() == theirs.tobytes()
 
 
-@pytest.mark.filterwarnings("ignore::ranking.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::ranking.errors.ConvergenceWarning")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_a_resumed_run_has_the_same_bits(wide, way, tmp_path):
     def ranker(epochs: int, *callbacks) -> Ranker:

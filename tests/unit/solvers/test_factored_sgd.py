@@ -52,7 +52,7 @@ def ranker(kernel, loss="hinge", regularizer="none", callbacks=(), model=None, *
         **solver,
     }
     return Ranker(
-        model or Factored(5),
+        model or Factored(5, init_scale=1.0),
         loss,
         regularizer,
         SGD(**solver),
@@ -160,7 +160,7 @@ class ByHand:
 
 
 def start_of(data, biases=True):
-    model = Factored(5, biases)
+    model = Factored(5, biases, init_scale=1.0)
     model.initialize(data, SEED, get_kernel())
     return model
 
@@ -200,7 +200,7 @@ def test_a_fit_is_the_plain_loop(factored_kernel, make_tastes, loss, schedule):
 @pytest.mark.parametrize("regularizer", [L2(0.3), MaxNorm(0.9)], ids=str)
 def test_kernel_forms_by_hand(factored_kernel, make_tastes, features, biases, regularizer):
     data = make_tastes(1, features=features)
-    model = Factored(5, biases)
+    model = Factored(5, biases, init_scale=1.0)
     fitted = ranker(factored_kernel, WARP(4), regularizer, model=model).fit(data)
     triplets = factored_kernel.sampling.sample_triplets(
         sampling_lists(data, SGD(), "positives"), SEED, 0, 70, 4
@@ -479,9 +479,9 @@ def test_what_auto_is(fast_kernel, make_tastes):
         data = make_tastes(1, 40, 45, features=features)
         matches = int(data.n_relevant.sum())
         block = max(1, matches // blocks)
-        left = Ranker(Factored(5), "warp", solver="sgd", kernel=fast_kernel, random_state=SEED).fit(
-            data
-        )
+        left = Ranker(
+            Factored(5, init_scale=1.0), "warp", solver="sgd", kernel=fast_kernel, random_state=SEED
+        ).fit(data)
         told = ranker(
             fast_kernel,
             "warp",

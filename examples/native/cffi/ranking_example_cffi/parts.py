@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking import PartError
+from ranking.errors import PartError
 from ranking.native import NativePairwiseLoss, PairwiseFunctions
 from ranking_example_cffi._native import ffi, lib
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numba import carray, cfunc, types
 
-from ranking import PartError
+from ranking.errors import PartError
 from ranking.native import (
     ListwiseFunctions,
     NativeListwiseLoss,

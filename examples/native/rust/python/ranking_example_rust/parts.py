@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from ranking import PartError
+from ranking.errors import PartError
 from ranking.native import NativePairwiseLoss
 from ranking_example_rust import _native
 
