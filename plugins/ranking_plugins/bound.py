@@ -142,7 +142,7 @@ def bound(
     spread = 2.0 * space.C * R + space.B * R * math.sqrt(2.0 * math.log(1.0 / delta))
     gap = spread * (1.0 / math.sqrt(n_x * n_y) + 1.0 / math.sqrt(n_x))
     quantities = {"response": largest, "norm_x": norms[0], "norm_y": norms[1]}
-    return Bound(n_x, n_y, R, delta, space, quantities, _alignment(model, loss, data), gap)
+    return Bound(n_x, n_y, R, delta, space, quantities, _alignment(model, loss, space, data), gap)
 
 
 def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
@@ -197,7 +197,12 @@ def _extremes(rows: Any) -> tuple[float, int]:
     return math.sqrt(float(np.max(squares))), int(filled.max())
 
 
-def _alignment(model: Factored, loss: LinearLoss, data: MatchingData) -> float:
+def _alignment(model: Factored, loss: LinearLoss, space: Space, data: MatchingData) -> float:
+    """Return the alignment of the model on the data.
+
+    Singular values that the model keeps depend on the data, so theorem 4 is about the directions
+    alone: all columns are scaled to the length of the space.
+    """
     matrix = click_matrix(data, loss.pair_weights).rows.astype(np.float64)
     for side in ("query", "document"):
         name = f"{side}_feature_ids"
@@ -206,6 +211,8 @@ def _alignment(model: Factored, loss: LinearLoss, data: MatchingData) -> float:
                 f"the model has other {side} features than these data; give the data that it was "
                 "trained on."
             )
-    d = model.dimensions
-    products = matrix @ model.V[:, :d].astype(np.float64)
-    return float((products * model.U[:, :d]).sum())
+    U, V = (side[:, : model.dimensions].astype(np.float64) for side in (model.U, model.V))
+    if space.theorem == 4:
+        U *= space.quantities["scale_x"] / np.linalg.norm(U, axis=0)
+        V *= space.quantities["scale_y"] / np.linalg.norm(V, axis=0)
+    return float(((matrix @ V) * U).sum())
