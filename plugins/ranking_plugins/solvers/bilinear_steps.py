@@ -18,7 +18,14 @@ from ranking.native import PairwiseFunctions
 from ranking_plugins.solvers.listwise_steps import list_slopes, split_negatives
 from ranking_plugins.solvers.penalty import Penalty
 from ranking_plugins.solvers.schedules import learning_rates
-from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
+from ranking_plugins.solvers.steps import (
+    Floats,
+    Ints,
+    Source,
+    Steps,
+    evaluation_seed,
+    rank_weights,
+)
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -103,6 +110,29 @@ class BilinearSteps(Steps):
         return self.problem.kernel.sampling.sample_triplets(
             self.positive_lists(), self.problem.seed, self.position, count, trials, positives
         )
+
+    def evaluation_sample(self, count: int) -> Ints:
+        """Return the triplets at which the loss is reported."""
+        trials, (positives, _) = self.n_negatives, self.problem.loss.positives
+        if not count:
+            return np.zeros((0, 1 + positives + trials), np.int64)
+        return self.problem.kernel.sampling.sample_triplets(
+            self.positive_lists(), evaluation_seed(self.problem), 0, count, trials, positives
+        )
+
+    def margins(self, source: Source) -> tuple[Floats, Floats]:
+        """Return margins and violation weights at the current weights."""
+        triplets, options = cast(Ints, source), self._options()
+        if self.listwise is not None:
+            pairs = split_negatives(triplets)
+            margins = self.weights.violations(self.inputs, pairs, **options).margins
+            losses = list_slopes(self.problem, margins.reshape(-1, self.n_negatives)).losses
+            return losses, np.ones(losses.size)
+        single = one_positive(self.problem.loss, self.weights, self.inputs, triplets, options)
+        margins, weights, negatives = self.weights.violations(
+            self.inputs, single, rank_weights=self.rank_weights, **options
+        )
+        return margins, self._reweighted(single, negatives, weights)
 
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; apply a penalty that no kernel has at the boundaries."""

@@ -32,7 +32,14 @@ from ranking_plugins.solvers.listwise_steps import (
     list_training_loss,
     split_negatives,
 )
-from ranking_plugins.solvers.steps import Floats, Ints, Source, Steps, rank_weights
+from ranking_plugins.solvers.steps import (
+    Floats,
+    Ints,
+    Source,
+    Steps,
+    evaluation_seed,
+    rank_weights,
+)
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -123,6 +130,45 @@ class FactoredSteps(Steps):
             self.positive_lists(), self.problem.seed, first, count, self.n_negatives, positives
         )
 
+    def evaluation_sample(self, count: int) -> Source:
+        """Return the sampler of the triplets at which the loss is reported."""
+        positives, _ = self.problem.loss.positives
+        if not count:
+            return np.zeros((0, 1 + positives + self.n_negatives), np.int64)
+        seed = evaluation_seed(self.problem)
+        return TripletSampler(self.positive_lists(), seed, 0, count, self.n_negatives, positives)
+
+    def margins(self, source: Source) -> tuple[Floats, Floats]:
+        """Return margins and violation weights at the current embeddings."""
+        if self.listwise is not None:
+            lists = self._listwise_margins(self._triplets(source))
+            return list_slopes(self.problem, lists).losses, np.ones(lists.shape[0])
+        positives, rank = self.problem.loss.positives
+        _, margins, weights = self.weights.sample(
+            self.inputs,
+            source,
+            rank_weights=self.rank_weights,
+            n_positives=positives,
+            positive_rank=rank,
+            threads=self.problem.threads,
+        )
+        return margins.astype(np.float64), weights.astype(np.float64)
+
+    def _triplets(self, source: Source) -> Ints:
+        """Return the triplets, sampled here if they are not given."""
+        if not isinstance(source, TripletSampler):
+            return source
+        return self.problem.kernel.sampling.sample_triplets(
+            source.lists, source.seed, source.first, source.count, source.max_trials
+        )
+
+    def _listwise_margins(self, triplets: Ints) -> Floats:
+        """Return one row of margins per list."""
+        _, values, _ = self.weights.sample(
+            self.inputs, split_negatives(triplets), threads=self.problem.threads
+        )
+        return values.reshape(-1, self.n_negatives).astype(np.float64)
+
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take a step for each triplet; apply the penalty at the boundaries."""
         margins, weights = np.empty(eta.size), np.empty(eta.size)
@@ -194,20 +240,8 @@ class FactoredSteps(Steps):
         losses = np.empty(eta.size)
         for start in range(0, eta.size, self.batch_size):
             part = slice(start, min(start + self.batch_size, eta.size))
-            triplets = _part(source, part.start, part.stop)
-            if isinstance(triplets, TripletSampler):
-                triplets = self.problem.kernel.sampling.sample_triplets(
-                    triplets.lists,
-                    triplets.seed,
-                    triplets.first,
-                    triplets.count,
-                    triplets.max_trials,
-                )
-            sampled = self.weights.sample(
-                self.inputs, split_negatives(triplets), threads=self.problem.threads
-            )
-            margins = sampled.margins.reshape(-1, self.n_negatives).astype(np.float64)
-            losses[part], slopes = list_slopes(self.problem, margins)
+            triplets = self._triplets(_part(source, part.start, part.stop))
+            losses[part], slopes = list_slopes(self.problem, self._listwise_margins(triplets))
             self._update(triplets, slopes, eta[part])
         return losses
 

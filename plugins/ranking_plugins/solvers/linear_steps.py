@@ -17,7 +17,7 @@ from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
 from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
-from ranking_plugins.solvers.steps import Floats, Ints
+from ranking_plugins.solvers.steps import Floats, Ints, evaluation_seed
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -76,10 +76,17 @@ class LinearSteps(BilinearSteps):
 
     def sample(self, count: int) -> Ints:
         """Return the triplets of the next steps."""
+        return self._sampled(self.problem.seed, self.position, count)
+
+    def evaluation_sample(self, count: int) -> Ints:
+        """Return the triplets at which the loss is reported."""
+        return self._sampled(evaluation_seed(self.problem), 0, count)
+
+    def _sampled(self, seed: int, first: int, count: int) -> Ints:
         return self.lower.sample(
             self.problem.kernel,
-            self.problem.seed,
-            self.position,
+            seed,
+            first,
             count,
             self.n_negatives,
             by_query=self.solver.sampling == "queries",

@@ -39,18 +39,17 @@ class HalfSteps(FactoredSteps):
     def _positions(self) -> list[int]:
         return [self.free]
 
-    def half_step(self, side: int) -> float:
-        """Take one pass over the positives with one side free; return the mean loss."""
+    def half_step(self, side: int) -> None:
+        """Take one pass over the positives with one side free."""
         self.free = side
         factors, squares = self.weights.factors, self.weights.squares
         frozen = OF_SIDE[1 - side]
         saved = [(factors[at].copy(), squares[at].copy()) for at in frozen]
         for at in frozen:
             squares[at][...] = FROZEN
-        loss = self.train(self.sample(self.settings.steps_per_epoch))
+        self.train(self.sample(self.settings.steps_per_epoch))
         for at, (values, sums) in zip(frozen, saved, strict=True):
             factors[at][...], squares[at][...] = values, sums
-        return loss
 
     def penalty_value(self) -> float:
         """Return the penalty of both sides after their last half-steps."""
@@ -71,7 +70,9 @@ def margin_epochs(solver: Alternating, problem: TrainingProblem) -> Iterator[Epo
     for epoch in range(
         steps.steps_taken // (2 * steps.settings.steps_per_epoch) + 1, solver.max_epochs + 1
     ):
-        loss = 0.5 * (steps.half_step(0) + steps.half_step(1))
+        steps.half_step(0)
+        steps.half_step(1)
+        loss = steps.mean_loss(steps.evaluation_sample(steps.evaluation_count))
         objective = loss + steps.penalty_value()
         converged = abs(before - objective) <= solver.tolerance * abs(objective)
         measures = {"loss": loss, "density": problem.model.density}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ranking.contracts.regularizer import OrthogonalColumns, kernel_forms
 from ranking.contracts.solver import TrainingProblem
+from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import member_values, positive_lists
 from ranking.errors import DataError
@@ -24,6 +25,9 @@ EPOCHS = 10
 BOUNDARIES = 16
 """Applications of a penalty per epoch, if it is applied between calls of the kernel."""
 
+MAX_EVALUATED, MIN_EVALUATED, EVALUATED_SHARE = 16384, 512, 16
+"""The loss is reported for a sixteenth of the triplets of an epoch, within these limits."""
+
 
 @dataclasses.dataclass(frozen=True)
 class SgdSettings:
@@ -33,6 +37,8 @@ class SgdSettings:
     ----------
     adagrad : bool
         Whether every parameter has its own learning rate, which decreases with its gradients.
+    evaluation_count : int
+        The number of triplets whose mean loss is reported.
     """
 
     max_steps: int
@@ -43,6 +49,7 @@ class SgdSettings:
     schedule: str
     adagrad: bool
     sampling: str
+    evaluation_count: int
 
 
 def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
@@ -76,6 +83,9 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
         "constant" if adagrad else schedule,
         adagrad,
         sampling,
+        min(
+            _n_pairs(problem), max(MIN_EVALUATED, min(MAX_EVALUATED, int(epoch) // EVALUATED_SHARE))
+        ),
     )
 
 
@@ -92,6 +102,13 @@ def _default_rate(problem: TrainingProblem) -> float:
 
 def _n_positives(data: MatchingData) -> int:
     return max(int(data.n_relevant.sum()) if data.labels is None else data.n_queries, 1)
+
+
+def _n_pairs(problem: TrainingProblem) -> int:
+    """Return the number of queries and positives, or of judged rows."""
+    if isinstance(problem.data, JudgedLists):
+        return max(problem.data.n_rows, 1)
+    return max(int(problem.data.n_relevant.sum()), 1)
 
 
 def sampling_lists(data: MatchingData, solver: SGD, sampling: str) -> PositiveLists:

@@ -146,11 +146,9 @@ class SGD(Solver):
             if self.refit and steps.steps_taken == settings.max_steps:
                 steps.begin_refit()
             limit = settings.max_steps if steps.steps_taken < settings.max_steps else total
-            loss = steps.train(
-                steps.sample(min(settings.steps_per_epoch, limit - steps.steps_taken))
-            )
+            steps.train(steps.sample(min(settings.steps_per_epoch, limit - steps.steps_taken)))
             epoch += 1
-            yield steps.epoch_result(epoch, loss)
+            yield steps.epoch_result(epoch, steps.evaluation_sample(steps.evaluation_count))
 
     def _steps(self, problem: TrainingProblem) -> Steps:
         """Return the steps for the form of the parameters of the model."""
@@ -210,6 +208,7 @@ class SgdOnlineTrainer:
             if not isinstance(count, numbers.Integral) or count < 0:
                 raise PartError(f"steps is {count!r}; it must be an integer >= 0.")
             source: Source = self.steps.sample(int(count))
+            evaluated = self.steps.evaluation_sample(min(int(count), self.steps.evaluation_count))
         else:
             if self.steps.solver.weighting != "uniform":
                 raise CombinationError(
@@ -219,9 +218,10 @@ class SgdOnlineTrainer:
             positives, _ = self.steps.problem.loss.positives
             width = 1 + positives + self.steps.n_negatives
             source = _as_triplets(triplets, width, self.steps.data)
-        loss = self.steps.train(source)
+            evaluated = source[: self.steps.evaluation_count]
+        self.steps.train(source)
         self.epoch += 1
-        return self.steps.epoch_result(self.epoch, loss)
+        return self.steps.epoch_result(self.epoch, evaluated)
 
 
 def _as_triplets(array: NDArray[Any], width: int, data: MatchingData) -> Ints:

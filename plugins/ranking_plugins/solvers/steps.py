@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 Source: TypeAlias = Ints | TripletSampler
 """Triplets, or the sampler from which a kernel samples them."""
 
+EVALUATION_SEED = 0x6A09E667F3BCC908
+"""Added to the seed for the triplets at which the loss is reported."""
+
 
 class Steps(ABC):
     """The parameters in training, the data, and the number of steps taken.
@@ -81,6 +84,17 @@ class Steps(ABC):
     @abstractmethod
     def sample(self, count: int) -> Source:
         """Return the triplets of the next steps."""
+
+    @abstractmethod
+    def evaluation_sample(self, count: int) -> Source:
+        """Return the triplets at which the loss is reported, the same in every epoch."""
+
+    @abstractmethod
+    def margins(self, source: Source) -> tuple[Floats, Floats]:
+        """Return margins and violation weights at the current parameters, which stay.
+
+        For a listwise loss, return the loss of each list, and 1.
+        """
 
     @property
     def n_negatives(self) -> int:
@@ -171,8 +185,8 @@ class Steps(ABC):
             ).sum()
         )
 
-    def train(self, source: Source) -> float:
-        """Take a step for each triplet; return the mean of the losses, each before its step."""
+    def train(self, source: Source) -> None:
+        """Take a step for each triplet."""
         constant = (
             self.settings.refit_learning_rate if self.refitting else self.settings.learning_rate
         )
@@ -182,7 +196,7 @@ class Steps(ABC):
         first = self.steps_taken
         self.steps_taken += count
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = margins if self.listwise else weights * self.loss.pairwise_value(margins)
+            losses = self._losses(margins, weights)
             finite = np.isfinite(margins) & np.isfinite(losses)
             # A matrix replaces NaN by 0, so such a slope does not show in the margins.
             if self._is_custom and (self.problem.model.form == "matrix" or not finite.all()):
@@ -201,7 +215,25 @@ class Steps(ABC):
                 f"({constant:g}), or scale the features to unit length"
                 f"{self._hint}{slope}."
             )
-        return float(losses.mean()) if losses.size else 0.0
+
+    def _losses(self, margins: Floats, weights: Floats) -> Floats:
+        """Return the loss of each triplet; those of lists are given."""
+        if self.listwise is not None:
+            return margins
+        losses: Floats = weights * self.loss.pairwise_value(margins.astype(np.float64, copy=False))
+        return losses
+
+    def mean_loss(self, source: Source) -> float:
+        """Return the mean loss of triplets at the current parameters."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = self._losses(*self.margins(source))
+            return float(losses.mean()) if losses.size else 0.0
+
+    @property
+    def evaluation_count(self) -> int:
+        """The number of triplets, or lists, at which the loss is reported."""
+        count = self.settings.evaluation_count
+        return max(count // self.n_negatives, 1) if self.listwise else count
 
     @property
     def _is_custom(self) -> bool:
@@ -214,8 +246,14 @@ class Steps(ABC):
         custom = self._is_custom or (self.listwise and self.problem.loss.native is not None)
         return f", unless loss {self.problem.loss.name!r} is wrong" if custom else ""
 
-    def epoch_result(self, epoch: int, loss: float) -> EpochResult:
-        """Update the model and return the result of an epoch."""
+    def epoch_result(self, epoch: int, evaluated: Source) -> EpochResult:
+        """Update the model and return the result of an epoch.
+
+        Parameters
+        ----------
+        evaluated : array or TripletSampler
+            The triplets whose mean loss is reported, at the parameters after the epoch.
+        """
         self.update_model()
         # Embeddings are checked after every epoch; a matrix, which has to be copied, at the end.
         checked = self.steps_taken >= self.total_steps or self.problem.model.form == "factors"
@@ -228,7 +266,7 @@ class Steps(ABC):
                 "to unit length"
                 f"{self._hint}."
             )
-        penalty = 0.0
+        loss, penalty = self.mean_loss(evaluated), 0.0
         if not self.refitting:
             self.apply_pending_penalty()
             penalty = self.penalty_value()
@@ -264,3 +302,8 @@ def rank_weights(loss: PairwiseLoss, n_documents: int) -> Floats:
     """Return L(rank) up to the largest rank, or one number if it is constant."""
     ranks = np.arange(n_documents) if loss.trials > 1 else np.array([max(n_documents - 1, 0)])
     return np.ascontiguousarray(loss.rank_weight(ranks), dtype=np.float64)
+
+
+def evaluation_seed(problem: TrainingProblem) -> int:
+    """Return the seed of the triplets at which the loss is reported."""
+    return (problem.seed + EVALUATION_SEED) % 2**64
