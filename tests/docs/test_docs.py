@@ -168,7 +168,14 @@ def run_page(page: Path, folder: Path) -> None:
     # Starting the command costs more than most examples. The README's run as users run them, and
     # so do those of a page that installs a plugin.
     titles = {Path(block.title).name for block in blocks(page)}
-    in_process = page.name != "README.md" and "pyproject.toml" not in titles
+    commands = [
+        call.command
+        for block in blocks(page)
+        if block.language == "console" and not block.title
+        for call in calls(block)
+    ]
+    installs = "pyproject.toml" in titles or any(each.startswith("pip ") for each in commands)
+    in_process = page.name != "README.md" and not installs
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         if block.title:
