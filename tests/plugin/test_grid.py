@@ -43,8 +43,8 @@ MODELS = {
 SOLVERS = {
     "sgd": "sgd:max_steps=120,steps_per_epoch=40,prox_interval=10,n_negatives=2",
     "passive-aggressive": "passive-aggressive:max_steps=120,steps_per_epoch=40",
-    "alternating": "alternating:max_epochs=2",
-    "coordinate": "coordinate:max_epochs=20,tolerance=0",
+    "alternating": "alternating:max_epochs=2,n_negatives=2",
+    "coordinate": "coordinate:max_epochs=20,tolerance=0,n_negatives=2",
 }
 LIMIT = 1.5
 MILD = {
