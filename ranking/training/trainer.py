@@ -52,8 +52,9 @@ from ranking.training.signals import DeferredInterrupts
 __all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
 
 
-NEGLIGIBLE = 1e-9
-"""An objective that has fallen to this share of the first one is 0, and has converged."""
+NEGLIGIBLE = 1e-5
+"""An objective that has fallen to this share of the first one counts as 0, and as converged: on
+data that are separated without error it falls for ever."""
 
 
 @dataclasses.dataclass

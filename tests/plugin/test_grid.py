@@ -38,7 +38,7 @@ WORKS = {name: cell for name, cell in CELLS.items() if cell.compatibility().work
 MODELS = {
     "factored": "factored:dimensions=3",
     "sparse-factored": "sparse-factored:dimensions=3",
-    "structured": "structured:dimensions=3,k=3",
+    "structured": "structured:dimensions=3,k=3,init_scale=1",
 }
 SOLVERS = {
     "sgd": "sgd:max_steps=120,steps_per_epoch=40,prox_interval=10,n_negatives=2",
