@@ -56,7 +56,7 @@ def write_inputs(folder: Path) -> dict[str, Path]:
 
 def command(data: Path, output: Path, parts: tuple[str, ...]) -> list[str]:
     """Return the command that trains."""
-    start = [sys.executable, "-c", "from ranking_cli.main import cli; cli()"]
+    start = [sys.executable, "-P", "-c", "from ranking_cli.main import cli; cli()"]
     return [*start, "train", str(data), "-o", str(output), *parts, "--quiet"]
 
 
