@@ -32,7 +32,7 @@ def rmls() -> Recipe:
 
 
 def rmls_large_margin() -> Recipe:
-    """RMLS with the hinge instead of alignment: half-steps by SGD, the other side frozen."""
+    """RMLS with the hinge instead of alignment: steps on one side, the other frozen."""
     return _recipe(
         "factored:dimensions=100,biases=false,init_scale=1",
         "hinge",
