@@ -34,6 +34,7 @@ from ranking_plugins.losses.emphasis import (
     weights_by_grade,
 )
 from ranking_plugins.losses.layout import Layout, by_layer, sampled
+from ranking_plugins.losses.whole_lists import DominationLists
 
 if TYPE_CHECKING:
     from ranking.data.judged_lists import JudgedLists
@@ -248,6 +249,37 @@ class Domination(Loss):
             whole = sampled(whole, numbers, above, self.negatives)
         return whole if own is other else by_layer(whole, own)
 
+    def whole_lists(self, data: JudgedLists, kernel: Kernel) -> DominationLists:
+        """Prepare the lists for steps that take one list each."""
+        layout = self.layout(data, kernel)
+        lists = self.normalized_lists(data, layout, 1)
+        return DominationLists(kernel, lists, self.offsets(layout, 1))
+
+    def offsets(self, layout: Layout, pad: int) -> Array:
+        """Return what is subtracted from the score of each row of the lists."""
+        lists = LayeredLists.build(layout.group_ptr, layout.grades, layout.omega, pad=pad)
+        return lists.take(layout.offset)
+
+    def normalized_lists(self, data: JudgedLists, layout: Layout, pad: int) -> LayeredLists:
+        """Return the lists of a layout: rows of the data, and weights that add up to 1."""
+        lists = LayeredLists.build(layout.group_ptr, layout.grades, layout.omega, pad=pad)
+        if lists.n_lists == 0:
+            raise DataError(
+                f"no query has two different grades ({data.n_queries} queries, "
+                f"{data.n_rows} rows), so there is nothing to rank; check the grades."
+            )
+        total = lists.omega.sum()
+        if not total > 0.0:
+            raise DataError(
+                "every dominating document has weight 0, so there is nothing to learn; check the "
+                "weights, and with weights=gain the grades."
+            )
+        return dataclasses.replace(
+            lists,
+            omega=read_only(lists.omega / total),
+            source=read_only(np.where(lists.source >= 0, layout.rows[lists.source], -1)),
+        )
+
     def coordinate_problem(
         self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> DominationProblem:
@@ -281,25 +313,8 @@ class DominationProblem:
             raise PartError(f"curvature is {curvature!r}; it must be newton, popoviciu or paper.")
         sparse = sp.issparse(data.features)
         layout = loss.layout(data, kernel)
-        lists = LayeredLists.build(
-            layout.group_ptr, layout.grades, layout.omega, pad=1 if sparse else LANES
-        )
-        if lists.n_lists == 0:
-            raise DataError(
-                f"no query has two different grades ({data.n_queries} queries, "
-                f"{data.n_rows} rows), so there is nothing to rank; check the grades."
-            )
-        total = lists.omega.sum()
-        if not total > 0.0:
-            raise DataError(
-                "every dominating document has weight 0, so there is nothing to learn; check the "
-                "weights, and with weights=gain the grades."
-            )
-        self.lists = dataclasses.replace(
-            lists,
-            omega=read_only(lists.omega / total),
-            source=read_only(np.where(lists.source >= 0, layout.rows[lists.source], -1)),
-        )
+        pad = 1 if sparse else LANES
+        self.lists = loss.normalized_lists(data, layout, pad)
         self.features = by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
         self.threads = threads if self.lists.n_rows >= ROWS_FOR_THREADS else 1
@@ -309,7 +324,7 @@ class DominationProblem:
         self.bounds = np.stack([paper if curvature == "paper" else popoviciu, reach, peak])
         # A feature that is constant within every list has no effect on the order.
         self.weights = np.where(self.bounds[0] > 0.0, weights, 0.0)
-        self.margins = _margins(self.features, self.weights) - lists.take(layout.offset)
+        self.margins = _margins(self.features, self.weights) - loss.offsets(layout, pad)
         self.radius = FIRST_RADIUS / np.where(reach > 0.0, reach, 1.0)
         self._subset: tuple[Ints, Columns] = (np.full(1, -1), self.features)
 

@@ -11,7 +11,7 @@ from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.factored_steps import factored_batch_size
 from ranking_plugins.solvers.linear_steps import estimate_rate
-from ranking_plugins.solvers.settings import SgdSettings, resolve_settings
+from ranking_plugins.solvers.settings import SgdSettings, resolve_settings, takes_whole_lists
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -48,5 +48,7 @@ def _batch_size(problem: TrainingProblem, settings: SgdSettings) -> int:
         data = cast(MatchingData, problem.data)
         plain = data.queries is data.documents is None and not getattr(problem.model, "stage", 0)
         return factored_batch_size(plain, settings.steps_per_epoch)
+    if takes_whole_lists(problem):
+        return 1
     native = "pairwise" in loss.interfaces and getattr(loss, "form", None) is not None
     return 1 if native and loss.positives[0] == 1 else PYTHON_BATCH

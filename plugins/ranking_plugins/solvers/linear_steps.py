@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import scipy.sparse as sp
 
+from ranking.contracts.loss import ListwiseLoss
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
 from ranking.kernels.bilinear import BilinearInputs
+from ranking.kernels.contract import UpdateRule
 from ranking.kernels.kernel import Kernel
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
+from ranking_plugins.losses.whole_lists import WholeLists, whole_lists
 from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
-from ranking_plugins.solvers.steps import Floats, Ints, evaluation_seed
+from ranking_plugins.solvers.steps import Floats, Ints, Source, evaluation_seed
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -31,6 +34,10 @@ class LinearSteps(BilinearSteps):
 
     A triplet has a row and one or several rows of the same query with lower grades. The rank of a
     row, on which the weight of a violation depends, is its rank among the rows below it.
+
+    A step of a listwise loss takes one whole list, so that the objective is that of other solvers.
+    Its gradient, the sum of slope times row, is that of pairs of each row and the first row of the
+    list, because the slopes of a list add up to 0.
     """
 
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
@@ -43,6 +50,10 @@ class LinearSteps(BilinearSteps):
         self.rows = cast(JudgedLists, problem.data)
         self.lower = LowerRows.of(self.rows)
         self.linear = cast(Linear, problem.model)
+        self.lists: WholeLists | None = None
+        if "pairwise" not in problem.loss.interfaces:
+            loss = cast(ListwiseLoss, problem.loss)
+            self.lists = whole_lists(loss, self.rows, problem.kernel)
         model = Bilinear(initial="zero", dtype="float64")
         model.query_feature_ids = np.zeros(1, np.int64)
         model.document_feature_ids = self.linear.feature_ids
@@ -75,11 +86,15 @@ class LinearSteps(BilinearSteps):
         return super().in_python or not (self.by_rank == 1.0).all()
 
     def sample(self, count: int) -> Ints:
-        """Return the triplets of the next steps."""
+        """Return the triplets, or lists, of the next steps."""
+        if self.lists is not None:
+            return self._sample_lists(count)
         return self._sampled(self.problem.seed, self.position, count)
 
     def evaluation_sample(self, count: int) -> Ints:
-        """Return the triplets at which the loss is reported."""
+        """Return the triplets at which the loss is reported; all lists."""
+        if self.lists is not None:
+            return np.arange(self.lists.shares.size)[:, None]
         return self._sampled(evaluation_seed(self.problem), 0, count)
 
     def _sampled(self, seed: int, first: int, count: int) -> Ints:
@@ -91,6 +106,65 @@ class LinearSteps(BilinearSteps):
             self.n_negatives,
             by_query=self.solver.sampling == "queries",
         )[0]
+
+    def _sample_lists(self, count: int) -> Ints:
+        """Sample lists in proportion to their shares, or uniformly with sampling=queries."""
+        shares = cast(WholeLists, self.lists).shares
+        ends = np.cumsum(shares > 0.0 if self._by_query else shares)
+        numbers = self.problem.kernel.random.uniform(self.problem.seed, self.position, count)
+        selected = np.searchsorted(ends, numbers * ends[-1], side="right")
+        return np.minimum(selected, np.flatnonzero(shares)[-1])[:, None]
+
+    @property
+    def _by_query(self) -> bool:
+        return self.solver.sampling == "queries"
+
+    def _list_pairs(self, selected: Ints) -> tuple[Ints, Ints]:
+        """Return pairs of each row of the lists and the first of its list, and their bounds."""
+        lists = cast(WholeLists, self.lists)
+        starts, sizes = lists.list_ptr[selected], np.diff(lists.list_ptr)[selected]
+        bounds = np.concatenate(([0], np.cumsum(sizes)))
+        at = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - starts, sizes)
+        first = np.repeat(lists.rows[starts], sizes)
+        return np.column_stack((np.zeros_like(first), lists.rows[at], first)), bounds
+
+    def mean_loss(self, source: Source) -> float:
+        """Return the mean loss of triplets, or that of all lists."""
+        if self.lists is None:
+            return super().mean_loss(source)
+        pairs, _ = self._list_pairs(np.arange(self.lists.shares.size))
+        scores = self.weights.violations(self.inputs, pairs, **self._options()).margins
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.lists.value(scores, self.problem.threads)
+
+    def _train_listwise(
+        self, triplets: Ints, eta: Floats, size: int, rule: UpdateRule
+    ) -> tuple[Floats, Floats]:
+        """Take one step per list, by batches; a list of n pairs is a step, as of sampled lists."""
+        lists, options = cast(WholeLists, self.lists), self._options()
+        size = 1 if self.solver.batch_size == "auto" else size
+        mean_size = lists.rows.size / lists.shares.size
+        rule = rule._replace(prox_interval=round(rule.prox_interval * mean_size))
+        scale = 1.0 / (np.count_nonzero(lists.shares) * lists.shares)
+        losses = np.empty(eta.size)
+        for start in range(0, eta.size, size):
+            part = slice(start, start + size)
+            selected = triplets[part, 0]
+            pairs, bounds = self._list_pairs(selected)
+            scores = self.weights.violations(self.inputs, pairs, **options).margins
+            slopes = np.empty(scores.size)
+            for at, which in enumerate(selected.tolist()):
+                own = slice(int(bounds[at]), int(bounds[at + 1]))
+                losses[start + at], slopes[own] = lists.list_slopes(which, scores[own])
+                if not np.isfinite(slopes[own]).all():
+                    losses[start + at] = np.nan
+                if self._by_query:
+                    slopes[own] /= scale[which]
+            sizes = np.diff(bounds)
+            n = np.repeat(sizes, sizes)
+            etas = np.repeat(eta[part], sizes) / n
+            self.weights.update(self.inputs, pairs, n * slopes, etas, rule=rule, **options)
+        return losses, np.ones(losses.size)
 
     def _reweighted(self, triplets: Ints, negatives: Ints, weights: Floats) -> Floats:
         """Return L(below // N) for a violation at the N-th trial."""

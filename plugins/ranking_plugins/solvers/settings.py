@@ -57,13 +57,15 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
     factors = problem.model.form == "factors"
     steps, epoch, interval = solver.max_steps, solver.steps_per_epoch, solver.prox_interval
     if "auto" in (steps, epoch):
-        one_pass = _n_positives(cast(MatchingData, problem.data)) if factors else 10_000
+        one_pass = _one_pass(problem)
         epoch = one_pass if epoch == "auto" else epoch
         if solver.epochs != "auto":
             steps = int(solver.epochs) * int(epoch)
         elif steps == "auto":
             steps = EPOCHS * one_pass
-    if interval == "auto":
+    if interval == "auto" and takes_whole_lists(problem):
+        interval = 1
+    elif interval == "auto":
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
@@ -87,6 +89,20 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
             _n_pairs(problem), max(MIN_EVALUATED, min(MAX_EVALUATED, int(epoch) // EVALUATED_SHARE))
         ),
     )
+
+
+def takes_whole_lists(problem: TrainingProblem) -> bool:
+    """Return whether a step takes a whole judged list: for a listwise loss."""
+    return problem.model.form == "vector" and "pairwise" not in problem.loss.interfaces
+
+
+def _one_pass(problem: TrainingProblem) -> int:
+    """Return the number of steps of an epoch for "auto"."""
+    if problem.model.form == "factors":
+        return _n_positives(cast(MatchingData, problem.data))
+    if takes_whole_lists(problem):
+        return min(max(cast(JudgedLists, problem.data).n_queries, 1000), 10_000)
+    return 10_000
 
 
 def _default_rate(problem: TrainingProblem) -> float:

@@ -17,6 +17,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.errors import DivergenceError
 from ranking.kernels.contract import BUILTIN_FORMS
 from ranking.kernels.sampling import PositiveLists, TripletSampler
+from ranking_plugins.losses.whole_lists import SupportsWholeLists
 from ranking_plugins.solvers.listwise_steps import check_shift_invariance
 from ranking_plugins.solvers.schedules import learning_rates
 from ranking_plugins.solvers.settings import resolve_settings, sampling_lists
@@ -54,7 +55,8 @@ class Steps(ABC):
         self.listwise = (
             None if "pairwise" in problem.loss.interfaces else cast(ListwiseLoss, problem.loss)
         )
-        if self.listwise is not None:
+        whole = problem.model.form == "vector" and isinstance(problem.loss, SupportsWholeLists)
+        if self.listwise is not None and not whole:
             check_shift_invariance(problem.loss, solver.n_negatives)
         self.steps_taken, self.refitting, self.prox_between_calls = 0, False, False
         self._lists: tuple[MatchingData, PositiveLists] | None = None

@@ -1,0 +1,167 @@
+"""Listwise losses over whole judged lists: the objective, and the slopes of one list.
+
+A step of SGD takes one list. Scores of a list are known up to a shift, which such a loss does not
+see: they are the margins of its rows to its first row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from ranking.contracts.loss import ListwiseLoss
+from ranking.errors import DataError
+from ranking.kernels.contract import Floats, Ints
+from ranking.kernels.domination import LayeredLists
+
+if TYPE_CHECKING:
+    from ranking.data.judged_lists import JudgedLists
+    from ranking.kernels.kernel import Kernel
+
+
+class WholeLists(Protocol):
+    """The mean loss over lists, ``sum_l share_l mean_l``.
+
+    Attributes
+    ----------
+    rows : int64 array
+        The rows of the data in all lists, list by list.
+    list_ptr : int64 array
+        List l has rows[list_ptr[l]:list_ptr[l + 1]].
+    shares : float64 array
+        The weight of each list; they add up to 1.
+    """
+
+    rows: Ints
+    list_ptr: Ints
+    shares: Floats
+
+    def value(self, scores: Floats, threads: int) -> float:
+        """Return the mean loss at the scores of `rows`."""
+
+    def list_slopes(self, at: int, scores: Floats) -> tuple[float, Floats]:
+        """Return the mean loss of one list, and its derivative with respect to each score."""
+
+
+@runtime_checkable
+class SupportsWholeLists(Protocol):
+    """A loss that prepares whole lists itself, since its mean is not that over lists."""
+
+    def whole_lists(self, data: JudgedLists, kernel: Kernel) -> WholeLists:
+        """Prepare the lists of the data."""
+
+
+def whole_lists(loss: ListwiseLoss, data: JudgedLists, kernel: Kernel) -> WholeLists:
+    """Prepare the lists of a loss; by default all lists have the same weight."""
+    if isinstance(loss, SupportsWholeLists):
+        return loss.whole_lists(data, kernel)
+    bounds = zip(data.group_ptr[:-1].tolist(), data.group_ptr[1:].tolist(), strict=True)
+    lists = [np.arange(*ends) for ends in bounds if np.ptp(data.grades[slice(*ends)]) > 0.0]
+    if not lists:
+        raise DataError(
+            f"no query has two different grades ({data.n_queries} queries, {data.n_rows} rows), "
+            "so there is nothing to rank; check the grades."
+        )
+    rows = np.concatenate(lists)
+    list_ptr = np.concatenate(([0], np.cumsum([part.size for part in lists])))
+    return UniformLists(loss, rows, list_ptr, data.grades[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformLists:
+    """The mean over lists of a loss that is given by `listwise_value` and `listwise_slopes`."""
+
+    loss: ListwiseLoss
+    rows: Ints
+    list_ptr: Ints
+    grades: Floats
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The same weight for each list."""
+        return np.full(self.list_ptr.size - 1, 1.0 / (self.list_ptr.size - 1))
+
+    def value(self, scores: Floats, threads: int) -> float:
+        """Return the mean of the losses of all lists."""
+        lists = map(self._part, range(self.shares.size))
+        return float(
+            np.mean([self.loss.listwise_value(scores[part], self.grades[part]) for part in lists])
+        )
+
+    def list_slopes(self, at: int, scores: Floats) -> tuple[float, Floats]:
+        """Return loss and slopes of one list."""
+        grades = self.grades[self._part(at)]
+        slopes = np.asarray(self.loss.listwise_slopes(scores, grades), np.float64)
+        return float(self.loss.listwise_value(scores, grades)), slopes
+
+    def _part(self, at: int) -> slice:
+        return slice(int(self.list_ptr[at]), int(self.list_ptr[at + 1]))
+
+
+@dataclasses.dataclass(frozen=True)
+class DominationLists:
+    """The domination loss of lists by layers; its mean is that over dominating documents.
+
+    Parameters
+    ----------
+    lists : LayeredLists
+        Without padding; the weights omega add up to 1.
+    offset : float64 array
+        What is subtracted from the score of each row of the lists.
+    """
+
+    kernel: Kernel
+    lists: LayeredLists
+    offset: Floats
+
+    @property
+    def rows(self) -> Ints:
+        """The rows of the data."""
+        return self.lists.source
+
+    @cached_property
+    def list_ptr(self) -> Ints:
+        """The start of each list."""
+        return self.lists.layer_ptr[self.lists.list_ptr]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The sum of omega of each list."""
+        shares: Floats = np.add.reduceat(self.lists.omega, self.list_ptr[:-1])
+        return shares
+
+    def value(self, scores: Floats, threads: int) -> float:
+        """Return the loss as coordinate descent does."""
+        return self.kernel.domination.value(self.lists, scores - self.offset, threads=threads)
+
+    def list_slopes(self, at: int, scores: Floats) -> tuple[float, Floats]:
+        """Return loss and slopes of one list, divided by its share.
+
+        With ``b_i = log sum_j exp(f_j)`` over the documents j below i, document i has the loss
+        ``omega_i log(1 + exp(b_i - f_i))``. It loses ``omega_i / (1 + exp(f_i - b_i))``, which is
+        what it adds to those below it, in proportion to their exp(f_j).
+        """
+        layers = self.lists.layer_ptr[self.lists.list_ptr[at] : self.lists.list_ptr[at + 1] + 1]
+        own = slice(int(layers[0]), int(layers[-1]))
+        f, omega = scores - self.offset[own], self.lists.omega[own] / self.shares[at]
+        bounds = (layers - layers[0]).tolist()
+        slopes, log_below, total = np.zeros(f.size), [], 0.0
+        below = _log_sum(f[: bounds[1]])
+        for start, stop in zip(bounds[1:-1], bounds[2:], strict=True):
+            above = f[start:stop]
+            excess = np.logaddexp(0.0, below - above)
+            total += float(omega[start:stop] @ excess)
+            slopes[start:stop] = -omega[start:stop] * np.exp((below - above) - excess)
+            log_below.append((start, below, -slopes[start:stop].sum()))
+            below = float(np.logaddexp(below, _log_sum(above)))
+        for start, below, lost in log_below:
+            slopes[:start] += lost * np.exp(f[:start] - below)
+        return total, slopes
+
+
+def _log_sum(values: Floats) -> float:
+    top = float(values.max())
+    return top + float(np.log(np.exp(values - top).sum()))
