@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking_plugins.losses.pairwise import hinge_curvature
+from ranking_plugins.losses.whole_lists import ValueLists
+
+if TYPE_CHECKING:
+    from ranking.data.judged_lists import JudgedLists
+    from ranking.kernels.kernel import Kernel
 
 
 @dataclasses.dataclass
@@ -51,6 +56,10 @@ class SmoothWARP(Loss):
         pushes = np.where(violations > 0.0, weights, 0.0)
         slopes: Array = pushes.sum(axis=0) - pushes.sum(axis=1)
         return slopes
+
+    def whole_lists(self, data: JudgedLists, kernel: Kernel) -> ValueLists:
+        """Prepare judged lists: the mean is that over documents that must outrank others."""
+        return ValueLists.of(self, data, by_document=True)
 
 
 def _weights(margins: Array) -> Array:

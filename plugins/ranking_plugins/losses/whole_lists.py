@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -58,44 +58,59 @@ def whole_lists(loss: ListwiseLoss, data: JudgedLists, kernel: Kernel) -> WholeL
     """Prepare the lists of a loss; by default all lists have the same weight."""
     if isinstance(loss, SupportsWholeLists):
         return loss.whole_lists(data, kernel)
-    bounds = zip(data.group_ptr[:-1].tolist(), data.group_ptr[1:].tolist(), strict=True)
-    lists = [np.arange(*ends) for ends in bounds if np.ptp(data.grades[slice(*ends)]) > 0.0]
-    if not lists:
-        raise DataError(
-            f"no query has two different grades ({data.n_queries} queries, {data.n_rows} rows), "
-            "so there is nothing to rank; check the grades."
-        )
-    rows = np.concatenate(lists)
-    list_ptr = np.concatenate(([0], np.cumsum([part.size for part in lists])))
-    return UniformLists(loss, rows, list_ptr, data.grades[rows])
+    return ValueLists.of(loss, data)
 
 
 @dataclasses.dataclass(frozen=True)
-class UniformLists:
-    """The mean over lists of a loss that is given by `listwise_value` and `listwise_slopes`."""
+class ValueLists:
+    """A loss that is given by `listwise_value` and `listwise_slopes`: their sum over all lists.
+
+    Attributes
+    ----------
+    counts : float64 array
+        The number of terms of each list, by whose total the sum is divided: 1, or the number of
+        documents that must outrank others if the loss is a sum over these.
+    """
 
     loss: ListwiseLoss
     rows: Ints
     list_ptr: Ints
     grades: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, loss: ListwiseLoss, data: JudgedLists, *, by_document: bool = False) -> Self:
+        """Take the lists with two grades or more."""
+        bounds = zip(data.group_ptr[:-1].tolist(), data.group_ptr[1:].tolist(), strict=True)
+        lists = [np.arange(*ends) for ends in bounds if np.ptp(data.grades[slice(*ends)]) > 0.0]
+        if not lists:
+            raise DataError(
+                f"no query has two different grades ({data.n_queries} queries, {data.n_rows} "
+                "rows), so there is nothing to rank; check the grades."
+            )
+        grades = [data.grades[rows] for rows in lists]
+        terms = [np.count_nonzero(own > own.min()) if by_document else 1 for own in grades]
+        list_ptr = np.concatenate(([0], np.cumsum([rows.size for rows in lists])))
+        counts = np.array(terms, np.float64)
+        return cls(loss, np.concatenate(lists), list_ptr, np.concatenate(grades), counts)
 
     @cached_property
     def shares(self) -> Floats:
-        """The same weight for each list."""
-        return np.full(self.list_ptr.size - 1, 1.0 / (self.list_ptr.size - 1))
+        """The share of the terms of each list."""
+        shares: Floats = self.counts / self.counts.sum()
+        return shares
 
     def value(self, scores: Floats, threads: int) -> float:
-        """Return the mean of the losses of all lists."""
-        lists = map(self._part, range(self.shares.size))
-        return float(
-            np.mean([self.loss.listwise_value(scores[part], self.grades[part]) for part in lists])
-        )
+        """Return the sum of the losses of all lists, divided by the number of terms."""
+        parts = map(self._part, range(self.shares.size))
+        values = [self.loss.listwise_value(scores[part], self.grades[part]) for part in parts]
+        return float(np.sum(values) / self.counts.sum())
 
     def list_slopes(self, at: int, scores: Floats) -> tuple[float, Floats]:
-        """Return loss and slopes of one list."""
-        grades = self.grades[self._part(at)]
+        """Return loss and slopes of one list, divided by its number of terms."""
+        grades, count = self.grades[self._part(at)], self.counts[at]
         slopes = np.asarray(self.loss.listwise_slopes(scores, grades), np.float64)
-        return float(self.loss.listwise_value(scores, grades)), slopes
+        return float(self.loss.listwise_value(scores, grades) / count), slopes / count
 
     def _part(self, at: int) -> slice:
         return slice(int(self.list_ptr[at]), int(self.list_ptr[at + 1]))
