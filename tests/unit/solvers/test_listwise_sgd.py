@@ -1,4 +1,4 @@
-"""SGD on sampled lists: its optimum, its interruptions, and what it refuses."""
+"""SGD on lists, whole and sampled: its optimum, its interruptions, and what it refuses."""
 
 from __future__ import annotations
 
@@ -6,38 +6,46 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from ranking import JudgedLists, Ranker
 from ranking.contracts.loss import Loss
 from ranking.errors import CombinationError
+from ranking.registry import get_registry
 from ranking_plugins.losses import Domination
+from ranking_plugins.losses.whole_lists import whole_lists
 from ranking_plugins.solvers.listwise_steps import check_shift_invariance
 
-N = 2
-"""Negatives per list."""
+SGD = "sgd:max_steps=3000,schedule=inverse-sqrt,learning_rate=0.5"
 
 
 def small_lists(seed):
-    """Return judged lists of three rows of grade 0 and two of grade 1."""
+    """Return judged lists of different sizes and three grades; one has a single grade."""
     rng = np.random.default_rng(seed)
-    grades = np.tile([1.0, 1.0, 0.0, 0.0, 0.0], 6)
-    features = rng.normal(size=(grades.size, 4)) + 0.7 * grades[:, None] * [1.0, -0.5, 0.0, 0.3]
-    return JudgedLists(features, grades, np.repeat(np.arange(6), 5))
+    qids = np.repeat(np.arange(7), [5, 8, 4, 6, 5, 7, 3])
+    grades = rng.integers(0, 3, qids.size).astype(float)
+    grades[np.unique(qids, return_index=True)[1][:6]] = 3.0
+    grades[qids == 6] = 1.0
+    features = rng.normal(size=(qids.size, 4)) + 0.5 * grades[:, None] * [1.0, -0.5, 0.0, 0.3]
+    return JudgedLists(features, grades, qids)
 
 
-def expected_loss(data, w):
-    """Return the mean over positives, and over all lists of N negatives, of the loss and slopes."""
-    total, gradient, count = 0.0, np.zeros(w.size), 0
-    for start in range(0, data.n_rows, 5):
-        x, grades = data.features[start : start + 5], data.grades[start : start + 5]
-        low = np.flatnonzero(grades == 0.0)
-        for i in np.flatnonzero(grades > 0.0):
-            for js in itertools.product(low, repeat=N):
-                e = np.exp((x[list(js)] - x[i]) @ w)
-                total += np.log1p(e.sum())
-                gradient += (e / (1.0 + e.sum())) @ (x[list(js)] - x[i])
-                count += 1
+def mean_loss(data, w, weights="one"):
+    """Return the weighted mean over dominating rows of the domination loss, and its gradient."""
+    total, gradient, count = 0.0, np.zeros(w.size), 0.0
+    for i in range(data.n_rows):
+        own = data.row_groups == data.row_groups[i]
+        below = np.flatnonzero(own & (data.grades < data.grades[i]))
+        if not below.size:
+            continue
+        omega = 2.0 ** data.grades[i] - 1.0 if weights == "gain" else 1.0
+        difference = data.features[below] - data.features[i]
+        e = np.exp(difference @ w)
+        total += omega * np.log1p(e.sum())
+        gradient += omega * (e / (1.0 + e.sum())) @ difference
+        count += omega
     return total / count, gradient / count
 
 
@@ -47,7 +55,7 @@ def optimum(data, l1, l2):
     def value(parts):
         plus, minus = parts[:4], parts[4:]
         w = plus - minus
-        loss, slope = expected_loss(data, w)
+        loss, slope = mean_loss(data, w)
         slope = slope + l2 * w
         both = np.concatenate((slope + l1, -slope + l1))
         return loss + l1 * parts.sum() + 0.5 * l2 * w @ w, both
@@ -55,19 +63,71 @@ def optimum(data, l1, l2):
     return minimize(value, np.full(8, 0.1), jac=True, bounds=[(0, None)] * 8).fun
 
 
-@pytest.mark.parametrize(("l1", "l2"), [(0.03, 0.0), (0.0, 0.1), (0.0, 0.02)])
-@pytest.mark.parametrize("kernel", ["cython", "rust"])
-def test_linear_domination_reaches_the_optimum(kernel, load_kernel, seed, l1, l2):
-    data = small_lists(seed)
-    regularizer = f"l1:strength={l1}" if l1 else f"l2:strength={l2}"
-    solver = f"sgd:max_steps=60000,n_negatives={N},schedule=inverse-sqrt,learning_rate=0.5"
-    fitted = Ranker(
-        "linear", "domination", regularizer, solver, kernel=load_kernel(kernel), random_state=seed
-    ).fit(data)
-    w = np.asarray(fitted.model_.weights, float)
-    reached = expected_loss(data, w)[0] + l1 * np.abs(w).sum() + 0.5 * l2 * w @ w
+def objective(data, w, l1, l2):
+    """Return mean loss and penalty."""
+    return mean_loss(data, w)[0] + l1 * np.abs(w).sum() + 0.5 * l2 * w @ w
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(st.sampled_from(["none", "l1", "l2"]), st.floats(-3.0, 0.0))
+def test_linear_domination_reaches_the_optimum_over_whole_lists(name, log_strength):
+    data, strength = small_lists(0), 10.0**log_strength
+    l1, l2 = strength * (name == "l1"), strength * (name == "l2")
+    regularizer = "none" if name == "none" else f"{name}:strength={strength}"
     least = optimum(data, l1, l2)
-    assert least - 1e-6 <= reached <= 1.01 * least
+    for solver in (SGD, "coordinate"):
+        fitted = Ranker("linear", "domination", regularizer, solver, random_state=1).fit(data)
+        w = np.asarray(fitted.model_.weights, float)
+        assert least - 1e-6 <= objective(data, w, l1, l2) <= 1.01 * least
+        reported = fitted.history_[-1]["objective"]
+        assert reported == pytest.approx(objective(data, w, l1, l2), rel=1e-9)
+
+
+@pytest.mark.parametrize("sampling", ["positives", "queries"])
+def test_sampling_of_lists_does_not_change_the_objective(seed, sampling):
+    data = small_lists(seed)
+    solver = f"{SGD},sampling={sampling}"
+    fitted = Ranker("linear", "domination", "l2:strength=0.1", solver, random_state=seed).fit(data)
+    w = np.asarray(fitted.model_.weights, float)
+    assert objective(data, w, 0.0, 0.1) <= 1.01 * optimum(data, 0.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "domination",
+        "domination:weights=gain",
+        "domination:margin=layers,boundaries=1+2+1.5",
+        "smooth-warp",
+    ],
+)
+def test_slopes_of_a_whole_list_are_its_derivative(loss, seed, fast_kernel):
+    data, rng = small_lists(seed), np.random.default_rng(seed)
+    part = get_registry().create("loss", loss)
+    lists = whole_lists(part, data, fast_kernel)
+    assert lists.shares.sum() == pytest.approx(1.0)
+    scores = rng.normal(size=lists.rows.size)
+    total = 0.0
+    for at, (start, stop) in enumerate(itertools.pairwise(lists.list_ptr.tolist())):
+        own, steps = scores[start:stop], 1e-6 * np.eye(stop - start)
+        value, slopes = lists.list_slopes(at, own)
+        total += lists.shares[at] * value
+        numeric = [
+            (lists.list_slopes(at, own + e)[0] - lists.list_slopes(at, own - e)[0]) / 2e-6
+            for e in steps
+        ]
+        np.testing.assert_allclose(slopes, numeric, atol=1e-8)
+    assert total == pytest.approx(lists.value(scores, 1), rel=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["cython", "rust"])
+def test_steps_on_whole_lists_have_the_same_bits(kernel, load_kernel, seed):
+    def weights(name):
+        parts = ("linear", "domination", "l1:strength=0.02", "sgd:max_steps=50")
+        ranker = Ranker(*parts, kernel=load_kernel(name), random_state=seed)
+        return ranker.fit(small_lists(seed)).model_.weights.tobytes()
+
+    assert weights(kernel) == weights("reference")
 
 
 def test_sampled_list_form_is_the_loss_of_a_list():
