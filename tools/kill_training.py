@@ -41,6 +41,17 @@ SOLVERS = {
     "hinge, passive-aggressive": ("--loss", "hinge", "--solver", "passive-aggressive"),
 }
 
+PROGRAM = """
+import functools
+import ranking_cli.train
+from ranking_cli.main import cli
+from ranking_plugins.callbacks import Checkpoint
+
+ranking_cli.train.Checkpoint = functools.partial(Checkpoint, every=0.0)
+cli()
+"""
+"""`ranking`, with a checkpoint after each epoch, so that a kill finds one also in a short run."""
+
 
 class Plan(NamedTuple):
     """An algorithm, its data, and the model and the seconds of an uninterrupted training."""
@@ -74,7 +85,7 @@ def write_inputs(folder: Path) -> dict[str, Path]:
 
 def command(data: Path, output: Path, parts: tuple[str, ...]) -> list[str]:
     """Return the command that trains."""
-    start = [sys.executable, "-P", "-c", "from ranking_cli.main import cli; cli()"]
+    start = [sys.executable, "-P", "-c", PROGRAM]
     return [*start, "train", str(data), "-o", str(output), *parts, "--quiet"]
 
 
