@@ -2,7 +2,11 @@
 
 Every input is either accepted or refused with an error of `ranking`; anything else (another
 exception, a crash, more than five seconds) is a failure, whose input is kept. The same seed gives
-the same inputs. Inputs run in child processes, so that a crash is seen.
+the same inputs. A forked worker takes thousands of inputs; the parent watches it, so that a crash,
+a hang (also in compiled code) and the use of too much memory are seen, and goes on behind it.
+
+The targets "kernels" are differential: random small problems, and mutated judged lists, on which
+all kernels must give the same bits or the same error.
 
     python tools/fuzz.py --seconds 60
     python tools/fuzz.py --inputs 1000000 --seed 7 --keep failures
@@ -12,9 +16,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
+import mmap
 import os
 import random
+import re
+import resource
 import signal
 import sys
 import tempfile
@@ -28,16 +36,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ranking import JudgedLists, MatchingData, Ranker, RankingError, TextCollection
+from ranking import JudgedLists, MatchingData, Ranker, RankingError, TextCollection, get_kernel
+from ranking.data.readers.letor import Letor
 from ranking.data.readers.read import read_any
+from ranking.errors import KernelUnavailableError
 from ranking.io.tensors import KEY
+from ranking.registry.compatibility import Grid
+from ranking.registry.manager import Registry, installed_sources
 from ranking_plugins.callbacks import Checkpoint
 
 LIMIT = 5
 """Seconds after which an input counts as a hang."""
 
-BATCH = 500
-"""Inputs per child process."""
+MEMORY = 2 << 30
+"""Bytes that a worker may use more than its parent."""
+
+BATCH = 5000
+"""Inputs per forked worker."""
 
 WORDS = (
     *(b"nan", b"inf", b"-inf", b"1e999", b"-1", b"0", b"99999999999999999999", b"1_0", b"0x10"),
@@ -58,6 +73,8 @@ class Target(NamedTuple):
     file: str
     content: bytes
     run: Callable[[Path], object]
+    weight: int = 20
+    """How many inputs of a round are for it: fewer where one takes long."""
 
 
 def text_targets() -> Iterator[Target]:
@@ -162,11 +179,126 @@ def checkpoint_targets(folder: Path, judged: Any, matching: Any) -> Iterator[Tar
         yield Target(f"checkpoint {name}", "a.checkpoint", path.read_bytes(), resume)
 
 
+def available_kernels() -> list[Any]:
+    """Return the kernels that are installed, the reference first."""
+    kernels = []
+    for name in ("reference", "cython", "rust"):
+        with contextlib.suppress(KernelUnavailableError):
+            kernels.append(get_kernel(name))
+    return kernels
+
+
+def kernel_targets() -> Iterator[Target]:
+    """Yield differential targets: all kernels give the same bits, or the same error."""
+    kernels = available_kernels()
+
+    def parse_letor(path: Path) -> None:
+        def read(kernel: Any) -> dict[str, Any]:
+            data = Letor(kernel=kernel).read(path)
+            dense = getattr(data.features, "toarray", lambda: data.features)()
+            return {"grades": data.grades, "features": dense, "ids": np.array(data.query_ids)}
+
+        same_outcomes(kernels, read)
+
+    def train(path: Path) -> None:
+        draw = random.Random(path.read_bytes())  # noqa: S311
+        rng = np.random.default_rng(draw.getrandbits(32))
+        judged = draw.random() < 0.5
+        data = random_lists(draw, rng) if judged else random_matching(draw, rng)
+        parts = random_parts(draw, judged)
+
+        def fit(kernel: Any) -> dict[str, Any]:
+            ranker = Ranker(**parts, kernel=kernel, threads=draw.choice((1, 2))).fit(data)
+            measured = ranker.evaluate(data, metrics=["ndcg@3", "map", "auc"])
+            return {
+                **ranker.model_.tensors(),
+                "objective": np.array(ranker.objective_),
+                "scores": ranker.predict(data),
+                "measured": np.array(list(measured.values.values())),
+            }
+
+        same_outcomes(kernels, fit)
+
+    letor = b"2 qid:1 1:0.5 2:-1e3\n0 qid:1 1:1 3:2\n1 qid:q 2:7\n"
+    yield Target("kernels letor", "k.txt", letor, parse_letor, 4)
+    yield Target("kernels training", "k.seed", b"a random problem", train, 1)
+
+
+def same_outcomes(kernels: list[Any], compute: Callable[[Any], dict[str, Any]]) -> None:
+    """Fail unless all kernels compute the same bits; raise the error that they share."""
+    outcomes: list[Any] = []
+    for kernel in kernels:
+        try:
+            outcomes.append({name: one.tobytes() for name, one in compute(kernel).items()})
+        except RankingError as error:
+            outcomes.append(error)
+    for kernel, other in zip(kernels, outcomes, strict=True):
+        if isinstance(outcomes[0], RankingError) or isinstance(other, RankingError):
+            assert str(other) == str(outcomes[0]), f"{kernel.name}: {other} / {outcomes[0]}"
+        else:
+            differ = [name for name in outcomes[0] if outcomes[0][name] != other.get(name)]
+            assert not differ, f"{kernel.name} differs from {kernels[0].name} in {differ}"
+    if isinstance(outcomes[0], RankingError):
+        raise outcomes[0]
+
+
+def random_lists(draw: random.Random, rng: np.random.Generator) -> JudgedLists:
+    """Draw judged lists: ties, empty columns, large and small numbers, sparse or dense."""
+    rows, columns = draw.randint(2, 30), draw.randint(1, 6)
+    x = rng.normal(size=(rows, columns))
+    if draw.random() < 0.4:
+        x = np.round(x)  # ties, zeros
+    x *= np.array([draw.choice((1, 1, 1, 0, 1e5, 1e-5, 1e60)) for _ in range(columns)])
+    qids = np.sort(rng.integers(0, draw.randint(1, 6), rows))
+    features = sparse.csr_array(x) if draw.random() < 0.4 else x
+    return JudgedLists(features, rng.integers(0, draw.randint(2, 5), rows), qids)
+
+
+def random_matching(draw: random.Random, rng: np.random.Generator) -> MatchingData:
+    """Draw queries, documents and relevance, with or without features."""
+    queries, documents = draw.randint(1, 9), draw.randint(2, 9)
+    relevance = (rng.random((queries, documents)) < 0.4) * rng.integers(1, 4, (queries, documents))
+    features: dict[str, Any] = {}
+    if draw.random() < 0.5:
+        width = draw.randint(1, 5)
+        for side, n in (("queries", queries), ("documents", documents)):
+            drawn = rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.6)
+            features[side] = sparse.csr_array(drawn)
+    return MatchingData(**features, relevance=sparse.csr_array(relevance.astype(float)))
+
+
+@functools.cache
+def combinations(judged: bool) -> list[list[str]]:
+    """Return the parts of ours that combine, for judged lists or for matching."""
+    ours = [each for each in installed_sources() if each.distribution.startswith("ranking-kit")]
+    cells = [str(cell) for cell in Grid(Registry(ours)).cells() if cell.compatibility().works]
+    found = [cell.split(" x ") for cell in cells]
+    return [parts for parts in found if (parts[0] == "linear") == judged]
+
+
+def random_parts(draw: random.Random, judged: bool) -> dict[str, Any]:
+    """Draw a model, a loss, a regularizer and a solver that combine, and their settings."""
+    names = ("model", "loss", "regularizer", "solver")
+    parts = dict(zip(names, draw.choice(combinations(judged)), strict=True))
+    if parts["model"] in ("factored", "sparse-factored", "structured"):
+        parts["model"] += f":dimensions={draw.randint(1, 9)}"
+    if parts["model"].startswith("structured"):
+        parts["model"] += ",k=2"
+    if parts["regularizer"] in ("l1", "l2", "elastic"):
+        parts["regularizer"] += f":strength={draw.choice((0, 0.001, 0.1, 10))}"
+    if parts["solver"] in ("sgd", "passive-aggressive"):
+        parts["solver"] += f":max_steps={draw.randint(1, 60)},steps_per_epoch={draw.randint(1, 40)}"
+    elif parts["solver"] in ("coordinate", "alternating"):
+        parts["solver"] += f":max_epochs={draw.randint(1, 4)}"
+    return {**parts, "random_state": draw.getrandbits(16)}
+
+
 def mutate(content: bytes, draw: random.Random) -> bytes:
     """Return the content with a few random changes; of a model, also of its description."""
-    if content[8:9] == b"{" and draw.random() < 0.6:
+    if content[8:9] == b"{" and draw.random() < 0.8:
+        change = mutate_header if draw.random() < 0.6 else mutate_tensors
         with contextlib.suppress(ValueError, KeyError, IndexError):
-            return mutate_header(content, draw)
+            return change(content, draw)
     data = bytearray(content)
     for _ in range(draw.choice((1, 1, 1, 2, 3, 8))):
         at = draw.randrange(len(data) + 1)
@@ -205,6 +337,22 @@ def mutate_header(content: bytes, draw: random.Random) -> bytes:
     return len(text).to_bytes(8, "little") + text + content[8 + length :]
 
 
+def mutate_tensors(content: bytes, draw: random.Random) -> bytes:
+    """Overwrite some words of 4 or 8 bytes behind the header, which stays as it is."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    data = bytearray(content)
+    for _ in range(draw.choice((1, 1, 2, 4, 16))):
+        size = draw.choice((4, 8))
+        at = start + draw.randrange((len(data) - start) // size) * size
+        if draw.random() < 0.5:
+            word = draw.choice((0, 1, 2, 7, -1, -2, 1 << 31, 1 << 62, -(1 << 63), 1 << 20))
+            data[at : at + size] = (word % (1 << 8 * size)).to_bytes(size, "little")
+        else:
+            value = draw.choice((np.nan, np.inf, -np.inf, 1e30, -1e-40, 0.5, 3.0, -0.0))
+            data[at : at + size] = np.array(value, f"<f{size}").tobytes()
+    return bytes(data)
+
+
 def change_value(table: Any, draw: random.Random) -> None:
     """Replace, remove, rename or swap one value somewhere in nested tables."""
     while True:
@@ -228,6 +376,13 @@ def change_value(table: Any, draw: random.Random) -> None:
         table[key] = draw.choice(VALUES)
 
 
+def one_round(targets: list[Target]) -> list[Target]:
+    """Return every target as often as its weight says, mixed, in an order that is always equal."""
+    targets = [target for target in targets for _ in range(target.weight)]
+    random.Random(0).shuffle(targets)  # noqa: S311
+    return targets
+
+
 class Hang(Exception):  # noqa: N818
     """An input took too long."""
 
@@ -236,101 +391,157 @@ def _alarm(*_: object) -> None:
     raise Hang
 
 
-def run_batch(targets: list[Target], seed: int, numbers: range, folder: Path) -> Counter[str]:
-    """Run some inputs in this process; the input in work is in a file, in case of a crash."""
-    signal.signal(signal.SIGALRM, _alarm)
-    counts: Counter[str] = Counter()
-    for number in numbers:
-        target = targets[number % len(targets)]
-        draw = random.Random(f"{seed} {number}")  # noqa: S311
-        path = folder / target.file
-        path.write_bytes(mutate(target.content, draw))
-        (folder / "current").write_text(f"{number} {target.file} {target.name}")
-        signal.alarm(LIMIT)
-        try:
-            target.run(path)
-            counts["accepted"] += 1
-        except RankingError:
-            counts["refused"] += 1
-        except BaseException as error:
-            reason = f"{type(error).__name__}: {str(error)[:100]}"
-            counts[f"FAILED {target.name}, input {number}: {reason}"] += 1
-            print(f"failed: {target.name}, input {number}: {reason}", flush=True)  # noqa: T201
-        finally:
-            signal.alarm(0)
-    return counts
+class Worker(NamedTuple):
+    """What a forked worker shares with its parent: a round of targets and the input in work."""
+
+    targets: list[Target]
+    seed: int
+    folder: Path
+    current: mmap.mmap
+
+    def input(self, number: int) -> tuple[Target, bytes]:
+        """Return the target and the content of an input."""
+        target = self.targets[number % len(self.targets)]
+        draw = random.Random(f"{self.seed} {number}")  # noqa: S311
+        return target, mutate(target.content, draw)
+
+    def run(self, numbers: range) -> dict[str, int]:
+        """Run some inputs in this process and count the outcomes by target."""
+        signal.signal(signal.SIGALRM, _alarm)
+        counts: Counter[str] = Counter()
+        for number in numbers:
+            target, content = self.input(number)
+            path = self.folder / target.file
+            path.write_bytes(content)
+            self.current[:8] = number.to_bytes(8, "little")
+            signal.alarm(LIMIT)
+            try:
+                target.run(path)
+                counts[f"{target.name}: accepted"] += 1
+            except RankingError:
+                counts[f"{target.name}: refused"] += 1
+            except BaseException as error:
+                counts[self.failure(number, f"{type(error).__name__}: {str(error)[:200]}")] += 1
+            finally:
+                signal.alarm(0)
+        return counts
+
+    def failure(self, number: int, reason: str) -> str:
+        """Report an input that failed, and return the line that counts it."""
+        name = self.targets[number % len(self.targets)].name
+        line = f"FAILED {number} {name}: {reason}"
+        print(line, flush=True)  # noqa: T201
+        return line
+
+    def fork(self, numbers: range) -> Counter[str]:
+        """Run some inputs in forked workers, a new one behind each that crashes or hangs."""
+        counts: Counter[str] = Counter()
+        result = self.folder / "counts"
+        while numbers:
+            result.unlink(missing_ok=True)
+            self.current[:8] = numbers.start.to_bytes(8, "little")
+            child = os.fork()
+            if child == 0:
+                with contextlib.suppress(BaseException):
+                    limit_memory()
+                    result.write_text(json.dumps(self.run(numbers)))
+                os._exit(0)
+            status = self.watch(child)
+            if status == 0 and result.exists():
+                return counts + Counter(json.loads(result.read_text()))
+            stopped = int.from_bytes(self.current[:8], "little")
+            counts[self.failure(stopped, f"the process ended with status {status}")] += 1
+            # What the worker had counted before is lost; those inputs are run again, alone.
+            if stopped > numbers.start:
+                counts += self.fork(range(numbers.start, stopped))
+            numbers = range(stopped + 1, numbers.stop)
+        return counts
+
+    def watch(self, child: int) -> int:
+        """Wait for a worker; kill it if one input takes too long, also in compiled code."""
+        seen, since = bytes(8), time.monotonic()
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status
+            now = self.current[:8]
+            if now != seen:
+                seen, since = now, time.monotonic()
+            elif time.monotonic() - since > LIMIT + 3:  # the alarm had its chance
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.05)
 
 
-def run_child(targets: list[Target], seed: int, numbers: range, folder: Path) -> Counter[str]:
-    """Run some inputs in a child process and return what it counted; a crash is counted too."""
-    result = folder / "counts"
-    result.unlink(missing_ok=True)
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(BaseException):
-            os.nice(5)
-            warnings.simplefilter("ignore")
-            result.write_text(json.dumps(run_batch(targets, seed, numbers, folder)))
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status == 0 and result.exists():
-        return Counter(json.loads(result.read_text()))
-    current = (folder / "current").read_text()
-    print(f"crashed with status {status}: {current}", flush=True)  # noqa: T201
-    counts: Counter[str] = Counter({f"FAILED {current}: ended with status {status}": 1})
-    stopped = int(current.split()[0])
-    if stopped + 1 < numbers.stop:
-        counts += run_child(targets, seed, range(stopped + 1, numbers.stop), folder)
-    return counts
+def limit_memory() -> None:
+    """Bound the memory of this process, so that an input that wants much is seen."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * mmap.PAGESIZE + MEMORY,) * 2)
 
 
-def keep(targets: list[Target], seed: int, counts: Counter[str], folder: Path) -> None:
+def keep(worker: Worker, failed: list[str], folder: Path) -> None:
     """Write the inputs that failed, to become seeds of regression tests."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in counts:
-        words = name.replace(":", " ").replace(",", " ").split()
-        numbers = [int(word) for word in words if word.isdecimal()]
-        if name.startswith("FAILED") and numbers:
-            target = targets[numbers[0] % len(targets)]
-            draw = random.Random(f"{seed} {numbers[0]}")  # noqa: S311
-            (folder / f"{numbers[0]}-{target.file}").write_bytes(mutate(target.content, draw))
+    for line in failed:
+        number = int(line.split()[1])
+        target, content = worker.input(number)
+        (folder / f"{number}-{target.file}").write_bytes(content)
 
 
-def main() -> int:
-    """Run inputs until the time or the number is over; return 1 if any failed."""
+def report(counts: Counter[str], targets: list[Target]) -> None:
+    """Print how many inputs each target accepted and refused."""
+    for target in targets:
+        accepted, refused = (counts[f"{target.name}: {word}"] for word in ("accepted", "refused"))
+        print(f"  {target.name:24} {accepted:9,} accepted {refused:9,} refused")  # noqa: T201
+
+
+def parse() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--inputs", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first input")
-    parser.add_argument("--only", default="", help="targets whose names contain this")
+    parser.add_argument("--only", default="", help="regular expression of targets")
     parser.add_argument("--keep", type=Path, default=None, help="folder for inputs that failed")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run inputs until the time or the number is over; return 1 if any failed."""
+    options = parse()
     warnings.simplefilter("ignore")
     counts: Counter[str] = Counter()
-    begin, number = time.monotonic(), options.start
+    number = options.start
     last = None if options.inputs is None else options.start + options.inputs
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, mmap.mmap(-1, 8) as current:
         folder = Path(name)
-        targets = [
-            target
-            for target in [*text_targets(), *model_targets(folder)]
-            if options.only in target.name
-        ]
+        found = [*text_targets(), *model_targets(folder), *kernel_targets()]
+        targets = [target for target in found if re.search(options.only, target.name)]
+        for target in targets:  # imports and caches, before the first fork
+            path = folder / target.file
+            path.write_bytes(target.content)
+            with contextlib.suppress(RankingError):
+                target.run(path)
+        begin = time.monotonic()
+        worker = Worker(one_round(targets), options.seed, folder, current)
+        batch = BATCH if last is not None else 500
         while number < last if last is not None else time.monotonic() - begin < options.seconds:
-            stop = number + BATCH if last is None else min(number + BATCH, last)
-            counts += run_child(targets, options.seed, range(number, stop), folder)
+            stop = number + batch if last is None else min(number + batch, last)
+            counts += worker.fork(range(number, stop))
             number = stop
-    failed = {name: count for name, count in counts.items() if name.startswith("FAILED")}
-    print(  # noqa: T201
-        f"{number - options.start} inputs over {len(targets)} targets in "
-        f"{time.monotonic() - begin:.0f} s: {counts['accepted']} accepted, {counts['refused']} "
-        f"refused, {len(failed)} failed"
-    )
-    for name in failed:
-        print(name)  # noqa: T201
-    if options.keep is not None and failed:
-        keep(targets, options.seed, counts, options.keep)
+            if number % (20 * BATCH) == 0:
+                print(f"{number:,} inputs, {time.monotonic() - begin:.0f} s", flush=True)  # noqa: T201
+                report(counts, targets)
+        failed = [line for line in counts if line.startswith("FAILED")]
+        accepted = sum(n for line, n in counts.items() if line.endswith(": accepted"))
+        print(  # noqa: T201
+            f"{number - options.start} inputs over {len(targets)} targets in "
+            f"{time.monotonic() - begin:.0f} s: {accepted} accepted, "
+            f"{number - options.start - accepted - len(failed)} refused, {len(failed)} failed"
+        )
+        report(counts, targets)
+        if options.keep is not None and failed:
+            keep(worker, failed, options.keep)
     return 1 if failed else 0
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,34 @@ SOLVERS = {
     "hinge, passive-aggressive": ("--loss", "hinge", "--solver", "passive-aggressive"),
 }
 
+PROGRAM = """
+import functools
+import ranking_cli.train
+from ranking_cli.main import cli
+from ranking_plugins.callbacks import Checkpoint
+
+ranking_cli.train.Checkpoint = functools.partial(Checkpoint, every=0.0)
+cli()
+"""
+"""`ranking`, with a checkpoint after each epoch, so that a kill finds one also in a short run."""
+
+
+class Plan(NamedTuple):
+    """An algorithm, its data, and the model and the seconds of an uninterrupted training."""
+
+    label: str
+    source: Path
+    parts: tuple[str, ...]
+    whole: Path
+    seconds: float
+
+
+class Counts(NamedTuple):
+    """How often a training was killed, and how often it resumed from a checkpoint."""
+
+    kills: int
+    resumes: int
+
 
 def write_inputs(folder: Path) -> dict[str, Path]:
     """Write judged lists and interactions."""
@@ -56,7 +85,7 @@ def write_inputs(folder: Path) -> dict[str, Path]:
 
 def command(data: Path, output: Path, parts: tuple[str, ...]) -> list[str]:
     """Return the command that trains."""
-    start = [sys.executable, "-P", "-c", "from ranking_cli.main import cli; cli()"]
+    start = [sys.executable, "-P", "-c", PROGRAM]
     return [*start, "train", str(data), "-o", str(output), *parts, "--quiet"]
 
 
@@ -84,17 +113,31 @@ def same_model(one: Path, other: Path) -> bool:
     )
 
 
-def kill_and_resume(words: list[str], output: Path, seconds: float, draw: random.Random) -> int:
-    """Kill and resume a training until it ends; return how often it was killed."""
+def kill_and_resume(words: list[str], output: Path, seconds: float, draw: random.Random) -> Counts:
+    """Kill and resume a training until it ends; count the kills and the resumed checkpoints."""
     checkpoint = output.with_name(output.name + ".checkpoint")
-    kills = 0
+    kills = resumes = 0
     while True:
         resume = ["--resume"] if checkpoint.exists() else []
+        resumes += len(resume)
         # The third kill on lets it end, so that one slow machine does not loop for ever.
         limit = draw.uniform(0.0, seconds) if kills < 3 else None
         if train([*words, *resume], limit):
-            return kills
+            return Counts(kills, resumes)
         kills += 1
+
+
+def measure(folder: Path) -> list[Plan]:
+    """Train each algorithm without interruption, and see how long it takes."""
+    data = write_inputs(folder)
+    plans = []
+    for at, (label, parts) in enumerate(SOLVERS.items()):
+        source = data["matching" if "factored" in " ".join(parts) else "judged"]
+        whole = folder / f"whole{at}.safetensors"
+        begin = time.monotonic()
+        train(command(source, whole, parts), None)
+        plans.append(Plan(label, source, parts, whole, time.monotonic() - begin))
+    return plans
 
 
 def main() -> int:
@@ -104,28 +147,34 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     draw = random.Random(options.seed)  # noqa: S311
-    wrong = kills = runs = 0
+    wrong = runs = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        data = write_inputs(folder)
-        plans = []
-        for at, (label, parts) in enumerate(SOLVERS.items()):
-            source = data["matching" if "factored" in " ".join(parts) else "judged"]
-            whole = folder / f"whole{at}.safetensors"
-            begin = time.monotonic()
-            train(command(source, whole, parts), None)
-            plans.append((label, source, parts, whole, time.monotonic() - begin))
-        while kills < options.kills:
-            label, source, parts, whole, seconds = plans[runs % len(plans)]
+        plans = measure(folder)
+        counts = [Counts(0, 0) for _ in plans]
+        while sum(count.kills for count in counts) < options.kills:
+            at = runs % len(plans)
+            plan = plans[at]
             output = folder / f"run{runs}.safetensors"
-            kills += kill_and_resume(command(source, output, parts), output, seconds, draw)
+            words = command(plan.source, output, plan.parts)
+            count = kill_and_resume(words, output, plan.seconds, draw)
+            counts[at] = Counts(counts[at].kills + count.kills, counts[at].resumes + count.resumes)
             runs += 1
             left = sorted(file.name for file in folder.glob(f"*{output.name}*"))
-            if left != [output.name] or not same_model(whole, output):
+            if left != [output.name] or not same_model(plan.whole, output):
                 wrong += 1
-                print(f"{label}: another model, or files left: {left}")  # noqa: T201
+                print(f"{plan.label}: another model, or files left: {left}")  # noqa: T201
             output.unlink()
-    print(f"{kills} kills in {runs} trainings of {len(plans)} algorithms, {wrong} wrong")  # noqa: T201
+    for plan, count in zip(plans, counts, strict=True):
+        print(  # noqa: T201
+            f"  {plan.label:32} {plan.seconds:5.1f} s, {count.kills:3} kills, "
+            f"{count.resumes:3} resumed from a checkpoint"
+        )
+    kills, resumes = (sum(column) for column in zip(*counts, strict=True))
+    print(  # noqa: T201
+        f"{kills} kills in {runs} trainings of {len(plans)} algorithms, "
+        f"{resumes} resumed from a checkpoint, {wrong} wrong"
+    )
     return 1 if wrong else 0
 
 

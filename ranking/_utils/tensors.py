@@ -14,6 +14,11 @@ Tensors: TypeAlias = dict[str, NDArray[Any]]
 History: TypeAlias = list[dict[str, Any]]
 """One row per epoch: ``epoch``, ``objective``, and what callbacks measured."""
 
+COUNTS = ("epoch", "steps")
+"""Columns of a history that are whole numbers."""
+
+LARGEST_COUNT = 2.0**53
+
 
 def section(tensors: Tensors, prefix: str) -> Tensors:
     """Return the tensors under a prefix, without it."""
@@ -41,8 +46,15 @@ def unpack_history(columns: Tensors) -> History:
     for name, column in columns.items():
         if column.dtype != np.float64 or column.ndim != 1 or column.shape != epochs.shape:
             raise ModelFileError(f"the history is damaged: {name} must be a number for each epoch.")
-    if not np.isfinite(epochs).all():
-        raise ModelFileError("the history is damaged: epochs must be finite.")
+    for name in COUNTS:
+        column = columns.get(name, np.zeros(0))
+        known = column[~np.isnan(column)]
+        wrong = known[~((known >= 0) & (known <= LARGEST_COUNT) & (known == np.floor(known)))]
+        if wrong.size or (name == "epoch" and known.size != column.size):
+            what = f"{wrong[0]:g}" if wrong.size else "NaN"
+            raise ModelFileError(
+                f"the history is damaged: {name} is {what}, expected a whole number from 0 to 2^53."
+            )
     rows: History = [{} for _ in epochs]
     for name in ["epoch", "objective", *sorted(set(columns) - {"epoch", "objective"})]:
         for row, value in zip(rows, columns.get(name, ()), strict=False):

@@ -92,6 +92,19 @@ def test_lists_of_a_cascade_that_point_outside_are_refused(tmp_path, texts, valu
         Ranker.load(path)
 
 
+@pytest.mark.parametrize("column", ["epoch", "steps"])
+@pytest.mark.parametrize("value", [np.inf, -1e300, 1e300, -1.0, 1.5])
+def test_forged_counts_of_the_history_are_refused(tmp_path, texts, column, value):
+    """Found by the fuzzer: `partial_fit` continued after infinitely many steps."""
+    path = tmp_path / "m"
+    Ranker("bilinear", "hinge", solver="sgd:max_steps=20").fit(texts).save(path)
+    tensors, description = read_tensors(path)
+    tensors[f"history/{column}"][-1] = value
+    write_tensors(path, tensors, description)
+    with pytest.raises(ModelFileError, match=f"history is damaged: {column}"):
+        Ranker.load(path)
+
+
 @pytest.mark.parametrize("pointer", [[0, 1, -(2**62)], [0, 2**63 - 1, 2], [0, 3, 2], [1, 1, 2]])
 def test_forged_pointers_of_seen_items_are_refused(tmp_path, pointer):
     path = tmp_path / "m"
