@@ -37,6 +37,9 @@ CONFIGURATIONS = [
     {"hashing": 16, "ngrams": "1-2", "sublinear": True},
     {"hashing": 16, "weighting": "singhal"},
     {"hashing": 16, "weighting": "counts"},
+    {"weighting": "bm25", "k1": 0.9},
+    {"hashing": 16, "weighting": "bm25"},
+    {"weighting": "lm-dirichlet", "mu": 10.0},
 ]
 WORD_LISTS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
 TEXTS = st.lists(WORD_LISTS.map(" ".join), min_size=2, max_size=8)
