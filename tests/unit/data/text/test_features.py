@@ -273,7 +273,7 @@ def test_damaged_tensors_raise_and_leave_the_state(changed, message):
         ({"min_documents": "x"}, "min_documents='x'"),
         ({"hashing": -1}, "hashing=-1"),
         ({"hashing": 2**31}, "hashing=2147483648"),
-        ({"weighting": "bm25"}, "tf-idf, singhal, counts"),
+        ({"weighting": "bm"}, "tf-idf, singhal, counts, bm25, lm-dirichlet"),
         ({"sublinear": 1}, "sublinear=1"),
         ({"unit_length": None}, "true, false or auto"),
         ({"stop_words": "german"}, "english or none"),
