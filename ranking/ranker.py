@@ -676,7 +676,7 @@ class Ranker(Estimator):
         if not queries.size:
             return RankedResults(queries, self.documents_.ids, retrieve_nothing)
         data = self.documents_.with_queries(
-            self.text_.transform(texts),
+            self.text_.transform_queries(texts),
             np.array(self.text_.feature_names),
             np.arange(queries.size),
         )

@@ -19,7 +19,7 @@ def text_features(ranker: Ranker, text: str) -> Any:
     assert ranker.text_ is not None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        row = ranker.text_.transform([text])
+        row = ranker.text_.transform_queries([text])
     unknown = ranker.text_.unknown_words_
     if row.nnz and unknown:
         count = "1 word" if unknown == 1 else f"{unknown} words"

@@ -195,7 +195,8 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
     """Return the same relevance with one feature per term."""
     documents = text.transform(texts.document_texts)
     same = texts.query_texts is texts.document_texts or texts.query_texts == texts.document_texts
-    queries = documents if same else text.transform(texts.query_texts)
+    shared = same and text.is_symmetric
+    queries = documents if shared else text.transform_queries(texts.query_texts)
     names = np.array(text.feature_names)
     return texts.with_features(
         queries, documents, query_feature_ids=names, document_feature_ids=names

@@ -53,7 +53,7 @@ def explain_pair(
 ) -> list[Contribution]:
     """Return the contributions of the words of two texts, or of a text and a document's id."""
     bilinear = _bilinear(model)
-    left = text.transform([query])
+    left = text.transform_queries([query])
     positions = (
         np.zeros(0, np.int64)
         if documents is None

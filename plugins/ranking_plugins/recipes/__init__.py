@@ -18,6 +18,16 @@ RECIPES: Final = {
         "sparse_preference:identity",
         "The cosine of queries and documents, without training.",
     ),
+    "cosine": ("sparse_preference:identity", "The cosine of tf-idf, as recipe identity."),
+    "bm25": ("text_retrieval:bm25", "BM25 (Lucene's variant), without training."),
+    "lm-dirichlet": (
+        "text_retrieval:lm_dirichlet",
+        "The query's likelihood in the document's language model, without training.",
+    ),
+    "bm25-warp": (
+        "text_retrieval:bm25_warp",
+        "One weight per pair of words by WARP, starting from BM25.",
+    ),
     "diagonal": ("sparse_preference:diagonal", "One weight per word, by SGD."),
     "sgd-fixed": (
         "sparse_preference:sgd_fixed",

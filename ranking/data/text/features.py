@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking._utils.tensors import Tensors
+from ranking.contracts.parameters import number, violations
 from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
@@ -24,7 +25,16 @@ MOST_COLUMNS = 2**31 - 1
 LARGEST = 2.0**63
 """Largest value in a model file; values within this bound make no feature infinite."""
 
-WEIGHTINGS = ("tf-idf", "singhal", "counts")
+WEIGHTINGS = ("tf-idf", "singhal", "counts", "bm25", "lm-dirichlet")
+
+RETRIEVAL = ("bm25", "lm-dirichlet")
+"""Weightings of documents whose inner product with the counts of a query is a retrieval score."""
+
+LENGTH = "#length"
+"""The feature of lm-dirichlet that is not a term: no word contains its first character."""
+
+OWN_PARAMETERS = {"bm25": {"k1", "b"}, "lm-dirichlet": {"mu"}}
+"""The parameters that only one weighting has."""
 
 
 class TermCounts(NamedTuple):
@@ -53,9 +63,9 @@ class TextFeatures(Part):
         1 for words, 2 for pairs of neighbours, ``"1-2"`` for both, and so on.
     stop_words : {"english", None}
         Words to leave out before n-grams are built: scikit-learn's list, or none.
-    weighting : {"tf-idf", "singhal", "counts"}
+    weighting : {"tf-idf", "singhal", "counts", "bm25", "lm-dirichlet"}
         Weights of the counts; see :mod:`ranking.data.text.weights`. tf-idf has the smooth idf,
-        singhal the plain one.
+        singhal the plain one. bm25 and lm-dirichlet weight documents only, queries have counts.
     sublinear : bool
         Whether to replace the count c by 1 + log c; singhal has its own formula.
     unit_length : bool or "auto"
@@ -64,13 +74,20 @@ class TextFeatures(Part):
         The number of columns of the hashing trick, or 0 for a vocabulary. With hashing, `words` is
         ignored. The weight of a term is added to its column with a sign that depends on its hash;
         idf belongs to the column.
+    k1, b : float
+        For bm25: how soon a count saturates, and how much of a document's length is made up for.
+    mu : float
+        For lm-dirichlet: the number of words that the collection counts for.
 
     Attributes
     ----------
     idf_ : float64 array or None
-        One per column; None for counts.
+        One per column; None for counts and lm-dirichlet.
     pivot_ : float or None
-        For singhal, the mean number of distinct known terms per text of `fit`.
+        For singhal, the mean number of distinct known terms per text of `fit`; for bm25, the mean
+        number of known terms.
+    collection_ : float64 array or None
+        For lm-dirichlet, the share of each term in all texts of `fit`.
     unknown_words_ : int
         Occurrences of terms without a column in the last transformed texts.
     """
@@ -86,6 +103,9 @@ class TextFeatures(Part):
     sublinear: bool = False
     unit_length: bool | str = "auto"
     hashing: int = 0
+    k1: float = number(1.2, above=0.0, maximum=1e6)
+    b: float = number(0.75, minimum=0.0, maximum=1.0)
+    mu: float = number(2000.0, above=0.0, maximum=1e12)
 
     def __post_init__(self) -> None:
         """Validate the parameters and reset the fitted state."""
@@ -95,6 +115,7 @@ class TextFeatures(Part):
         self._columns: dict[str, int] | None = None
         self.idf_: NDArray[np.float64] | None = None
         self.pivot_: float | None = None
+        self.collection_: NDArray[np.float64] | None = None
         self.unknown_words_ = 0
 
     def _check(self) -> None:
@@ -126,6 +147,20 @@ class TextFeatures(Part):
                 "weighting=singhal has a length normalisation that unit_length would undo; "
                 "leave unit_length out, or take weighting=tf-idf,sublinear=true."
             )
+        if self.weighting in RETRIEVAL and (self.sublinear or self.unit_length is True):
+            raise PartError(
+                f"weighting={self.weighting} has its own saturation and length normalisation; "
+                "leave sublinear and unit_length out."
+            )
+        if self.weighting == "lm-dirichlet" and self.hashing:
+            raise PartError(
+                "weighting=lm-dirichlet needs the probability of each term, and terms that share "
+                "a hashed column have none; leave hashing out, or take weighting=bm25."
+            )
+        for key, constraint in violations(self).items():
+            raise PartError(
+                f"text has {key}={getattr(self, key)!r}; it must be {constraint.describe()}."
+            )
         if self.hashing and (self.min_count > 1 or self.min_documents > 1):
             raise PartError(
                 "hashing has no vocabulary from which min_count and min_documents could leave "
@@ -135,6 +170,15 @@ class TextFeatures(Part):
     def auto_values(self, problem: object = None) -> dict[str, Any]:
         """Return what `unit_length` is, if it is "auto"."""
         return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
+
+    def idle(self) -> set[str]:
+        """Return the parameters of other weightings."""
+        return {"k1", "b", "mu"} - OWN_PARAMETERS.get(self.weighting, set())
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether queries are weighted as documents are."""
+        return self.weighting not in RETRIEVAL
 
     @classmethod
     def from_spec(cls, spec: str) -> Self:
@@ -158,33 +202,47 @@ class TextFeatures(Part):
         return self._weight(self._learn(texts))
 
     def transform(self, texts: Iterable[str]) -> Any:
-        """Return the features of texts.
+        """Return the features of texts, weighted as documents.
 
         Returns
         -------
         csr_array of float32
             One row per text; indices are sorted, no stored entry is zero.
         """
+        return self._weight(self._known_counts(texts))
+
+    def transform_queries(self, texts: Iterable[str]) -> Any:
+        """Return the features of texts, weighted as queries: by counts for bm25 and lm-dirichlet.
+
+        Other weightings treat queries as documents, so it is the same as `transform`.
+        """
+        return self._weight(self._known_counts(texts), queries=not self.is_symmetric)
+
+    def _known_counts(self, texts: Iterable[str]) -> TermCounts:
         self._require_fit()
         assert self._columns is not None
         terms, counts = self._count(texts)
         if self.hashing:
-            return self._weight(_sort_by_hash(terms, counts))
-        return self._weight(self._select_known(terms, counts, self._columns))
+            return _sort_by_hash(terms, counts)
+        return self._select_known(terms, counts, self._columns)
 
     @property
     def n_features(self) -> int:
         """The number of columns."""
         self._require_fit()
         assert self._columns is not None
-        return self.hashing or len(self._columns)
+        return self.hashing or len(self._columns) + (self.weighting == "lm-dirichlet")
 
     @property
     def feature_names(self) -> list[str]:
-        """The term of each column, in their order; a hashed column i is ``#i``."""
+        """The term of each column, in their order; a hashed column i is ``#i``.
+
+        The last one of lm-dirichlet is ``#length``.
+        """
         self._require_fit()
         assert self._columns is not None
-        return [f"#{column}" for column in range(self.hashing)] or list(self._columns)
+        names = [f"#{column}" for column in range(self.hashing)] or list(self._columns)
+        return [*names, LENGTH] if self.weighting == "lm-dirichlet" else names
 
     def tensors(self) -> Tensors:
         """Return the fitted state as named arrays, for a model file."""
@@ -196,6 +254,8 @@ class TextFeatures(Part):
             tensors["idf"] = self.idf_
         if self.pivot_ is not None:
             tensors["pivot"] = np.array([self.pivot_])
+        if self.collection_ is not None:
+            tensors["collection"] = self.collection_
         return tensors
 
     def restore(self, tensors: Tensors) -> None:
@@ -210,14 +270,19 @@ class TextFeatures(Part):
         if not self.hashing:
             terms = vocabulary.unpack(_tensor(tensors, "words"), _tensor(tensors, "word_offsets"))
             columns = {term: column for column, term in enumerate(terms)}
-        idf = pivot = None
-        if self.weighting != "counts":
+        idf = pivot = collection = None
+        if self.weighting == "lm-dirichlet":
+            collection = _numbers(tensors, "collection", len(columns))
+            if not (collection >= 1.0 / LARGEST).all():
+                raise ModelFileError("text features' `collection` must be positive.")
+        elif self.weighting != "counts":
             idf = _numbers(tensors, "idf", self.hashing or len(columns))
-        if self.weighting == "singhal":
+        if self.weighting in ("singhal", "bm25"):
             pivot = float(_numbers(tensors, "pivot", 1)[0])
             if pivot < 1.0 / LARGEST:
                 raise ModelFileError(f"text features' `pivot` is {pivot}, and must be positive.")
         self._columns, self.idf_, self.pivot_ = columns, idf, pivot
+        self.collection_ = collection
         self.unknown_words_ = 0
 
     def _require_fit(self) -> None:
@@ -249,12 +314,17 @@ class TextFeatures(Part):
             counted = self._select_known(terms, counts, columns)
             occupied = counted.counts
         documents = np.bincount(occupied.indices, minlength=occupied.shape[1])
-        self._columns, self.idf_, self.pivot_ = columns, None, None
+        self._columns, self.idf_, self.pivot_, self.collection_ = columns, None, None, None
         if self.weighting == "tf-idf":
             self.idf_ = weights.smooth_idf(documents, counts.shape[0])
         elif self.weighting == "singhal":
             self.idf_ = weights.plain_idf(documents, counts.shape[0])
             self.pivot_ = weights.mean_distinct(counted.counts)
+        elif self.weighting == "bm25":
+            self.idf_ = weights.bm25_idf(documents, counts.shape[0])
+            self.pivot_ = weights.mean_length(counted.counts)
+        elif self.weighting == "lm-dirichlet":
+            self.collection_ = weights.shares(counted.counts)
         return counted
 
     def _count(self, texts: Iterable[str]) -> tuple[list[str], Any]:
@@ -277,7 +347,7 @@ class TextFeatures(Part):
             remedies.append("let ngrams begin at 1")
         return ", or ".join(remedies)
 
-    def _weight(self, counted: TermCounts) -> Any:
+    def _weight(self, counted: TermCounts, queries: bool = False) -> Any:
         counts = counted.counts
         empty = np.flatnonzero(np.diff(counts.indptr) == 0)
         if empty.size:
@@ -287,19 +357,15 @@ class TextFeatures(Part):
                 DataWarning,
                 stacklevel=3,
             )
-        if self.weighting == "singhal":
-            assert self.pivot_ is not None
-            values = weights.pivoted(counts, self.pivot_)
-        else:
-            values = counts.data.astype(np.float64)
-            if self.sublinear:
-                values = weights.sublinear(values)
+        values = self._term_frequencies(counts, queries)
         if counted.hashes is None:
             features = sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
         else:
             values *= hashes.signs_of(counted.hashes)[counts.indices]
             features = _fold(counted, values, self.hashing)
-        if self.idf_ is not None:
+        if self.weighting == "lm-dirichlet":
+            features = weights.with_length(features, counts, None if queries else self.mu)
+        if self.idf_ is not None and not queries:
             features.data *= self.idf_[features.indices]
         unit = self.auto_values().get("unit_length", self.unit_length)
         if unit:
@@ -307,6 +373,20 @@ class TextFeatures(Part):
         features = features.astype(np.float32)
         features.eliminate_zeros()
         return features
+
+    def _term_frequencies(self, counts: Any, queries: bool) -> NDArray[np.float64]:
+        """Return the weight of each count without idf."""
+        if self.weighting == "singhal":
+            assert self.pivot_ is not None
+            return weights.pivoted(counts, self.pivot_)
+        if self.weighting == "bm25" and not queries:
+            assert self.pivot_ is not None
+            return weights.saturated(counts, self.pivot_, self.k1, self.b)
+        if self.weighting == "lm-dirichlet" and not queries:
+            assert self.collection_ is not None
+            return weights.smoothed(counts, self.collection_, self.mu)
+        values: NDArray[np.float64] = counts.data.astype(np.float64)
+        return weights.sublinear(values) if self.sublinear else values
 
 
 def _sort_by_hash(terms: list[str], counts: Any) -> TermCounts:

@@ -37,6 +37,9 @@ CONFIGURATIONS = [
     {"hashing": 16, "ngrams": "1-2", "sublinear": True},
     {"hashing": 16, "weighting": "singhal"},
     {"hashing": 16, "weighting": "counts"},
+    {"weighting": "bm25", "k1": 0.9},
+    {"hashing": 16, "weighting": "bm25"},
+    {"weighting": "lm-dirichlet", "mu": 10.0},
 ]
 WORD_LISTS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
 TEXTS = st.lists(WORD_LISTS.map(" ".join), min_size=2, max_size=8)
@@ -270,7 +273,7 @@ def test_damaged_tensors_raise_and_leave_the_state(changed, message):
         ({"min_documents": "x"}, "min_documents='x'"),
         ({"hashing": -1}, "hashing=-1"),
         ({"hashing": 2**31}, "hashing=2147483648"),
-        ({"weighting": "bm25"}, "tf-idf, singhal, counts"),
+        ({"weighting": "bm"}, "tf-idf, singhal, counts, bm25, lm-dirichlet"),
         ({"sublinear": 1}, "sublinear=1"),
         ({"unit_length": None}, "true, false or auto"),
         ({"stop_words": "german"}, "english or none"),
