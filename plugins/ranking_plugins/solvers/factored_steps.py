@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import (
+    EntryPenalty,
     Regularizer,
     RowPenalty,
     kernel_form,
@@ -50,6 +51,10 @@ the minimal number of batches per epoch: with few positives, a batch is small.""
 
 FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
 """The same if embeddings are sums over features, which are computed once per batch."""
+
+
+PROX_ROWS = 4096
+"""Rows to which the prox of a penalty of entries is applied at a time."""
 
 
 class FactoredSteps(Steps):
@@ -265,25 +270,62 @@ class FactoredSteps(Steps):
 
     def _apply_prox(self, rate: float) -> None:
         """Apply the prox to each matrix, for the learning rates since the last boundary."""
-        for matrix, shrunk in zip(self._matrices(), self._prox(rate), strict=True):
-            matrix[...] = shrunk
-
-    def _prox(self, rate: float) -> Iterator[Singles]:
-        """Yield the prox of each matrix; with Adagrad, for the mean learning rate of the matrix."""
-        inner = slice(None), slice(0, self.model.dimensions)
         for at in self._positions():
-            matrix, squares = self.weights.factors[at], self.weights.squares[at]
-            step = rate * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else rate
-            regularizer = self._regularizer(at)
-            functions = native_rows(regularizer)
-            if functions is not None:
-                shrunk = matrix.copy()
-                width, threads = self.model.dimensions, self.problem.threads
-                self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
-            else:
-                shrunk = np.zeros_like(matrix)
-                shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
-            yield shrunk
+            matrix = self.weights.factors[at]
+            for rows, shrunk in self._prox(at, rate):
+                matrix[rows] = shrunk
+
+    def _prox(self, at: int, rate: float) -> Iterator[tuple[slice, Singles]]:
+        """Yield the prox of a matrix, by chunks of rows if the penalty is one of entries.
+
+        With Adagrad, an entry with the sum of squares G has the step rate / sqrt(G) (composite
+        mirror descent). Other penalties have one step per matrix, the mean of those of its entries.
+        """
+        matrix = self.weights.factors[at]
+        entry = self._entry_penalty(at)
+        if entry is None:
+            yield slice(0, matrix.shape[0]), self._matrix_prox(at, rate)
+            return
+        for start in range(0, matrix.shape[0], PROX_ROWS):
+            rows = slice(start, min(start + PROX_ROWS, matrix.shape[0]))
+            yield rows, self._entry_prox(at, rows, rate, entry)
+
+    def _entry_penalty(self, at: int) -> EntryPenalty | None:
+        """Return l1 and l2 of a penalty that acts on each entry independently, or None."""
+        regularizer = self._regularizer(at)
+        if regularizer.granularity != "entry" or native_rows(regularizer) is not None:
+            return None
+        form = kernel_form(regularizer, "vector")
+        return form if isinstance(form, EntryPenalty) else None
+
+    def _entry_prox(self, at: int, rows: slice, rate: float, penalty: EntryPenalty) -> Singles:
+        """Return argmin over v of ``(v - p)**2 / (2 h) + l1 |v| + l2/2 v**2`` for each entry p."""
+        part, squares = self.weights.factors[at][rows], self.weights.squares[at]
+        step: Any = np.float32(rate)
+        if squares.size:
+            step = step / np.sqrt(squares[rows])
+        shrunk = np.abs(part) - step * np.float32(penalty.l1)
+        np.copysign(np.maximum(shrunk, np.float32(0.0)), part, out=shrunk)
+        shrunk /= np.float32(1.0) + step * np.float32(penalty.l2)
+        shrunk += np.float32(0.0)  # -0 becomes 0
+        result: Singles = shrunk
+        return result
+
+    def _matrix_prox(self, at: int, rate: float) -> Singles:
+        """Return the prox of a whole matrix; with Adagrad, for the mean step of its entries."""
+        inner = slice(None), slice(0, self.model.dimensions)
+        matrix, squares = self.weights.factors[at], self.weights.squares[at]
+        step = rate * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else rate
+        regularizer = self._regularizer(at)
+        functions = native_rows(regularizer)
+        if functions is not None:
+            shrunk = matrix.copy()
+            width, threads = self.model.dimensions, self.problem.threads
+            self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
+        else:
+            shrunk = np.zeros_like(matrix)
+            shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
+        return shrunk
 
     def _positions(self) -> list[int]:
         """Return the positions of those of U, V and S that are regularized."""
@@ -306,13 +348,21 @@ class FactoredSteps(Steps):
             squares = [float((part.astype(np.float64) ** 2).sum()) for part in self._matrices()]
             return 0.5 * self.row_penalty.l2 * sum(squares)
         rate = self.pending_rate()
-        matrices = self._matrices()
-        if rate or not self.position:  # before the first step, no constraint has been applied
-            matrices = list(self._prox(rate))
-        return sum(
-            self._regularizer(at).penalty(part[inner].astype(np.float64))
-            for at, part in zip(self._positions(), matrices, strict=True)
-        )
+        # Before the first step, no constraint has been applied.
+        pending = rate > 0.0 or not self.position
+        total = 0.0
+        for at in self._positions():
+            whole = self._entry_penalty(at) is None
+            rows = self.weights.factors[at].shape[0]
+            size = rows if whole else PROX_ROWS
+            parts = (
+                (part for _, part in self._prox(at, rate))
+                if pending
+                else (self.weights.factors[at][i : i + size] for i in range(0, rows, size))
+            )
+            regularizer = self._regularizer(at)
+            total += sum(regularizer.penalty(part[inner].astype(np.float64)) for part in parts)
+        return total
 
     def finite(self) -> bool:
         """Return whether all embeddings are finite."""

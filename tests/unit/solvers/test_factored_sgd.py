@@ -28,7 +28,7 @@ from ranking_plugins.losses import (
     Logistic,
     SquaredHinge,
 )
-from ranking_plugins.regularizers import L1, L2, L1L2Row, MaxNorm, Orthonormal
+from ranking_plugins.regularizers import L1, L2, Elastic, L1L2Row, MaxNorm, Orthonormal
 from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.factored_steps import (
     BLOCK,
@@ -241,7 +241,9 @@ def test_kernel_forms_by_hand(factored_kernel, make_tastes, features, biases, re
 
 
 @pytest.mark.parametrize("schedule", ["inverse-sqrt", "adagrad"])
-@pytest.mark.parametrize("regularizer", [L1(0.04), L1L2Row(0.05, limit=0.8)], ids=str)
+@pytest.mark.parametrize(
+    "regularizer", [L1(0.04), Elastic(0.06, 0.7), L1L2Row(0.05, limit=0.8)], ids=str
+)
 def test_other_penalties_are_paid_at_boundaries(
     factored_kernel, make_tastes, schedule, regularizer
 ):
@@ -257,7 +259,9 @@ def test_other_penalties_are_paid_at_boundaries(
     for start, stop in itertools.pairwise(edges):
         plain.train(triplets[start:stop], rates[start:stop], stop - start, 8)
         for which in (0, 1):
-            scale = (1.0 / np.sqrt(plain.squares[which])).mean() if plain.adagrad else 1.0
+            scale = 1.0 / np.sqrt(plain.squares[which]) if plain.adagrad else 1.0
+            if regularizer.granularity != "entry":
+                scale = np.mean(scale)
             due = sum(rates[start:stop]) * scale
             plain.parts[which] = regularizer.prox(plain.parts[which], due)
     plain.assert_like(fitted.model_)
