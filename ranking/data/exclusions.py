@@ -55,3 +55,28 @@ def places(have: NDArray[np.generic], want: NDArray[np.generic]) -> Ints:
     order = np.argsort(have, kind="stable")
     at = order[np.searchsorted(have, want, sorter=order).clip(max=have.size - 1)]
     return np.where(have[at] == want, at, -1)
+
+
+def exclude_itself(data: RelevanceData, exclusions: Pairs | None) -> Pairs:
+    """Return the exclusions, and for a query that is a document, that document too."""
+    none = np.zeros(data.n_queries + 1, np.int64), np.zeros(0, np.int64)
+    pointers, documents = none if exclusions is None else exclusions
+    if data.own_document is None:
+        return pointers, documents
+    rows = np.repeat(np.arange(data.n_queries), np.diff(pointers))
+    own = np.flatnonzero(data.own_document >= 0)
+    return pattern(
+        np.concatenate((rows, own)),
+        np.concatenate((documents, data.own_document[own])),
+        data.n_queries,
+    )
+
+
+def exclusions_at(exclusions: Pairs, queries: Ints, position: Ints) -> Pairs:
+    """Return the exclusions of some queries by position; a document at position -1 is left out."""
+    pointers, documents = exclusions
+    sizes = pointers[queries + 1] - pointers[queries]
+    rows = np.repeat(np.arange(queries.size), sizes)
+    offsets = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    positions = position[documents[np.repeat(pointers[queries], sizes) + offsets]]
+    return pattern(rows[positions >= 0], positions[positions >= 0], queries.size)

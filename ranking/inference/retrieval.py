@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.model import Embedding, MatchingModel
-from ranking.data.exclusions import Ints, Pairs, pattern
+from ranking.data.exclusions import Ints, Pairs, exclude_itself, exclusions_at
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
 from ranking.kernels.kernel import Kernel
@@ -58,7 +58,7 @@ class Retriever:
     ) -> None:
         self.model, self.data, self.k = model, data, k
         self.kernel, self.threads = kernel, threads
-        self.exclusions = _with_itself(data, exclusions)
+        self.exclusions = exclude_itself(data, exclusions)
         self.candidates = candidates
 
     @functools.cached_property
@@ -148,7 +148,7 @@ def top_k_by_embeddings(
     for start in range(0, wanted.size, BLOCK):
         block = wanted[start : start + BLOCK]
         rows = np.ascontiguousarray(embedding.queries[block])
-        left_out = None if exclusions is None else _exclusions_of(exclusions, block, position)
+        left_out = None if exclusions is None else exclusions_at(exclusions, block, position)
         best, scores = kernel.factored.top_k(rows, documents, biases, k, left_out, threads)
         for query, ranked, values in zip(block.tolist(), best, scores, strict=True):
             filled = ranked >= 0
@@ -186,31 +186,6 @@ def _order_by_id(ids: NDArray[np.generic], candidates: Ints | None) -> tuple[Int
     position = np.full(ids.size, -1)
     position[order] = np.arange(order.size)
     return order, position
-
-
-def _with_itself(data: MatchingData, exclusions: Pairs | None) -> Pairs:
-    """Return the exclusions, and for a query that is a document, that document too."""
-    none = np.zeros(data.n_queries + 1, np.int64), np.zeros(0, np.int64)
-    pointers, documents = none if exclusions is None else exclusions
-    if data.own_document is None:
-        return pointers, documents
-    rows = np.repeat(np.arange(data.n_queries), np.diff(pointers))
-    own = np.flatnonzero(data.own_document >= 0)
-    return pattern(
-        np.concatenate((rows, own)),
-        np.concatenate((documents, data.own_document[own])),
-        data.n_queries,
-    )
-
-
-def _exclusions_of(exclusions: Pairs, queries: Ints, position: Ints) -> Pairs:
-    """Return the exclusions of some queries, by the positions of documents among candidates."""
-    pointers, documents = exclusions
-    sizes = pointers[queries + 1] - pointers[queries]
-    rows = np.repeat(np.arange(queries.size), sizes)
-    offsets = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    positions = position[documents[np.repeat(pointers[queries], sizes) + offsets]]
-    return pattern(rows[positions >= 0], positions[positions >= 0], queries.size)
 
 
 def _candidates_for(scores: NDArray[np.float64], k: int | None, allowed: Ints) -> Ints:

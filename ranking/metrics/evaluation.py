@@ -20,6 +20,7 @@ from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.ranked import Floats, Measure, RankedMetric
 from ranking.metrics.ranked_lists import ScoredLists, Values, compute_metrics
+from ranking.metrics.top_k_lists import evaluate_top_k
 from ranking.registry.guard import ours, refuse
 from ranking.registry.origin import described
 
@@ -131,7 +132,21 @@ def evaluate_model(
     if isinstance(data, JudgedLists):
         return evaluate(metrics, data, model.scores(data, kernel, threads), kernel, threads)
     measures = _ranked_measures(metrics, "queries and documents")
-    scorer = cast(MatchingModel, model).scorer(data, kernel, threads)
+    matching = cast(MatchingModel, model)
+    best = evaluate_top_k(matching, measures, data, kernel, threads, exclusions)
+    return best or _evaluate_all(matching, measures, data, kernel, threads, exclusions)
+
+
+def _evaluate_all(
+    model: MatchingModel,
+    measures: dict[str, Measure],
+    data: MatchingData,
+    kernel: Kernel,
+    threads: int,
+    exclusions: Pairs | None,
+) -> Values:
+    """Compute measures from the scores of all documents, block of queries by block."""
+    scorer = model.scorer(data, kernel, threads)
     # NumPy compares code points, and UTF-8 keeps their order: the order of strcmp.
     id_ranks = np.argsort(np.argsort(data.document_ids.astype(np.str_), kind="stable"))
     blocks: list[Values] = []
