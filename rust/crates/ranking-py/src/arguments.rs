@@ -184,11 +184,6 @@ borrowed! {
         width: it.shape()[1],
         data: it.as_slice_mut()?,
     };
-    <T: Element> ByRow<'_, T> => Dense<'a, T> = |it| Dense {
-        lines: it.0.shape()[0],
-        length: it.0.shape()[1],
-        data: it.0.as_slice()?,
-    };
     <T: Element> ByColumn<'_, T> => Dense<'a, T> = |it| Dense {
         lines: it.0.shape()[1],
         length: it.0.shape()[0],
