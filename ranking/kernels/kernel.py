@@ -40,7 +40,7 @@ class Kernel:
     description : mapping
         The kernel's self-description; see :mod:`ranking.kernels.contract`.
     fallback : Kernel, optional
-        Serves the families that `implementations` leaves out.
+        Serves the families, and the functions of a family, that `implementations` leaves out.
     """
 
     name: str
@@ -82,62 +82,81 @@ class Kernel:
             return self
         return self.fallback._server(family)
 
+    def _functions(self, family: str) -> Any:
+        """Return the functions of a family; those that are left out are the fallback's."""
+        server = self._server(family)
+        own: Any = server.implementations[family]  # type: ignore[literal-required]
+        if server.fallback is None:
+            return own
+        return Inheriting(own, server.fallback._functions(family))
+
     @property
     def random(self) -> RandomKernel:
         """Random numbers, sums and the exponential."""
-        return RandomKernel(self._server("random").implementations["random"])
+        return RandomKernel(self._functions("random"))
 
     @property
     def linear(self) -> LinearKernel:
         """Scores of the linear model."""
-        return LinearKernel(self._server("linear").implementations["linear"])
+        return LinearKernel(self._functions("linear"))
 
     @property
     def domination(self) -> DominationKernel:
         """The domination loss and its coordinate descent."""
-        return DominationKernel(self._server("domination").implementations["domination"])
+        return DominationKernel(self._functions("domination"))
 
     @property
     def pairwise_lists(self) -> PairwiseListsKernel:
         """Pairwise losses over judged lists, and Newton steps on them."""
-        return PairwiseListsKernel(self._server("pairwise_lists").implementations["pairwise_lists"])
+        return PairwiseListsKernel(self._functions("pairwise_lists"))
 
     @property
     def metrics(self) -> MetricsKernel:
         """Ranks and measures of ranked lists."""
-        return MetricsKernel(self._server("metrics").implementations["metrics"])
+        return MetricsKernel(self._functions("metrics"))
 
     @property
     def letor(self) -> LetorKernel:
         """Parsing of LETOR text."""
-        return LetorKernel(self._server("letor").implementations["letor"])
+        return LetorKernel(self._functions("letor"))
 
     @property
     def sampling(self) -> SamplingKernel:
         """Sampling of triplets."""
-        return SamplingKernel(self._server("sampling").implementations["sampling"])
+        return SamplingKernel(self._functions("sampling"))
 
     @property
     def bilinear(self) -> BilinearKernel:
         """The bilinear model."""
-        return BilinearKernel(self._server("bilinear").implementations["bilinear"])
+        return BilinearKernel(self._functions("bilinear"))
 
     @property
     def factored(self) -> FactoredKernel:
         """The factored model."""
-        return FactoredKernel(self._server("factored").implementations["factored"])
+        return FactoredKernel(self._functions("factored"))
 
     @property
     def alternating(self) -> AlternatingKernel:
         """Half-steps of the alternating solver."""
-        return AlternatingKernel(self._server("alternating").implementations["alternating"])
+        return AlternatingKernel(self._functions("alternating"))
 
     @property
     def listwise(self) -> ListwiseKernel:
         """Losses of sampled lists."""
-        return ListwiseKernel(self._server("listwise").implementations["listwise"])
+        return ListwiseKernel(self._functions("listwise"))
 
     @property
     def native(self) -> NativeKernel:
         """Calls of a plugin's C functions."""
-        return NativeKernel(self._server("native").implementations["native"])
+        return NativeKernel(self._functions("native"))
+
+
+class Inheriting:
+    """The functions of a family, those that are left out from another implementation."""
+
+    def __init__(self, own: Any, inherited: Any) -> None:
+        self.own, self.inherited = own, inherited
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a function."""
+        return getattr(self.own if hasattr(self.own, name) else self.inherited, name)

@@ -7,9 +7,7 @@ from ranking.kernels.contract import (
     BilinearFamily,
     DominationFamily,
     FactoredFamily,
-    LinearFamily,
     ListwiseFamily,
-    NativeFamily,
     PairwiseListsFamily,
     RandomFamily,
     SamplingFamily,
@@ -19,9 +17,7 @@ alternating: AlternatingFamily
 bilinear: BilinearFamily
 domination: DominationFamily
 factored: FactoredFamily
-linear: LinearFamily
 listwise: ListwiseFamily
-native: NativeFamily
 pairwise_lists: PairwiseListsFamily
 random: RandomFamily
 sampling: SamplingFamily

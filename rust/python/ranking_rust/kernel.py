@@ -1,4 +1,8 @@
-"""The Rust kernel: all families but `letor` and `metrics`, which Cython computes as fast."""
+"""The Rust kernel: the loops of training and of the factored model.
+
+It inherits from Cython what gains nothing in Rust: the families `letor`, `metrics`, `linear` and
+`native`, the scores of the bilinear model, and the bounds of domination.
+"""
 
 from importlib import metadata
 
@@ -12,7 +16,6 @@ def rust_kernel() -> Kernel:
     """Return the Rust kernel."""
     families = Implementations(
         random=_core.random,
-        linear=_core.linear,
         domination=_core.domination,
         pairwise_lists=_core.pairwise_lists,
         sampling=_core.sampling,
@@ -20,7 +23,6 @@ def rust_kernel() -> Kernel:
         factored=_core.factored,
         alternating=_core.alternating,
         listwise=_core.listwise,
-        native=_core.native,
     )
     version = metadata.version("ranking-kit-rust")
     return Kernel("rust", families, version, _core.describe(), fallback=cython_kernel())

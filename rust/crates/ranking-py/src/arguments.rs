@@ -184,11 +184,6 @@ borrowed! {
         width: it.shape()[1],
         data: it.as_slice_mut()?,
     };
-    <T: Element> ByRow<'_, T> => Dense<'a, T> = |it| Dense {
-        lines: it.0.shape()[0],
-        length: it.0.shape()[1],
-        data: it.0.as_slice()?,
-    };
     <T: Element> ByColumn<'_, T> => Dense<'a, T> = |it| Dense {
         lines: it.0.shape()[1],
         length: it.0.shape()[0],
@@ -284,14 +279,10 @@ pub(crate) fn rows<'s>(sparse: &'s Sparse<'_>) -> &'s dyn SparseRows {
     with_sparse!(sparse, |x| x)
 }
 
-/// Dense features by row (C-contiguous), or by column (Fortran-contiguous).
-#[derive(FromPyObject)]
-pub(crate) struct ByRow<'py, T: Element>(PyReadonlyArray2<'py, T>);
+/// Dense features by column (Fortran-contiguous).
 #[derive(FromPyObject)]
 pub(crate) struct ByColumn<'py, T: Element>(PyReadonlyArray2<'py, T>);
 
-/// Features by row: C-contiguous, or CSR.
-pub(crate) type Rows<'py> = Either<Either<ByRow<'py, f32>, ByRow<'py, f64>>, Csr<'py>>;
 /// Features by column: Fortran-contiguous, or CSC.
 pub(crate) type Columns<'py> = Either<Either<ByColumn<'py, f32>, ByColumn<'py, f64>>, Csr<'py>>;
 

@@ -1,10 +1,10 @@
-//! Training and scores of the bilinear model.
+//! Training of the bilinear model.
 
 use pyo3::prelude::*;
 use ranking_core::bilinear as core;
 use ranking_core::bilinear::{PassiveAggressivePlan, Plan, ShrinkageState, Store, Triplets};
 use ranking_core::pairwise::{PassiveAggressive, StepResults as CoreResults};
-use ranking_core::{Sparse, with_sparse};
+use ranking_core::Sparse;
 
 use crate::arguments::{
     Array, ArrayMut, Csr, Either, RowMajor, Table, Threads, Values, ValuesMut, argument, family,
@@ -253,19 +253,5 @@ family! {
             Either::One(state) => Either::One(Store::new(n_columns, &state)),
             Either::Other(state) => Either::Other(Store::new(n_columns, &state)),
         })
-    }
-
-    fn bilinear_scores(
-        queries: Csr<'_>,
-        weights: Csr<'_>,
-        documents: Csr<'_>,
-        n_columns: usize,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        let (queries, weights) = (rows(&queries), rows(&weights));
-        with_sparse!(documents, |documents| {
-            core::bilinear_scores(queries, weights, documents, n_columns, out, &threads);
-        });
     }
 }

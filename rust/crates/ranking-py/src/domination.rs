@@ -37,15 +37,6 @@ family! {
         core::value(&layout, margins, &threads)
     }
 
-    fn domination_bounds(
-        features: Columns<'_>,
-        layout: ListLayout<'_>,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        with_matrix!(features, |x| core::bounds(x, &layout, out, &threads));
-    }
-
     fn domination_slopes(
         features: Columns<'_>,
         layout: ListLayout<'_>,

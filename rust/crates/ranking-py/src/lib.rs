@@ -8,7 +8,6 @@ mod arguments;
 mod bilinear;
 mod domination;
 mod factored;
-mod linear;
 mod listwise;
 mod native;
 mod pairwise_lists;
@@ -32,11 +31,7 @@ mod _core {
     #[pymodule_export]
     use crate::factored::factored;
     #[pymodule_export]
-    use crate::linear::linear;
-    #[pymodule_export]
     use crate::listwise::listwise;
-    #[pymodule_export]
-    use crate::native::native;
     #[pymodule_export]
     use crate::pairwise_lists::pairwise_lists;
     #[pymodule_export]

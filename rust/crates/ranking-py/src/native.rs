@@ -13,14 +13,9 @@ use std::mem::transmute;
 use numpy::Element;
 use pyo3::prelude::*;
 use ranking_core::listwise::{ListwiseLoss as CoreListwise, NativeList};
-use ranking_core::native as core;
-use ranking_core::pairwise::{NativeSlope, PairwiseForm, PairwiseSlope, RankWeights};
-use ranking_core::{Stored, ThreadTeam};
+use ranking_core::pairwise::{NativeSlope, PairwiseForm, RankWeights};
 
-use crate::arguments::{
-    Argument, Array, ArrayMut, Either, RowMajor, Table, TableMut, Threads, argument, family,
-    with_either,
-};
+use crate::arguments::{Argument, Array, argument};
 
 /// The function of a call, which has a type, and its context.
 macro_rules! function {
@@ -34,14 +29,6 @@ macro_rules! function {
 
 argument! {
     NativeCall { function: usize, context: usize } => (usize, usize) = (function, context)
-}
-
-argument! {
-    GradedScores<'py> {
-        group_ptr: Array<'py, i64>,
-        scores: Array<'py, f64>,
-        grades: Array<'py, f64>,
-    }
 }
 
 /// A pairwise loss, with rank weights in either precision.
@@ -155,10 +142,6 @@ argument! {
     }
 }
 
-type Penalty = unsafe extern "C" fn(*const f64, i64, *const c_void) -> f64;
-type Prox = unsafe extern "C" fn(*mut f64, i64, f64, *const c_void);
-type Maximize = unsafe extern "C" fn(*mut f64, i64, *const c_void);
-
 /// The number in `PairwiseForm` of a loss that is a function of a plugin.
 const NATIVE: i64 = 3;
 
@@ -170,108 +153,4 @@ pub(crate) fn slope(call: (usize, usize)) -> NativeSlope {
 
 fn length<T>(numbers: &[T]) -> i64 {
     i64::try_from(numbers.len()).expect("no slice is longer than i64 can tell")
-}
-
-/// A matrix that is read, or written, in either precision.
-type Matrix<'py> = Either<Table<'py, f32>, Table<'py, f64>>;
-type MatrixMut<'py> = Either<TableMut<'py, f32>, TableMut<'py, f64>>;
-
-fn change_rows<T: Stored>(
-    function: impl Fn(&mut [f64]) + Sync + Send,
-    matrix: RowMajor<&mut [T]>,
-    width: usize,
-    team: &ThreadTeam,
-) {
-    core::rows(function, matrix.data, matrix.width, width, team);
-}
-
-family! {
-    native;
-
-    fn native_pairwise(
-        call: NativeCall,
-        margins: Array<'_, f64>,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        let function = slope(call);
-        core::pairwise(|margin| function.slope(margin), margins, out, &threads);
-    }
-
-    fn native_listwise_values(
-        call: NativeCall,
-        lists: GradedScores<'_>,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        let (function, context) = function!(call, ListwiseValue);
-        let value = |scores: &[f64], grades: &[f64]| {
-            let (n, context) = (length(scores), context as *const c_void);
-            // SAFETY: both slices have n numbers, see `GradedScores`.
-            unsafe { function(scores.as_ptr(), grades.as_ptr(), n, context) }
-        };
-        core::listwise_values(value, lists, out, &threads);
-    }
-
-    fn native_listwise_slopes(
-        call: NativeCall,
-        lists: GradedScores<'_>,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        let (function, context) = function!(call, ListwiseSlopes);
-        let slopes = |scores: &[f64], grades: &[f64], out: &mut [f64]| {
-            let (n, context) = (length(scores), context as *const c_void);
-            let (scores, grades) = (scores.as_ptr(), grades.as_ptr());
-            // SAFETY: the three slices have n numbers, see `GradedScores` and `listwise_slopes`.
-            unsafe { function(scores, grades, n, out.as_mut_ptr(), context) }
-        };
-        core::listwise_slopes(slopes, lists, out, &threads);
-    }
-
-    fn native_penalties(
-        call: NativeCall,
-        matrix: Matrix<'_>,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        let (function, context) = function!(call, Penalty);
-        let penalty = |row: &[f64]| {
-            // SAFETY: the row has so many numbers.
-            unsafe { function(row.as_ptr(), length(row), context as *const c_void) }
-        };
-        with_either!(matrix, |matrix| {
-            core::penalties(penalty, matrix.data, matrix.width, out, &threads);
-        });
-    }
-
-    fn native_prox(
-        call: NativeCall,
-        matrix: MatrixMut<'_>,
-        width: usize,
-        step: f64,
-        threads: Threads,
-    ) {
-        let (function, context) = function!(call, Prox);
-        let prox = |row: &mut [f64]| {
-            let (n, context) = (length(row), context as *const c_void);
-            // SAFETY: the row has n numbers.
-            unsafe { function(row.as_mut_ptr(), n, step, context) }
-        };
-        with_either!(matrix, |matrix| change_rows(prox, matrix, width, &threads));
-    }
-
-    fn native_maximize(
-        call: NativeCall,
-        matrix: MatrixMut<'_>,
-        width: usize,
-        threads: Threads,
-    ) {
-        let (function, context) = function!(call, Maximize);
-        let maximize = |row: &mut [f64]| {
-            // SAFETY: the row has so many numbers.
-            unsafe { function(row.as_mut_ptr(), length(row), context as *const c_void) }
-        };
-        with_either!(matrix, |matrix| change_rows(maximize, matrix, width, &threads));
-    }
 }

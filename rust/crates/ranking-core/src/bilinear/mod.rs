@@ -12,14 +12,12 @@ mod groups;
 mod margins;
 mod part;
 mod row;
-mod scores;
 mod shrinkage;
 mod store;
 mod train;
 
 pub use features::{SparseRows, Triplets};
 pub use margins::Violations;
-pub use scores::*;
 pub use shrinkage::{ShrinkageState, UpdateRule};
 pub use store::*;
 pub use train::*;

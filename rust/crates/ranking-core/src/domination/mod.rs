@@ -1,6 +1,5 @@
 //! The domination loss: a row dominates all rows of lower layers of its list.
 
-mod bounds;
 mod dense;
 pub(crate) mod layout;
 mod sparse;
@@ -8,7 +7,6 @@ mod step;
 mod value;
 mod wide_range;
 
-pub use bounds::*;
 pub use layout::*;
 pub use step::*;
 pub use value::*;
