@@ -7,6 +7,7 @@ see: they are the margins of its rows to its first row.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
@@ -165,7 +166,7 @@ class DominationLists:
         bounds = (layers - layers[0]).tolist()
         slopes, log_below, total = np.zeros(f.size), [], 0.0
         below = _log_sum(f[: bounds[1]])
-        for start, stop in zip(bounds[1:-1], bounds[2:], strict=True):
+        for start, stop in itertools.pairwise(bounds[1:]):
             above = f[start:stop]
             excess = np.logaddexp(0.0, below - above)
             total += float(omega[start:stop] @ excess)

@@ -12,7 +12,7 @@ import pytest
 from ranking import Ranker, TextCollection, TextFeatures
 from ranking.errors import ModelFileError, PartError
 
-WORDS = "wing flow heat shock layer body wave drag lift jet cone plate".split()
+WORDS = ["wing", "flow", "heat", "shock", "layer", "body", "wave", "drag", "lift", "jet", "cone"]
 
 
 def collection(seed, n_documents=60, n_queries=12):
@@ -76,7 +76,7 @@ def matrix(ranker, data):
     return scores
 
 
-@pytest.mark.parametrize("k1, b", [(1.2, 0.75), (0.9, 0.4), (2.0, 0.0), (0.5, 1.0)])
+@pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (2.0, 0.0), (0.5, 1.0)])
 def test_the_identity_with_bm25_features_scores_by_bm25(seed, k1, b):
     data = collection(seed)
     features = f"text:words=none,weighting=bm25,k1={k1},b={b}"
@@ -141,7 +141,7 @@ def test_other_weightings_treat_queries_as_documents():
 
 
 @pytest.mark.parametrize(
-    "parameters, message",
+    ("parameters", "message"),
     [
         ({"weighting": "bm25", "sublinear": True}, "leave sublinear and unit_length out"),
         ({"weighting": "lm-dirichlet", "unit_length": True}, "leave sublinear and unit_length out"),
