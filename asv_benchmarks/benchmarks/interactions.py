@@ -205,7 +205,7 @@ class Bpr(Warp):
             sampler,
             np.full(sampler.count, RATE, np.float32),
             loss=TrainingLoss(PairwiseForm.LOGISTIC),
-            penalty=RowPenalty(0.01, 0.0),
+            penalty=RowPenalty(1.0),
             execution=Execution(self.block, hogwild, threads),
         )
 

@@ -41,9 +41,8 @@ class EntryPenalty(NamedTuple):
 
 
 class RowPenalty(NamedTuple):
-    """``l2/2 * ||row||**2`` for each row of the factors, and a maximal norm; 0 means none."""
+    """A maximal norm of each row of the factors; 0 means none."""
 
-    l2: float = 0.0
     max_norm: float = 0.0
 
 

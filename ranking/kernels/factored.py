@@ -56,7 +56,7 @@ FeatureRows: TypeAlias = sp.csr_array | int
 """Sparse features, one row per query or document; or how many there are if each has its own."""
 
 NAMES = ("U", "V", "S", "biases")
-NO_PENALTY = RowPenalty(0.0, 0.0)
+NO_PENALTY = RowPenalty()
 
 
 class FactoredKernel:
@@ -401,5 +401,5 @@ def _validate_loss(loss: TrainingLoss, inputs: FactoredInputs) -> PairwiseLoss:
 
 
 def _validate_penalty(penalty: RowPenalty) -> RowPenalty:
-    check_not_negative(l2=penalty.l2, max_norm=penalty.max_norm)
-    return RowPenalty(l2=float(penalty.l2), max_norm=float(penalty.max_norm))
+    check_not_negative(max_norm=penalty.max_norm)
+    return RowPenalty(max_norm=float(penalty.max_norm))

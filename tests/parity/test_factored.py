@@ -83,7 +83,6 @@ class Case:
     rate: float = 0.1
     spread: float = 0.5
     max_norm: float = 0.0
-    l2: float = 0.0
     batch_size: int = 3
 
     @property
@@ -143,7 +142,7 @@ class Case:
 
     @property
     def penalty(self) -> RowPenalty:
-        return RowPenalty(self.l2, self.max_norm)
+        return RowPenalty(self.max_norm)
 
     def weights(self, kernel: Kernel) -> FactoredWeights:
         rng, inputs = np.random.default_rng(self.seed + 2), self.inputs
@@ -241,7 +240,6 @@ CASES = st.builds(
     rate=st.sampled_from([1e-3, 0.1]),
     spread=st.sampled_from([0.0, 0.1, 0.7]),
     max_norm=st.sampled_from([0.0, 0.3, 1.0]),
-    l2=st.sampled_from([0.0, 0.5]),
     batch_size=st.sampled_from([1, 3, 256]),
 )
 
@@ -443,7 +441,7 @@ def test_a_sampler_equals_sample_triplets(kernel: Kernel, case: Case) -> None:
 @pytest.mark.parametrize("adagrad", [False, True])
 @pytest.mark.parametrize("form", BUILTIN_FORMS)
 def test_every_form(same: Same, form: PairwiseForm, adagrad: bool, batch_size: int) -> None:
-    case = Case(adagrad=adagrad, form=form, batch_size=batch_size, max_norm=0.8, l2=0.1)
+    case = Case(adagrad=adagrad, form=form, batch_size=batch_size, max_norm=0.8)
     for trials in (1, 5):
         for kinds in ((None, None), (KINDS[0], KINDS[3]), (None, KINDS[1]), (KINDS[2], None)):
             for context_kind in (None, KINDS[0]):
@@ -595,7 +593,7 @@ def test_every_build_of_cython(cython_build: Same) -> None:
         for adagrad in (False, True):
             kinds = {"query_kind": kind, "document_kind": kind, "context_kind": kind}
             case = Case(adagrad=adagrad, sampled=True, trials=5, width=40, **kinds)
-            check(dataclasses.replace(case, max_norm=0.8, l2=0.1), cython_build)
+            check(dataclasses.replace(case, max_norm=0.8), cython_build)
     parts = make_embeddings(0, 9, 150, 40, biases=True)
     cython_build(
         lambda k, threads: [k.factored.scores(*parts, threads), *k.factored.top_k(*parts, 7)]

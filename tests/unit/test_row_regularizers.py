@@ -146,10 +146,9 @@ def test_the_penalty_is_infinite_for_other_matrices():
 
 
 def test_kernel_form_of_factors():
-    assert kernel_form(NoPenalty(), "factors") == RowPenalty(0.0, 0.0)
-    assert kernel_form(L2(0.3), "factors") == RowPenalty(0.3, 0.0)
-    assert kernel_form(MaxNorm(0.3), "factors") == RowPenalty(0.0, 0.3)
-    for regularizer in (L1(0.1), L1L2Row(), Orthonormal()):
+    assert kernel_form(NoPenalty(), "factors") == RowPenalty(0.0)
+    assert kernel_form(MaxNorm(0.3), "factors") == RowPenalty(0.3)
+    for regularizer in (L1(0.1), L2(0.1), L1L2Row(), Orthonormal()):
         assert kernel_form(regularizer, "factors") is None
         assert "factors" in regularizer.forms
         assert "factors" not in kernel_forms(regularizer)

@@ -12,7 +12,6 @@ from ranking.contracts.regularizer import (
     FeatureIds,
     ParameterForm,
     Regularizer,
-    RowPenalty,
 )
 
 
@@ -28,7 +27,7 @@ class L2(Regularizer):
 
     name: ClassVar[str] = "l2"
     forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
-    kernel_forms: ClassVar[frozenset[ParameterForm]] = forms
+    kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix"})
 
     strength: float = number(0.001, minimum=0.0)
 
@@ -40,8 +39,6 @@ class L2(Regularizer):
         """Return the parameters, shrunk by 1 / (1 + step * strength)."""
         return parameters / (1.0 + step * self.strength)
 
-    def kernel_form(
-        self, form: ParameterForm, ids: FeatureIds | None = None
-    ) -> EntryPenalty | RowPenalty:
+    def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> EntryPenalty:
         """Return l2 = strength."""
-        return RowPenalty(l2=self.strength) if form == "factors" else EntryPenalty(l2=self.strength)
+        return EntryPenalty(l2=self.strength)

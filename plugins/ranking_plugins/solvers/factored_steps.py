@@ -335,18 +335,14 @@ class FactoredSteps(Steps):
         """Return the regularizer of U, which is for queries, or of V and S, for documents."""
         return of_side(self.problem.regularizer, min(at, 1))
 
-    def _matrices(self) -> list[Singles]:
-        return [self.weights.factors[at] for at in self._positions()]
-
     def update_model(self) -> None:
         """Do nothing: the arrays of the model are the ones in training."""
 
     def penalty_value(self) -> float:
         """Return the penalty of all embeddings, after the pending prox."""
         inner = slice(None), slice(0, self.model.dimensions)
-        if self.row_penalty is not None:
-            squares = [float((part.astype(np.float64) ** 2).sum()) for part in self._matrices()]
-            return 0.5 * self.row_penalty.l2 * sum(squares)
+        if self.row_penalty is not None:  # a maximal norm, which holds
+            return 0.0
         rate = self.pending_rate()
         # Before the first step, no constraint has been applied.
         pending = rate > 0.0 or not self.position

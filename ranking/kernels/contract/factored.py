@@ -31,9 +31,8 @@ Y_i and ``(x x) B`` to Q_i, queries and documents in the order of their first st
 as they are written (without features, Y is A and Q is B). S has those of the queries' contexts
 first, then those of documents. Then, for each row, ``P[i] -= Y_i``, or with Adagrad, which has a
 sum of squares G for each parameter, ``G += Q; P -= (rate Y) / sqrt(G)`` with the batch's first
-learning rate. Biases likewise. At last each row of U, V and S that has a Y is scaled by
-``1 / (1 + l2 rate)``, if l2 > 0, and then, if its norm exceeds `max_norm` > 0, to that. So
-negatives can be sampled by triplet, and sums be computed by query, document and row: the result
+learning rate. Biases likewise. At last each row of U, V and S that has a Y is scaled to the norm
+`max_norm` > 0, if its norm exceeds that. Other penalties are applied between calls. So negatives can be sampled by triplet, and sums be computed by query, document and row: the result
 does not depend on the number of threads. `hogwild` lets threads take batches of their own, all at
 once, in no order; a kernel whose language forbids such races keeps the order.
 """

@@ -234,7 +234,7 @@ class Batch:
         for matrix, sums, rows in zip(self.factors[:3], squares[:3], (U, V, S), strict=True):
             for row, total in rows.items():
                 _change(matrix, sums, row, total, rate)
-                _project(matrix[row], penalty, rate)
+                _project(matrix[row], penalty)
         if self.factors.biases.size:
             for row, total in bias.items():
                 _change(self.factors.biases, squares.biases, row, total, rate)
@@ -266,11 +266,9 @@ def _change(matrix: Singles, squares: Singles, row: int, total: Sum, rate: np.fl
         part -= total.gradient
 
 
-def _project(embedding: Singles, penalty: RowPenalty, rate: np.float32) -> None:
-    """Shrink a row by l2, then to the largest norm."""
-    max_norm, l2 = np.float32(penalty.max_norm), np.float32(penalty.l2)
-    if l2 > ZERO:
-        embedding *= ONE / (ONE + l2 * rate)
+def _project(embedding: Singles, penalty: RowPenalty) -> None:
+    """Scale a row to the largest norm if it exceeds that."""
+    max_norm = np.float32(penalty.max_norm)
     square = dot(embedding, embedding)
     if max_norm > ZERO and square > max_norm * max_norm:
         embedding *= max_norm / np.sqrt(square)

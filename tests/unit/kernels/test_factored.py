@@ -94,7 +94,7 @@ def train(
         loss=TrainingLoss(**loss),
         n_positives=n_positives,
         positive_rank=positive_rank,
-        penalty=RowPenalty(**({"l2": 0.0, "max_norm": 0.0} | penalty)),
+        penalty=RowPenalty(**penalty),
         execution=Execution(**({"batch_size": 256} | execution)),
     )
 
@@ -314,7 +314,6 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
             triplets,
             full(60, 0.1),
             max_norm=0.7,
-            l2=0.1,
             batch_size=8,
             threads=2,
         )
@@ -365,7 +364,7 @@ def test_training_matches_a_loop_in_numpy(
     # Double precision, dense, sums by masks: the same model to a few digits.
     inputs = FactoredInputs(5, 7) if sides == "none" else make_inputs(contexts=sides == "contexts")
     factors = make_factors(inputs, biases=biases)
-    triplets, rate, l2, max_norm = make_triplets(inputs, 20), 0.2, 0.05, 0.9
+    triplets, rate, max_norm = make_triplets(inputs, 20), 0.2, 0.9
     made = make_weights(kernel, factors, adagrad=adagrad)
     train(
         made,
@@ -374,7 +373,6 @@ def test_training_matches_a_loop_in_numpy(
         full(20, rate),
         form=PairwiseForm.LOGISTIC,
         max_norm=max_norm,
-        l2=l2,
         batch_size=block,
         threads=2,
     )
@@ -394,7 +392,6 @@ def test_training_matches_a_loop_in_numpy(
         touched = (np.any(plain.q[chosen[:, 0]], axis=0), by_documents, by_documents | by_contexts)
         for array, rows in zip(plain.arrays, touched, strict=False):
             for row in np.flatnonzero(rows) if array.size else ():
-                array[row] /= 1.0 + l2 * rate
                 array[row] *= min(1.0, max_norm / np.linalg.norm(array[row]))
     for got, wanted in zip(made.factors, plain.arrays, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
@@ -409,7 +406,7 @@ def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
     V[3] = -2.0  # far below the others: no violation
     made = make_weights(kernel, no_contexts(U, V))
     triplets = np.array([[0, 0, 1], [1, 2, 3], [0, 1, 0]])
-    margins, _ = train(made, inputs, triplets, full(3, 0.25), max_norm=1.0, l2=4.0)
+    margins, _ = train(made, inputs, triplets, full(3, 0.25), max_norm=1.0)
     assert margins.tolist() == [0.0, 64.0, 0.0]
     norms = [np.linalg.norm(array, axis=1) for array in made.factors[:2]]
     kept = np.sqrt(4.0 * WIDTH)
@@ -561,7 +558,7 @@ def step(kernel: Kernel, **changed: Any) -> None:
         ({"rank_weights": full(0, 0.1)}, "rank_weights must be finite, and at least one"),
         ({"rank_weights": full(1, np.inf)}, "rank_weights must be finite"),
         ({"batch_size": 0}, "batch_size is 0"),
-        ({"l2": -1.0}, "l2 is -1.0"),
+        ({"max_norm": -1.0}, "max_norm is -1.0"),
         ({"max_norm": np.nan}, "max_norm is nan"),
         ({"form": 7}, "7"),
         ({"threads": 0}, "threads is 0"),
@@ -583,7 +580,7 @@ def test_invalid_training_calls(kernel: Kernel, changed: dict[str, Any], message
         ({"slopes": full(1, 0.1)}, "slopes: expected shape"),
         ({"slopes": np.ones(2)}, "TypeError: slopes has dtype float64"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0"),
-        ({"l2": np.inf}, "l2 is inf"),
+        ({"max_norm": np.inf}, "max_norm is inf"),
     ],
 )
 def test_invalid_updates(kernel: Kernel, changed: dict[str, Any], message: str) -> None:
@@ -593,12 +590,12 @@ def test_invalid_updates(kernel: Kernel, changed: dict[str, Any], message: str) 
         "documents": np.array([0, 1]),
         "slopes": full(2, 0.5),
         "learning_rate": 0.1,
-        "l2": 0.0,
+        "max_norm": 0.0,
     }
     made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
     for change in ({}, changed):
         every = arguments | change
-        penalty = RowPenalty(every.pop("l2"), 0.0)
+        penalty = RowPenalty(every.pop("max_norm"))
         rate, steps = every.pop("learning_rate"), FactoredSteps(**every)
         with refuses(message) if change else contextlib.nullcontext():
             made.update(FactoredInputs(2, 3), steps, learning_rate=rate, penalty=penalty)

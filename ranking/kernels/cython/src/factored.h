@@ -50,7 +50,7 @@ typedef struct {
 } rank_weights_t;
 
 typedef struct {
-    float l2, max_norm;
+    float max_norm;
 } row_penalty_t;
 
 /* The task of `factored_sample` (which fills `triplets`) and `factored_train`. With `lists`, each

@@ -318,8 +318,6 @@ LANES_INLINE void shrink_row(const worker_t *worker, float *row)
     const row_penalty_t *penalty = &worker->shared->penalty;
     ptrdiff_t width = worker->shared->model->width;
     float square;
-    if (penalty->l2 > 0.0f)
-        float8_scale(row, 1.0f / (1.0f + penalty->l2 * worker->learning_rate), width);
     if (!(penalty->max_norm > 0.0f))
         return;
     square = float8_dot(row, row, width);

@@ -77,8 +77,7 @@ argument! {
 }
 
 argument! {
-    RowPenalty { l2: f64, max_norm: f64 } => core::RowPenalty = core::RowPenalty {
-        l2: f32::narrow(l2),
+    RowPenalty { max_norm: f64 } => core::RowPenalty = core::RowPenalty {
         max_norm: f32::narrow(max_norm),
     }
 }

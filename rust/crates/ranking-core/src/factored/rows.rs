@@ -196,32 +196,26 @@ fn subtract<M: Machine, const N: usize>(
     }
 }
 
-/// What is done to every row that has gradients: Adagrad's learning rate, penalty, projection.
+/// What is done to every row that has gradients: Adagrad's learning rate and the projection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowUpdate {
     /// The learning rate of the batch.
     learning_rate: f32,
-    /// The factor of the penalty.
-    shrink: Option<f32>,
     /// The largest norm, if there is one.
     max_norm: Option<f32>,
 }
 
 impl RowUpdate {
     pub(super) fn new(learning_rate: f32, penalty: RowPenalty) -> Self {
-        let RowPenalty { l2, max_norm } = penalty;
+        let RowPenalty { max_norm } = penalty;
         Self {
             learning_rate,
-            shrink: (l2 > 0.0).then(|| 1.0 / (1.0 + l2 * learning_rate)),
             max_norm: (max_norm > 0.0).then_some(max_norm),
         }
     }
 
     #[inline(always)]
     fn project<M: Machine>(&self, machine: M, row: &mut [Eight]) {
-        if let Some(factor) = self.shrink {
-            scale(machine, row, factor);
-        }
         if let Some(max_norm) = self.max_norm {
             let square = dot_wide(machine, row, row);
             if square > max_norm * max_norm {

@@ -17,11 +17,10 @@ use crate::threads::ThreadTeam;
 /// A batch of fewer triplets is not worth the barriers of several threads.
 const SMALLEST: usize = 16;
 
-/// Shrinkage and largest norm of each row; 0 is none.
+/// The largest norm of each row; 0 is none.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the contract describes the fields")]
 pub struct RowPenalty {
-    pub l2: f32,
     pub max_norm: f32,
 }
 
