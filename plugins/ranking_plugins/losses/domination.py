@@ -252,15 +252,15 @@ class Domination(Loss):
     def whole_lists(self, data: JudgedLists, kernel: Kernel) -> DominationLists:
         """Prepare the lists for steps that take one list each."""
         layout = self.layout(data, kernel)
-        lists = self.normalized_lists(data, layout, 1)
-        return DominationLists(kernel, lists, self.offsets(layout, 1))
+        lists = self._normalized_lists(data, layout, 1)
+        return DominationLists(kernel, lists, self._offsets(layout, 1))
 
-    def offsets(self, layout: Layout, pad: int) -> Array:
+    def _offsets(self, layout: Layout, pad: int) -> Array:
         """Return what is subtracted from the score of each row of the lists."""
         lists = LayeredLists.build(layout.group_ptr, layout.grades, layout.omega, pad=pad)
         return lists.take(layout.offset)
 
-    def normalized_lists(self, data: JudgedLists, layout: Layout, pad: int) -> LayeredLists:
+    def _normalized_lists(self, data: JudgedLists, layout: Layout, pad: int) -> LayeredLists:
         """Return the lists of a layout: rows of the data, and weights that add up to 1."""
         lists = LayeredLists.build(layout.group_ptr, layout.grades, layout.omega, pad=pad)
         if lists.n_lists == 0:
@@ -314,7 +314,7 @@ class DominationProblem:
         sparse = sp.issparse(data.features)
         layout = loss.layout(data, kernel)
         pad = 1 if sparse else LANES
-        self.lists = loss.normalized_lists(data, layout, pad)
+        self.lists = loss._normalized_lists(data, layout, pad)
         self.features = by_column(data, self.lists)
         self.kernel, self.newton = kernel, curvature == "newton"
         self.threads = threads if self.lists.n_rows >= ROWS_FOR_THREADS else 1
@@ -324,7 +324,7 @@ class DominationProblem:
         self.bounds = np.stack([paper if curvature == "paper" else popoviciu, reach, peak])
         # A feature that is constant within every list has no effect on the order.
         self.weights = np.where(self.bounds[0] > 0.0, weights, 0.0)
-        self.margins = _margins(self.features, self.weights) - loss.offsets(layout, pad)
+        self.margins = _margins(self.features, self.weights) - loss._offsets(layout, pad)
         self.radius = FIRST_RADIUS / np.where(reach > 0.0, reach, 1.0)
         self._subset: tuple[Ints, Columns] = (np.full(1, -1), self.features)
 
