@@ -14,6 +14,7 @@ from ranking.kernels.contract import (
     WIDE,
     Csr,
     Embeddings,
+    EntryPenalty,
     Exclusions,
     Execution,
     FactoredFamily,
@@ -57,6 +58,7 @@ FeatureRows: TypeAlias = sp.csr_array | int
 
 NAMES = ("U", "V", "S", "biases")
 NO_PENALTY = RowPenalty()
+ALL_ROWS = slice(None)
 
 
 class FactoredKernel:
@@ -256,6 +258,40 @@ class FactoredWeights:
             validate_execution(execution),
         )
         return losses
+
+    def prox(
+        self,
+        at: int,
+        rate: float,
+        penalty: EntryPenalty,
+        *,
+        rows: slice = ALL_ROWS,
+        out: Singles | None = None,
+        threads: int = 1,
+    ) -> Singles:
+        """Apply the prox of a penalty of entries to U, V or S; return the result.
+
+        Parameters
+        ----------
+        at : {0, 1, 2}
+        rate : float
+            The sum of the learning rates that are due.
+        out : float32 array, optional
+            For the result; by default the parameters change in place.
+        """
+        part, squares = self.factors[at][rows], self.squares[at]
+        out = part if out is None else out
+        check_array("out", out, ("float32",), part.shape, writeable=True)
+        check_not_negative(rate=rate, l1=penalty.l1, l2=penalty.l2)
+        self.kernel.factored.implementation.factored_prox(
+            part,
+            squares[rows] if squares.size else squares,
+            float(rate),
+            EntryPenalty(float(penalty.l1), float(penalty.l2)),
+            out,
+            validate_threads(threads),
+        )
+        return out
 
     def sample(
         self,

@@ -46,7 +46,7 @@ static void test_update_of_separate_rows(void)
     float slopes[2 * N_QUERIES];
     factored_model_t model = plain_model(&p);
     factored_steps_t steps = {N_QUERIES, queries, ptr, documents, slopes};
-    row_penalty_t penalty = {0.0f, 0.0f};
+    row_penalty_t penalty = {0.0f};
     fill_parameters(&p);
     old = p;
     for (int64_t i = 0; i < N_QUERIES; i++) {
@@ -76,7 +76,7 @@ static void test_max_norm(void)
     float slope = 100.0f, square = 0.0f;
     factored_model_t model = plain_model(&p);
     factored_steps_t steps = {1, &query, ptr, &document, &slope};
-    row_penalty_t penalty = {0.0f, 0.5f};
+    row_penalty_t penalty = {0.5f};
     fill_parameters(&p);
     CHECK(factored_update(&model, &steps, 1.0f, penalty, 1));
     for (int64_t k = 0; k < WIDTH; k++)
@@ -115,7 +115,7 @@ static void train(parameters_t *p, int with_features, int n_threads)
     factored_task_t task = {
         .model = plain_model(p), .n = STEPS, .batch_size = 16, .learning_rates = rates,
         .n_threads = n_threads, .margins = margins, .weights = weights,
-        .ranks = {rank_weights, 2, N_DOCUMENTS}, .penalty = {0.01f, 1.0f},
+        .ranks = {rank_weights, 2, N_DOCUMENTS}, .penalty = {1.0f},
         .source = {.triplets = triplets, .columns = 4, .n_positives = 1},
         .loss = {pairwise_slope(PAIRWISE_HINGE, NULL), NULL}};
     for (int64_t i = 0; i <= N_DOCUMENTS; i++)

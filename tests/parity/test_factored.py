@@ -29,6 +29,7 @@ from parity_helpers import (
 
 from ranking.kernels.contract import (
     BUILTIN_FORMS,
+    EntryPenalty,
     Execution,
     FactoredSteps,
     Factors,
@@ -598,3 +599,29 @@ def test_every_build_of_cython(cython_build: Same) -> None:
     cython_build(
         lambda k, threads: [k.factored.scores(*parts, threads), *k.factored.top_k(*parts, 7)]
     )
+
+
+@EXAMPLES
+@given(
+    seed=SEEDS,
+    n_rows=st.integers(0, 40),
+    width=st.sampled_from(WIDTHS),
+    adagrad=st.booleans(),
+    rate=st.sampled_from([0.0, 0.3, 1e-30, 1e6]),
+    l1=st.sampled_from([0.0, 0.5, 1e-38]),
+    l2=st.sampled_from([0.0, 0.5, 1e30]),
+)
+def test_prox(same: Same, seed, n_rows, width, adagrad, rate, l1, l2) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(n_rows, width)).astype(np.float32)
+    matrix[rng.random(matrix.shape) < 0.2] *= 0.0  # also -0
+    squares = (1.0 + rng.random(matrix.shape)).astype(np.float32)
+    squares = squares if adagrad else np.zeros((0, 0), np.float32)
+
+    def prox(kernel: Kernel, threads: int) -> list[NDArray[np.float32]]:
+        out, penalty = np.empty_like(matrix), EntryPenalty(l1, l2)
+        kernel.factored.implementation.factored_prox(matrix, squares, rate, penalty, out, threads)
+        return [out]
+
+    (out,) = same(prox)
+    assert not np.signbit(out[out == 0.0]).any()

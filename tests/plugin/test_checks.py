@@ -230,7 +230,7 @@ def test_a_listwise_loss():
         (L1, {"kernel_form": lambda *_: EntryPenalty(0.1)}, "kernel_form('matrix') is the penalty"),
         (MaxNorm, {"kernel_form": lambda *_: RowPenalty(0.1)}, "kernel_form('factors') is the"),
         (NoPenalty, {"kernel_form": lambda *_: None}, "is a penalty that kernels apply"),
-        (L2, {"kernel_form": lambda *_: EntryPenalty(0.0, 0.3)}, "is a penalty that kernels apply"),
+        (MaxNorm, {"kernel_form": lambda *_: EntryPenalty(0.0)}, "is a penalty that kernels apply"),
         (MaxNorm, {"prox": lambda self, x, step: MaxNorm.prox(self, x, step) / 2}, "prox with"),
         (MaxNorm, {"prox": lambda self, x, step: x + 9.0}, "fulfils the constraint"),
         (MaxNorm, {"granularity": "entry"}, "acts on each entry by itself"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ranking.contracts.regularizer import (
     Regularizer,
 )
 from ranking_plugins.regularizers.soft import soft
+from ranking_plugins.regularizers.strength import AUTO, default_strength, known
 
 
 @dataclasses.dataclass
@@ -24,8 +25,9 @@ class Elastic(Regularizer):
 
     Parameters
     ----------
-    strength : float
-        Larger values keep fewer and smaller weights.
+    strength : float or "auto"
+        Larger values keep fewer and smaller weights; "auto" is 0.002 / (number of rows)
+        for embeddings, which has an effect and removes none, and 0.001 otherwise.
     share : float
         The share of L1, from 0 (L2) to 1 (L1).
     """
@@ -34,8 +36,14 @@ class Elastic(Regularizer):
     forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
     kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix"})
 
-    strength: float = number(0.001, minimum=0.0)
+    strength: float | str = number("auto", minimum=0.0, words=AUTO)
     share: float = number(0.5, minimum=0.0, maximum=1.0)
+
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return the strength that is used for "auto"."""
+        if self.strength != "auto":
+            return {}
+        return {"strength": default_strength(problem, 0.002)}
 
     def penalty(self, parameters: Array) -> float:
         """Return l1 * sum |w| + l2/2 * sum w**2."""
@@ -50,4 +58,5 @@ class Elastic(Regularizer):
 
     def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> EntryPenalty:
         """Return l1 = strength * share and l2 = strength * (1 - share)."""
-        return EntryPenalty(self.strength * self.share, self.strength * (1.0 - self.share))
+        strength = known(self.strength)
+        return EntryPenalty(strength * self.share, strength * (1.0 - self.share))

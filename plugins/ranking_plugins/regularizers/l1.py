@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ranking.contracts.regularizer import (
 )
 from ranking.errors import PartError
 from ranking_plugins.regularizers.soft import soft
+from ranking_plugins.regularizers.strength import AUTO, default_strength, known
 
 
 @dataclasses.dataclass
@@ -25,8 +26,9 @@ class L1(Regularizer):
 
     Parameters
     ----------
-    strength : float
-        Larger values keep fewer weights.
+    strength : float or "auto"
+        Larger values keep fewer weights; "auto" is 0.002 / (number of rows)
+        for embeddings, which has an effect and removes none, and 0.001 otherwise.
     density : float
         The share of weights to keep; `sgd` then determines the strength and reports how. 0 means
         that `strength` is used.
@@ -36,7 +38,7 @@ class L1(Regularizer):
     forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
     kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix"})
 
-    strength: float = number(0.001, minimum=0.0)
+    strength: float | str = number("auto", minimum=0.0, words=AUTO)
     density: float = number(0.0, minimum=0.0, below=1.0)
 
     def _setup(self) -> None:
@@ -51,13 +53,19 @@ class L1(Regularizer):
         """Use the strength that was determined for the target density."""
         self.strength, self._strength_known = strength, True
 
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return the strength that is used for "auto"."""
+        if self.strength != "auto":
+            return {}
+        return {"strength": default_strength(problem, 0.002)}
+
     def penalty(self, parameters: Array) -> float:
         """Return strength * sum |w|."""
-        return self.strength * float(np.abs(parameters).sum())
+        return known(self.strength) * float(np.abs(parameters).sum())
 
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the soft threshold: everything moves towards 0 by step * strength."""
-        return soft(parameters, step * self.strength)
+        return soft(parameters, step * known(self.strength))
 
     def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> EntryPenalty:
         """Return l1 = strength."""
@@ -66,4 +74,4 @@ class L1(Regularizer):
                 f"only solver sgd can determine the strength for l1:density={self.density:g}; set "
                 "the strength instead, such as l1:strength=0.001."
             )
-        return EntryPenalty(self.strength, 0.0)
+        return EntryPenalty(known(self.strength), 0.0)

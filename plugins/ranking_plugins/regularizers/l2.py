@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ranking.contracts.parameters import number
 from ranking.contracts.regularizer import (
@@ -13,6 +13,7 @@ from ranking.contracts.regularizer import (
     ParameterForm,
     Regularizer,
 )
+from ranking_plugins.regularizers.strength import AUTO, default_strength, known
 
 
 @dataclasses.dataclass
@@ -21,24 +22,31 @@ class L2(Regularizer):
 
     Parameters
     ----------
-    strength : float
-        Larger values keep weights smaller.
+    strength : float or "auto"
+        Larger values keep weights smaller; "auto" is 0.1 / (number of rows)
+        for embeddings, which has an effect and removes none, and 0.001 otherwise.
     """
 
     name: ClassVar[str] = "l2"
     forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix", "factors"})
     kernel_forms: ClassVar[frozenset[ParameterForm]] = frozenset({"vector", "matrix"})
 
-    strength: float = number(0.001, minimum=0.0)
+    strength: float | str = number("auto", minimum=0.0, words=AUTO)
+
+    def auto_values(self, problem: Any) -> dict[str, Any]:
+        """Return the strength that is used for "auto"."""
+        if self.strength != "auto":
+            return {}
+        return {"strength": default_strength(problem, 0.1)}
 
     def penalty(self, parameters: Array) -> float:
         """Return strength/2 * sum w**2."""
-        return 0.5 * self.strength * float((parameters * parameters).sum())
+        return 0.5 * known(self.strength) * float((parameters * parameters).sum())
 
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the parameters, shrunk by 1 / (1 + step * strength)."""
-        return parameters / (1.0 + step * self.strength)
+        return parameters / (1.0 + step * known(self.strength))
 
     def kernel_form(self, form: ParameterForm, ids: FeatureIds | None = None) -> EntryPenalty:
         """Return l2 = strength."""
-        return EntryPenalty(l2=self.strength)
+        return EntryPenalty(l2=known(self.strength))

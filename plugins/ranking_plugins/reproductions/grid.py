@@ -30,7 +30,8 @@ notes = (
     "MovieLens 100K: ratings of 4 and 5 are positives, ten random ratings of each user are for "
     "testing and ten others for validation; MAP of all unseen films, factored model of 16 "
     "dimensions. Ohsumed: fold 1, linear model, ndcg@10. The strength is the best of those tried "
-    "on the validation data. 'first' and 'last' are the objective after the first and the last "
+    "on the validation data. 'start' is the objective of the untrained model, 'first' and "
+    "'last' that after the first and the last "
     "epoch of the final training; 'falls' is 1 if no epoch increased it (sgd is stochastic, and so "
     "are the half-steps of warp). 'zeros' is the share of parameters that are 0, 'largest norm' "
     "that of a row of the embeddings, 'off' the largest entry of P'P - I for columns of length 1. "
@@ -172,7 +173,11 @@ def _cell(task: Task, cell: tuple[str, str, str], free: float, options: Options)
         tried[spec] = _measure(task, (loss, spec, task.solvers[solver]), options, task.choose)
     best = max(tried, key=lambda spec: tried[spec].quality) if tried else specs[0]
     found = _measure(task, (loss, best, task.solvers[solver]), options)
-    return _row(task, f"{loss} x {best} x {solver}", found, {"free": free})
+    more = {"free": free}
+    if solver == "sgd":
+        untrained = _measure(task, (loss, best, "sgd:max_steps=0"), options)
+        more["start"] = float(untrained.ranker.history_[-1]["objective"])
+    return _row(task, f"{loss} x {best} x {solver}", found, more)
 
 
 def _row(task: Task, method: str, found: Measured, more: dict[str, float]) -> Row:

@@ -1,9 +1,12 @@
 """Determine the strength of L1 that keeps a given share of the weights.
 
-The density decreases with the strength: -log(density) is nearly a power of the strength. So two
-pilot trainings suffice: the first at the strength that would keep the target share of the first
-gradient, the second at the strength that the first one suggests. The training itself uses the
-strength at which the curve through both reaches the target density.
+The density of a matrix of weights decreases with the strength: -log(density) is nearly a power of
+the strength. So two pilot trainings suffice: the first at the strength that would keep the target
+share of the first gradient, the second at the strength that the first one suggests. The training
+itself uses the strength at which the curve through both reaches the target density.
+
+That of embeddings drops within a small range of strengths, where those of few positives reach 0 and
+then all. There the strength is bracketed and bisected, by more pilots.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from ranking.data.matching_data import MatchingData
 from ranking.data.triplets import positive_lists
 from ranking.kernels.bilinear import BilinearWeights
 from ranking.models.bilinear import Bilinear
+from ranking_plugins.regularizers.strength import default_strength
 
 SAMPLE = 1000
 """Triplets from which the first guess is computed."""
@@ -30,6 +34,12 @@ CLOSE = 0.02
 
 POWER, SMALLEST_POWER, LARGEST_POWER = 0.45, 0.25, 1.2
 """The exponent of the strength in -log(density): the default, and the bounds of a measured one."""
+
+MOST_PILOTS = 10
+"""Pilot trainings of embeddings."""
+
+WIDENING = 8.0
+"""The factor between strengths until the target is between two of them."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,19 +58,23 @@ def find_strength(problem: TrainingProblem, pilot: Callable[[float], float]) -> 
     ----------
     problem : TrainingProblem
     pilot : function
-        Trains with a strength and returns the density; called at most twice.
+        Trains with a strength and returns the density; called at most twice, or `MOST_PILOTS`
+        times for embeddings.
     """
     regularizer = cast(DensityTarget, problem.regularizer)
     target = regularizer.target_density
     assert target is not None
     trials: list[Trial] = []
-    strength = first_guess(problem, target)
-    for _ in range(2):
+    embeddings = problem.model.form == "factors"
+    strength = first_guess_of_rows(problem) if embeddings else first_guess(problem, target)
+    for _ in range(MOST_PILOTS if embeddings else 2):
         trials.append(Trial(strength, pilot(strength)))
         logger.info("strength %g keeps a share of %g of the weights", *trials[-1])
         if abs(trials[-1].density - target) <= CLOSE * target:
             break
-        strength = next_guess(trials, target)
+        strength = (bisected if embeddings else next_guess)(trials, target)
+    if embeddings:
+        strength = min(trials, key=lambda trial: abs(trial.density - target)).strength
     problem.regularizer.set_params(density=target)
     regularizer.set_strength(strength)
     return trials
@@ -87,6 +101,22 @@ def first_guess(problem: TrainingProblem, density: float) -> float:
     sizes = np.abs(mean.data)
     rank = min(int(density * sizes.size), sizes.size - 1)
     return float(np.partition(sizes, -1 - rank)[-1 - rank])
+
+
+def first_guess_of_rows(problem: TrainingProblem) -> float:
+    """Return a strength for embeddings that is not too far from a useful one."""
+    return default_strength(problem, 0.02)
+
+
+def bisected(trials: list[Trial], density: float) -> float:
+    """Return a strength between those that keep too much and too little, or beyond all."""
+    weak = [trial.strength for trial in trials if trial.density > density]
+    strong = [trial.strength for trial in trials if trial.density <= density]
+    if not strong:
+        return max(weak) * WIDENING
+    if not weak:
+        return min(strong) / WIDENING
+    return math.sqrt(max(weak) * min(strong))
 
 
 def next_guess(trials: list[Trial], density: float) -> float:

@@ -16,7 +16,6 @@ from ranking.contracts.regularizer import (
     kernel_form,
     native_rows,
     of_side,
-    target_density,
 )
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
@@ -54,7 +53,7 @@ FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
 
 
 PROX_ROWS = 4096
-"""Rows to which the prox of a penalty of entries is applied at a time."""
+"""Rows to which a prox is applied at a time, in double precision."""
 
 
 class FactoredSteps(Steps):
@@ -64,11 +63,6 @@ class FactoredSteps(Steps):
         super().__init__(solver, problem)
         if solver.refit:
             raise CombinationError("refit=true is not for embeddings; use model bilinear.")
-        if target_density(problem.regularizer) is not None:
-            raise CombinationError(
-                "a target density is for a sparse matrix, not for embeddings; set a strength, "
-                f"such as {problem.regularizer.name}:strength=0.001."
-            )
         if problem.loss.positives[0] > 1 and solver.negatives == "any":
             raise CombinationError(
                 f"loss {problem.loss.name!r} samples several positives, none of which may be a "
@@ -269,26 +263,18 @@ class FactoredSteps(Steps):
         )
 
     def _apply_prox(self, rate: float) -> None:
-        """Apply the prox to each matrix, for the learning rates since the last boundary."""
-        for at in self._positions():
-            matrix = self.weights.factors[at]
-            for rows, shrunk in self._prox(at, rate):
-                matrix[rows] = shrunk
-
-    def _prox(self, at: int, rate: float) -> Iterator[tuple[slice, Singles]]:
-        """Yield the prox of a matrix, by chunks of rows if the penalty is one of entries.
+        """Apply the prox to each matrix, for the learning rates since the last boundary.
 
         With Adagrad, an entry with the sum of squares G has the step rate / sqrt(G) (composite
         mirror descent). Other penalties have one step per matrix, the mean of those of its entries.
         """
-        matrix = self.weights.factors[at]
-        entry = self._entry_penalty(at)
-        if entry is None:
-            yield slice(0, matrix.shape[0]), self._matrix_prox(at, rate)
-            return
-        for start in range(0, matrix.shape[0], PROX_ROWS):
-            rows = slice(start, min(start + PROX_ROWS, matrix.shape[0]))
-            yield rows, self._entry_prox(at, rows, rate, entry)
+        for at in self._positions():
+            entry = self._entry_penalty(at)
+            if entry is not None:
+                self.weights.prox(at, rate, entry, threads=self.problem.threads)
+                continue
+            for rows, shrunk in self._chunks_after_prox(at, rate):
+                self.weights.factors[at][rows] = shrunk
 
     def _entry_penalty(self, at: int) -> EntryPenalty | None:
         """Return l1 and l2 of a penalty that acts on each entry independently, or None."""
@@ -298,33 +284,45 @@ class FactoredSteps(Steps):
         form = kernel_form(regularizer, "vector")
         return form if isinstance(form, EntryPenalty) else None
 
-    def _entry_prox(self, at: int, rows: slice, rate: float, penalty: EntryPenalty) -> Singles:
-        """Return argmin over v of ``(v - p)**2 / (2 h) + l1 |v| + l2/2 v**2`` for each entry p."""
-        part, squares = self.weights.factors[at][rows], self.weights.squares[at]
-        step: Any = np.float32(rate)
-        if squares.size:
-            step = step / np.sqrt(squares[rows])
-        shrunk = np.abs(part) - step * np.float32(penalty.l1)
-        np.copysign(np.maximum(shrunk, np.float32(0.0)), part, out=shrunk)
-        shrunk /= np.float32(1.0) + step * np.float32(penalty.l2)
-        shrunk += np.float32(0.0)  # -0 becomes 0
-        result: Singles = shrunk
-        return result
+    def _chunks(self, at: int) -> Iterator[slice]:
+        """Yield the rows of a matrix by chunks, if a penalty acts on them independently."""
+        n_rows = self.weights.factors[at].shape[0]
+        size = n_rows if self._regularizer(at).granularity == "matrix" else PROX_ROWS
+        for start in range(0, n_rows, size):
+            yield slice(start, min(start + size, n_rows))
 
-    def _matrix_prox(self, at: int, rate: float) -> Singles:
-        """Return the prox of a whole matrix; with Adagrad, for the mean step of its entries."""
+    def _chunks_after_prox(self, at: int, rate: float) -> Iterator[tuple[slice, Singles]]:
+        """Yield the rows of a matrix as they are after the prox."""
+        entry = self._entry_penalty(at)
+        step = rate if entry is not None else rate * self._mean_step(at)
+        for rows in self._chunks(at):
+            part = self.weights.factors[at][rows]
+            if entry is not None:
+                yield rows, self.weights.prox(at, rate, entry, rows=rows, out=np.empty_like(part))
+            else:
+                yield rows, self._prox_of_rows(at, part, step)
+
+    def _mean_step(self, at: int) -> float:
+        """Return the mean of 1 / sqrt(G) with Adagrad, else 1."""
+        squares = self.weights.squares[at]
+        if not squares.size:
+            return 1.0
+        inner = slice(0, self.model.dimensions)
+        sums = [float((1.0 / np.sqrt(squares[rows, inner])).sum()) for rows in self._chunks(at)]
+        return sum(sums) / (squares.shape[0] * self.model.dimensions)
+
+    def _prox_of_rows(self, at: int, part: Singles, step: float) -> Singles:
+        """Return the prox of some rows, or of all, by the operator of the regularizer."""
         inner = slice(None), slice(0, self.model.dimensions)
-        matrix, squares = self.weights.factors[at], self.weights.squares[at]
-        step = rate * float((1.0 / np.sqrt(squares[inner])).mean()) if squares.size else rate
         regularizer = self._regularizer(at)
         functions = native_rows(regularizer)
         if functions is not None:
-            shrunk = matrix.copy()
+            shrunk = part.copy()
             width, threads = self.model.dimensions, self.problem.threads
             self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
         else:
-            shrunk = np.zeros_like(matrix)
-            shrunk[inner] = regularizer.prox(matrix[inner].astype(np.float64), step)
+            shrunk = np.zeros_like(part)
+            shrunk[inner] = regularizer.prox(part[inner].astype(np.float64), step)
         return shrunk
 
     def _positions(self) -> list[int]:
@@ -348,13 +346,10 @@ class FactoredSteps(Steps):
         pending = rate > 0.0 or not self.position
         total = 0.0
         for at in self._positions():
-            whole = self._entry_penalty(at) is None
-            rows = self.weights.factors[at].shape[0]
-            size = rows if whole else PROX_ROWS
             parts = (
-                (part for _, part in self._prox(at, rate))
+                (part for _, part in self._chunks_after_prox(at, rate))
                 if pending
-                else (self.weights.factors[at][i : i + size] for i in range(0, rows, size))
+                else (self.weights.factors[at][rows] for rows in self._chunks(at))
             )
             regularizer = self._regularizer(at)
             total += sum(regularizer.penalty(part[inner].astype(np.float64)) for part in parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import numbers
 from collections.abc import Iterator
@@ -245,15 +246,16 @@ def _as_triplets(array: NDArray[Any], width: int, data: MatchingData) -> Ints:
 def _pilot(solver: SGD, problem: TrainingProblem, strength: float) -> float:
     """Train with a strength and return the resulting density."""
     problem.regularizer.set_params(strength=strength, density=0.0)
-    steps = (
-        LinearSteps(solver, problem)
-        if problem.model.form == "vector"
-        else BilinearSteps(solver, problem)
-    )
+    if problem.model.form == "factors":  # which a training changes in place
+        problem = dataclasses.replace(problem, model=copy.deepcopy(problem.model))
+    steps = solver._steps(problem)
     while steps.steps_taken < steps.settings.max_steps:
         steps.train(
             steps.sample(
                 min(steps.settings.steps_per_epoch, steps.settings.max_steps - steps.steps_taken)
             )
         )
+    if isinstance(steps, FactoredSteps):
+        return steps.model.density
+    assert isinstance(steps, BilinearSteps)
     return steps.weights.n_nonzero / steps.model.n_weights

@@ -32,16 +32,18 @@ as they are written (without features, Y is A and Q is B). S has those of the qu
 first, then those of documents. Then, for each row, ``P[i] -= Y_i``, or with Adagrad, which has a
 sum of squares G for each parameter, ``G += Q; P -= (rate Y) / sqrt(G)`` with the batch's first
 learning rate. Biases likewise. At last each row of U, V and S that has a Y is scaled to the norm
-`max_norm` > 0, if its norm exceeds that. Other penalties are applied between calls. So negatives can be sampled by triplet, and sums be computed by query, document and row: the result
-does not depend on the number of threads. `hogwild` lets threads take batches of their own, all at
-once, in no order; a kernel whose language forbids such races keeps the order.
+`max_norm` > 0, if its norm exceeds that. Other penalties are applied between calls, those of
+entries by `factored_prox`. So negatives can be sampled by triplet, and sums be computed by query,
+document and row: the result does not depend on the number of threads. `hogwild` lets threads take
+batches of their own, all at once, in no order; a kernel whose language forbids such races keeps
+the order.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from ranking.contracts.regularizer import RowPenalty
+from ranking.contracts.regularizer import EntryPenalty, RowPenalty
 from ranking.kernels.contract.arrays import (
     Csr,
     Embeddings,
@@ -130,6 +132,26 @@ class FactoredFamily(Protocol):
         learning_rates : float32 (steps)
             Its length is the number of steps.
         out : float32
+        """
+
+    def factored_prox(
+        self,
+        matrix: Singles,
+        squares: Singles,
+        rate: float,
+        penalty: EntryPenalty,
+        out: Singles,
+        threads: int,
+    ) -> None:
+        """Fill out with argmin over v of ``(v - p)**2 / (2 h) + l1 |v| + l2/2 v**2``, by entries.
+
+        For an entry p of the matrix with the sum of squares G, the step is ``h = rate / sqrt(G)``
+        (composite mirror descent), or rate if there are none, and the result, in float32,
+        ``max(|p| - h l1, 0) / (1 + h l2)`` with the sign of p; never -0.
+
+        matrix, out : float32 (rows, width)
+            May be the same array.
+        squares : float32 (rows, width), or (0, 0) without Adagrad
         """
 
     def factored_train_lists(

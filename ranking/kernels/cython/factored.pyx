@@ -4,6 +4,8 @@ The loops are in src/factored_*.c and src/top_k.c. This file is compiled once pe
 see meson.build.
 """
 
+from cython.parallel cimport prange
+from libc.math cimport copysignf, fabsf, sqrtf
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -176,6 +178,48 @@ def factored_update(features, state, steps, float learning_rate, penalty, int th
         )
     if not ready:
         raise MemoryError(f"out of memory for a block of {known.n} steps.")
+
+
+def factored_prox(
+    const float[:, ::1] matrix, const float[:, ::1] squares, float rate, penalty,
+    float[:, ::1] out, int threads,
+):
+    """Apply the prox of a penalty of entries."""
+    cdef float l1 = penalty.l1, l2 = penalty.l2
+    cdef Py_ssize_t row, width = matrix.shape[1]
+    cdef bint adagrad = squares.shape[0] > 0
+    if width == 0:
+        return
+    for row in prange(
+        matrix.shape[0], nogil=True, schedule="static",
+        num_threads=threads_for(threads, matrix.shape[0]),
+    ):
+        if adagrad:
+            prox_adagrad(&matrix[row, 0], &squares[row, 0], rate, l1, l2, &out[row, 0], width)
+        else:
+            prox_row(&matrix[row, 0], rate, l1, l2, &out[row, 0], width)
+
+
+cdef inline float prox_entry(float p, float step, float l1, float l2) noexcept nogil:
+    cdef float size = fabsf(p) - step * l1
+    return copysignf(size if size > 0.0 else 0.0, p) / (<float>1.0 + step * l2) + <float>0.0
+
+
+cdef void prox_adagrad(
+    const float *p, const float *squares, float rate, float l1, float l2, float *out,
+    Py_ssize_t width,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(width):
+        out[i] = prox_entry(p[i], rate / sqrtf(squares[i]), l1, l2)
+
+
+cdef void prox_row(
+    const float *p, float rate, float l1, float l2, float *out, Py_ssize_t width
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(width):
+        out[i] = prox_entry(p[i], rate, l1, l2)
 
 
 # --- embeddings and scores --------------------------------------------------------------------

@@ -11,6 +11,7 @@ from ranking.kernels.contract import (
     WIDE,
     Csr,
     Embeddings,
+    EntryPenalty,
     Exclusions,
     Execution,
     FactoredFeatures,
@@ -264,6 +265,22 @@ def _change(matrix: Singles, squares: Singles, row: int, total: Sum, rate: np.fl
         part -= (rate * total.gradient) / np.sqrt(sums)
     else:
         part -= total.gradient
+
+
+def factored_prox(
+    matrix: Singles,
+    squares: Singles,
+    rate: float,
+    penalty: EntryPenalty,
+    out: Singles,
+    threads: int,
+) -> None:
+    """Apply the prox of a penalty of entries."""
+    l1, l2 = np.float32(penalty.l1), np.float32(penalty.l2)
+    step = np.float32(rate) / np.sqrt(squares) if squares.size else np.float32(rate)
+    shrunk = np.abs(matrix) - step * l1
+    shrunk = np.copysign(np.where(shrunk > ZERO, shrunk, ZERO), matrix) / (ONE + step * l2)
+    out[...] = shrunk + ZERO  # -0 becomes 0
 
 
 def _project(embedding: Singles, penalty: RowPenalty) -> None:

@@ -973,9 +973,45 @@ def test_parts_that_do_not_fit(make_tastes, parts, problem):
         Ranker(*parts, kernel="reference").fit(make_tastes(1))
 
 
-def test_a_target_density_is_for_a_matrix(make_tastes):
-    with pytest.raises((CombinationError, PartError), match="density"):
-        Ranker("factored", "warp", "l1:density=0.1", "sgd", kernel="reference").fit(make_tastes(1))
+@pytest.mark.parametrize("loss", ["warp", "bpr"])
+@pytest.mark.parametrize("density", [0.2, 0.6])
+def test_a_target_density_of_embeddings(fast_kernel, make_tastes, loss, density):
+    """Some embeddings drop to 0 together, so that the density has jumps."""
+    data = make_tastes(1, 40, 50)
+    parts = ("factored:dimensions=8", loss, f"l1:density={density}", "sgd:epochs=10")
+    fitted = Ranker(*parts, kernel=fast_kernel, random_state=SEED).fit(data)
+    assert abs(fitted.model_.density - density) < 0.1
+    trials = fitted.description_["density search"]
+    assert 1 <= len(trials) <= 10
+    best = min(trials, key=lambda trial: abs(trial["density"] - density))
+    assert fitted.regularizer_.strength == best["strength"]
+    assert fitted.model_.density == pytest.approx(best["density"])
+
+
+@pytest.mark.parametrize("regularizer", ["l1", "l2", "elastic", "l1l2-row"])
+@pytest.mark.parametrize("loss", ["hinge", "warp", "bpr", "domination"])
+def test_default_strengths_remove_nothing_and_have_an_effect(make_tastes, loss, regularizer):
+    data = make_tastes(1, 60, 80)
+    model = "factored:dimensions=8"
+    fitted = Ranker(model, loss, regularizer, "sgd", random_state=SEED).fit(data)
+    free = Ranker(model, loss, "none", "sgd", random_state=SEED).fit(data)
+    assert fitted.model_.density > 0.9
+    assert fitted.regularizer_.strength == {"l2": 0.1}.get(regularizer, 0.002) / 140
+    assert 0.0 < norms(fitted.model_.U).sum() < norms(free.model_.U).sum()
+    assert f"{regularizer}:strength={fitted.regularizer_.strength}" in str(fitted.description_)
+
+
+def test_l2_of_embeddings_is_minimized(fast_kernel, make_tastes):
+    """The objective falls from epoch to epoch where it once rose, also with a large strength."""
+    data = make_tastes(1, 60, 80)
+    for strength in (1e-4, 1e-3, 1e-2):
+        settings = (f"l2:strength={strength}", "sgd:epochs=40")
+        fitted = Ranker("factored:dimensions=8", "logistic", *settings, kernel=fast_kernel).fit(
+            data
+        )
+        found = [row["objective"] for row in fitted.history_]
+        assert found[-1] == pytest.approx(min(found), rel=0.02)
+        assert found[-1] < found[0]
 
 
 def test_several_positives_and_any_other_negative(make_tastes):
