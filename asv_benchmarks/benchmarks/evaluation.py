@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from ranking import JudgedLists
+from ranking import JudgedLists, MatchingData, Ranker
 from ranking.data.readers.letor import Letor
 from ranking.data.readers.read import read_any
 from ranking.metrics.evaluation import evaluate
@@ -45,6 +45,38 @@ class Metrics:
 
     def peakmem_all(self, kernel: str, threads: int) -> None:
         evaluate(self.metrics, self.data, self.scores, self.kernel, threads)
+
+
+class TopK:
+    """recall@20 and ndcg@20 of 10,000 users and 20,000 items, by the kernel's lists of 20."""
+
+    params = (KERNELS, [1, 2])
+    param_names = ("kernel", "threads")
+
+    def setup(self, kernel: str, threads: int) -> None:
+        rng = np.random.default_rng(0)
+        users, items, width = 10_000, 20_000, 64
+        positives = rng.integers(0, items, (users, 8))
+        rows = np.repeat(np.arange(users), 8)
+        relevance = sparse.csr_array((np.ones(rows.size), (rows, positives.ravel())))
+        relevance.resize((users, items))
+        self.data = MatchingData(relevance=relevance)
+        kernel_or_skip(kernel)
+        # Untrained: the time does not depend on what the embeddings are.
+        solver = "sgd:max_steps=0"
+        self.ranker = Ranker(
+            f"factored:dimensions={width}", "warp", solver=solver, kernel=kernel, threads=threads
+        ).fit(self.data)
+        self.metrics = ["recall@20", "ndcg@20"]
+
+    def time_evaluate(self, kernel: str, threads: int) -> None:
+        self.ranker.evaluate(self.data, metrics=self.metrics)
+
+    def peakmem_evaluate(self, kernel: str, threads: int) -> None:
+        self.ranker.evaluate(self.data, metrics=self.metrics)
+
+    def track_recall(self, kernel: str, threads: int) -> float:
+        return float(self.ranker.evaluate(self.data, metrics=self.metrics).means()["recall@20"])
 
 
 class TrecEval:

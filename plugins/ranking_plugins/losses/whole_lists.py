@@ -24,21 +24,19 @@ if TYPE_CHECKING:
 
 
 class WholeLists(Protocol):
-    """The mean loss over lists, ``sum_l share_l mean_l``.
+    """The mean loss over lists, ``sum_l share_l mean_l``."""
 
-    Attributes
-    ----------
-    rows : int64 array
-        The rows of the data in all lists, list by list.
-    list_ptr : int64 array
-        List l has rows[list_ptr[l]:list_ptr[l + 1]].
-    shares : float64 array
-        The weight of each list; they add up to 1.
-    """
+    @property
+    def rows(self) -> Ints:
+        """The rows of the data in all lists, list by list."""
 
-    rows: Ints
-    list_ptr: Ints
-    shares: Floats
+    @property
+    def list_ptr(self) -> Ints:
+        """The start of each list: list l has rows[list_ptr[l]:list_ptr[l + 1]]."""
+
+    @property
+    def shares(self) -> Floats:
+        """The weight of each list; they add up to 1."""
 
     def value(self, scores: Floats, threads: int) -> float:
         """Return the mean loss at the scores of `rows`."""

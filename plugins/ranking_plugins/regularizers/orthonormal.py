@@ -11,7 +11,7 @@ import numpy as np
 from ranking.contracts.parameters import number
 from ranking.contracts.regularizer import Array, Granularity, Regularizer
 from ranking.errors import PartError
-from ranking_plugins.regularizers.polar import polar_factor
+from ranking_plugins.regularizers.polar import gram, polar_factor
 
 
 @dataclasses.dataclass
@@ -52,8 +52,8 @@ class Orthonormal(Regularizer):
     def penalty(self, parameters: Array) -> float:
         """Return 0 if the columns are orthogonal and long enough, up to rounding; else infinity."""
         square = self._length(parameters.shape) ** 2
-        gram = parameters.T @ parameters
-        off = np.abs(gram - square * np.eye(gram.shape[0])).max(initial=0.0)
+        found = gram(parameters)
+        off = np.abs(found - square * np.eye(found.shape[0])).max(initial=0.0)
         return 0.0 if off <= 1e-4 * square else float("inf")
 
     def prox(self, parameters: Array, step: float) -> Array:

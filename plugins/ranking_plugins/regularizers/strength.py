@@ -29,4 +29,4 @@ def default_strength(problem: TrainingProblem, per_row: float) -> float:
     if problem.model.form != "factors" or not trained_by_samples:
         return DEFAULT
     model = cast(Factored, problem.model)
-    return per_row / (model.U.shape[0] + model.V.shape[0])
+    return per_row / float(model.U.shape[0] + model.V.shape[0])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ranking.contracts.regularizer import (
     EntryPenalty,
+    OrthogonalColumns,
     Regularizer,
     RowPenalty,
     kernel_form,
@@ -27,6 +28,7 @@ from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
 from ranking.native import PairwiseFunctions
+from ranking_plugins.regularizers.polar import polar_factor
 from ranking_plugins.solvers.listwise_steps import (
     list_slopes,
     list_training_loss,
@@ -309,13 +311,19 @@ class FactoredSteps(Steps):
             return 1.0
         inner = slice(0, self.model.dimensions)
         sums = [float((1.0 / np.sqrt(squares[rows, inner])).sum()) for rows in self._chunks(at)]
-        return sum(sums) / (squares.shape[0] * self.model.dimensions)
+        return sum(sums) / float(squares.shape[0] * self.model.dimensions)
 
     def _prox_of_rows(self, at: int, part: Singles, step: float) -> Singles:
         """Return the prox of some rows, or of all, by the operator of the regularizer."""
         inner = slice(None), slice(0, self.model.dimensions)
         regularizer = self._regularizer(at)
         functions = native_rows(regularizer)
+        if isinstance(regularizer, OrthogonalColumns):  # in float32, by blocks
+            length = np.float32(regularizer.column_length(part[inner].shape))
+            shrunk = polar_factor(part[inner], self.problem.threads)
+            shrunk *= length
+            padding = part.shape[1] - self.model.dimensions
+            return np.pad(shrunk, ((0, 0), (0, padding))) if padding else shrunk
         if functions is not None:
             shrunk = part.copy()
             width, threads = self.model.dimensions, self.problem.threads
@@ -352,7 +360,13 @@ class FactoredSteps(Steps):
                 else (self.weights.factors[at][rows] for rows in self._chunks(at))
             )
             regularizer = self._regularizer(at)
-            total += sum(regularizer.penalty(part[inner].astype(np.float64)) for part in parts)
+            wide = not isinstance(regularizer, OrthogonalColumns)  # which needs no float64
+            total += sum(
+                regularizer.penalty(
+                    part[inner].astype(np.float64 if wide else np.float32, copy=False)
+                )
+                for part in parts
+            )
         return total
 
     def finite(self) -> bool:

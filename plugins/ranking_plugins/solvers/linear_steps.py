@@ -113,7 +113,8 @@ class LinearSteps(BilinearSteps):
         ends = np.cumsum(shares > 0.0 if self._by_query else shares)
         numbers = self.problem.kernel.random.uniform(self.problem.seed, self.position, count)
         selected = np.searchsorted(ends, numbers * ends[-1], side="right")
-        return np.minimum(selected, np.flatnonzero(shares)[-1])[:, None]
+        lists: Ints = np.minimum(selected, np.flatnonzero(shares)[-1])[:, None]
+        return lists
 
     @property
     def _by_query(self) -> bool:

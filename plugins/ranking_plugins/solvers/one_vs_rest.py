@@ -85,7 +85,7 @@ class OneVsRest(Solver):
         data = cast(MatchingData, problem.data)
         positives = _positives(data)
         features = data.query_rows.astype(np.float64)
-        strength = cast(L2, problem.regularizer).strength
+        strength = float(cast(L2, problem.regularizer).strength)
         if problem.loss.name == Hinge.name:
             yield from self._hinge_epochs(problem, _DualHinge(features, positives, strength))
             return
