@@ -309,8 +309,9 @@ class FactoredSteps(Steps):
         squares = self.weights.squares[at]
         if not squares.size:
             return 1.0
-        inner = slice(0, self.model.dimensions)
-        sums = [float((1.0 / np.sqrt(squares[rows, inner])).sum()) for rows in self._chunks(at)]
+        inner, starts = slice(0, self.model.dimensions), range(0, squares.shape[0], PROX_ROWS)
+        parts = (squares[start : start + PROX_ROWS, inner] for start in starts)
+        sums = [float((1.0 / np.sqrt(part)).sum()) for part in parts]
         return sum(sums) / float(squares.shape[0] * self.model.dimensions)
 
     def _prox_of_rows(self, at: int, part: Singles, step: float) -> Singles:

@@ -1,10 +1,10 @@
 //! Training of the bilinear model.
 
 use pyo3::prelude::*;
+use ranking_core::Sparse;
 use ranking_core::bilinear as core;
 use ranking_core::bilinear::{PassiveAggressivePlan, Plan, ShrinkageState, Store, Triplets};
 use ranking_core::pairwise::{PassiveAggressive, StepResults as CoreResults};
-use ranking_core::Sparse;
 
 use crate::arguments::{
     Array, ArrayMut, Csr, Either, RowMajor, Table, Threads, Values, ValuesMut, argument, family,
