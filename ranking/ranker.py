@@ -35,6 +35,7 @@ from ranking.data.inputs import (
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
+from ranking.data.scaling import Scaling, refuse_single_query
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
@@ -45,7 +46,9 @@ from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
-from ranking.io.model_file import FileSpec, read_model, write_model
+from ranking.io.exports.content import Exportable
+from ranking.io.exports.formats import ExportOptions, export_model
+from ranking.io.model_file import Extras, FileSpec, read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import (
@@ -112,6 +115,9 @@ class Ranker(Estimator):
         Which processes train, such as ``"ray:workers=2"``; the result does not depend on it.
     parameter_search : Search, optional
         Parameters to choose on the validation data, if `fit` gets any; some recipes have one.
+    scale : {"standard", "min-max", "query-min-max", "log", "robust"}, optional
+        How the features of judged rows are scaled. What is learnt from the training data is part
+        of the model: data to score and to evaluate are scaled in the same way.
 
     Attributes
     ----------
@@ -134,6 +140,8 @@ class Ranker(Estimator):
         same in another order, are refused.
     text_ : TextFeatures or None
         Fitted.
+    scaling_ : Scaling or None
+        Fitted, if `scale` is set.
     documents_ : Documents or None
         The documents of a collection of texts, for `search`.
     seen_ : SeenItems or None
@@ -166,6 +174,7 @@ class Ranker(Estimator):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     text_: TextFeatures | None
+    scaling_: Scaling | None
     documents_: Documents | None
     seen_: SeenItems | None
     report_: Any
@@ -186,6 +195,7 @@ class Ranker(Estimator):
         features: str | TextFeatures | None = None,
         engine: str | Engine = "local",
         parameter_search: Search | None = None,
+        scale: str | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
@@ -198,6 +208,7 @@ class Ranker(Estimator):
         self.features = features
         self.engine = engine
         self.parameter_search = parameter_search
+        self.scale = scale
 
     @classmethod
     def from_recipe(cls, name: str, **overrides: Any) -> Self:
@@ -293,8 +304,11 @@ class Ranker(Estimator):
     def prepare_data(
         self, X: Any, y: Any = None, *, qid: Any = None, valid: Any = None
     ) -> PreparedData:
-        """Return training and validation data as a trainer takes them; texts get features."""
-        return prepare_data(X, y, qid, valid, self.features)
+        """Return training and validation data as a trainer takes them.
+
+        Texts get features, and the features of judged rows are scaled if `scale` is set.
+        """
+        return prepare_data(X, y, qid, valid, self.features, self.scale)
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
         """Take over the result of a training as the fitted attributes.
@@ -305,8 +319,9 @@ class Ranker(Estimator):
         prepared : PreparedData, optional
             What it was trained on, for `search` and `recommend`.
         """
-        text, documents = (None, None) if prepared is None else prepared[2:]
+        text, documents, scaling = (None, None, None) if prepared is None else prepared[2:]
         self._adopt(result, text, documents)
+        self.scaling_ = scaling
         if prepared is not None and isinstance(prepared.data, MatchingData):
             self.seen_ = SeenItems.from_data(prepared.data)
         return self
@@ -326,6 +341,7 @@ class Ranker(Estimator):
         self.description_ = result.description
         self.n_features_in_ = result.n_features
         self.text_, self.documents_, self.seen_ = text, documents, None
+        self.scaling_ = None
         self._online: tuple[OnlineTrainer, Trainer] | None = None
 
     def partial_fit(
@@ -422,7 +438,12 @@ class Ranker(Estimator):
         data = as_trainable(X, y, qid, self.text_)
         if isinstance(data, JudgedLists) and data is not X and self.model_.takes == "judged":
             self._refuse_other_width(data)
-        return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
+        if isinstance(data, JudgedLists):
+            return self._scaled(data)
+        return own_queries(data) if self.per_query else data
+
+    def _scaled(self, data: JudgedLists) -> JudgedLists:
+        return data if self.scaling_ is None else self.scaling_.transform(data)
 
     def _check_fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted
@@ -447,6 +468,7 @@ class Ranker(Estimator):
         if isinstance(X, MatchingData | TextCollection):
             return self._predict_matching(X)
         check_columns(self, X)
+        refuse_single_query(self.scaling_)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
         self._refuse_other_width(rows)
@@ -472,7 +494,7 @@ class Ranker(Estimator):
         """Return a score for each row of `data`, in the order in which it stores them."""
         self._check_fitted()
         refuse_other_data(self.model_, data)
-        return self.model_.scores(data, self.kernel_, self.threads)
+        return self.model_.scores(self._scaled(data), self.kernel_, self.threads)
 
     def score_pairs(
         self, X: Any, queries: NDArray[np.int64], documents: NDArray[np.int64]
@@ -797,9 +819,55 @@ class Ranker(Estimator):
             after `load`. Without them the file does not tell who has what.
         """
         self._check_fitted()
+        write_model(Path(path), self._result(), self._extras(seen))
+
+    def _extras(self, seen: bool = True) -> Extras:
+        """Return what a file holds beside the model."""
         stored = self.seen_ if self.seen_ is None or seen else self.seen_.without_positives()
         columns = getattr(self, "feature_names_in_", None)
-        write_model(Path(path), self._result(), self.text_, self.documents_, stored, columns)
+        return Extras(self.text_, self.documents_, stored, columns, self.scaling_)
+
+    def export(
+        self,
+        path: str | Path,
+        to: str,
+        *,
+        data: Any = None,
+        name: str = "ranking",
+        feature_names: Sequence[str] | None = None,
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Write the fitted model in a format of another program; return the paths of the files.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file, or a folder for formats of several files.
+        to : str
+            Such as ``"elasticsearch-ltr"``, ``"onnx"`` or ``"parquet"``; an error lists all.
+            Scaling is part of what is exported.
+        data : MatchingData or TextCollection, optional
+            The queries and documents whose embeddings are written; by default the users and items
+            of the training data.
+        name : str
+            The name of the model in the target.
+        feature_names : sequence of str, optional
+            The names of the features of a linear model in the target; by default the columns of
+            the data frame, or the numbers of the features.
+        overwrite : bool
+            Whether files of a folder that is not empty may be replaced.
+        """
+        self._check_fitted()
+        source = Exportable(self.model_, self._extras(), partial(self._embeddings_of, data))
+        return export_model(source, path, to, ExportOptions(name, feature_names, overwrite))
+
+    def _embeddings_of(self, data: Any) -> tuple[Any, Any, Embedding]:
+        """Return ids and embeddings of data, or of the users and items of the training data."""
+        if data is None:
+            seen = self._seen("export without data")
+            data = seen.data(np.arange(seen.user_ids.size))
+        described, embedding = self._embed(data, "this export")
+        return described.query_ids, described.document_ids, embedding
 
     def _result(self) -> TrainingResult:
         return TrainingResult(
@@ -827,13 +895,14 @@ class Ranker(Estimator):
             file.specs["loss"],
             file.specs["regularizer"],
             file.specs["solver"],
-            features=None if file.text is None else file.text.spec(),
+            features=None if file.extras.text is None else file.extras.text.spec(),
             kernel=kernel,
             threads=validate_threads(threads),
             random_state=file.seed,
+            scale=None if file.extras.scaling is None else file.extras.scaling.method,
         )
-        ranker._adopt(file.result, file.text, file.documents)
-        ranker.seen_ = file.seen
-        if file.columns is not None:
-            ranker.feature_names_in_ = file.columns.astype(object)
+        ranker._adopt(file.result, file.extras.text, file.extras.documents)
+        ranker.seen_, ranker.scaling_ = file.extras.seen, file.extras.scaling
+        if file.extras.columns is not None:
+            ranker.feature_names_in_ = file.extras.columns.astype(object)
         return ranker

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from ranking.errors import DataError, DataWarning
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int64] | NDArray[np.str_]
+Lists = TypeVar("Lists", bound="JudgedLists")
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -242,7 +243,7 @@ class JudgedLists:
         else:
             rows = np.repeat(starts - group_ptr[:-1], sizes) + np.arange(group_ptr[-1])
         names = self._explicit_doc_ids
-        return object.__new__(JudgedLists)._set_fields(
+        return object.__new__(type(self))._set_fields(
             features=self.features[rows],
             grades=self.grades[rows],
             query_ids=self.query_ids[positions],
@@ -256,7 +257,15 @@ class JudgedLists:
         """Return the same rows with other grades, one for each stored row, without a copy."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["grades"] = as_grades(grades, self.query_ids[self.row_groups])
-        return object.__new__(JudgedLists)._set_fields(**fields)
+        return object.__new__(type(self))._set_fields(**fields)
+
+    def with_features(self, features: Any, feature_ids: ArrayLike, kind: type[Lists]) -> Lists:
+        """Return the same rows with other features, as judged lists of a kind."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["features"] = as_features(features)
+        fields["feature_ids"] = as_feature_ids(feature_ids, features.shape[1])
+        refuse_infinite(fields["features"], fields["feature_ids"], self.query_ids[self.row_groups])
+        return object.__new__(kind)._set_fields(**fields)
 
     @classmethod
     def concatenate(cls, parts: Sequence[JudgedLists]) -> JudgedLists:

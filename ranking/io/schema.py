@@ -73,7 +73,12 @@ DESCRIPTION: Mapping[str, Any] = {
 }
 """What a description must have; deeper tables are mappings."""
 
-OPTIONAL: Mapping[str, Rule] = {"text": TEXT, "per query": TABLES, "density search": NUMBERS}
+OPTIONAL: Mapping[str, Rule] = {
+    "text": TEXT,
+    "scale": TEXT,
+    "per query": TABLES,
+    "density search": NUMBERS,
+}
 """What a description may have; other names belong to solvers, and are not used."""
 
 CHECKPOINT: Mapping[str, Any] = {
