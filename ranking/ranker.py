@@ -22,7 +22,7 @@ from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
 from ranking.data.exclusions import Pairs, known_pairs
-from ranking.data.frames import check_columns
+from ranking.data.frames import check_columns, interactions_of
 from ranking.data.inputs import (
     Documents,
     PreparedData,
@@ -32,7 +32,7 @@ from ranking.data.inputs import (
     prepare_data,
     warn_of_untrained,
 )
-from ranking.data.judged_lists import JudgedLists
+from ranking.data.judged_lists import JudgedLists, query_weights
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
 from ranking.data.scaling import Scaling, refuse_single_query
@@ -255,9 +255,10 @@ class Ranker(Estimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, JudgedLists, MatchingData or TextCollection
+        X : array, sparse matrix, data frame, JudgedLists, MatchingData or TextCollection
             One row of features per judged document. A `JudgedLists` has its grades and queries, a
-            `MatchingData` or `TextCollection` has queries, documents and their relevance.
+            `MatchingData` or `TextCollection` has queries, documents and their relevance. A data
+            frame of interactions, with columns for user and item by their usual names, needs no y.
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
@@ -289,6 +290,7 @@ class Ranker(Estimator):
         Other parameters are those of `fit`. What the wrapper reports is in ``report_``. After an
         interrupt the ranker is fitted as far as training came.
         """
+        X, valid = interactions_of(X, y), interactions_of(valid)
         check_columns(self, X, reset=True)
         if isinstance(valid, tuple):
             check_columns(self, valid[0])
@@ -417,6 +419,19 @@ class Ranker(Estimator):
         return {**state, "_online": None}
 
     @property
+    def coef_(self) -> NDArray[np.float64]:
+        """The weights of a linear model, one per feature, as they multiply scaled features."""
+        weights = getattr(self.model_, "weights", None) if hasattr(self, "model_") else None
+        if not isinstance(weights, np.ndarray) or weights.ndim != 1:
+            raise AttributeError("coef_ is there for a fitted linear model only.")
+        return weights
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The absolute weights of a linear model; comparable if features are of one scale."""
+        return np.abs(self.coef_)
+
+    @property
     def per_query(self) -> bool:
         """Whether the fitted model has one weight vector per query; see `ranking.PerQuery`."""
         return bool(getattr(self, "description_", {}).get("per query"))
@@ -434,6 +449,7 @@ class Ranker(Estimator):
 
     def _represent(self, X: Any, y: Any = None, qid: Any = None) -> Trainable:
         self._check_fitted()
+        X = interactions_of(X, y)
         check_columns(self, X)
         data = as_trainable(X, y, qid, self.text_)
         if isinstance(data, JudgedLists) and data is not X and self.model_.takes == "judged":
@@ -739,12 +755,27 @@ class Ranker(Estimator):
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         metric: str = "ndcg@10",
         exclude: Any = None,
     ) -> float:
-        """Return the mean of a metric over the queries; see `evaluate`."""
+        """Return the mean of a metric over the queries; see `evaluate`.
+
+        Parameters
+        ----------
+        X, y, qid, exclude
+            As in `evaluate`.
+        sample_weight : array-like, optional
+            One weight per row of X. A query counts by the mean weight of its rows.
+        metric : str
+        """
         evaluation = self.evaluate(X, y, qid=qid, metrics=[metric], exclude=exclude)
-        return evaluation.mean(metric)
+        if sample_weight is None:
+            return evaluation.mean(metric)
+        data = self.to_model_data(X, y, qid=qid)
+        if not isinstance(data, JudgedLists):
+            raise DataError("sample_weight has one weight per judged row; leave it out.")
+        return evaluation.mean(metric, weights=query_weights(data, sample_weight))
 
     def evaluate(
         self,

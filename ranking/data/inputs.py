@@ -9,6 +9,7 @@ import numpy as np
 
 from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
+from ranking.data.frames import interactions_of
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
@@ -153,12 +154,14 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
 
     Parameters
     ----------
-    X : array, sparse matrix, JudgedLists, MatchingData or TextCollection
+    X : array, sparse matrix, data frame, JudgedLists, MatchingData or TextCollection
+        A data frame of interactions, without y, is a `MatchingData`.
     y, qid : array-like
         Grades and queries, for an array.
     text : TextFeatures or None
         Fitted; they represent the texts of a `TextCollection`.
     """
+    X = interactions_of(X, y)
     if X is None:
         raise DataError(
             "X is None; give an array with y and qid, or a JudgedLists, MatchingData or "
@@ -191,7 +194,23 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
             DataWarning,
             stacklevel=4,
         )
-    return JudgedLists(X, y, qid)
+    return JudgedLists(X, y, whole_numbers(qid))
+
+
+def whole_numbers(qid: Any) -> Any:
+    """Return ids that a data frame holds as floats, for want of integers with gaps, as integers."""
+    ids = np.asarray(qid)
+    if ids.dtype.kind != "f":
+        return qid
+    if np.isnan(ids).any():
+        raise DataError(
+            f"qid: row {int(np.argmax(np.isnan(ids)))} is missing (NaN); every row needs the query "
+            "that it belongs to."
+        )
+    limit = 2.0**53
+    if (ids != np.rint(ids)).any() or np.abs(ids).max(initial=0.0) > limit:
+        return qid
+    return ids.astype(np.int64)
 
 
 def among_known(data: Trainable, model: Model) -> Trainable:

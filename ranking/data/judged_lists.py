@@ -308,6 +308,30 @@ class JudgedLists:
         )
 
 
+def query_weights(data: JudgedLists, sample_weight: ArrayLike) -> NDArray[np.float64]:
+    """Return the mean weight of the rows of each query.
+
+    Parameters
+    ----------
+    data : JudgedLists
+    sample_weight : array-like
+        One per row, in the caller's order.
+    """
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (data.n_rows,):
+        raise DataError(
+            f"sample_weight must have one weight per row, {data.n_rows}; its shape is "
+            f"{weights.shape}."
+        )
+    if not np.isfinite(weights).all() or weights.min() < 0.0:
+        raise DataError("sample_weight must be finite and not negative.")
+    sums = np.add.reduceat(weights[data.row_order], data.group_ptr[:-1])
+    means: NDArray[np.float64] = sums / np.diff(data.group_ptr)
+    if not means.any():
+        raise DataError("all of sample_weight are 0, so no query counts; give some a weight.")
+    return means
+
+
 def group_rows(qids: Ids) -> tuple[Ids, Ints, Ints | None]:
     """Group rows by query, in order of first appearance.
 
