@@ -324,12 +324,12 @@ class MatchingData(RelevanceData):
         user_features = _check_table("users", as_feature_table(user_features, named.user))
         item_features = _check_table("items", as_feature_table(item_features, named.item))
         user_ids, rows = factorize("users", users, user_features)
-        item_ids, columns = factorize("items", items, item_features)
-        if rows.size != columns.size:
-            raise DataError(f"there are {rows.size} users and {columns.size} items; pair them up.")
+        item_ids, documents = factorize("items", items, item_features)
+        if rows.size != documents.size:
+            raise DataError(f"there are {rows.size} users and {documents.size} items; pair them up.")
         numbers = _numbers("values", np.ones(rows.size) if values is None else values, rows.size)
         moments = None if times is None else _numbers("times", times, rows.size)
-        pairs = _Interactions(rows * item_ids.size + columns, numbers, moments)
+        pairs = _Interactions(rows * item_ids.size + documents, numbers, moments)
         merged = _merge_duplicates(pairs, duplicates)
         if merged.key.size < rows.size:
             warnings.warn(
