@@ -169,6 +169,12 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (pages * mmap.PAGESIZE + MEMORY,) * 2)
 
 
+def memory_folder() -> Path | None:
+    """Return a folder in memory, if there is one: on a disk, replacing files takes most time."""
+    folder = Path("/dev/shm")  # noqa: S108
+    return folder if os.access(folder, os.W_OK) else None
+
+
 def keep(worker: Worker, failed: list[str], folder: Path) -> None:
     """Write the inputs that failed, to become seeds of regression tests."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -205,7 +211,7 @@ def main() -> int:
     counts: Counter[str] = Counter()
     number = options.start
     last = None if options.inputs is None else options.start + options.inputs
-    with tempfile.TemporaryDirectory() as name, mmap.mmap(-1, 8) as current:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as name, mmap.mmap(-1, 8) as current:
         folder = Path(name)
         found = [
             *(*reader_targets(), *setting_targets()),

@@ -165,4 +165,4 @@ def search_target(folder: Path, judged: JudgedLists) -> Target:
         except click.ClickException as error:
             raise RankingError(error.message) from error
 
-    return Target("checkpoint search", "a.search", checkpoint.read_bytes(), resume, 5)
+    return Target("checkpoint search", "a.search", checkpoint.read_bytes(), resume, 1)
