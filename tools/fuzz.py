@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import inspect
 import json
 import mmap
 import os
@@ -208,6 +210,7 @@ def main() -> int:
     options = parse()
     warnings.simplefilter("ignore")
     os.environ["RANKING_TRACEBACK"] = "1"  # the command line hides no defect
+    inspect.signature = functools.cache(inspect.signature)  # the registry asks for each part
     counts: Counter[str] = Counter()
     number = options.start
     last = None if options.inputs is None else options.start + options.inputs

@@ -124,8 +124,8 @@ def checkpoint_targets(folder: Path) -> Iterator[Target]:
         Ranker(**parts, callbacks=[keep]).fit(data)  # type: ignore[arg-type]
 
         def resume(path: Path, parts: Any = parts, data: Any = data) -> None:
-            checkpoint = Checkpoint(path, every=1e9)
-            Ranker(**parts).plan().trainer(data).train(checkpoint.read())
+            snapshot = Checkpoint(path, every=1e9).read()
+            Ranker(**parts).plan().trainer(data).train(snapshot)
 
         yield Target(f"checkpoint {name}", "a.checkpoint", path.read_bytes(), resume)
     yield search_target(folder, judged)

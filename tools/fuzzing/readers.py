@@ -127,8 +127,9 @@ def folder_targets() -> Iterator[Target]:
 def reader_targets() -> Iterator[Target]:
     """Yield a small file of each format, for its reader and for recognition."""
     for name, (file, content) in (text_formats() | binary_formats()).items():
-        reader = "parquet" if name.startswith(("arrow", "parquet")) else name
-        yield Target(f"reader {name}", file, content, lambda path, r=reader: read_any(path, r))
+        short = "parquet" if name.startswith(("arrow", "parquet")) else name
+        reader = get_registry().create("reader", short)
+        yield Target(f"reader {name}", file, content, reader.read)
     typed = b"user_id:token\titem_id:token\trating:float\na\tx\t1\nb\ty\t2.5\n"
     yield Target("reader interactions, typed", "a.inter", typed, read_any)
     table = b"id,age,genre\na,3,x|y\nb,4,z\n"
