@@ -267,7 +267,7 @@ class _Training:
         )
         if search is not None and self.snapshot is not None:
             training.progress = type(training.progress).restore(
-                self.checkpoint.outer_facts["search"], self.checkpoint.outer_tensors
+                self.checkpoint.outer_facts.get("search"), self.checkpoint.outer_tensors
             )
         try:
             training.train(self.snapshot)
@@ -323,7 +323,9 @@ class _Training:
                 f"there is no checkpoint {path} to resume; train without --resume."
             )
         snapshot = self.checkpoint.read()
-        then, now = self.checkpoint.outer_facts.get("identity", {}), self._identity()
+        then, now = self.checkpoint.outer_facts.get("identity"), self._identity()
+        if not isinstance(then, dict):
+            then = {}
         changed = [name for name in now if then.get(name) != now[name]]
         if changed:
             raise click.ClickException(
