@@ -1,4 +1,4 @@
-//! Sampling and updates of the factored model: separate, or batch by batch.
+//! Sampling, and training batch by batch, of the factored model.
 
 use std::ops::Range;
 
@@ -10,7 +10,6 @@ use crate::factored::rows::RowUpdate;
 use crate::factored::sample::{Samples, Slopes, Triplet};
 use crate::factored::triplets::TripletSource;
 use crate::listwise::ListwiseLoss;
-use crate::matrix::Index;
 use crate::pairwise::{PairwiseForm, RankWeights, StepResults};
 use crate::threads::ThreadTeam;
 
@@ -46,67 +45,6 @@ pub struct SampledTriplets<'a> {
     pub triplets: &'a mut [i64],
     pub margins: &'a mut [f32],
     pub weights: &'a mut [f32],
-}
-
-/// Steps with known slopes.
-#[derive(Clone, Copy, Debug)]
-pub struct FactoredSteps<'a> {
-    /// The query of each.
-    pub queries: &'a [i64],
-    /// Step i has the documents, and slopes, `step_ptr[i]..step_ptr[i + 1]`.
-    pub step_ptr: &'a [i64],
-    /// The documents of all steps.
-    pub documents: &'a [i64],
-    /// One per document.
-    pub slopes: &'a [f32],
-}
-
-impl FactoredSteps<'_> {
-    /// Those from share * size on, `size` at most.
-    pub(super) fn share(&self, share: usize, size: usize) -> Self {
-        let count = self.queries.len();
-        let [first, end] = [share, share + 1].map(|share| count.min(share * size));
-        Self {
-            queries: &self.queries[first..end],
-            step_ptr: &self.step_ptr[first..=end],
-            ..*self
-        }
-    }
-
-    /// The number of documents of all steps.
-    pub(super) fn n_documents(&self) -> usize {
-        let ends = [self.step_ptr.first(), self.step_ptr.last()];
-        let [first, end] = ends.map(|end| end.map_or(0, |end| end.position()));
-        end - first
-    }
-
-    /// Their queries.
-    pub(super) fn queries(&self) -> impl ExactSizeIterator<Item = u32> {
-        self.queries.iter().copied().map(short)
-    }
-
-    /// The documents of all.
-    pub(super) fn documents(&self) -> impl ExactSizeIterator<Item = u32> {
-        let first = self.step_ptr.first().map_or(0, |first| first.position());
-        let documents = self.documents[first..][..self.n_documents()].iter();
-        documents.copied().map(short)
-    }
-
-    /// The steps that are not zero.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (u32, f32)>)> {
-        let steps = self.queries.iter().zip(self.step_ptr.windows(2));
-        steps.filter_map(move |(query, ends)| {
-            let places = ends[0].position()..ends[1].position();
-            let slopes = &self.slopes[places.clone()];
-            let documents = self.documents[places].iter().copied().map(short);
-            let is_step = slopes.iter().any(|&slope| slope != 0.0);
-            is_step.then(|| (short(*query), documents.zip(slopes.iter().copied())))
-        })
-    }
-}
-
-fn short(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// The weight of a violation by trial, from 0.
@@ -152,24 +90,6 @@ pub fn factored_sample(
         for (out, number) in out.triplets.iter_mut().zip(triplets.as_flattened()) {
             *out = i64::from(*number);
         }
-    });
-}
-
-/// Take the steps of one batch.
-pub fn factored_update(
-    features: &FactoredFeatures<'_>,
-    state: &mut FactoredState<'_>,
-    steps: &FactoredSteps<'_>,
-    learning_rate: f32,
-    penalty: RowPenalty,
-    team: &ThreadTeam,
-) {
-    let team = &sized(team, steps.queries.len());
-    team.enter(|| {
-        let factors = state.factors.view();
-        let mut batches = Batches::new(features, factors, steps.queries.len(), team);
-        batches.record(factors, steps);
-        batches.update(state, RowUpdate::new(learning_rate, penalty));
     });
 }
 
