@@ -122,14 +122,13 @@ family! {
     ) {
         let mut state = state;
         let features = features.over(state.factors.view().n_rows());
-        let plan = core::Plan {
+        let steps = core::Steps {
             learning_rates,
-            form: loss.form(),
-            rank_weights: loss.rank_weights,
             penalty,
             batch_size: execution.batch_size,
         };
-        core::factored_train(&features, &mut state, &source, &plan, out, &execution.team);
+        let (form, ranks, team) = (loss.form(), &loss.rank_weights, &execution.team);
+        core::factored_train(&features, &mut state, &source, steps, form, ranks, out, team);
     }
 
     fn factored_train_lists(
@@ -144,12 +143,12 @@ family! {
     ) {
         let mut state = state;
         let features = features.over(state.factors.view().n_rows());
-        let plan = core::ListPlan {
+        let steps = core::Steps {
             learning_rates,
-            loss: loss.form(),
             penalty,
             batch_size: execution.batch_size,
         };
-        core::factored_train_lists(&features, &mut state, &source, &plan, losses, &execution.team);
+        let (loss, team) = (loss.form(), &execution.team);
+        core::factored_train_lists(&features, &mut state, &source, steps, loss, losses, team);
     }
 }

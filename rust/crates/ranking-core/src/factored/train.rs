@@ -23,19 +23,31 @@ pub struct RowPenalty {
     pub max_norm: f32,
 }
 
-/// How steps are taken.
+/// How the steps of a call are taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// One per triplet.
+pub struct Steps<'a> {
+    /// One per triplet or list.
     pub learning_rates: &'a [f32],
-    /// The loss.
-    pub form: PairwiseForm,
-    /// The weights of violations.
-    pub rank_weights: RankWeights<'a, f32>,
     /// What is done to rows besides their steps.
     pub penalty: RowPenalty,
-    /// Triplets that are sampled at the same parameters.
+    /// Triplets or lists that are sampled at the same parameters.
     pub batch_size: usize,
+}
+
+impl<'a> Steps<'a> {
+    /// The size of the largest batch.
+    fn size(&self) -> usize {
+        self.batch_size.min(self.learning_rates.len())
+    }
+
+    /// The learning rates of a batch, of which slopes are multiples; Adagrad has its own.
+    fn rates(&self, part: &Range<usize>, adagrad: bool) -> &'a [f32] {
+        if adagrad {
+            &[]
+        } else {
+            &self.learning_rates[part.clone()]
+        }
+    }
 }
 
 /// Output of `factored_sample`.
@@ -93,39 +105,24 @@ pub fn factored_sample(
     });
 }
 
-/// How steps on lists are taken.
-#[derive(Clone, Copy, Debug)]
-pub struct ListPlan<'a> {
-    /// One per list.
-    pub learning_rates: &'a [f32],
-    /// The loss.
-    pub loss: ListwiseLoss<'a>,
-    /// What is done to rows besides their steps.
-    pub penalty: RowPenalty,
-    /// Lists that are sampled at the same parameters.
-    pub batch_size: usize,
-}
-
 /// Sample and update by batches; margins and violation weights are filled.
 pub fn factored_train(
     features: &FactoredFeatures<'_>,
     state: &mut FactoredState<'_>,
     source: &TripletSource<'_>,
-    plan: &Plan<'_>,
+    steps: Steps<'_>,
+    form: PairwiseForm,
+    rank_weights: &RankWeights<'_, f32>,
     out: StepResults<'_, f32>,
     team: &ThreadTeam,
 ) {
     let StepResults { margins, weights } = out;
-    let by_trial = &by_trial(&plan.rank_weights, source);
+    let by_trial = &by_trial(rank_weights, source);
     let adagrad = !state.squares.queries.is_empty();
-    let steps = Steps {
-        learning_rates: plan.learning_rates,
-        batch_size: plan.batch_size,
-        penalty: plan.penalty,
-    };
     let mut triplets = filled(steps.size(), Triplet::default());
     train(features, state, source, steps, team, |batch, factors| {
-        let (part, learning_rates) = (batch.part.clone(), &plan.learning_rates[batch.part.clone()]);
+        let part = batch.part;
+        let learning_rates = steps.rates(&part, adagrad);
         let request = Request {
             source: batch.source,
             by_trial,
@@ -137,8 +134,8 @@ pub fn factored_train(
             weights: &mut weights[part],
         };
         let slopes = Slopes {
-            form: plan.form,
-            learning_rates: if adagrad { &[] } else { learning_rates },
+            form,
+            learning_rates,
         };
         batch
             .batches
@@ -151,46 +148,26 @@ pub fn factored_train_lists(
     features: &FactoredFeatures<'_>,
     state: &mut FactoredState<'_>,
     source: &TripletSource<'_>,
-    plan: &ListPlan<'_>,
+    steps: Steps<'_>,
+    loss: ListwiseLoss<'_>,
     losses: &mut [f64],
     team: &ThreadTeam,
 ) {
     let adagrad = !state.squares.queries.is_empty();
-    let steps = Steps {
-        learning_rates: plan.learning_rates,
-        batch_size: plan.batch_size,
-        penalty: plan.penalty,
-    };
     let mut triplets = filled(steps.size(), Triplet::default());
     train(features, state, source, steps, team, |batch, factors| {
-        let (part, learning_rates) = (batch.part.clone(), &plan.learning_rates[batch.part.clone()]);
+        let part = batch.part;
         let request = Request {
             source: batch.source,
             by_trial: &[],
             first: part.start,
         };
-        let rates = if adagrad { &[] } else { learning_rates };
+        let how = (loss, steps.rates(&part, adagrad));
         let triplets = &mut triplets[..part.len()];
-        let how = (plan.loss, rates);
         batch
             .batches
             .sample_lists(factors, &request, how, triplets, &mut losses[part]);
     });
-}
-
-/// The steps of a call.
-#[derive(Clone, Copy)]
-struct Steps<'a> {
-    learning_rates: &'a [f32],
-    batch_size: usize,
-    penalty: RowPenalty,
-}
-
-impl Steps<'_> {
-    /// The size of the largest batch.
-    fn size(&self) -> usize {
-        self.batch_size.min(self.learning_rates.len())
-    }
 }
 
 /// The steps `part` of a call, and the buffers that sample them.
