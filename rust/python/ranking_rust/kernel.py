@@ -1,7 +1,8 @@
-"""The Rust kernel: the loops of training and of the factored model.
+"""The Rust kernel: the training loops.
 
 It inherits from Cython what gains nothing in Rust: the families `letor`, `metrics`, `linear` and
-`native`, the scores of the bilinear model, and the bounds of domination.
+`native`, random numbers and sums, the scores of both models, top-k retrieval, steps with known
+slopes, and value and bounds of domination.
 """
 
 from importlib import metadata
