@@ -326,7 +326,9 @@ class MatchingData(RelevanceData):
         user_ids, rows = factorize("users", users, user_features)
         item_ids, documents = factorize("items", items, item_features)
         if rows.size != documents.size:
-            raise DataError(f"there are {rows.size} users and {documents.size} items; pair them up.")
+            raise DataError(
+                f"there are {rows.size} users and {documents.size} items; pair them up."
+            )
         numbers = _numbers("values", np.ones(rows.size) if values is None else values, rows.size)
         moments = None if times is None else _numbers("times", times, rows.size)
         pairs = _Interactions(rows * item_ids.size + documents, numbers, moments)
