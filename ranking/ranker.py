@@ -42,6 +42,7 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.index import SeenIndex
 from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
@@ -345,6 +346,7 @@ class Ranker(Estimator):
         self.text_, self.documents_, self.seen_ = text, documents, None
         self.scaling_ = None
         self._online: tuple[OnlineTrainer, Trainer] | None = None
+        self._seen_index: SeenIndex | None = None
 
     def partial_fit(
         self, X: Any, *, triplets: ArrayLike | None = None, steps: int | None = None
@@ -414,9 +416,9 @@ class Ranker(Estimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: everything but a training that `partial_fit` continues."""
+        """Return what a pickle holds: no training that goes on, and nothing that is made again."""
         state: dict[str, Any] = super().__getstate__()
-        return {**state, "_online": None}
+        return {**state, "_online": None, "_seen_index": None}
 
     @property
     def coef_(self) -> NDArray[np.float64]:
@@ -597,13 +599,17 @@ class Ranker(Estimator):
         >>> [item for item, score in ranker.recommend(["bob"])["bob"]]
         ['alien']
         """
-        seen = self._seen("recommend")
+        seen, index = self._seen("recommend"), self._index("recommend")
         validate_k(k)
-        users = seen.user_positions(user_ids)
+        users = index.users(user_ids)
         if not users.size:
             return RankedResults(seen.user_ids[:0], seen.item_ids, retrieve_nothing)
         exclusions = seen.exclusions(users) if exclude_seen else None
-        return self._retrieve(seen.data(users), k, exclusions, columns=Columns("user", "item"))
+        columns = Columns("user", "item")
+        if not index.has_embeddings:
+            return self._retrieve(seen.data(users), k, exclusions, columns=columns)
+        retrieve = partial(index.recommend, users, k, exclusions)
+        return RankedResults(seen.user_ids[users], seen.item_ids, retrieve, columns)
 
     def similar_items(self, item_ids: Iterable[Any], k: int = 10) -> RankedResults:
         """Return the k items whose embeddings have the largest cosine with each item, by id.
@@ -615,11 +621,23 @@ class Ranker(Estimator):
         k : int
         """
         seen = self._seen("similar_items")
-        positions = seen.item_positions(item_ids)
-        results = self.similar(seen.data(np.arange(1)), k)
+        index = self._index("similar_items")
+        positions = index.items(item_ids)
+        validate_k(k)
         columns = Columns("item", "similar item")
-        subset = Subset(results.retrieve, positions)
-        return RankedResults(seen.item_ids[positions], seen.item_ids, subset, columns)
+        if index.has_embeddings:
+            retrieve: Any = partial(index.similar, positions, k)
+        else:
+            retrieve = Subset(self.similar(seen.data(np.arange(1)), k).retrieve, positions)
+        return RankedResults(seen.item_ids[positions], seen.item_ids, retrieve, columns)
+
+    def _index(self, what: str) -> SeenIndex:
+        """Return what requests of users and items of the training data share; made once."""
+        seen, model = self._seen(what), cast(MatchingModel, self.model_)
+        index = self._seen_index
+        if index is None or index.seen is not seen or index.threads != self.threads:
+            self._seen_index = index = SeenIndex(seen, model, self.kernel_, self.threads)
+        return index
 
     def _seen(self, what: str) -> SeenItems:
         self._check_fitted()
