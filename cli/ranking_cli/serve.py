@@ -75,7 +75,7 @@ def serve(
     token = os.environ.get(VARIABLE, "")
     if not token and not _is_loopback(host):
         raise click.UsageError(
-            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret token, or "
+            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, or "
             "listen on 127.0.0.1."
         )
     served = [ServedModel(*_named(one), kernel, threads) for one in models]
