@@ -262,8 +262,8 @@ def random_matching(draw: random.Random, rng: np.random.Generator) -> MatchingDa
     if draw.random() < 0.5:
         width = draw.randint(1, 5)
         for side, n in (("queries", queries), ("documents", documents)):
-            drawn = rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.6)
-            features[side] = sparse.csr_array(drawn)
+            dense = rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.6)
+            features[side] = sparse.csr_array(dense)
     return MatchingData(**features, relevance=sparse.csr_array(relevance.astype(float)))
 
 
@@ -272,8 +272,8 @@ def combinations(judged: bool) -> list[list[str]]:
     """Return the parts of ours that combine, for judged lists or for matching."""
     ours = [each for each in installed_sources() if each.distribution.startswith("ranking-kit")]
     cells = [str(cell) for cell in Grid(Registry(ours)).cells() if cell.compatibility().works]
-    found = [cell.split(" x ") for cell in cells]
-    return [parts for parts in found if (parts[0] == "linear") == judged]
+    combinations_of_parts = [cell.split(" x ") for cell in cells]
+    return [parts for parts in combinations_of_parts if (parts[0] == "linear") == judged]
 
 
 def random_parts(draw: random.Random, judged: bool) -> dict[str, Any]:
@@ -515,8 +515,8 @@ def main() -> int:
     last = None if options.inputs is None else options.start + options.inputs
     with tempfile.TemporaryDirectory() as name, mmap.mmap(-1, 8) as current:
         folder = Path(name)
-        found = [*text_targets(), *model_targets(folder), *kernel_targets()]
-        targets = [target for target in found if re.search(options.only, target.name)]
+        every_target = [*text_targets(), *model_targets(folder), *kernel_targets()]
+        targets = [target for target in every_target if re.search(options.only, target.name)]
         for target in targets:  # imports and caches, before the first fork
             path = folder / target.file
             path.write_bytes(target.content)

@@ -118,10 +118,12 @@ class SeenItems(NamedTuple):
         return cls(users, items, positives)
 
 
-def _known(what: str, known: Ids, wanted: Iterable[Any], remedy: str) -> Ints:
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise DataError(f"{what}_ids is {wanted!r}; give a list of ids, such as [{wanted!r}].")
-    names = list(wanted)
+def _known(what: str, known: Ids, selection: Iterable[Any], remedy: str) -> Ints:
+    if isinstance(selection, str | bytes) or not isinstance(selection, Iterable):
+        raise DataError(
+            f"{what}_ids is {selection!r}; give a list of ids, such as [{selection!r}]."
+        )
+    names = list(selection)
     ids = known.tolist()
     position = dict(zip(ids, range(len(ids)), strict=True))
     unknown = [name for name in names if name not in position]
