@@ -193,15 +193,15 @@ class JudgedLists:
         A feature that is missing in the data is zero, one that is unknown to the model is left
         out; a `DataWarning` counts both. The same array is returned if nothing has to change.
         """
-        wanted = as_feature_ids(feature_ids, None)
-        if np.array_equal(wanted, self.feature_ids):
+        names = as_feature_ids(feature_ids, None)
+        if np.array_equal(names, self.feature_ids):
             return self.features
-        missing = wanted[~np.isin(wanted, self.feature_ids)]
-        unknown = self.feature_ids[~np.isin(self.feature_ids, wanted)]
+        missing = names[~np.isin(names, self.feature_ids)]
+        unknown = self.feature_ids[~np.isin(self.feature_ids, names)]
         messages = []
         if missing.size:
             messages.append(
-                f"{missing.size} of the model's {wanted.size} features are not in the data and "
+                f"{missing.size} of the model's {names.size} features are not in the data and "
                 f"count as zero (the first is {missing[0]})"
             )
         if unknown.size:
@@ -211,7 +211,7 @@ class JudgedLists:
             )
         if messages:
             warnings.warn("; ".join(messages) + ".", DataWarning, stacklevel=2)
-        return read_only_matrix(take_columns(self.features, self.feature_ids, wanted))
+        return read_only_matrix(take_columns(self.features, self.feature_ids, names))
 
     def select(self, queries: ArrayLike) -> JudgedLists:
         """Return the data of these queries, with all their documents.

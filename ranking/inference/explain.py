@@ -122,10 +122,10 @@ def contributions(model: Bilinear, query: Any, document: Any) -> list[Contributi
 
 def _position(ids: Ids, feature: Any) -> int:
     """Return the row of a feature; a number may be given as text."""
-    wanted = str(feature)
-    positions = np.flatnonzero(ids.astype(np.str_) == wanted)
+    name = str(feature)
+    positions = np.flatnonzero(ids.astype(np.str_) == name)
     if not positions.size:
-        close = [one for one in ids.astype(np.str_).tolist() if one.startswith(wanted[:3])][:5]
+        close = [one for one in ids.astype(np.str_).tolist() if one.startswith(name[:3])][:5]
         hint = f"; there are {', '.join(close)}" if close else ""
-        raise DataError(f"the model has no query feature {wanted!r}{hint}.")
+        raise DataError(f"the model has no query feature {name!r}{hint}.")
     return int(positions[0])

@@ -144,9 +144,9 @@ def top_k_by_embeddings(
     order, position = order_by_id(ids, candidates)
     documents = np.ascontiguousarray(embedding.documents[order])
     biases = embedding.biases[order] if embedding.biases.size else embedding.biases
-    wanted = np.arange(embedding.queries.shape[0]) if queries is None else queries
-    for start in range(0, wanted.size, BLOCK):
-        block = wanted[start : start + BLOCK]
+    selection = np.arange(embedding.queries.shape[0]) if queries is None else queries
+    for start in range(0, selection.size, BLOCK):
+        block = selection[start : start + BLOCK]
         rows = np.ascontiguousarray(embedding.queries[block])
         left_out = None if exclusions is None else exclusions_at(exclusions, block, position)
         best, scores = kernel.factored.top_k(rows, documents, biases, k, left_out, threads)

@@ -97,8 +97,8 @@ def _top_k_lists(
     position[order] = np.arange(n)
     depth = min(max(measure.cutoff for measure in measures.values()), n)
     documents, scores = _best(embedding, order, position, depth, (kernel, threads), excluded)
-    found = documents >= 0
-    keys = (np.arange(data.n_queries)[:, None] * n + documents)[found]
+    is_document = documents >= 0
+    keys = (np.arange(data.n_queries)[:, None] * n + documents)[is_document]
     relevance = data.relevance
     judged = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr)) * n + relevance.indices
     by_key = np.argsort(judged)
@@ -114,9 +114,9 @@ def _top_k_lists(
     counts = np.bincount(judged[missing] // n, minlength=data.n_queries)
     return ScoredLists(
         query_ids=data.query_ids,
-        group_ptr=np.concatenate(([0], np.cumsum(found.sum(axis=1)))),
+        group_ptr=np.concatenate(([0], np.cumsum(is_document.sum(axis=1)))),
         grades=grades,
-        scores=scores[found].astype(np.float64),
+        scores=scores[is_document].astype(np.float64),
         missing_ptr=np.concatenate(([0], np.cumsum(counts))),
         missing_grades=judged_grades[missing],
         id_ranks=lambda rows: id_ranks[keys[rows] % n],
