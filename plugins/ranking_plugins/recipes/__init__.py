@@ -28,6 +28,10 @@ RECIPES: Final = {
         "text_retrieval:bm25_warp",
         "One weight per pair of words by WARP, starting from BM25.",
     ),
+    "bm25-hinge": (
+        "text_retrieval:bm25_hinge",
+        "One weight per pair of words by the hinge with L1, starting from BM25.",
+    ),
     "diagonal": ("sparse_preference:diagonal", "One weight per word, by SGD."),
     "sgd-fixed": (
         "sparse_preference:sgd_fixed",
