@@ -731,11 +731,7 @@ class Ranker(Estimator):
         queries = np.array(texts, dtype=np.str_)
         if not queries.size:
             return RankedResults(queries, self.documents_.ids, retrieve_nothing)
-        data = self.documents_.with_queries(
-            self.text_.transform_queries(texts),
-            np.array(self.text_.feature_names),
-            np.arange(queries.size),
-        )
+        data = self.documents_.with_queries(texts, self.text_)
         refuse_unscorable(self.model_, data)
         results = self._retrieve(data, k)
         return RankedResults(queries, self.documents_.ids, results.retrieve)

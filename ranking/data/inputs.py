@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
@@ -84,7 +86,7 @@ def prepare_data(
     if scale is not None:
         return _prepare_scaled(data, valid, scale)
     by_text = text is not None and isinstance(data, MatchingData)
-    documents = Documents.from_data(data) if by_text else None  # type: ignore[arg-type]
+    documents = Documents.from_data(data, text) if by_text else None  # type: ignore[arg-type]
     if valid is None:
         return PreparedData(data, None, text, documents)
     held_out = as_trainable(*_triple(valid), text)
@@ -245,21 +247,40 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
     shared = same and text.is_symmetric
     queries = documents if shared else text.transform_queries(texts.query_texts)
     names = np.array(text.feature_names)
+    documents, document_names = with_document_ids(text, documents, texts.document_ids)
     return texts.with_features(
-        queries, documents, query_feature_ids=names, document_feature_ids=names
+        queries, documents, query_feature_ids=names, document_feature_ids=document_names
     )
 
 
+def with_document_ids(text: TextFeatures, documents: Any, ids: Ids) -> tuple[Any, Ids]:
+    """Return rows of terms and the names of their columns, with one per document if asked for."""
+    names = text.feature_names
+    if not text.document_ids:
+        return documents, np.array(names)
+    own = sparse.eye_array(ids.size, dtype=documents.dtype)
+    rows = sparse.csr_array(sparse.hstack([documents, own], format="csr"))
+    return rows, np.array([*names, *(f"document:{one}" for one in ids.tolist())])
+
+
 class Documents(NamedTuple):
-    """The documents of a collection of texts, stored with a model so that it can search them."""
+    """The documents of a collection of texts, stored with a model so that it can search them.
+
+    Attributes
+    ----------
+    ids : array
+    rows : csr_array
+        The weights of terms.
+    """
 
     ids: Ids
     rows: Any
 
     @classmethod
-    def from_data(cls, data: MatchingData) -> Documents:
-        """Return the documents of these data."""
-        return cls(data.document_ids, data.document_rows)
+    def from_data(cls, data: MatchingData, text: TextFeatures) -> Documents:
+        """Return the documents of these data, which `text` represents."""
+        rows = data.document_rows
+        return cls(data.document_ids, rows[:, : text.n_features] if text.document_ids else rows)
 
     def tensors(self) -> Tensors:
         """Return named arrays for a model file."""
@@ -273,8 +294,6 @@ class Documents(NamedTuple):
     @classmethod
     def restore(cls, tensors: Tensors, n_features: int) -> Documents:
         """Restore what `tensors` returned, or raise `ModelFileError`."""
-        from scipy import sparse
-
         kinds = {"indptr": ("int64",), "indices": ("int32",), "values": ("float32", "float64")}
         for name, kind in kinds.items():
             array = tensors.get(name)
@@ -290,16 +309,15 @@ class Documents(NamedTuple):
             raise ModelFileError(f"the documents in the file are damaged: {error}") from error
         return cls(ids, checked.document_rows)
 
-    def with_queries(self, queries: Any, names: Ids, query_ids: Ids) -> MatchingData:
-        """Return these documents and some queries as data without positives."""
-        from scipy import sparse
-
+    def with_queries(self, texts: Sequence[str], text: TextFeatures) -> MatchingData:
+        """Return these documents and some queries, numbered from 0, as data without positives."""
+        rows, names = with_document_ids(text, self.rows, self.ids)
         return MatchingData(
-            queries,
-            self.rows,
-            sparse.csr_array((query_ids.size, self.ids.size)),
-            query_ids=query_ids,
+            text.transform_queries(texts),
+            rows,
+            sparse.csr_array((len(texts), self.ids.size)),
+            query_ids=np.arange(len(texts)),
             document_ids=self.ids,
-            query_feature_ids=names,
+            query_feature_ids=np.array(text.feature_names),
             document_feature_ids=names,
         )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ranking.contracts.model import Model
-from ranking.data.inputs import Documents
+from ranking.data.inputs import Documents, with_document_ids
 from ranking.data.text.features import TextFeatures
 from ranking.data.text.tokenise import words
 from ranking.data.validation import Ids
@@ -60,7 +60,7 @@ def explain_pair(
         else np.flatnonzero(documents.ids.astype(np.str_) == document)
     )
     if documents is not None and positions.size:
-        right = documents.rows[[int(positions[0])]]
+        right = with_document_ids(text, documents.rows, documents.ids)[0][[int(positions[0])]]
     else:
         right = text.transform([document])
     for row, words_of in ((left, query), (right, document)):

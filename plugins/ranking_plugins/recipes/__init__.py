@@ -28,6 +28,10 @@ RECIPES: Final = {
         "text_retrieval:bm25_warp",
         "One weight per pair of words by WARP, starting from BM25.",
     ),
+    "bm25-hinge": (
+        "text_retrieval:bm25_hinge",
+        "One weight per pair of words by the hinge with L1, starting from BM25.",
+    ),
     "diagonal": ("sparse_preference:diagonal", "One weight per word, by SGD."),
     "sgd-fixed": (
         "sparse_preference:sgd_fixed",
@@ -45,6 +49,7 @@ RECIPES: Final = {
         "sparse_preference:sparse_sgd_refit",
         "sparse-sgd, refitted without L1 on the remaining weights.",
     ),
+    "popularity": ("baselines:popularity", "The most popular items, the same for all users."),
     "svd": ("baselines:svd", "Singular value decomposition of the relevance matrix."),
     "nmf": ("baselines:nmf", "Non-negative factorization of the relevance matrix."),
     "one-vs-rest": (
@@ -80,6 +85,11 @@ RECIPES: Final = {
     ),
     "pls": ("matching:pls", "Matching from clicks: partial least squares, by the same half-steps."),
     "lsi": ("matching:lsi", "The singular value decomposition of the clicks."),
+    "lsi-documents": (
+        "matching:lsi_documents",
+        "Latent semantic indexing: the singular value decomposition of documents by terms.",
+    ),
+    "random-walk": ("matching:random_walk", "Random walks on the click graph."),
 }
 """The module and function of each recipe, and its description."""
 

@@ -1,4 +1,4 @@
-"""Baselines: factorizations, one-vs-rest classifiers and RankSVM."""
+"""Baselines: popularity, factorizations, one-vs-rest classifiers and RankSVM."""
 
 from ranking.contracts.recipe import Recipe, Search
 
@@ -9,6 +9,18 @@ def svd() -> Recipe:
     """Compute the largest singular values of the relevance matrix."""
     return Recipe(
         parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "svd"}
+    )
+
+
+def popularity() -> Recipe:
+    """Rank items by their mean relevance over all users, the same for everybody."""
+    return Recipe(
+        parts={
+            "model": "factored:dimensions=1",
+            "loss": "squared",
+            "regularizer": "none",
+            "solver": "popularity",
+        }
     )
 
 

@@ -1,6 +1,6 @@
 """Matching from clicks (Wu, Lu and Li, 2013): embeddings by alternating half-steps."""
 
-from ranking.contracts.recipe import Recipe
+from ranking.contracts.recipe import Recipe, Search
 
 TEXT = "text:words=100000,stop_words=english,sublinear=true"
 """tf-idf of words, as the paper has it."""
@@ -62,4 +62,35 @@ def lsi() -> Recipe:
         "alignment:per_query=false",
         "orthonormal:scale=1",
         "alternating:max_epochs=100,tolerance=1e-5,singular_values=true",
+    )
+
+
+def lsi_documents() -> Recipe:
+    """Latent semantic indexing: the SVD of the documents' features; clicks are not used."""
+    return Recipe(
+        parts={
+            "features": TEXT,
+            "model": "factored:dimensions=100,biases=false",
+            "loss": "squared",
+            "regularizer": "none",
+            "solver": "svd:matrix=documents",
+        }
+    )
+
+
+def random_walk() -> Recipe:
+    """Backward random walk on the click graph, with a self-transition of 0.9 and five steps.
+
+    With validation data, the number of steps is the best of 1 to 10.
+    """
+    return Recipe(
+        parts={
+            "model": "bilinear:initial=zero",
+            "loss": "alignment",
+            "regularizer": "none",
+            "solver": "random-walk",
+        },
+        search=Search(
+            part="solver", parameter="steps", values=tuple(range(1, 11)), metric="ndcg@10"
+        ),
     )

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
     from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
+    from ranking_plugins.solvers.popularity import Popularity
+    from ranking_plugins.solvers.random_walk import RandomWalk
     from ranking_plugins.solvers.sgd import SGD
     from ranking_plugins.solvers.svd import SVD
 
@@ -24,6 +26,8 @@ __all__ = [
     "Coordinate",
     "OneVsRest",
     "PassiveAggressive",
+    "Popularity",
+    "RandomWalk",
     "click_matrix_of_chunks",
 ]
 
@@ -45,6 +49,16 @@ _PARTS: PartTable = {
     ),
     "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
     "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
+    "popularity": (
+        "popularity",
+        "Popularity",
+        "The mean relevance of each document, as its bias.",
+    ),
+    "random-walk": (
+        "random_walk",
+        "RandomWalk",
+        "Random walks on the click graph: the probability of coming from a document to a query.",
+    ),
     "one-vs-rest": (
         "one_vs_rest",
         "OneVsRest",

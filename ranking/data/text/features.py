@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking._utils.tensors import Tensors
-from ranking.contracts.parameters import number, violations
+from ranking.contracts.parameters import boolean, number, violations
 from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
@@ -78,6 +78,9 @@ class TextFeatures(Part):
         For bm25: how soon a count saturates, and how much of a document's length is made up for.
     mu : float
         For lm-dirichlet: the number of words that the collection counts for.
+    document_ids : bool
+        Whether each document of a collection also has a feature of its own, ``document:<id>``. A
+        bilinear model then learns which words of queries lead to this document.
 
     Attributes
     ----------
@@ -106,6 +109,7 @@ class TextFeatures(Part):
     k1: float = number(1.2, above=0.0, maximum=1e6)
     b: float = number(0.75, minimum=0.0, maximum=1.0)
     mu: float = number(2000.0, above=0.0, maximum=1e12)
+    document_ids: bool = boolean(False)
 
     def __post_init__(self) -> None:
         """Validate the parameters and reset the fitted state."""

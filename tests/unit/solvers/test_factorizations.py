@@ -189,3 +189,27 @@ def test_a_factorisation_is_saved_and_ranks(tmp_path):
     data = MatchingData(None, None, counts)
     np.testing.assert_array_equal(ranker.predict(data), again.predict(data))
     assert dataclasses.asdict(again.model_)["dimensions"] == DIMENSIONS
+
+
+def test_latent_semantic_indexing_scores_by_the_best_approximation_of_the_documents(seed):
+    rng = np.random.default_rng(seed)
+    documents, queries = rng.random((12, 9)), rng.random((5, 9))
+    relevance = sp.csr_array((rng.random((5, 12)) < 0.3).astype(float))
+    data = MatchingData(queries, documents, relevance)
+    model = "factored:dimensions=4,biases=false"
+    ranker = Ranker.from_recipe("lsi-documents", model=model).fit(data)
+    left, values, right = np.linalg.svd(documents)
+    best = (left[:, :4] * values[:4]) @ right[:4]
+    np.testing.assert_allclose(ranker.predict(data), queries @ best.T, rtol=1e-4, atol=1e-5)
+    assert ranker.objective_ == pytest.approx((values[4:] ** 2).sum())
+
+
+def test_latent_semantic_indexing_needs_features_that_both_sides_share():
+    counts = make_counts()
+    with pytest.raises(DataError, match="and these have none; give texts or features"):
+        Ranker.from_recipe("lsi-documents").fit(MatchingData(None, None, counts))
+    apart = MatchingData(
+        np.eye(23, 30), np.eye(17, 30), counts, query_feature_ids=np.arange(30) + 100
+    )
+    with pytest.raises(DataError, match="they share no feature id"):
+        Ranker.from_recipe("lsi-documents", model="factored:dimensions=4").fit(apart)

@@ -162,3 +162,32 @@ def test_damaged_shares_are_refused():
     for wrong in (np.zeros(3), np.ones(4), np.full(3, np.nan)):
         with pytest.raises(ModelFileError, match="collection"):
             TextFeatures(weighting="lm-dirichlet").restore({**tensors, "collection": wrong})
+
+
+def test_a_feature_per_document_starts_at_bm25_and_is_stored(seed, tmp_path):
+    data = collection(seed)
+    features = "text:words=none,weighting=bm25,document_ids=true"
+    start = Ranker.from_recipe(
+        "bm25-warp", features=features, solver="sgd:max_steps=0", parameter_search=None
+    ).fit(data)
+    wanted = literal_bm25(data.query_texts, data.document_texts, 1.2, 0.75)
+    np.testing.assert_allclose(matrix(start, data), wanted, rtol=1e-6, atol=1e-6)
+    ranker = Ranker.from_recipe("bm25-warp", features=features).fit(data)
+    weights = ranker.model_.weights.toarray()
+    n_terms = len(ranker.text_.feature_names)
+    assert weights.shape == (n_terms, n_terms + data.n_documents)
+    assert np.abs(weights[:, n_terms:]).max() > 0.0
+    # By the formula: counts of the query, BM25 weights and the indicator of the document.
+    left = ranker.text_.transform_queries(data.query_texts).toarray()
+    right = ranker.text_.transform(data.document_texts).toarray()
+    scores = left @ weights[:, :n_terms] @ right.T + left @ weights[:, n_terms:]
+    np.testing.assert_allclose(matrix(ranker, data), scores, rtol=1e-4, atol=1e-4)
+    ranker.save(tmp_path / "model.safetensors")
+    loaded = Ranker.load(tmp_path / "model.safetensors")
+    ((_, found),) = loaded.search([data.query_texts[0]], k=60)
+    by_id = dict(found)
+    column = [by_id[name] for name in data.document_ids.tolist()]
+    np.testing.assert_allclose(column, scores[0], rtol=1e-4, atol=1e-4)
+    document = data.document_ids[3].item()
+    parts = loaded.explain(data.query_texts[0], document)
+    assert sum(part.contribution for part in parts) == pytest.approx(scores[0, 3], rel=1e-3, abs=1e-4)
