@@ -126,20 +126,27 @@ class ItemItem(MatchingModel):
     ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, one row per query."""
         users = take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids)
+        same = data.documents is None and np.array_equal(
+            data.document_feature_ids, self.document_feature_ids
+        )
         items = take_columns(
             data.document_rows, data.document_feature_ids, self.document_feature_ids
         )
-        right = np.asarray(items @ self.right, np.float32) if self.dimensions else self.right
+        # Products of sparse matrices add in stored order, whatever the kernel.
+        weights = self.weights if same else sparse_product(self.weights, items.T)
+        right = self.right
+        if self.dimensions and not same:
+            right = np.asarray(items @ self.right, np.float32)
         none: Singles = np.zeros(0, np.float32)
 
         def scores(positions: Ints) -> Floats:
-            histories = sp.csr_array(users[positions] @ self.histories)
-            histories.sort_indices()
-            result = kernel.bilinear.scores(histories, self.weights, items, threads)
+            histories = sparse_product(users[positions], self.histories)
+            result: Floats = (histories @ weights).toarray().astype(np.float64)
             if self.dimensions:
                 embeddings = kernel.factored.embeddings(histories, self.left, threads)
                 filtered = kernel.factored.scores(embeddings, right, none, threads)
-                result += self.low_pass * filtered
+                filtered *= np.float32(self.low_pass)
+                result += filtered
             return result
 
         return scores
@@ -208,6 +215,13 @@ class ItemItem(MatchingModel):
     def density(self) -> float:
         """The share of W that is not zero."""
         return float(self.weights.nnz / max(self.document_feature_ids.size**2, 1))
+
+
+def sparse_product(left: Any, right: Any) -> Any:
+    """Return a product of sparse matrices as float32 with sorted indices."""
+    product = sp.csr_array(left @ right, dtype=np.float32)
+    product.sort_indices()
+    return product
 
 
 def user_histories(data: MatchingData) -> Any:
