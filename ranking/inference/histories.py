@@ -28,9 +28,7 @@ def new_users(
 ) -> Retriever:
     """Return the lists of new users, from the items that they have; nothing is trained."""
     users = _users(data, len(lists))
-    return Retriever(
-        model.fold_in(lists, users.query_ids), users, k, *run, exclusions=exclusions
-    )
+    return Retriever(model.fold_in(lists, users.query_ids), users, k, *run, exclusions=exclusions)
 
 
 def similar_items(

@@ -11,6 +11,7 @@ from ranking.kernels.contract import Csr, Floats, Ints, ItemItemFamily, ItemRule
 from ranking.kernels.validation import (
     check_array,
     check_finite,
+    check_no_overlap,
     check_not_negative,
     csr_arrays,
     validate_threads,
@@ -70,6 +71,9 @@ class ItemItemKernel:
         if rule.sweeps < 1:
             raise ValueError(f"sweeps is {rule.sweeps}; it must be at least 1.")
         out = ItemColumns(np.empty(gram.n_items), np.empty(gram.n_items, np.int64))
+        if not gram.n_items:
+            return out
+        check_no_overlap({"weights": arrays.data}, {"gram": gram.arrays.data})
         self.implementation.item_columns(
             gram.arrays, gram.diagonal, arrays, rule, *out, validate_threads(threads)
         )

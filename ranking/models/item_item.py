@@ -115,7 +115,11 @@ class ItemItem(MatchingModel):
         position = {name: at for at, name in enumerate(self.document_feature_ids.tolist())}
         counts = [len(set(names)) for names in lists]
         columns = [position[name] for names in lists for name in sorted({*names})]
-        parts = (np.ones(len(columns), np.float32), columns, np.concatenate(([0], np.cumsum(counts))))
+        parts = (
+            np.ones(len(columns), np.float32),
+            columns,
+            np.concatenate(([0], np.cumsum(counts))),
+        )
         shape = (len(lists), self.document_feature_ids.size)
         histories = sp.csr_array(parts, shape=shape)
         histories.sort_indices()
@@ -174,7 +178,9 @@ class ItemItem(MatchingModel):
         weights[row] = 0.0
         order = np.argsort(-np.abs(weights), kind="stable")[:k]
         names = self.document_feature_ids[order].tolist()
-        return [ItemWeight(name, 1.0, float(weights[at])) for name, at in zip(names, order, strict=True)]
+        return [
+            ItemWeight(name, 1.0, float(weights[at])) for name, at in zip(names, order, strict=True)
+        ]
 
     def tensors(self) -> Tensors:
         """Return histories and W in CSR, L and R without padding, and the ids."""
@@ -255,7 +261,9 @@ def _position(what: str, ids: Ids, wanted: Any) -> int:
     """Return the position of an id; a number may be given as text."""
     found = np.flatnonzero(ids.astype(np.str_) == str(wanted))
     if not found.size:
-        raise DataError(f"the model does not know {what} {wanted!r}, only others such as {ids[0]!r}.")
+        raise DataError(
+            f"the model does not know {what} {wanted!r}, only others such as {ids[0]!r}."
+        )
     return int(found[0])
 
 

@@ -66,7 +66,6 @@ class Squared(Loss):
         errors = self.observed * (pairs.data - scores) ** 2 - self.unobserved * scores**2
         return float(errors.sum() + self.unobserved * gram.sum())
 
-
     def fold_in(
         self,
         documents: NDArray[np.float32],

@@ -220,7 +220,9 @@ def _accept_items(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibi
             "the columns of item-item weights are independent least-squares problems only for the "
             "squared error",
         )
-    if regularizer.granularity != "entry" or "matrix" not in getattr(regularizer, "kernel_forms", ()):
+    if regularizer.granularity != "entry" or "matrix" not in getattr(
+        regularizer, "kernel_forms", ()
+    ):
         return Compatibility(
             False,
             "the regularizer is not a sum over single weights of the form l1 |w| + l2/2 w^2",

@@ -48,9 +48,7 @@ def item_column_epochs(solver: Coordinate, problem: TrainingProblem) -> Iterator
         float(penalty.l1), float(penalty.l2), solver.nonnegative, solver.tolerance, SWEEPS
     )
     for epoch in range(done + 1, solver.max_epochs + 1):
-        losses, sweeps = problem.kernel.item_item.columns(
-            matrix, candidates, rule, problem.threads
-        )
+        losses, sweeps = problem.kernel.item_item.columns(matrix, candidates, rule, problem.threads)
         objective = float(losses.sum()) + problem.regularizer.penalty(candidates.data)
         weights = sparse.csr_array(candidates.T, dtype=np.float32)
         weights.eliminate_zeros()
@@ -58,7 +56,9 @@ def item_column_epochs(solver: Coordinate, problem: TrainingProblem) -> Iterator
         model.weights = weights
         converged = bool((sweeps > 0).all())
         state = partial(_state, epoch, candidates.data)
-        yield EpochResult(epoch, objective, converged, state, {"open columns": int((sweeps < 0).sum())})
+        yield EpochResult(
+            epoch, objective, converged, state, {"open columns": int((sweeps < 0).sum())}
+        )
         if converged:
             return
 

@@ -583,6 +583,7 @@ class GradedScores(NamedTuple):
     scores: Floats
     grades: Floats
 
+
 # --- squared error of all pairs, and of items by items ---
 
 

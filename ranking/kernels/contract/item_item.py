@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ranking.kernels.contract.arrays import Csr, Floats, ItemRule, Ints
+from ranking.kernels.contract.arrays import Csr, Floats, Ints, ItemRule
 
 
 class ItemItemFamily(Protocol):
