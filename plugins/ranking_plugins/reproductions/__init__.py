@@ -16,6 +16,7 @@ REPRODUCTIONS = {
     "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
     "matching": "ranking_plugins.reproductions.matching",
+    "leaderboards": "ranking_plugins.reproductions.leaderboards",
 }
 """Names and modules, each with a `title`, some `notes` and a function `rows`."""
 
