@@ -42,6 +42,12 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.histories import (
+    explain_item,
+    new_users,
+    similar_items,
+    without_histories,
+)
 from ranking.inference.index import SeenIndex
 from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
@@ -59,6 +65,7 @@ from ranking.metrics.evaluation import (
 )
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.item_item import ItemItem
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
@@ -658,10 +665,15 @@ class Ranker(Estimator):
         k : int
         side : {"documents", "queries"}
         """
-        data, embedding = self._embed(X, "similar")
         validate_k(k)
         if side not in ("documents", "queries"):
             raise DataError(f"side is {side!r}; it must be documents or queries.")
+        if isinstance(self.model_, ItemItem):
+            items = self._matching(self.to_model_data(X), "similar")
+            lists = similar_items(self.model_, items, k, side, (self.kernel_, self.threads))
+            columns = Columns("document", "similar document")
+            return RankedResults(items.document_ids, items.document_ids, lists, columns)
+        data, embedding = self._embed(X, "similar")
         ids = data.document_ids if side == "documents" else data.query_ids
         one = side.replace("ies", "y").removesuffix("s")
         embeddings = getattr(embedding, side)
@@ -673,8 +685,9 @@ class Ranker(Estimator):
     ) -> RankedResults:
         """Return the k best documents for queries, or users, that were not in the training data.
 
-        Each gets an embedding from its positives, trained by the loss of the model; the model
-        itself does not change. The positives are left out of the lists. A new query that has
+        Each gets an embedding from its positives, trained by the loss of the model; in an item-item
+        model the positives are its history, and nothing is trained. The model itself does not
+        change. The positives are left out of the lists. A new query that has
         features needs no folding in: `rank` takes it.
 
         Parameters
@@ -686,16 +699,23 @@ class Ranker(Estimator):
             numbered from 0.
         k : int
         """
-        data, embedding = self._embed(X, "fold_in")
         validate_k(k)
         names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
         lists = list(positives.values()) if isinstance(positives, Mapping) else positives
+        if isinstance(self.model_, ItemItem):
+            data = self._matching(self.to_model_data(X), "fold_in")
+            _, exclusions = positives_of_new_queries(data, lists)
+            run = (self.kernel_, self.threads)
+            found = new_users(self.model_, data, lists, exclusions, k, run)
+            return RankedResults(np.array(names), data.document_ids, found)
+        data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
         queries = fold_in(
             embedding,
             samples,
             self.loss_,
             self.kernel_,
+            regularizer=getattr(self, "regularizer_", None),
             seed=self.random_state,
             threads=self.threads,
         )
@@ -748,14 +768,18 @@ class Ranker(Estimator):
     def explain(self, query: str, document: str) -> list[Contribution]:
         """Return the contribution of each pair of words to the score, the largest first.
 
-        For bilinear models of texts.
+        For bilinear models of texts; for item-item models, the contribution of each item of a user's
+        history to the score of an item.
 
         Parameters
         ----------
         query, document : str
-            Texts; a document may also be an id of the collection that the model was trained on.
+            Texts; a document may also be an id of the collection that the model was trained on. Of an
+            item-item model, the ids of a user and of an item.
         """
         self._check_fitted()
+        if isinstance(self.model_, ItemItem):
+            return explain_item(self.model_, query, document)
         if self.text_ is None or self.per_query:
             raise DataError(
                 "explain needs a model of texts whose queries have words; for this one, call "
@@ -864,7 +888,10 @@ class Ranker(Estimator):
             after `load`. Without them the file does not tell who has what.
         """
         self._check_fitted()
-        write_model(Path(path), self._result(), self._extras(seen))
+        result = self._result()
+        if not seen:
+            result = dataclasses.replace(result, model=without_histories(result.model))
+        write_model(Path(path), result, self._extras(seen))
 
     def _extras(self, seen: bool = True) -> Extras:
         """Return what a file holds beside the model."""

@@ -13,6 +13,7 @@ from ranking.data.text.tokenise import words
 from ranking.data.validation import Ids
 from ranking.errors import CombinationError, DataError
 from ranking.models.bilinear import Bilinear
+from ranking.models.item_item import ItemItem
 
 
 class Related(NamedTuple):
@@ -37,6 +38,8 @@ def related_features(
     model: Model, feature: Any, k: int, text: TextFeatures | None
 ) -> list[Related]:
     """Return what `related` does for any model and term, or say why it cannot."""
+    if isinstance(model, ItemItem):
+        return [Related(one.item, one.weight) for one in model.related(feature, k)]
     bilinear = _bilinear(model)
     if text is None or feature in text.feature_names:
         return related(bilinear, feature, k)

@@ -24,6 +24,10 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.sparse_factored:SparseFactored",
             help="The factored model with embeddings that may be sparse.",
         ),
+        "item-item": Lazy(
+            "ranking.models.item_item:ItemItem",
+            help="The items of a user's history speak for other items: h' W, W sparse.",
+        ),
         "structured": Lazy(
             "ranking.models.structured:Structured",
             help="A cascade of factored models, each given the best of the one before (LaSR).",

@@ -23,6 +23,7 @@ def rust_kernel() -> Kernel:
         bilinear=_core.bilinear,
         factored=_core.factored,
         alternating=_core.alternating,
+        item_item=_core.item_item,
         listwise=_core.listwise,
     )
     version = metadata.version("ranking-kit-rust")
