@@ -24,6 +24,10 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.sparse_factored:SparseFactored",
             help="The factored model with embeddings that may be sparse.",
         ),
+        "combination": Lazy(
+            "ranking.models.combination:Combination",
+            help="A weighted sum of the scores of trained models.",
+        ),
         "structured": Lazy(
             "ranking.models.structured:Structured",
             help="A cascade of factored models, each given the best of the one before (LaSR).",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ranking.data.click_matrix import click_matrix_of_chunks
     from ranking_plugins.solvers.alternating import Alternating
     from ranking_plugins.solvers.coordinate import Coordinate
+    from ranking_plugins.solvers.coordinate_search import CoordinateSearch
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
     from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
@@ -24,6 +25,7 @@ __all__ = [
     "SVD",
     "Alternating",
     "Coordinate",
+    "CoordinateSearch",
     "OneVsRest",
     "PassiveAggressive",
     "Popularity",
@@ -49,6 +51,11 @@ _PARTS: PartTable = {
     ),
     "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
     "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
+    "coordinate-search": (
+        "coordinate_search",
+        "CoordinateSearch",
+        "The weights of a combination, one after the other, by a metric.",
+    ),
     "popularity": (
         "popularity",
         "Popularity",
