@@ -253,6 +253,24 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
     )
 
 
+def describe_counts(data: MatchingData, text: TextFeatures) -> MatchingData:
+    """Return data whose features are counts of all words with the features of a text model."""
+    if data.query_feature_ids.dtype.kind != "U" or data.document_feature_ids.dtype.kind != "U":
+        raise DataError(
+            "a model of the combination needs words, and these data have none; give texts, with "
+            "features text:words=none,weighting=counts."
+        )
+    queries = text.weigh(data.query_rows, data.query_feature_ids.tolist(), queries=True)
+    documents = text.weigh(data.document_rows, data.document_feature_ids.tolist())
+    documents, names = with_document_ids(text, documents, data.document_ids)
+    return data._replace(
+        queries=queries,
+        documents=documents,
+        query_feature_ids=np.array(text.feature_names),
+        document_feature_ids=names,
+    )
+
+
 def with_document_ids(text: TextFeatures, documents: Any, ids: Ids) -> tuple[Any, Ids]:
     """Return rows of terms and the names of their columns, with one per document if asked for."""
     names = text.feature_names

@@ -25,6 +25,7 @@ from ranking.io.schema import PARTS
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.metrics.evaluation import refuse_other_data
+from ranking.models.combination import Combination
 from ranking.registry.manager import get_registry
 from ranking.training.fitter import Fitter
 from ranking.training.resolve import Parts, create_part, resolve_parts
@@ -111,6 +112,7 @@ class TrainingPlan(Fitter):
             refuse_other_data(model, valid, "the validation data")
         _read_base(model, trusted=not isinstance(self.model, FileSpec))
         kernel = get_kernel(self.kernel)
+        _read_components(model, trusted=not isinstance(self.model, FileSpec))
         model.initialize(data, self.random_state, kernel)
         if initial is not None:
             model.restore(initial)
@@ -159,3 +161,17 @@ def _read_base(model: Model, trusted: bool) -> None:
         )
     if isinstance(base, str) and isinstance(model, MatchingModel) and hasattr(model, "attach_base"):
         model.attach_base(SavedBase(read_model(Path(base))))
+
+
+def _read_components(model: Model, trusted: bool) -> None:
+    """Read the files that a combination names, unless a model file named them."""
+    if not isinstance(model, Combination) or not model.files:
+        return
+    if not trusted:
+        raise PartError(
+            f"the model file names other files ({', '.join(model.files)}), and a model file may not "
+            f"choose which files are read; if you trust it, set model={model.spec()!r} and train "
+            "again."
+        )
+    files = [read_model(Path(name)) for name in model.files]
+    model.attach_models([(file.result.model, file.text) for file in files])

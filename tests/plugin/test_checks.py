@@ -79,7 +79,8 @@ def test_our_regularizers(name: str, seed: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", named("solver"))
 def test_our_solvers(name: str):
-    features = {"svd": "none", "nmf": "none", "one-vs-rest": "queries"}.get(name, "both")
+    by_id = dict.fromkeys(("svd", "nmf", "popularity", "random-walk"), "none")
+    features = {**by_id, "one-vs-rest": "queries"}.get(name, "both")
     data = small_matching(features=features) if features != "both" else None
     cells = [("factored:dimensions=4", "squared", "none")] if name == "svd" else None
     check_solver(create_part("solver", name, SHORT), cells=cells, data=data)

@@ -101,7 +101,8 @@ def matching(featured: str) -> MatchingData:
 def data_for(takes: str, solver: str) -> JudgedLists | MatchingData:
     if takes == "judged":
         return judged()
-    featured = {"svd": "none", "nmf": "none", "one-vs-rest": "queries"}.get(solver, "both")
+    by_id = dict.fromkeys(("svd", "nmf", "popularity", "random-walk"), "none")
+    featured = {**by_id, "one-vs-rest": "queries"}.get(solver, "both")
     return matching(featured)
 
 
@@ -113,8 +114,9 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
     rate = ",learning_rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
     if cell.model.name == "structured" and cell.solver.name == "sgd":
         rate = ",learning_rate=0.1"  # each stage starts from scratch and has few steps
+    walks = cell.solver.name == "random-walk"  # from no weights, which score 0
     ranker = Ranker(
-        spec(MODELS, cell.model),
+        "bilinear:initial=zero" if walks else spec(MODELS, cell.model),
         cell.loss.name,
         regularizer,
         spec(SOLVERS, cell.solver) + rate,
@@ -162,6 +164,8 @@ def objective(run: Trainer) -> float:
             scores = data.query_rows @ result[0] @ data.document_rows.toarray().T
         else:
             scores = (data.query_rows @ result[0]) @ (data.document_rows @ result[1]).T
+            if run.solver.name == "popularity":
+                scores = scores + run.model.document_biases
         lists = list(zip(scores, grades, strict=True))
         if run.solver.name == "one-vs-rest":  # the loss of single scores, not of margins
             right = np.where(grades > 0, scores, -scores)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ranking_plugins.losses.alignment import Alignment
     from ranking_plugins.losses.domination import Domination
     from ranking_plugins.losses.exponential import Exponential
+    from ranking_plugins.losses.metric import MetricLoss
     from ranking_plugins.losses.pairwise import (
         AUC,
         BPR,
@@ -31,6 +32,7 @@ __all__ = [
     "Hinge",
     "KosWARP",
     "Logistic",
+    "MetricLoss",
     "SmoothWARP",
     "Squared",
     "SquaredHinge",
@@ -64,6 +66,7 @@ _PARTS: PartTable = {
         "The squared error of all pairs, 0 where no relevance is stored: for svd and nmf.",
     ),
     "kos-warp": ("pairwise", "KosWARP", "WARP for the k-th best of n positives."),
+    "metric": ("metric", "MetricLoss", "1 minus a metric: for the weights of a combination."),
     "alignment": (
         "alignment",
         "Alignment",

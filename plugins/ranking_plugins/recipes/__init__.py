@@ -105,6 +105,10 @@ RECIPES: Final = {
         "matching:lsi_documents",
         "Latent semantic indexing: the singular value decomposition of documents by terms.",
     ),
+    "combine": (
+        "text_retrieval:combine",
+        "A weighted sum of trained models, tuned by a metric on validation data.",
+    ),
     "random-walk": ("matching:random_walk", "Random walks on the click graph."),
 }
 """The module and function of each recipe, and its description."""

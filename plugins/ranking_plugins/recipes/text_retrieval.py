@@ -61,3 +61,16 @@ def bm25_warp() -> Recipe:
 def bm25_hinge() -> Recipe:
     """Learn a sparse matrix by the pairwise hinge with cumulative L1, starting from BM25."""
     return _from_bm25("hinge", "l1:strength=1e-5", 0.001)
+
+
+def combine() -> Recipe:
+    """Sum the scores of trained models; the data are validation data, by which weights are chosen."""
+    return Recipe(
+        parts={
+            "features": "text:words=none,weighting=counts",
+            "model": "combination",
+            "loss": "metric",
+            "regularizer": "none",
+            "solver": "coordinate-search",
+        }
+    )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ranking import Ranker, TextCollection
+from ranking.data.inputs import Trainable
 from ranking.data.readers.texts import Smart
 from ranking.errors import DataError
 from ranking.kernels.select import get_kernel
@@ -60,7 +61,7 @@ class Learner(NamedTuple):
 
 
 LEARNERS = (
-    Learner("bm25-hinge, words", BM25, "hinge", "l1:strength=1e-5", (0.001,)),
+    Learner("bm25-hinge, words", BM25, "hinge", "l1:strength=1e-5", (0.01,)),
     Learner("bm25-warp, words", BM25, "warp", rates=(0.001,)),
     Learner("bm25-warp", f"{BM25},document_ids=true", "warp"),
 )
@@ -180,8 +181,9 @@ def _choose(
     best, reached = Setting(learner.rates[0], 0.0), float(base.mean())
     for rate in learner.rates:
         trained = train_from_bm25(learner, fit, rate, steps, options)
+        matching = trained.ranker.to_model_data(valid)
         for share in SHARES:
-            values = measure(trained.at(share), valid, options)
+            values = measure(trained.at(share), matching, options)
             safe = not isolated.any() or values[isolated].mean() >= base[isolated].mean()
             options.tell(
                 f"{learner.name}: rate {rate:g}, share {share:g}: validation {values.mean():.4f}, "
@@ -213,16 +215,16 @@ def train_from_bm25(
     model = ranker.model_
     assert isinstance(model, Bilinear)
     end = model.weights
-    prepared = ranker.to_model_data(data)
-    model.initialize(prepared, options.seed, get_kernel(options.kernel))
-    return Trained(ranker, model.weights, end, seconds)
+    # Terms come first on both sides, and a document's own feature is in no query.
+    start = sparse.csr_array(sparse.eye_array(*end.shape, format="csr"))
+    return Trained(ranker, start, end, seconds)
 
 
 def _untrained(recipe: str, data: TextCollection, options: Options) -> Ranker:
     return Ranker.from_recipe(recipe, kernel=options.kernel, threads=options.threads).fit(data)
 
 
-def measure(ranker: Ranker, data: TextCollection, options: Options) -> Floats:
+def measure(ranker: Ranker, data: TextCollection | Trainable, options: Options) -> Floats:
     """Return nDCG@10 of each query."""
     kernel = get_kernel(options.kernel)
     matching = ranker.to_model_data(data)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.alternating import Alternating
     from ranking_plugins.solvers.closed_form import ClosedForm
     from ranking_plugins.solvers.coordinate import Coordinate
+    from ranking_plugins.solvers.coordinate_search import CoordinateSearch
     from ranking_plugins.solvers.graph_filter import GraphFilter
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
@@ -27,6 +28,7 @@ __all__ = [
     "Alternating",
     "ClosedForm",
     "Coordinate",
+    "CoordinateSearch",
     "GraphFilter",
     "OneVsRest",
     "PassiveAggressive",
@@ -53,6 +55,11 @@ _PARTS: PartTable = {
     ),
     "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
     "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
+    "coordinate-search": (
+        "coordinate_search",
+        "CoordinateSearch",
+        "The weights of a combination, one after the other, by a metric.",
+    ),
     "popularity": (
         "popularity",
         "Popularity",

@@ -144,11 +144,14 @@ class Clicks(Reader):
     ----------
     duplicates : {"sum", "max", "last"}
         How to merge the clicks of rows with the same two texts.
+    texts : bool
+        False for the texts as ids only, without features of their words, such as for random walks.
     """
 
     name: ClassVar[str] = "clicks"
 
     duplicates: str = "sum"
+    texts: bool = True
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -161,7 +164,7 @@ class Clicks(Reader):
             for row in rows
         )
 
-    def read(self, path: Path) -> TextCollection:
+    def read(self, path: Path) -> TextCollection | MatchingData:
         """Read the whole file; each text is its own id."""
         names = ("query", "document", "clicks")
         columns = Columns(path, read_lines(path), lambda line: line.split("\t"), names)
@@ -172,6 +175,8 @@ class Clicks(Reader):
         data = MatchingData.from_interactions(
             columns.texts("query"), columns.texts("document"), clicks, duplicates=self.duplicates
         )
+        if not self.texts:
+            return data
         queries, documents = data.query_ids.tolist(), data.document_ids.tolist()
         return TextCollection(queries, queries, documents, documents, data.relevance)
 

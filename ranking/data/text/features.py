@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -221,6 +221,28 @@ class TextFeatures(Part):
         Other weightings treat queries as documents, so it is the same as `transform`.
         """
         return self._weight(self._known_counts(texts), queries=not self.is_symmetric)
+
+    def weigh(self, counts: Any, terms: Sequence[str], *, queries: bool = False) -> Any:
+        """Return the features of texts whose words have been counted already.
+
+        Parameters
+        ----------
+        counts : csr_array
+            One row per text, one column per word, stop words included.
+        terms : sequence of str
+            The word of each column.
+        queries : bool
+            Whether to weight them as queries.
+        """
+        self._require_fit()
+        assert self._columns is not None
+        whole = sparse.csr_array(counts, dtype=np.int32)
+        queries = queries and not self.is_symmetric
+        if not self.hashing:
+            return self._weight(self._select_known(list(terms), whole, self._columns), queries)
+        allowed = [at for at, term in enumerate(terms) if term not in self._stop_words]
+        chosen = sparse.csr_array(whole[:, allowed])
+        return self._weight(_sort_by_hash([terms[at] for at in allowed], chosen), queries)
 
     def _known_counts(self, texts: Iterable[str]) -> TermCounts:
         self._require_fit()
