@@ -27,13 +27,13 @@ class Model(Part, ABC):
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
-    form : {"vector", "matrix", "factors"}
-        The form of its parameters: one weight per feature, one weight per pair of features, or two
-        thin matrices.
+    form : {"vector", "matrix", "factors", "functions"}
+        The form of its parameters: one weight per feature, one weight per pair of features, two
+        thin matrices, or functions such as trees, which have no gradient.
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
-    form: ClassVar[Literal["vector", "matrix", "factors"]] = "vector"
+    form: ClassVar[Literal["vector", "matrix", "factors", "functions"]] = "vector"
 
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:

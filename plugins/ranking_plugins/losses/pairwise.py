@@ -38,6 +38,7 @@ class Hinge(Loss):
     name: ClassVar[str] = "hinge"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise", "coordinate"})
     form: ClassVar[PairwiseForm | None] = PairwiseForm.HINGE
+    is_smooth: ClassVar[bool] = False
 
     @property
     def trials(self) -> int:
@@ -82,6 +83,7 @@ class SquaredHinge(Hinge):
 
     name: ClassVar[str] = "squared-hinge"
     form: ClassVar[PairwiseForm | None] = PairwiseForm.SQUARED_HINGE
+    is_smooth: ClassVar[bool] = True
 
     def pairwise_value(self, margin: Array) -> Array:
         """Return max(0, 1 - z)**2."""
@@ -102,6 +104,7 @@ class Logistic(Hinge):
 
     name: ClassVar[str] = "logistic"
     form: ClassVar[PairwiseForm | None] = PairwiseForm.LOGISTIC
+    is_smooth: ClassVar[bool] = True
 
     def pairwise_value(self, margin: Array) -> Array:
         """Return log(1 + exp(-z))."""

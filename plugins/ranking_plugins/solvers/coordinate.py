@@ -21,6 +21,7 @@ from ranking.models.factored import Factored
 from ranking.models.linear import Linear
 from ranking_plugins.losses.margin_lists import margin_list_reason
 from ranking_plugins.losses.pairwise_problem import PairProblem, is_bounded
+from ranking_plugins.solvers.functions import NO_GRADIENT
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
@@ -86,6 +87,8 @@ class Coordinate(Solver):
         """Accept a vector of weights, a coordinate loss and a penalty by entries; or embeddings."""
         if issubclass(model, Factored) and not issubclass(model, StagedModel):
             return _accept_rows(loss, regularizer)
+        if model.form == "functions":
+            return Compatibility(False, NO_GRADIENT)
         if model.form != "vector":
             return Compatibility(
                 False,
