@@ -75,8 +75,11 @@ def adarank_ndcg() -> Recipe:
 
 
 def rankboost() -> Recipe:
-    """Add one threshold of a feature after the other for the pairs that rank worst."""
-    return _boosted("thresholds", "exponential-pairs", "rankboost")
+    """Add one threshold of a feature after the other for the pairs that rank worst.
+
+    All queries have the same weight, each as the mean of its pairs.
+    """
+    return _boosted("thresholds", "exponential-pairs:weighting=queries", "rankboost")
 
 
 def mart() -> Recipe:

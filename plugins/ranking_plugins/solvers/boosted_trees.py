@@ -109,7 +109,7 @@ class LightGBM(Solver):
             if finished:
                 return
 
-    def settings(self, problem: TrainingProblem) -> dict[str, Any]:
+    def _settings(self, problem: TrainingProblem) -> dict[str, Any]:
         """Return the parameters that LightGBM is given."""
         data, loss = cast(JudgedLists, problem.data), problem.loss
         settings: dict[str, Any] = {
@@ -144,7 +144,7 @@ class LightGBM(Solver):
         ranks = isinstance(problem.loss, LambdaRank)
         if ranks:
             _check_grades(data)
-        settings = self.settings(problem)
+        settings = self._settings(problem)
         rows = lightgbm.Dataset(
             sp.csr_matrix(data.features) if sp.issparse(data.features) else data.features,
             label=data.grades,
