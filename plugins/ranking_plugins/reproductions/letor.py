@@ -36,8 +36,8 @@ notes = (
     f"{METRIC}. layered, flat and margin are the thesis' variations: all queries in one pool, "
     "unweighted; flat takes grades from 1 on as one. domination is the recipe: queries apart, "
     "items weighted by their gain, margin and strength chosen. The others are the recipes of those "
-    "names; RankSVM is rank-svm-linear, and boosting takes the best of its rounds. Published values "
-    "are those of Figure 4, which has no MQ2008, and for RankSVM those of LETOR 3.0's baselines."
+    "names; RankSVM is rank-svm-linear, and boosting takes the best of its rounds. Published "
+    "values are those of Figure 4, which has no MQ2008, and of LETOR 3.0's baselines for RankSVM."
 )
 
 MEASURES = {
