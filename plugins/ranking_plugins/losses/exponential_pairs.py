@@ -15,7 +15,7 @@ import numpy as np
 
 from ranking.contracts.loss import Array, Loss, LossInterface
 from ranking.contracts.parameters import choice
-from ranking.kernels.contract import Ints
+from ranking_plugins.losses.tiers import Tiers
 from ranking_plugins.losses.whole_lists import ValueLists
 
 if TYPE_CHECKING:
@@ -139,64 +139,6 @@ class PairSums(ValueLists):
         right = float((down * weak * self._tiers.below(up * (1.0 - weak))).sum())
         wrong = float((down * (1.0 - weak) * self._tiers.below(up * weak)).sum())
         return right / every, wrong / every
-
-
-@dataclasses.dataclass(frozen=True)
-class Tiers:
-    """Rows by list and grade, for sums over the rows of lower or higher grades of a list.
-
-    Attributes
-    ----------
-    order : int64 array
-        The rows by list and grade.
-    starts, sizes : int64 arrays
-        The first position of each tier in that order, and its number of rows.
-    place : tuple of int64 arrays
-        The list and the number of each tier, from 0 for the lowest.
-    """
-
-    order: Ints
-    starts: Ints
-    sizes: Ints
-    place: tuple[Ints, Ints]
-
-    @classmethod
-    def of(cls, list_ptr: Ints, grades: Array) -> Tiers:
-        """Sort the rows."""
-        lists = np.repeat(np.arange(list_ptr.size - 1), np.diff(list_ptr))
-        order = np.lexsort((grades, lists))
-        new = np.ones(order.size, dtype=bool)
-        new[1:] = (np.diff(lists[order]) != 0) | (np.diff(grades[order]) != 0.0)
-        starts = np.flatnonzero(new)
-        owner = lists[order][starts]
-        first = np.searchsorted(owner, owner)
-        sizes = np.diff(np.append(starts, order.size))
-        return cls(order, starts, sizes, (owner, np.arange(starts.size) - first))
-
-    def below(self, values: Array) -> Array:
-        """Return for each row the sum of the values of the rows of lower grades in its list."""
-        return self._spread(np.cumsum(self._table(values), axis=1))
-
-    def above(self, values: Array) -> Array:
-        """Return for each row the sum of the values of the rows of higher grades in its list."""
-        table = self._table(values)
-        sums = np.zeros_like(table)
-        sums[:, :-2] = np.cumsum(table[:, :1:-1], axis=1)[:, ::-1]
-        return self._spread(sums)
-
-    def _table(self, values: Array) -> Array:
-        """Return the sum of each tier, one row per list, after a column of zeros."""
-        lists, numbers = self.place
-        table = np.zeros((lists[-1] + 1, numbers.max() + 2))
-        table[lists, numbers + 1] = np.add.reduceat(values[self.order], self.starts)
-        return table
-
-    def _spread(self, table: Array) -> Array:
-        """Return the entry of each row's tier."""
-        lists, numbers = self.place
-        rows = np.empty(self.order.size)
-        rows[self.order] = np.repeat(table[lists, numbers], self.sizes)
-        return rows
 
 
 def count_pairs(grades: Array) -> int:

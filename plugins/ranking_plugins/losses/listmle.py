@@ -6,6 +6,7 @@ Xia, Liu, Wang, Zhang and Li, Listwise approach to learning to rank (ICML 2008).
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from ranking.contracts.loss import (
 )
 from ranking.kernels.contract import Ints
 from ranking_plugins.losses.list_problem import ListProblem
+from ranking_plugins.losses.tiers import Tiers
 from ranking_plugins.losses.whole_lists import ValueLists
 
 if TYPE_CHECKING:
@@ -70,15 +72,51 @@ class ListMLE(Loss):
         """Return the domination loss, which this is for one positive against negatives."""
         return SampledListForm(ListwiseForm.DOMINATION, 1.0, 0.0)
 
-    def whole_lists(self, data: JudgedLists, kernel: Kernel) -> ValueLists:
+    def whole_lists(self, data: JudgedLists, kernel: Kernel) -> ListMLELists:
         """Prepare judged lists: the mean is that over documents above the lowest grade."""
-        return ValueLists.of(self, data, by_document=True)
+        return ListMLELists.of(self, data, by_document=True)
 
     def coordinate_problem(
         self, data: JudgedLists, weights: Array, kernel: Kernel, threads: int, curvature: str
     ) -> CoordinateProblem:
         """Prepare the data by columns."""
         return ListProblem(self.whole_lists(data, kernel), data, weights, kernel, curvature)
+
+
+@dataclasses.dataclass(frozen=True)
+class ListMLELists(ValueLists):
+    """All lists in one call."""
+
+    @cached_property
+    def _tiers(self) -> Tiers:
+        return Tiers.of(self.list_ptr, self.grades)
+
+    @cached_property
+    def _counts(self) -> Array:
+        """The number of rows of each tier, 0 for the lowest, whose order is unknown."""
+        counts = self._tiers.counts()
+        counts[:, 0] = 0.0
+        return counts
+
+    @cached_property
+    def _above(self) -> Array:
+        """1 for rows above the lowest grade of their list, else 0."""
+        return (self._tiers.tier > 0).astype(np.float64)
+
+    def value(self, scores: Array, threads: int) -> float:
+        """Return the mean loss."""
+        return self.slopes(scores)[0]
+
+    def slopes(self, scores: Array) -> tuple[float, Array]:
+        """Return the mean loss, and its derivative with respect to each score."""
+        total = self.counts.sum()
+        below = np.logaddexp.accumulate(self._tiers.log_sums(scores), axis=1)
+        value = float((self._counts * below).sum() - (self._above * scores).sum())
+        with np.errstate(divide="ignore"):
+            chances = np.log(self._counts) - below
+        upwards = np.logaddexp.accumulate(chances[:, ::-1], axis=1)[:, ::-1]
+        expected = np.exp(scores + self._tiers.spread(upwards))
+        return value / total, (expected - self._above) / total
 
 
 def _tiers(grades: Array) -> tuple[Ints, Ints, Ints]:

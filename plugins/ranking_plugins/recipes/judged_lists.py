@@ -12,7 +12,7 @@ STRENGTHS = (1.0, 0.1, 0.01, 0.001, 0.0001, 0.00001)
 METRIC = "ndcg@5(gain=exp2)"
 
 
-def _linear(loss: str, outer: Axis | None = None) -> Recipe:
+def _linear(loss: str) -> Recipe:
     return Recipe(
         parts={
             "model": "linear",
@@ -20,7 +20,7 @@ def _linear(loss: str, outer: Axis | None = None) -> Recipe:
             "regularizer": "l2:strength=0.001",
             "solver": "lbfgs",
         },
-        search=Search("regularizer", "strength", STRENGTHS, METRIC, outer),
+        search=Search("regularizer", "strength", STRENGTHS, METRIC),
     )
 
 
@@ -61,7 +61,21 @@ def lambdarank() -> Recipe:
 
 def approx_ndcg() -> Recipe:
     """Maximize NDCG with smooth ranks (Qin et al., 2010); the temperature is chosen too."""
-    return _linear("approx-ndcg", outer=Axis("loss", "temperature", (1.0, 0.3, 0.1)))
+    return Recipe(
+        parts={
+            "model": "linear",
+            "loss": "approx-ndcg",
+            "regularizer": "l2:strength=0.001",
+            "solver": "lbfgs:tolerance=1e-5",
+        },
+        search=Search(
+            "regularizer",
+            "strength",
+            (0.1, 0.01, 0.001, 0.0001),
+            METRIC,
+            Axis("loss", "temperature", (1.0, 0.3, 0.1)),
+        ),
+    )
 
 
 def adarank_map() -> Recipe:
