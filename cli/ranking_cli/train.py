@@ -245,7 +245,10 @@ class _Training:
                 return EarlyStopping(metric=metrics[0])
             return Curve(metrics="+".join(metrics))
         search = self.settings.search
-        return Curve(metrics=search.metric) if search else EarlyStopping(metric="ndcg@10")
+        if search:
+            return Curve(metrics=search.metric)
+        patience = self.ranker.plan().resolve(self.data)[3].patience
+        return EarlyStopping(metric="ndcg@10", patience=patience)
 
     def run(self) -> None:
         """Train, write the model, and report."""

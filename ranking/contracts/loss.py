@@ -73,6 +73,8 @@ class Loss(Part, ABC):
     unsupported: ClassVar[Mapping[LossInterface, str]] = {}
     orders_positives: ClassVar[bool] = False
     """Whether several positives are sampled and one is selected by its score: `positives`."""
+    is_smooth: ClassVar[bool] = True
+    """Whether the loss is differentiable everywhere, as L-BFGS needs it."""
 
     @classmethod
     def unsupported_reason(cls, interface: LossInterface) -> str:

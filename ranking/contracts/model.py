@@ -27,13 +27,16 @@ class Model(Part, ABC):
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
-    form : {"vector", "matrix", "factors", "components"}
+    form : {"vector", "matrix", "factors", "items", "components", "functions"}
         The form of its parameters: one weight per feature, one weight per pair of features, two
-        thin matrices, or one weight per trained model.
+        thin matrices, one weight per pair of items, one weight per trained model, or functions
+        such as trees, which have no gradient.
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
-    form: ClassVar[Literal["vector", "matrix", "factors", "components"]] = "vector"
+    form: ClassVar[
+        Literal["vector", "matrix", "factors", "items", "components", "functions"]
+    ] = "vector"
 
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:

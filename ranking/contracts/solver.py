@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
@@ -109,7 +109,16 @@ class OnlineTrainer(Protocol):
 
 @dataclasses.dataclass
 class Solver(Part, ABC):
-    """Minimizes loss + penalty over the parameters of a model."""
+    """Minimizes loss + penalty over the parameters of a model.
+
+    Attributes
+    ----------
+    patience : int
+        The epochs without a better value on the validation data after which early stopping ends
+        training, unless it is told otherwise. Epochs of boosting are small, so it needs more.
+    """
+
+    patience: ClassVar[int] = 5
 
     @classmethod
     @abstractmethod

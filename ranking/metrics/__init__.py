@@ -42,6 +42,14 @@ def ranking_metrics() -> dict[str, Lazy]:
             "ranking.metrics.pairwise:DominationError",
             help="The share of documents not above all that they dominate.",
         ),
+        "dominated-error": Lazy(
+            "ranking.metrics.preference_graph:DominatedError",
+            help="The share of documents not below all that dominate them.",
+        ),
+        "generalized-error": Lazy(
+            "ranking.metrics.preference_graph:GeneralizedError",
+            help="The share of subgraphs of the preferences with an edge out of order.",
+        ),
         "all-pairs-error": Lazy(
             "ranking.metrics.pairwise:AllPairsError",
             help="The share of pairs (relevant, not relevant) out of order.",

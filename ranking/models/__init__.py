@@ -8,6 +8,13 @@ def ranking_models() -> dict[str, Lazy]:
     """Return the models of this distribution."""
     return {
         "linear": Lazy("ranking.models.linear:Linear", help="One weight per feature: w . x."),
+        "thresholds": Lazy(
+            "ranking.models.thresholds:Thresholds",
+            help="A sum of step functions of single features (RankBoost).",
+        ),
+        "trees": Lazy(
+            "ranking.models.trees:Trees", help="A sum of regression trees (MART, LambdaMART)."
+        ),
         "bilinear": Lazy(
             "ranking.models.bilinear:Bilinear",
             help="One weight per pair of features: q' W d, W sparse.",

@@ -45,6 +45,10 @@ SOLVERS = {
     "passive-aggressive": "passive-aggressive:max_steps=120,steps_per_epoch=40",
     "alternating": "alternating:max_epochs=2,n_negatives=2",
     "coordinate": "coordinate:max_epochs=20,tolerance=0,n_negatives=2",
+    "lbfgs": "lbfgs:max_epochs=4,iterations=5,tolerance=0",
+    "adarank": "adarank:max_epochs=5",
+    "rankboost": "rankboost:max_epochs=5",
+    "lightgbm": "lightgbm:max_epochs=5,min_data_in_leaf=5",
 }
 LIMIT = 1.5
 MILD = {
@@ -136,6 +140,8 @@ def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
 def parameters(run: Trainer) -> list[np.ndarray]:
     """The matrices that a regularizer acts on."""
     model: Any = run.model
+    if model.form == "functions":
+        return []
     if model.form == "vector":
         return [model.weights[None, :]]
     if model.form == "matrix":
@@ -152,8 +158,9 @@ def objective(run: Trainer) -> float:
         for each in result
     ]
     if isinstance(data, JudgedLists):
+        scores = run.model.scores(data, run.kernel)
         lists = [
-            (data.features[rows] @ result[0][0], data.grades[rows])
+            (scores[rows], data.grades[rows])
             for rows in map(slice, data.group_ptr[:-1], data.group_ptr[1:])
         ]
     else:
@@ -188,6 +195,12 @@ class Single:
 
 
 def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
+    if loss.name == "metric-exponential":
+        order = (grades > 0)[np.argsort(-scores, kind="stable")]
+        precision = np.cumsum(order) / np.arange(1, order.size + 1)
+        return float(np.exp(-precision[order].sum() / max(order.sum(), 1)))
+    if loss.name == "squared-grades":
+        return float(np.var(grades - scores))
     if "pairwise" in loss.interfaces:
         better, worse = np.nonzero(grades[:, None] > grades[None, :])
         margins = scores[better] - scores[worse]
@@ -344,7 +357,8 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
 def documented_grid() -> str:
     """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
     losses = ("hinge", "squared-hinge", "logistic", "exponential", "warp", "kos-warp")
-    losses += ("smooth-warp", "domination", "alignment")
+    losses += ("smooth-warp", "domination", "squared-grades", "listnet", "listmle", "lambdarank")
+    losses += ("approx-ndcg", "exponential-pairs", "alignment")
     regularizers = (
         "none",
         "l1",
@@ -355,9 +369,10 @@ def documented_grid() -> str:
         "group-l1",
         "orthonormal",
     )
-    short = {"sgd": "S", "coordinate": "C", "alternating": "A", "passive-aggressive": "P"}
+    short = {"sgd": "S", "coordinate": "C", "lbfgs": "L", "alternating": "A"}
+    short["passive-aggressive"] = "P"
     lines = [
-        "S is `sgd`, C `coordinate`, A `alternating`, P `passive-aggressive`.",
+        "S is `sgd`, C `coordinate`, L `lbfgs`, A `alternating`, P `passive-aggressive`.",
         "",
         "| model | loss | " + " | ".join(f"`{name}`" for name in regularizers) + " |",
         "|---" * (2 + len(regularizers)) + "|",

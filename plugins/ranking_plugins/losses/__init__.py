@@ -7,8 +7,14 @@ from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:
     from ranking_plugins.losses.alignment import Alignment
+    from ranking_plugins.losses.approx_ndcg import ApproxNDCG
     from ranking_plugins.losses.domination import Domination
     from ranking_plugins.losses.exponential import Exponential
+    from ranking_plugins.losses.exponential_pairs import ExponentialPairs
+    from ranking_plugins.losses.lambdarank import LambdaRank
+    from ranking_plugins.losses.listmle import ListMLE
+    from ranking_plugins.losses.listnet import ListNet
+    from ranking_plugins.losses.metric_exponential import MetricExponential
     from ranking_plugins.losses.metric import MetricLoss
     from ranking_plugins.losses.pairwise import (
         AUC,
@@ -21,20 +27,28 @@ if TYPE_CHECKING:
     )
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
+    from ranking_plugins.losses.squared_grades import SquaredGrades
 
 __all__ = [
     "AUC",
     "BPR",
     "WARP",
     "Alignment",
+    "ApproxNDCG",
     "Domination",
     "Exponential",
+    "ExponentialPairs",
     "Hinge",
     "KosWARP",
+    "LambdaRank",
+    "ListMLE",
+    "ListNet",
     "Logistic",
     "MetricLoss",
+    "MetricExponential",
     "SmoothWARP",
     "Squared",
+    "SquaredGrades",
     "SquaredHinge",
 ]
 
@@ -71,6 +85,41 @@ _PARTS: PartTable = {
         "alignment",
         "Alignment",
         "-sum clicks * score: needs a regularizer that bounds the embeddings.",
+    ),
+    "squared-grades": (
+        "squared_grades",
+        "SquaredGrades",
+        "(grade - intercept - score)^2 of judged rows: linear regression.",
+    ),
+    "listnet": (
+        "listnet",
+        "ListNet",
+        "Cross entropy of the softmax of grades and that of scores.",
+    ),
+    "listmle": (
+        "listmle",
+        "ListMLE",
+        "Likelihood of the order of the grades (Plackett-Luce).",
+    ),
+    "lambdarank": (
+        "lambdarank",
+        "LambdaRank",
+        "log(1 + exp(-z)) of pairs, weighted by the change of NDCG if they swap.",
+    ),
+    "approx-ndcg": (
+        "approx_ndcg",
+        "ApproxNDCG",
+        "1 - NDCG with smooth ranks; not convex.",
+    ),
+    "exponential-pairs": (
+        "exponential_pairs",
+        "ExponentialPairs",
+        "exp(-z) of all pairs of a list: RankBoost, ExpLoss.",
+    ),
+    "metric-exponential": (
+        "metric_exponential",
+        "MetricExponential",
+        "exp(-metric) of each query: AdaRank.",
     ),
 }
 

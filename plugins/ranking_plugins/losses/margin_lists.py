@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from ranking.contracts.loss import Array, Loss, MarginListLoss, PairwiseLoss
+from ranking.errors import CombinationError
 from ranking_plugins.losses.pairwise import WARP
 from ranking_plugins.losses.smooth_warp import SmoothWARP
 
@@ -38,8 +39,14 @@ class MeanOfPairs:
 def margin_list_loss(loss: Loss) -> MarginListLoss:
     """Return a loss as one of lists of one positive and several negatives.
 
-    The weight of WARP jumps with the sampled rank; smooth-warp takes its place.
+    The weight of WARP jumps with the sampled rank; smooth-warp takes its place, which is smooth for
+    the weights 1 + 1/2 + ... + 1/rank.
     """
+    if isinstance(loss, WARP) and loss.decay != 1.0:
+        raise CombinationError(
+            f"block coordinate descent minimizes smooth-warp in place of warp, which has decay=1, "
+            f"and the loss has decay={loss.decay:g}; leave decay out, or use solver sgd."
+        )
     if isinstance(loss, WARP):
         return SmoothWARP()
     if "pairwise" in loss.interfaces:

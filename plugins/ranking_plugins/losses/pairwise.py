@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.contracts.loss import Array, CoordinateProblem, Loss, LossInterface
-from ranking.contracts.parameters import integer
+from ranking.contracts.parameters import integer, number
 from ranking.errors import PartError
 from ranking.kernels.contract import PairwiseForm
 
@@ -38,6 +38,7 @@ class Hinge(Loss):
     name: ClassVar[str] = "hinge"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"pairwise", "coordinate"})
     form: ClassVar[PairwiseForm | None] = PairwiseForm.HINGE
+    is_smooth: ClassVar[bool] = False
 
     @property
     def trials(self) -> int:
@@ -82,6 +83,7 @@ class SquaredHinge(Hinge):
 
     name: ClassVar[str] = "squared-hinge"
     form: ClassVar[PairwiseForm | None] = PairwiseForm.SQUARED_HINGE
+    is_smooth: ClassVar[bool] = True
 
     def pairwise_value(self, margin: Array) -> Array:
         """Return max(0, 1 - z)**2."""
@@ -102,6 +104,7 @@ class Logistic(Hinge):
 
     name: ClassVar[str] = "logistic"
     form: ClassVar[PairwiseForm | None] = PairwiseForm.LOGISTIC
+    is_smooth: ClassVar[bool] = True
 
     def pairwise_value(self, margin: Array) -> Array:
         """Return log(1 + exp(-z))."""
@@ -129,13 +132,17 @@ class WARP(Hinge):
     """The hinge, weighted by the estimated rank of the positive (Weston and Blitzer, 2012).
 
     Negatives are sampled until one violates the margin. If it is the N-th, the rank of the positive
-    is about r = (documents - 1) // N, and the weight is L(r) = 1 + 1/2 + ... + 1/r. Block
-    coordinate descent minimizes `smooth-warp` in its place, whose weight does not jump.
+    is about r = (documents - 1) // N, and the weight is L(r) = alpha_1 + ... + alpha_r, by default
+    1 + 1/2 + ... + 1/r. Block coordinate descent minimizes `smooth-warp` in its place, whose weight
+    does not jump.
 
     Parameters
     ----------
     max_trials : int
         The maximal number of sampled negatives; if none violates the margin, there is no step.
+    decay : float
+        alpha_i = i**-decay: 1 minds the whole top of the list, more only its first places, and 0
+        all places alike (L(r) = r, as AUC; then steps are long, and need a smaller learning rate).
     """
 
     name: ClassVar[str] = "warp"
@@ -147,6 +154,11 @@ class WARP(Hinge):
     }
 
     max_trials: int = integer(30, minimum=2, maximum=10_000)
+    decay: float = number(1.0, minimum=0.0)
+
+    def idle(self) -> set[str]:
+        """Return `decay` if it is 1."""
+        return {"decay"} if self.decay == 1.0 else set()
 
     @property
     def trials(self) -> int:
@@ -154,9 +166,10 @@ class WARP(Hinge):
         return self.max_trials
 
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
-        """Return the sum of 1/i up to the rank."""
-        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, rank.max(initial=0) + 1))))
-        weights: Array = harmonic[rank]
+        """Return the sum of i**-decay up to the rank."""
+        places = np.arange(1, rank.max(initial=0) + 1)
+        alpha = 1.0 / places if self.decay == 1.0 else places.astype(np.float64) ** -self.decay
+        weights: Array = np.concatenate(([0.0], np.cumsum(alpha)))[rank]
         return weights
 
 
@@ -170,6 +183,8 @@ class KosWARP(WARP):
     ----------
     max_trials : int
         The maximal number of sampled negatives.
+    decay : float
+        As in WARP.
     k, n : int
         The k-th best, by score, of n positives.
     """

@@ -30,6 +30,7 @@ class SmoothWARP(Loss):
 
     name: ClassVar[str] = "smooth-warp"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise"})
+    is_smooth: ClassVar[bool] = False
 
     def margin_values(self, margins: Array) -> Array:
         """Return log(1 + sum of violations) of each list."""

@@ -46,6 +46,27 @@ class WholeLists(Protocol):
 
 
 @runtime_checkable
+class AllSlopes(Protocol):
+    """Lists that compute the slopes of all of them in one call."""
+
+    def slopes(self, scores: Floats) -> tuple[float, Floats]:
+        """Return the mean loss, and its derivative with respect to the score of each row."""
+
+
+def mean_and_slopes(lists: WholeLists, scores: Floats) -> tuple[float, Floats]:
+    """Return the mean loss over all lists, and its derivative with respect to each score."""
+    if isinstance(lists, AllSlopes):
+        return lists.slopes(scores)
+    total, slopes = 0.0, np.empty(scores.size)
+    for at, share in enumerate(lists.shares.tolist()):
+        own = slice(int(lists.list_ptr[at]), int(lists.list_ptr[at + 1]))
+        value, by_score = lists.list_slopes(at, scores[own])
+        total += share * value
+        slopes[own] = share * by_score
+    return total, slopes
+
+
+@runtime_checkable
 class SupportsWholeLists(Protocol):
     """A loss that prepares whole lists itself, since its mean is not that over lists."""
 

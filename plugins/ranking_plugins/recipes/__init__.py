@@ -100,6 +100,31 @@ RECIPES: Final = {
         "recommenders:slim",
         "Sparse item-item weights by the elastic net, by coordinate descent.",
     ),
+    "regression": ("judged_lists:regression", "Linear regression on grades, with L2."),
+    "listnet": (
+        "judged_lists:listnet",
+        "ListNet, linear: cross entropy of the softmax of grades and that of scores.",
+    ),
+    "listmle": ("judged_lists:listmle", "ListMLE, linear: likelihood of the order of grades."),
+    "lambdarank": (
+        "judged_lists:lambdarank",
+        "LambdaRank, linear: pairs weighted by the change of NDCG.",
+    ),
+    "approx-ndcg": ("judged_lists:approx_ndcg", "NDCG with smooth ranks, linear."),
+    "adarank-map": (
+        "judged_lists:adarank_map",
+        "AdaRank: features boosted by average precision.",
+    ),
+    "adarank-ndcg": ("judged_lists:adarank_ndcg", "AdaRank: features boosted by NDCG@5."),
+    "rankboost": (
+        "judged_lists:rankboost",
+        "RankBoost: thresholds of features boosted on preference pairs.",
+    ),
+    "mart": ("judged_lists:mart", "MART: regression trees on grades (extra `trees`)."),
+    "lambdamart": (
+        "judged_lists:lambdamart",
+        "LambdaMART: trees by the gradients of LambdaRank (extra `trees`).",
+    ),
     "lsi": ("matching:lsi", "The singular value decomposition of the clicks."),
     "lsi-documents": (
         "matching:lsi_documents",

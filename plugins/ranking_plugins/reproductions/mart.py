@@ -25,7 +25,7 @@ SETTINGS = {
 
 MISSING = (
     "LightGBM is not installed, so the tables of boosted trees are left out; install "
-    "ranking-kit[lightgbm]."
+    "ranking-kit[trees]."
 )
 
 

@@ -8,32 +8,40 @@ from ranking.registry.parts import PartTable, lazy_parts, load_class
 
 if TYPE_CHECKING:
     from ranking.data.click_matrix import click_matrix_of_chunks
+    from ranking_plugins.solvers.adarank import AdaRank
     from ranking_plugins.solvers.alternating import Alternating
+    from ranking_plugins.solvers.boosted_trees import LightGBM
     from ranking_plugins.solvers.closed_form import ClosedForm
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.coordinate_search import CoordinateSearch
     from ranking_plugins.solvers.graph_filter import GraphFilter
+    from ranking_plugins.solvers.lbfgs import LBFGS
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
     from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
     from ranking_plugins.solvers.popularity import Popularity
     from ranking_plugins.solvers.random_walk import RandomWalk
+    from ranking_plugins.solvers.rankboost import RankBoost
     from ranking_plugins.solvers.sgd import SGD
     from ranking_plugins.solvers.svd import SVD
 
 __all__ = [
+    "LBFGS",
     "NMF",
     "SGD",
     "SVD",
+    "AdaRank",
     "Alternating",
     "ClosedForm",
     "Coordinate",
     "CoordinateSearch",
     "GraphFilter",
+    "LightGBM",
     "OneVsRest",
     "PassiveAggressive",
     "Popularity",
     "RandomWalk",
+    "RankBoost",
     "click_matrix_of_chunks",
 ]
 
@@ -89,6 +97,26 @@ _PARTS: PartTable = {
         "alternating",
         "Alternating",
         "The optimal embeddings of one side for those of the other: RMLS, PLS, LSI.",
+    ),
+    "lbfgs": (
+        "lbfgs",
+        "LBFGS",
+        "L-BFGS for smooth losses of judged lists, on features of any scale; OWL-QN with l1.",
+    ),
+    "adarank": (
+        "adarank",
+        "AdaRank",
+        "AdaRank: one feature after the other, for the queries that rank worst.",
+    ),
+    "rankboost": (
+        "rankboost",
+        "RankBoost",
+        "RankBoost: one threshold of a feature after the other, for the pairs that rank worst.",
+    ),
+    "lightgbm": (
+        "boosted_trees",
+        "LightGBM",
+        "Boosted trees by LightGBM (the extra `trees`).",
     ),
 }
 

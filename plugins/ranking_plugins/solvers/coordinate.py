@@ -24,6 +24,7 @@ from ranking_plugins.losses.margin_lists import margin_list_reason
 from ranking_plugins.losses.pairwise_problem import PairProblem, is_bounded
 from ranking_plugins.losses.squared import Squared
 from ranking_plugins.solvers.item_columns import item_column_epochs
+from ranking_plugins.solvers.functions import NO_GRADIENT
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
@@ -99,6 +100,8 @@ class Coordinate(Solver):
             return _accept_rows(loss, regularizer)
         if issubclass(model, ItemItem):
             return _accept_items(loss, regularizer)
+        if model.form == "functions":
+            return Compatibility(False, NO_GRADIENT)
         if model.form != "vector":
             return Compatibility(
                 False,

@@ -31,6 +31,7 @@ from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
+from ranking_plugins.solvers.functions import NO_GRADIENT
 from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.schedules import SCHEDULES
 from ranking_plugins.solvers.steps import Ints, Source, Steps
@@ -122,6 +123,8 @@ class SGD(Solver):
 
         A vector of weights is a matrix of one row.
         """
+        if model.form == "functions":
+            return Compatibility(False, NO_GRADIENT)
         if not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
         if loss.orders_positives and model.form == "vector":
