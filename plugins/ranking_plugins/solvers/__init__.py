@@ -49,16 +49,6 @@ _PARTS: PartTable = {
     ),
     "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
     "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
-    "closed-form": (
-        "closed_form",
-        "ClosedForm",
-        "Item-item weights from the inverse of the Gram matrix of the items: EASE.",
-    ),
-    "graph-filter": (
-        "graph_filter",
-        "GraphFilter",
-        "Item-item weights and a low-pass filter from degree-normalized interactions.",
-    ),
     "one-vs-rest": (
         "one_vs_rest",
         "OneVsRest",
@@ -68,6 +58,16 @@ _PARTS: PartTable = {
         "alternating",
         "Alternating",
         "The optimal embeddings of one side for those of the other: RMLS, PLS, LSI.",
+    ),
+    "closed-form": (
+        "closed_form",
+        "ClosedForm",
+        "Item-item weights from the inverse of the Gram matrix of the items: EASE.",
+    ),
+    "graph-filter": (
+        "graph_filter",
+        "GraphFilter",
+        "Item-item weights and a low-pass filter from degree-normalized interactions.",
     ),
 }
 
