@@ -768,14 +768,14 @@ class Ranker(Estimator):
     def explain(self, query: str, document: str) -> list[Contribution]:
         """Return the contribution of each pair of words to the score, the largest first.
 
-        For bilinear models of texts; for item-item models, the contribution of each item of a user's
-        history to the score of an item.
+        For bilinear models of texts; for item-item models, the contribution of each item of a
+        user's history to the score of an item.
 
         Parameters
         ----------
         query, document : str
-            Texts; a document may also be an id of the collection that the model was trained on. Of an
-            item-item model, the ids of a user and of an item.
+            Texts; a document may also be an id of the collection that the model was trained on. Of
+            an item-item model, the ids of a user and of an item.
         """
         self._check_fitted()
         if isinstance(self.model_, ItemItem):

@@ -2,15 +2,16 @@
 
 A metric whose first k ranks decide, such as recall@20, needs the k best documents and the grades
 of the relevant ones that are not among them, just as it is computed for a TREC run of depth k. If
-scores are inner products of embeddings, a kernel finds those k without keeping the other scores; those of
-other models are computed block by block, and partitioned.
-Values are equal to those of the full sort: scores have the same bits, and equal scores are taken
-in the order that the metric prescribes.
+scores are inner products of embeddings, a kernel finds those k without keeping the other scores;
+those of other models are computed block by block, and partitioned. Values are equal to those of the
+full sort: scores have the same bits, and equal scores are taken in the order that the metric
+prescribes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +107,7 @@ def _top_k_lists(
     position = np.empty(n, np.int64)
     position[order] = np.arange(n)
     depth = min(max(measure.cutoff for measure in measures.values()), n)
+    scores: NDArray[Any]
     if isinstance(source, Embedding):
         documents, scores = _best(source, order, position, depth, (kernel, threads), excluded)
     else:

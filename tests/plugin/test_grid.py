@@ -38,6 +38,7 @@ WORKS = {name: cell for name, cell in CELLS.items() if cell.compatibility().work
 MODELS = {
     "factored": "factored:dimensions=3",
     "sparse-factored": "sparse-factored:dimensions=3",
+    "item-item": "item-item:dimensions=2",
     "structured": "structured:dimensions=3,k=3,init_scale=1",
 }
 SOLVERS = {
@@ -102,9 +103,11 @@ def matching(featured: str) -> MatchingData:
 
 
 @cache
-def data_for(takes: str, solver: str) -> JudgedLists | MatchingData:
-    if takes == "judged":
+def data_for(model: str, solver: str) -> JudgedLists | MatchingData:
+    if model in ("linear", "thresholds", "trees"):
         return judged()
+    if model == "item-item":
+        return matching("none")
     by_id = dict.fromkeys(("svd", "nmf", "popularity", "random-walk"), "none")
     featured = {**by_id, "one-vs-rest": "queries"}.get(solver, "both")
     return matching(featured)
@@ -126,7 +129,7 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
         spec(SOLVERS, cell.solver) + rate,
         kernel=kernel,
     )
-    return ranker.plan().trainer(data_for(cell.model.takes, cell.solver.name))
+    return ranker.plan().trainer(data_for(cell.model.name, cell.solver.name))
 
 
 def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
@@ -144,7 +147,9 @@ def parameters(run: Trainer) -> list[np.ndarray]:
         return []
     if model.form == "vector":
         return [model.weights[None, :]]
-    if model.form == "matrix":
+    if run.solver.name == "graph-filter":
+        return [np.asarray(model.left, float)[:, : model.dimensions]]
+    if model.form in ("matrix", "items"):
         return [model.weights.toarray()]
     matrices = [model.U, model.V] + ([model.S] if model.S.size else [])
     return [np.asarray(each, float)[:, : model.dimensions] for each in matrices]
@@ -165,7 +170,9 @@ def objective(run: Trainer) -> float:
         ]
     else:
         grades = data.relevance.toarray()
-        if run.model.name == "structured":  # which scores by the lists of the stage before, too
+        if run.model.name == "item-item":
+            scores = run.model.scores(data, run.kernel)
+        elif run.model.name == "structured":  # which scores by the lists of the stage before, too
             scores, result = run.model.scores(data, run.kernel), result[:2]
         elif len(result) == 1:
             scores = data.query_rows @ result[0] @ data.document_rows.toarray().T
@@ -210,6 +217,12 @@ def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
     if "linear" in loss.interfaces:
         return -float(loss.pair_weights(grades) @ scores)
     return float(((grades - scores) ** 2).sum())
+
+
+def strong_spec(cell: Cell) -> str:
+    """Weights between items have a loss that is a sum over queries, and equal columns of data."""
+    found = STRONG[cell.regularizer.name]
+    return found.replace("=1", "=100") if cell.model.name == "item-item" else found
 
 
 def zeros(run: Trainer) -> int:
@@ -302,7 +315,7 @@ def test_compatible_cells_train(cell: Cell, load_kernel: Callable[[str], Kernel]
         objectives = np.array([row["objective"] for row in run.history])
         assert (np.diff(objectives) <= 1e-12).all(), "a sweep never increases the objective"
     if name in PROPERTIES:
-        strong = train(cell, fast, STRONG[name]) if name in STRONG else run
+        strong = train(cell, fast, strong_spec(cell)) if name in STRONG else run
         PROPERTIES[name](cell, strong, fast)
     expected = run.model.tensors()
     tensors = train(cell, other, MILD.get(name, name)).model.tensors()

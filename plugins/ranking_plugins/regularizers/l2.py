@@ -66,8 +66,8 @@ class L2(Regularizer):
         """Return the strength of all rows; refuse frequency scaling, which needs their weights."""
         if self.frequency:
             raise CombinationError(
-                f"l2 with frequency={self.frequency:g} scales the strength of a row by the weight of "
-                "its pairs, which only loss squared with solver alternating knows (recipe ials); "
-                "leave frequency out."
+                f"l2 with frequency={self.frequency:g} scales the strength of a row by the weight "
+                "of its pairs, which only loss squared with solver alternating knows (recipe "
+                "ials); leave frequency out."
             )
         return known(self.strength)

@@ -33,8 +33,8 @@ BLOCK = 1024
 class ClosedForm(Solver):
     """Minimize ``|R - R W|**2 + strength/2 |W|**2`` over W with a zero diagonal (Steck, 2019).
 
-    With ``P = (R'R + strength/2 I)**-1``, the minimum is ``W_ij = -P_ij / P_jj``. P is dense: 8 bytes
-    per pair of items, and as many again for all of W.
+    With ``P = (R'R + strength/2 I)**-1``, the minimum is ``W_ij = -P_ij / P_jj``. P is dense:
+    8 bytes per pair of items, and as many again for all of W.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class ClosedForm(Solver):
         gigabytes = n * n * 8 / 1e9
         if gigabytes > self.max_gigabytes:
             raise DataError(
-                f"the Gram matrix of {n} items needs {gigabytes:.1f} gigabytes, and max_gigabytes is "
-                f"{self.max_gigabytes:g}; raise it, leave out rare items, or use solver coordinate "
-                "with neighbors (recipe slim)."
+                f"the Gram matrix of {n} items needs {gigabytes:.1f} gigabytes, and max_gigabytes "
+                f"is {self.max_gigabytes:g}; raise it, leave out rare items, or use solver "
+                "coordinate with neighbors (recipe slim)."
             )
         with one_blas_thread():
             inverse = _inverse(model.histories, ridge)

@@ -2,9 +2,9 @@
 
 With M the degree-normalized interactions, ``W = M'M`` says how strongly two items are connected by
 users, and the first right singular vectors V of M span the smooth signals on that graph. A user's
-history h is filtered by ``W + low_pass D**-b V V' D**b`` with the degrees D of items and their exponent
-b (Shen et al., 2021, "How powerful is graph convolution for recommendation?", GF-CF). V are the
-directions of PLS on M, by its solver.
+history h is filtered by ``W + low_pass D**-b V V' D**b`` with the degrees D of items and their
+exponent b (GF-CF; Shen et al., 2021, "How powerful is graph convolution for recommendation?"). V
+are the directions of PLS on M, by its solver.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class GraphFilter(Solver):
             powers = degree_powers(sums, exponent)[:, None]
             for epoch in direction_epochs(solver, sides):
                 if model.dimensions:
-                    length = sides.regularizers[1].column_length(inner.V.shape)
+                    orthogonal = cast(OrthogonalColumns, sides.regularizers[1])
+                    length = orthogonal.column_length((inner.V.shape[0], inner.dimensions))
                     vectors = inner.V / np.float32(length)
                     model.left = (powers * vectors).astype(np.float32)
                     back = np.where(powers > 0.0, 1.0 / np.where(powers > 0.0, powers, 1.0), 0.0)

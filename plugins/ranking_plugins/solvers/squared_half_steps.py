@@ -1,10 +1,10 @@
 """Half-steps for the squared error of all pairs: implicit alternating least squares (iALS).
 
-The loss is ``sum over observed pairs of observed (r - f)^2 + unobserved sum over the others of f^2``.
-With the embeddings V of one side fixed, that of a row of the other is a quadratic, whose matrix is
-``unobserved V'V`` plus a sum over its observed pairs (Hu, Koren and Volinsky, 2008). V'V is computed
-once per half-step, and each row takes some steps of conjugate gradients from where it is (Takacs,
-Pilaszy and Tikk, 2011): the objective never increases, up to rounding.
+The loss is ``observed (r - f)^2``, summed over the observed pairs, plus ``unobserved f^2``, summed
+over the others. With the embeddings V of one side fixed, that of a row of the other is a quadratic,
+whose matrix is ``unobserved V'V`` plus a sum over its observed pairs (Hu, Koren, Volinsky, 2008).
+V'V is computed once per half-step, and each row takes some steps of conjugate gradients from where
+it is (Takacs, Pilaszy and Tikk, 2011): the objective never increases, up to rounding.
 
 With features, an embedding is a sum of rows of U, so that all rows of U are coupled: the same steps
 are then taken on U as a whole.

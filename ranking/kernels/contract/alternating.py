@@ -21,10 +21,10 @@ the objective that depends on the row x is the quadratic ``x'Ax - 2 b'x`` of ::
 
 It is decreased by `steps` steps of conjugate gradients from the present row: no step increases it,
 and as many steps as there are dimensions reach the minimum. All arithmetic is float32; dot products
-are those of the factored family, products ``x'G`` add ``x_j G[j]`` to 0 in order of j, and sums over
-entries follow the stored order. It ends early when the squared residual is not above 1e-30 or the
-curvature along the direction is not positive. The *gain* of a row is ``x'(b + r)``, with the residual
-r, which is minus the quadratic: two dot products, added in float64.
+are those of the factored family, products ``x'G`` add ``x_j G[j]`` to 0 in order of j, and sums
+over entries follow the stored order. It ends early when the squared residual is not above 1e-30 or
+the curvature along the direction is not positive. The *gain* of a row is ``x'(b + r)``, with the
+residual r, which is minus the quadratic: two dot products, added in float64.
 """
 
 from __future__ import annotations

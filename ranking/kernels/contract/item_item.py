@@ -5,13 +5,13 @@ With the Gram matrix ``G = R'R`` of the histories R, column j of W minimizes ::
     |R w - R_j|**2 + l1 sum |w| + l2/2 sum w**2,    w_j = 0
 
 over its candidates. With ``s = G w - G_j``, the step along candidate i goes to
-``soft(2 (G_ii w_i - s_i), l1) / (2 G_ii + l2)``, at least 0 if weights may not be negative, and then
-adds ``step G_i`` to s. A sweep takes the candidates in order; sweeps over those with a weight other
-than 0 follow until one has converged (see `ItemRule`), then one over all candidates, until such a
-sweep has converged. A candidate whose ``2 G_ii + l2`` is 0 is passed over, and so is j itself.
+``soft(2 (G_ii w_i - s_i), l1) / (2 G_ii + l2)``, at least 0 if weights may not be negative, and
+then adds ``step G_i`` to s. A sweep takes the candidates in order; sweeps over those with a weight
+other than 0 follow until one has converged (see `ItemRule`), then one over all candidates, until
+such a sweep has converged. A candidate whose ``2 G_ii + l2`` is 0 is passed over, and j itself.
 s starts at ``-G_j``, to which ``w_i G_i`` is added in order of the candidates with ``w_i != 0``.
 
-The loss of a column is ``G_jj + sum_i w_i (s_i - G_ij)``, in order of the candidates. All arithmetic
+The loss of a column is ``G_jj + sum_i w_i (s_i - G_ij)``, in order of the candidates. Arithmetic
 is float64, one rounding per written operation. Columns are independent: threads change nothing.
 """
 
@@ -39,8 +39,8 @@ class ItemItemFamily(Protocol):
 
         gram : Csr (items, items) of float32 or float64, symmetric
         diagonal : float64 (items)
-        candidates : Csr (items, items): row j has the candidates of column j; its data, float64, are
-            read and written
+        candidates : Csr (items, items): row j has the candidates of column j; its data, float64,
+            are read and written
         losses : float64 (items), filled
         sweeps : int64 (items), filled with the number of sweeps, negative if not converged
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from ranking.kernels.contract import Csr, Floats, Ints, ItemRule
@@ -79,7 +81,8 @@ def item_columns(
     """Minimize column by column."""
     for column in range(diagonal.size):
         part = slice(int(candidates.indptr[column]), int(candidates.indptr[column + 1]))
-        items, weights = candidates.indices[part].astype(np.int64), candidates.data[part]
+        items = candidates.indices[part].astype(np.int64)
+        weights = cast(Floats, candidates.data)[part]
         state = _Column(gram, diagonal, rule, column)
         for item, weight in zip(items.tolist(), weights.tolist(), strict=True):
             if weight != 0.0:
