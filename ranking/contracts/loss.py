@@ -41,6 +41,14 @@ class ListwiseForm(enum.IntEnum):
     """C functions of a plugin, called through their addresses."""
 
 
+class SharedForm(enum.IntEnum):
+    """Losses of lists that share their negatives, as kernels have them in their loops."""
+
+    SOFTMAX = 0
+    COSINE_CONTRASTIVE = 1
+    LOGISTIC = 2
+
+
 class SampledListForm(NamedTuple):
     """A listwise loss for a list of one positive (grade 1) and sampled negatives (grade 0).
 
@@ -55,6 +63,24 @@ class SampledListForm(NamedTuple):
     form: ListwiseForm
     weight: float = 1.0
     margin: float = 0.0
+
+
+class SharedListForm(NamedTuple):
+    """A loss of a positive and negatives that other positives share, as kernels have it.
+
+    Attributes
+    ----------
+    form : SharedForm
+    scale : float
+        By which scores are multiplied; for a softmax, 1 / temperature.
+    threshold, weight : float
+        Of negatives, where the form has them.
+    """
+
+    form: SharedForm
+    scale: float = 1.0
+    threshold: float = 0.0
+    weight: float = 1.0
 
 
 @dataclasses.dataclass
@@ -154,6 +180,22 @@ class SupportsSampledLists(Protocol):
     @abstractmethod
     def sampled_list_form(self) -> SampledListForm:
         """Return the loss of a list of one positive and sampled negatives."""
+
+
+@runtime_checkable
+class SharedNegativesLoss(Protocol):
+    """A listwise loss of embeddings for which all positives of a block have the same negatives."""
+
+    @abstractmethod
+    def shared_list_form(self, n_negatives: int) -> SharedListForm:
+        """Return the loss of a positive and n negatives."""
+
+    @abstractmethod
+    def shared_values(self, own: Array, others: Array) -> Array:
+        """Return the loss of each list, from scores that are multiplied by the scale.
+
+        Row i of `others` has those of the negatives of list i, -inf for one that is excluded.
+        """
 
 
 @runtime_checkable

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
         Logistic,
         SquaredHinge,
     )
+    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
 
 __all__ = [
     "AUC",
+    "BCE",
     "BPR",
+    "CCL",
     "WARP",
     "Alignment",
     "Domination",
@@ -32,6 +35,7 @@ __all__ = [
     "KosWARP",
     "Logistic",
     "SmoothWARP",
+    "Softmax",
     "Squared",
     "SquaredHinge",
 ]
@@ -64,6 +68,21 @@ _PARTS: PartTable = {
         "The squared error of all pairs, 0 where no relevance is stored: for svd and nmf.",
     ),
     "kos-warp": ("pairwise", "KosWARP", "WARP for the k-th best of n positives."),
+    "softmax": (
+        "shared_negatives",
+        "Softmax",
+        "A positive against many shared negatives: the sampled softmax with a temperature.",
+    ),
+    "ccl": (
+        "shared_negatives",
+        "CCL",
+        "Cosine contrastive loss: negatives count from a margin on (SimpleX).",
+    ),
+    "bce": (
+        "shared_negatives",
+        "BCE",
+        "Binary cross entropy of a positive and many shared negatives.",
+    ),
     "alignment": (
         "alignment",
         "Alignment",

@@ -7,7 +7,7 @@ from typing import Final
 
 from ranking.contracts.loss import PairwiseForm
 
-ABI: Final = 4
+ABI: Final = 5
 """Version of the contract; a kernel that was built for another one is refused."""
 
 LANES: Final = 4
@@ -44,6 +44,15 @@ EXP_Q: Final = tuple(
         "0x1.af634e6a9eb34p-26",
     )
 )
+
+LOG2E_32: Final = float.fromhex("0x1.715476p+0")
+LN2_HIGH_32: Final = float.fromhex("0x1.63p-1")
+LN2_LOW_32: Final = float.fromhex("-0x1.bd0106p-13")
+MAGIC_32: Final = 12582912.0  # 1.5 * 2**23
+EXP_LOWEST_32: Final = -87.0
+EXP_Q_32: Final = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
+                   1.6666665459e-1, 5.0000001201e-1)
+"""The polynomial of exp in float32, highest power first (Cephes)."""
 
 # --- domination ---
 

@@ -25,6 +25,7 @@ BUILT = (
     "factored",
     "alternating",
     "listwise",
+    "shared_lists",
 )
 """Families that are built once per instruction set."""
 

@@ -21,6 +21,7 @@ from ranking.kernels.reference import (
     pairwise_lists,
     random,
     sampling,
+    shared_lists,
 )
 
 IMPLEMENTATIONS: Implementations = {
@@ -35,6 +36,7 @@ IMPLEMENTATIONS: Implementations = {
     "factored": factored,
     "alternating": alternating,
     "listwise": listwise,
+    "shared_lists": shared_lists,
     "native": native,
 }
 

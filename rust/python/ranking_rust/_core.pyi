@@ -11,6 +11,7 @@ from ranking.kernels.contract import (
     PairwiseListsFamily,
     RandomFamily,
     SamplingFamily,
+    SharedListsFamily,
 )
 
 alternating: AlternatingFamily
@@ -21,5 +22,6 @@ listwise: ListwiseFamily
 pairwise_lists: PairwiseListsFamily
 random: RandomFamily
 sampling: SamplingFamily
+shared_lists: SharedListsFamily
 
 def describe() -> dict[str, Any]: ...

@@ -23,6 +23,7 @@ def rust_kernel() -> Kernel:
         factored=_core.factored,
         alternating=_core.alternating,
         listwise=_core.listwise,
+        shared_lists=_core.shared_lists,
     )
     version = metadata.version("ranking-kit-rust")
     return Kernel("rust", families, version, _core.describe(), fallback=cython_kernel())

@@ -26,7 +26,7 @@ pub struct Exclusions<'a> {
 
 impl<'a> Exclusions<'a> {
     #[inline(always)]
-    fn of(&self, query: usize) -> &'a [i64] {
+    pub(crate) fn of(&self, query: usize) -> &'a [i64] {
         &self.documents[self.indptr[query].position()..self.indptr[query + 1].position()]
     }
 }
