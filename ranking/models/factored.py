@@ -35,17 +35,20 @@ def require_dot_product(model: Factored, what: str) -> None:
         )
 
 
-def unit_rows(matrix: Singles) -> tuple[Singles, Singles]:
-    """Return the rows, each divided by its norm, and the norms, 1 for a row of zeros.
+def row_dots(a: Singles, b: Singles) -> Singles:
+    """Return the dot product of each row of a with that of b, in the kernels' order of sums."""
+    products = (a * b).reshape(a.shape[0], a.shape[1] // WIDE, WIDE)
+    s = np.zeros((a.shape[0], WIDE), np.float32)
+    for at in range(products.shape[1]):
+        s += products[:, at]
+    low = (s[:, 0] + s[:, 4]) + (s[:, 2] + s[:, 6])
+    sums: Singles = low + ((s[:, 1] + s[:, 5]) + (s[:, 3] + s[:, 7]))
+    return sums
 
-    The squares are added up in eight partial sums, as in the kernels' dot product.
-    """
-    squares = (matrix * matrix).reshape(matrix.shape[0], -1, WIDE)
-    s = np.zeros((matrix.shape[0], WIDE), np.float32)
-    for at in range(squares.shape[1]):
-        s += squares[:, at]
-    total = (s[:, 0] + s[:, 4]) + (s[:, 2] + s[:, 6])
-    total += (s[:, 1] + s[:, 5]) + (s[:, 3] + s[:, 7])
+
+def unit_rows(matrix: Singles) -> tuple[Singles, Singles]:
+    """Return the rows, each divided by its norm, and the norms, 1 for a row of zeros."""
+    total = row_dots(matrix, matrix)
     norms = np.where(total > 0.0, np.sqrt(total), np.float32(1.0))
     return matrix / norms[:, None], norms
 

@@ -25,7 +25,7 @@ from ranking.kernels.contract import Exclusions, Factors, SharedGradients, Share
 from ranking.kernels.factored import NAMES
 from ranking.kernels.sampling import TripletSampler
 from ranking.kernels.shared_lists import SharedTrainingLoss
-from ranking.models.factored import unit_rows
+from ranking.models.factored import row_dots, unit_rows
 from ranking_plugins.solvers.factored_steps import FactoredSteps, _part
 from ranking_plugins.solvers.row_optimizers import Adam, adagrad_step
 from ranking_plugins.solvers.shared_negatives import Excluder, Negatives, SharedSampler
@@ -183,6 +183,8 @@ class SharedSteps(FactoredSteps):
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:
         """Take the steps of one block after the other; return the loss of each positive."""
         if not isinstance(source, TripletSampler):
+            if not eta.size:
+                return eta, eta
             raise CombinationError(
                 f"loss {self.problem.loss.name!r} samples the negatives of a block; give "
                 "partial_fit steps, not triplets."
@@ -331,13 +333,8 @@ class SharedSteps(FactoredSteps):
 
 def _through_norm(gradient: Singles, unit: Singles, norms: Singles) -> Singles:
     """Return the gradients by vectors from those by the vectors over their norms."""
-    along = (gradient * unit).reshape(gradient.shape[0], -1, 8)
-    sums = np.zeros((gradient.shape[0], 8), np.float32)
-    for at in range(along.shape[1]):
-        sums += along[:, at]
-    total = (sums[:, 0] + sums[:, 4]) + (sums[:, 2] + sums[:, 6])
-    total += (sums[:, 1] + sums[:, 5]) + (sums[:, 3] + sums[:, 7])
-    return (gradient - total[:, None] * unit) / norms[:, None]
+    along = row_dots(gradient, unit)
+    return (gradient - along[:, None] * unit) / norms[:, None]
 
 
 def _losses(found: SharedGradients) -> Floats:

@@ -47,7 +47,7 @@ def logistic32(x: Singles) -> Singles:
 def dots(a: Singles, b: Singles) -> Singles:
     """Return the dot product of each row of a with that of b, in eight partial sums."""
     sums = np.zeros((a.shape[0], WIDE), np.float32)
-    products = (a * b).reshape(a.shape[0], -1, WIDE)
+    products = (a * b).reshape(a.shape[0], a.shape[1] // WIDE, WIDE)
     for at in range(products.shape[1]):
         sums += products[:, at]
     return fold(sums)
