@@ -100,6 +100,9 @@ class Loss(Part, ABC):
     orders_positives: ClassVar[bool] = False
     """Whether several positives are sampled and one is selected by its score: `positives`."""
 
+    compares_scores: ClassVar[bool] = True
+    """Whether a listwise loss depends on the differences of the scores of a list only."""
+
     @classmethod
     def unsupported_reason(cls, interface: LossInterface) -> str:
         """Return why the loss does not implement an interface."""

@@ -340,7 +340,7 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
 def documented_grid() -> str:
     """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
     losses = ("hinge", "squared-hinge", "logistic", "exponential", "warp", "kos-warp")
-    losses += ("smooth-warp", "domination", "alignment")
+    losses += ("smooth-warp", "softmax", "ccl", "bce", "domination", "alignment")
     regularizers = (
         "none",
         "l1",

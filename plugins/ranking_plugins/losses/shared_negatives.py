@@ -101,6 +101,7 @@ class CCL(Loss):
     name: ClassVar[str] = "ccl"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise"})
     unsupported: ClassVar[Mapping[LossInterface, str]] = {"pairwise": NOT_INVARIANT}
+    compares_scores: ClassVar[bool] = False
 
     margin: float = number(0.4)
     weight: float = number(150.0, above=0.0)
@@ -147,6 +148,7 @@ class BCE(Loss):
     name: ClassVar[str] = "bce"
     interfaces: ClassVar[frozenset[LossInterface]] = frozenset({"listwise"})
     unsupported: ClassVar[Mapping[LossInterface, str]] = {"pairwise": NOT_INVARIANT}
+    compares_scores: ClassVar[bool] = False
 
     weight: float = number(100.0, above=0.0)
 

@@ -140,6 +140,12 @@ class Alternating(Solver):
         if "linear" not in loss.interfaces:
             if not {"pairwise", "listwise"} & loss.interfaces:
                 return Compatibility(False, loss.unsupported_reason("linear"))
+            if not loss.compares_scores:
+                return Compatibility(
+                    False,
+                    f"loss {loss.name!r} depends on the level of the scores, and half-steps are "
+                    "computed of differences of scores; use solver sgd, or loss softmax",
+                )
             return SGD.accepts(model, loss, regularizer)
         if not issubclass(regularizer, SupportsMaximize):
             return Compatibility(

@@ -26,6 +26,7 @@ from ranking.contracts.solver import (
 )
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.models.factored import Factored
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
 from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
@@ -134,6 +135,12 @@ class SGD(Solver):
         """
         if not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
+        if not loss.compares_scores and model.name != Factored.name:
+            return Compatibility(
+                False,
+                f"loss {loss.name!r} depends on the level of the scores, and steps here are "
+                "computed of differences of scores; use model factored, or loss softmax",
+            )
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -82,10 +84,13 @@ def start(model):
 def test_a_step_with_all_negatives_is_minus_the_full_gradient(
     fast_kernel, make_tastes, loss, score, features
 ):
-    data = make_tastes(1, features=features)
+    data = make_tastes(1, n_queries=5, n_documents=7, features=features)
     count = int(data.n_relevant.sum())
     options = {
-        "schedule": "constant", "batch_size": count, "n_negatives": EVERY, "learning_rate": 0.01,
+        "schedule": "constant",
+        "batch_size": count,
+        "n_negatives": EVERY,
+        "learning_rate": 0.01,
     }
     before = ranker(fast_kernel, loss, score=score, epochs=0, **options).fit(data)
     after = ranker(fast_kernel, loss, score=score, epochs=1, **options).fit(data)
@@ -141,8 +146,6 @@ def test_full_batches_reach_a_minimum_of_the_full_softmax(fast_kernel, make_tast
 
 @pytest.mark.parametrize("any_negative", [False, True])
 def test_excluded_negatives_are_the_positives_of_the_query(make_tastes, any_negative):
-    import dataclasses
-
     data = make_tastes(2)
     lists = dataclasses.replace(positive_lists(data), any_negative=any_negative)
     rng = np.random.default_rng(0)
