@@ -53,17 +53,15 @@ def losses(lists: SharedLists, loss: SharedTrainingLoss) -> NDArray[np.float64]:
     q, p, v, own_offsets, offsets, weights = (np.asarray(a, np.float64) for a in lists[:6])
     own = loss.scale * (q * p).sum(axis=1) + own_offsets
     a = loss.scale * q @ v.T + offsets
-    a[np.repeat(np.arange(len(q)), np.diff(lists.excluded.indptr)), lists.excluded.documents] = (
-        -np.inf
-    )
+    a[
+        np.repeat(np.arange(len(q)), np.diff(lists.excluded.indptr)), lists.excluded.documents
+    ] = -np.inf
     if loss.form == SharedForm.SOFTMAX:
         return weights * (logsumexp(np.column_stack((own, a)), axis=1) - own)
     if loss.form == SharedForm.COSINE_CONTRASTIVE:
         excess = np.maximum(a - loss.threshold, 0.0)
         return weights * (loss.weight * excess.sum(axis=1) - own)
-    return weights * (
-        np.logaddexp(0.0, -own) + loss.weight * np.logaddexp(0.0, a).sum(axis=1)
-    )
+    return weights * (np.logaddexp(0.0, -own) + loss.weight * np.logaddexp(0.0, a).sum(axis=1))
 
 
 @EXAMPLES

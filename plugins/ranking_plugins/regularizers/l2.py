@@ -15,7 +15,6 @@ from ranking.contracts.regularizer import (
 )
 from ranking_plugins.regularizers.strength import AUTO, default_strength, known
 
-
 SEARCHED = 2.0
 """Strength for embeddings and WARP, times the number of rows: asv_benchmarks/defaults_report.py."""
 

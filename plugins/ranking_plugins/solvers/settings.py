@@ -82,9 +82,7 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
-    schedule = (
-        _default_schedule(problem) if solver.schedule == "auto" else solver.schedule
-    )
+    schedule = _default_schedule(problem) if solver.schedule == "auto" else solver.schedule
     sampling = (
         ("positives" if factors else "queries") if solver.sampling == "auto" else solver.sampling
     )

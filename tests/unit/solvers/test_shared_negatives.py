@@ -40,7 +40,7 @@ def bits(trained):
     return {name: array.tobytes() for name, array in trained.model_.tensors().items()}
 
 
-# --- oracles ---------------------------------------------------------------------------------------
+# --- oracles ----------------------------------------------------------------
 
 
 def full_loss(data, loss, score, parameters):
@@ -48,7 +48,9 @@ def full_loss(data, loss, score, parameters):
 
     Positives of the query are no negatives.
     """
-    queries, documents = (np.asarray(rows.todense()) for rows in (data.query_rows, data.document_rows))
+    queries, documents = (
+        np.asarray(rows.todense()) for rows in (data.query_rows, data.document_rows)
+    )
     u, v = queries @ parameters["U"], documents @ parameters["V"]
     if score == "cosine":
         u, v = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (u, v))
@@ -122,7 +124,10 @@ def test_full_batches_reach_a_minimum_of_the_full_softmax(fast_kernel, make_tast
     data = make_tastes(1)
     loss = Softmax(temperature=0.5)
     options = {
-        "batch_size": EVERY, "n_negatives": EVERY, "schedule": "constant", "learning_rate": 0.02,
+        "batch_size": EVERY,
+        "n_negatives": EVERY,
+        "schedule": "constant",
+        "learning_rate": 0.02,
     }
     trained = ranker(fast_kernel, loss, epochs=1500, **options).fit(data)
     losses = [row["loss"] for row in trained.history_]
@@ -141,7 +146,7 @@ def test_full_batches_reach_a_minimum_of_the_full_softmax(fast_kernel, make_tast
         assert abs(slope) < 2e-3 * value * 1e-4 * 5**0.5 * 30
 
 
-# --- negatives -------------------------------------------------------------------------------------
+# --- negatives ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("any_negative", [False, True])
@@ -190,7 +195,7 @@ def test_negatives_of_blocks_differ_and_do_not_depend_on_the_kernel(make_tastes)
     assert drawn[0][0] != drawn[0][1]
 
 
-# --- Adam ------------------------------------------------------------------------------------------
+# --- Adam ----------------------------------------------------------------
 
 
 def test_adam_counts_the_steps_of_each_row():
@@ -211,7 +216,7 @@ def test_adam_counts_the_steps_of_each_row():
             rate = 0.1 / (1.0 - BETA_1 ** steps[row])
             expected[row] -= rate * first[row] / (np.sqrt(unbiased) + EPSILON)
     np.testing.assert_allclose(matrix, expected, rtol=1e-3, atol=1e-4)
-    unbiased = second / (1.0 - BETA_2 ** steps)[:, None]
+    unbiased = second / (1.0 - BETA_2**steps)[:, None]
     np.testing.assert_allclose(adam.metric(), unbiased, rtol=1e-3)
 
 
@@ -222,7 +227,7 @@ def test_rows_without_a_step_have_an_infinite_metric():
     assert np.isfinite(adam.metric()[1]).all()
 
 
-# --- bits ------------------------------------------------------------------------------------------
+# --- bits ----------------------------------------------------------------
 
 CASES = [
     {"loss": "softmax"},
@@ -291,7 +296,7 @@ def test_partial_fit_adds_embeddings_and_moments(fast_kernel, make_tastes):
     assert np.isfinite(grown.predict(large)).all()
 
 
-# --- cosines ---------------------------------------------------------------------------------------
+# --- cosines ----------------------------------------------------------------
 
 
 def test_cosines_are_those_of_the_embeddings(fast_kernel, make_tastes, tmp_path):
@@ -315,7 +320,7 @@ def test_cosines_are_those_of_the_embeddings(fast_kernel, make_tastes, tmp_path)
     assert [one[0][0] for _, one in best] == data.document_ids[expected.argmax(axis=1)].tolist()
 
 
-# --- refusals --------------------------------------------------------------------------------------
+# --- refusals ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
