@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
 from ranking import MatchingData, Ranker
+from ranking.kernels.contract import SharedLists
+from ranking.kernels.shared_lists import SharedTrainingLoss, no_exclusions
 
 from .common import KERNELS, PROFILE, kernel_or_skip
 from .interactions import K, Warp, make_likes, precision_of, recall
 
 SHAPE, N_LIKES = {"fast": ((600, 400), 20_000), "full": ((6040, 3706), 1_000_000)}[PROFILE]
 EPOCHS = 10
+POSITIVES = 1024
+"""Of a block that share negatives."""
 
 
 class Factored:
@@ -68,6 +76,62 @@ class FactoredFit:
         self.ranker.fit(self.data)
 
     def track_recall(self, kernel: str, loss: str) -> float:
+        return recall(self.ranker.fit(self.data), self.likes)
+
+    track_recall.unit = f"recall@{K}"
+
+
+class SharedNegatives:
+    """Positives that share their negatives: a block's products, and a training by the softmax."""
+
+    params = (KERNELS, [256, 1024], [1, 2])
+    param_names = ("kernel", "negatives", "threads")
+    timeout = 900
+
+    def setup(self, kernel: str, negatives: int, threads: int) -> None:
+        rng, self.kernel = np.random.default_rng(0), kernel_or_skip(kernel)
+
+        def unit(count: int) -> NDArray[np.float32]:
+            rows = rng.normal(size=(count, 64))
+            return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+        none, others = np.zeros(POSITIVES, np.float32), np.zeros(negatives, np.float32)
+        self.lists = SharedLists(
+            unit(POSITIVES),
+            unit(POSITIVES),
+            unit(negatives),
+            none,
+            others,
+            none + 1.0,
+            no_exclusions(POSITIVES),
+        )
+        self.loss = SharedTrainingLoss(scale=10.0)
+        self.likes = make_likes(SHAPE, N_LIKES)
+        self.data = MatchingData(None, None, self.likes.train)
+        self.ranker = Ranker(
+            "factored:dimensions=32,score=cosine,biases=false",
+            "softmax:temperature=0.2",
+            solver=f"sgd:n_negatives={negatives}",
+            kernel=self.kernel,
+            threads=threads,
+        )
+
+    def time_block(self, kernel: str, negatives: int, threads: int) -> None:
+        self.kernel.shared_lists.gradients(self.lists, self.loss, threads)
+
+    def time_block_by_numpy(self, kernel: str, negatives: int, threads: int) -> None:
+        queries, positives, others = self.lists[:3]
+        with threadpool_limits(threads):
+            scores, own = 10.0 * queries @ others.T, 10.0 * (queries * positives).sum(axis=1)
+            top = np.maximum(scores.max(axis=1), own)
+            shares = np.exp(scores - top[:, None])
+            shares /= (shares.sum(axis=1) + np.exp(own - top))[:, None]
+            _ = shares @ others, shares.T @ queries
+
+    def peakmem_fit(self, kernel: str, negatives: int, threads: int) -> None:
+        self.ranker.fit(self.data)
+
+    def track_recall(self, kernel: str, negatives: int, threads: int) -> float:
         return recall(self.ranker.fit(self.data), self.likes)
 
     track_recall.unit = f"recall@{K}"

@@ -41,6 +41,14 @@ class ListwiseForm(enum.IntEnum):
     """C functions of a plugin, called through their addresses."""
 
 
+class SharedForm(enum.IntEnum):
+    """Losses of lists that share their negatives, as kernels have them in their loops."""
+
+    SOFTMAX = 0
+    COSINE_CONTRASTIVE = 1
+    LOGISTIC = 2
+
+
 class SampledListForm(NamedTuple):
     """A listwise loss for a list of one positive (grade 1) and sampled negatives (grade 0).
 
@@ -55,6 +63,24 @@ class SampledListForm(NamedTuple):
     form: ListwiseForm
     weight: float = 1.0
     margin: float = 0.0
+
+
+class SharedListForm(NamedTuple):
+    """A loss of a positive and negatives that other positives share, as kernels have it.
+
+    Attributes
+    ----------
+    form : SharedForm
+    scale : float
+        By which scores are multiplied; for a softmax, 1 / temperature.
+    threshold, weight : float
+        Of negatives, where the form has them.
+    """
+
+    form: SharedForm
+    scale: float = 1.0
+    threshold: float = 0.0
+    weight: float = 1.0
 
 
 @dataclasses.dataclass
@@ -75,6 +101,9 @@ class Loss(Part, ABC):
     """Whether several positives are sampled and one is selected by its score: `positives`."""
     is_smooth: ClassVar[bool] = True
     """Whether the loss is differentiable everywhere, as L-BFGS needs it."""
+
+    compares_scores: ClassVar[bool] = True
+    """Whether a listwise loss depends on the differences of the scores of a list only."""
 
     @classmethod
     def unsupported_reason(cls, interface: LossInterface) -> str:
@@ -181,6 +210,22 @@ class SupportsFoldIn(Protocol):
             The responses, one row per query.
         regularizer : Regularizer or None
             Of the embeddings.
+        """
+
+
+@runtime_checkable
+class SharedNegativesLoss(Protocol):
+    """A listwise loss of embeddings for which all positives of a block have the same negatives."""
+
+    @abstractmethod
+    def shared_list_form(self, n_negatives: int) -> SharedListForm:
+        """Return the loss of a positive and n negatives."""
+
+    @abstractmethod
+    def shared_values(self, own: Array, others: Array) -> Array:
+        """Return the loss of each list, from scores that are multiplied by the scale.
+
+        Row i of `others` has those of the negatives of list i, -inf for one that is excluded.
         """
 
 

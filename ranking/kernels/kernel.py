@@ -21,6 +21,7 @@ from ranking.kernels.native.calls import NativeKernel
 from ranking.kernels.pairwise_lists import PairwiseListsKernel
 from ranking.kernels.random import RandomKernel
 from ranking.kernels.sampling import SamplingKernel
+from ranking.kernels.shared_lists import SharedListsKernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +96,11 @@ class Kernel:
     def random(self) -> RandomKernel:
         """Random numbers, sums and the exponential."""
         return RandomKernel(self._functions("random"))
+
+    @property
+    def shared_lists(self) -> SharedListsKernel:
+        """Lists that share their sampled negatives."""
+        return SharedListsKernel(self._functions("shared_lists"))
 
     @property
     def linear(self) -> LinearKernel:

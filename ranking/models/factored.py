@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ranking.contracts.model import Embedding, MatchingModel, Tensors
-from ranking.contracts.parameters import boolean, integer, number
+from ranking.contracts.parameters import boolean, choice, integer, number
 from ranking.data.ids import empty_ids, merge_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
-from ranking.errors import ModelFileError
+from ranking.errors import CombinationError, ModelFileError
 from ranking.kernels.contract import WIDE, Factors, Floats, Ints, Singles
 from ranking.kernels.factored import FactoredInputs, FeatureRows
 
@@ -24,6 +24,33 @@ MAX_DIMENSIONS = 4096
 SIDES = ("query", "document")
 SAMPLED_ROWS = 4096
 """Embeddings that are sampled at a time; the values do not depend on it."""
+
+
+def require_dot_product(model: Factored, what: str) -> None:
+    """Refuse a model that scores by cosines, for training that knows dot products only."""
+    if model.score != "dot":
+        raise CombinationError(
+            f"{what} trains dot products, and the model has score={model.score}; use score=dot, or "
+            "solver sgd with loss softmax, ccl or bce."
+        )
+
+
+def row_dots(a: Singles, b: Singles) -> Singles:
+    """Return the dot product of each row of a with that of b, in the kernels' order of sums."""
+    products = (a * b).reshape(a.shape[0], a.shape[1] // WIDE, WIDE)
+    s = np.zeros((a.shape[0], WIDE), np.float32)
+    for at in range(products.shape[1]):
+        s += products[:, at]
+    low = (s[:, 0] + s[:, 4]) + (s[:, 2] + s[:, 6])
+    sums: Singles = low + ((s[:, 1] + s[:, 5]) + (s[:, 3] + s[:, 7]))
+    return sums
+
+
+def unit_rows(matrix: Singles) -> tuple[Singles, Singles]:
+    """Return the rows, each divided by its norm, and the norms, 1 for a row of zeros."""
+    total = row_dots(matrix, matrix)
+    norms = np.where(total > 0.0, np.sqrt(total), np.float32(1.0))
+    return matrix / norms[:, None], norms
 
 
 @dataclasses.dataclass
@@ -42,6 +69,9 @@ class Factored(MatchingModel):
         Initial embeddings are normal, with standard deviation init_scale / sqrt(dimensions). 1 is
         the value of the papers; smaller ones suit training from clicks, where large embeddings of
         rare items rank them by chance.
+    score : {"dot", "cosine"}
+        Score by the dot product of the two embeddings, or by their cosine, which suits losses with
+        many negatives and a temperature.
 
     Attributes
     ----------
@@ -58,6 +88,7 @@ class Factored(MatchingModel):
     dimensions: int = integer(32, minimum=1, maximum=MAX_DIMENSIONS)
     biases: bool = boolean(True)
     init_scale: float = number(0.1, above=0.0)
+    score: str = choice("dot", "dot", "cosine")
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids
@@ -166,11 +197,11 @@ class Factored(MatchingModel):
         biases = self.document_biases
         if biases.size and not isinstance(rows, int):
             biases = np.asarray(rows @ biases, dtype=np.float32)
-        return Embedding(
-            kernel.factored.embeddings(self.feature_rows(data, 0), self.U, threads),
-            kernel.factored.embeddings(rows, self.V, threads),
-            biases,
-        )
+        queries = kernel.factored.embeddings(self.feature_rows(data, 0), self.U, threads)
+        documents = kernel.factored.embeddings(rows, self.V, threads)
+        if self.score == "cosine":
+            queries, documents = unit_rows(queries)[0], unit_rows(documents)[0]
+        return Embedding(queries, documents, biases)
 
     def scorer(
         self, data: MatchingData, kernel: Kernel, threads: int = 1

@@ -370,7 +370,8 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
 def documented_grid() -> str:
     """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
     losses = ("hinge", "squared-hinge", "logistic", "exponential", "warp", "kos-warp")
-    losses += ("smooth-warp", "domination", "squared-grades", "listnet", "listmle", "lambdarank")
+    losses += ("smooth-warp", "softmax", "ccl", "bce", "domination", "squared-grades", "listnet")
+    losses += ("listmle", "lambdarank")
     losses += ("approx-ndcg", "exponential-pairs", "alignment")
     regularizers = (
         "none",

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
         Logistic,
         SquaredHinge,
     )
+    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
     from ranking_plugins.losses.squared_grades import SquaredGrades
 
 __all__ = [
     "AUC",
+    "BCE",
     "BPR",
+    "CCL",
     "WARP",
     "Alignment",
     "ApproxNDCG",
@@ -47,6 +50,7 @@ __all__ = [
     "MetricLoss",
     "MetricExponential",
     "SmoothWARP",
+    "Softmax",
     "Squared",
     "SquaredGrades",
     "SquaredHinge",
@@ -81,6 +85,21 @@ _PARTS: PartTable = {
     ),
     "kos-warp": ("pairwise", "KosWARP", "WARP for the k-th best of n positives."),
     "metric": ("metric", "MetricLoss", "1 minus a metric: for the weights of a combination."),
+    "softmax": (
+        "shared_negatives",
+        "Softmax",
+        "A positive against many shared negatives: the sampled softmax with a temperature.",
+    ),
+    "ccl": (
+        "shared_negatives",
+        "CCL",
+        "Cosine contrastive loss: negatives count from a margin on (SimpleX).",
+    ),
+    "bce": (
+        "shared_negatives",
+        "BCE",
+        "Binary cross entropy of a positive and many shared negatives.",
+    ),
     "alignment": (
         "alignment",
         "Alignment",

@@ -71,6 +71,14 @@ RECIPES: Final = {
     "wsabie": ("factored:warp", "WARP, under the name of its paper."),
     "auc": ("factored:auc", "Embeddings by the share of pairs in order."),
     "bpr": ("factored:bpr", "Embeddings by Bayesian personalized ranking."),
+    "softmax": (
+        "shared_negatives:softmax",
+        "Embeddings with cosine scores by the softmax over many shared negatives.",
+    ),
+    "ccl": (
+        "shared_negatives:ccl",
+        "Embeddings by the cosine contrastive loss of SimpleX.",
+    ),
     "lasr": (
         "factored:lasr",
         "Latent structured ranking: WARP, then a stage that uses its top documents.",

@@ -6,18 +6,20 @@ A recipe names only what differs from the defaults of its parts.
 from ranking.contracts.recipe import Recipe
 
 
-def _recipe(model: str, loss: str, regularizer: str = "none") -> Recipe:
+def _recipe(
+    model: str, loss: str, regularizer: str = "none", solver: str = "sgd:epochs=30"
+) -> Recipe:
     return Recipe(
-        parts={"model": model, "loss": loss, "regularizer": regularizer, "solver": "sgd"},
+        parts={"model": model, "loss": loss, "regularizer": regularizer, "solver": solver},
     )
 
 
 def warp() -> Recipe:
     """WARP, or WSABIE: the top of the list.
 
-    Ten passes over the positives by Adagrad; with validation data, early stopping.
+    Thirty passes over the positives by Adagrad, with L2; with validation data, early stopping.
     """
-    return _recipe("factored", "warp")
+    return _recipe("factored", "warp", "l2")
 
 
 def auc() -> Recipe:
@@ -32,4 +34,4 @@ def bpr() -> Recipe:
 
 def lasr() -> Recipe:
     """Latent structured ranking: WARP, then a stage that looks at the 20 best of it."""
-    return _recipe("structured", "warp", "max-norm:limit=3")
+    return _recipe("structured", "warp", "max-norm:limit=3", "sgd")

@@ -16,6 +16,9 @@ from ranking.contracts.regularizer import (
 from ranking.errors import CombinationError
 from ranking_plugins.regularizers.strength import AUTO, default_strength, known
 
+SEARCHED = 2.0
+"""Strength for embeddings and WARP, times the number of rows: asv_benchmarks/defaults_report.py."""
+
 
 @dataclasses.dataclass
 class L2(Regularizer):
@@ -25,7 +28,8 @@ class L2(Regularizer):
     ----------
     strength : float or "auto"
         Larger values keep weights smaller; "auto" is 0.1 / (number of rows)
-        for embeddings, which has an effect and removes none, and 0.001 otherwise.
+        for embeddings, which has an effect and removes none, 2 / (number of rows) with a loss that
+        searches violations (WARP) and weights them by rank, and 0.001 otherwise.
     frequency : float
         Exponent of frequency scaling: with the squared loss of all pairs (iALS), the strength of a
         row is multiplied by this power of the total weight of its pairs, so that 1 penalizes each
@@ -43,7 +47,8 @@ class L2(Regularizer):
         """Return the strength that is used for "auto"."""
         if self.strength != "auto":
             return {}
-        return {"strength": default_strength(problem, 0.1)}
+        searches = getattr(problem.loss, "trials", 1) > 1
+        return {"strength": default_strength(problem, SEARCHED if searches else 0.1)}
 
     def penalty(self, parameters: Array) -> float:
         """Return strength/2 * sum w**2."""

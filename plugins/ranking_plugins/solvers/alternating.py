@@ -27,7 +27,7 @@ from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
 from ranking.kernels.contract import Singles
-from ranking.models.factored import Factored
+from ranking.models.factored import Factored, require_dot_product
 from ranking.models.sparse_factored import (
     SparseFactored,
     as_sparse,
@@ -150,6 +150,12 @@ class Alternating(Solver):
         if "linear" not in loss.interfaces:
             if not {"pairwise", "listwise"} & loss.interfaces:
                 return Compatibility(False, loss.unsupported_reason("linear"))
+            if not loss.compares_scores:
+                return Compatibility(
+                    False,
+                    f"loss {loss.name!r} depends on the level of the scores, and half-steps are "
+                    "computed of differences of scores; use solver sgd, or loss softmax",
+                )
             return SGD.accepts(model, loss, regularizer)
         if not issubclass(regularizer, SupportsMaximize):
             return Compatibility(
@@ -236,6 +242,7 @@ class Sides:
         self.problem = problem
         self.sparse_below = solver.sparse_below
         self.model = cast(Factored, problem.model)
+        require_dot_product(self.model, "solver alternating")
         matrix = _matrix(problem)
         self.center = Center(matrix.rows) if solver.center else None
         self.scale = (

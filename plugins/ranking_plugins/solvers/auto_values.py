@@ -11,7 +11,13 @@ from ranking_plugins.preference_pairs import LowerRows
 from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.factored_steps import factored_batch_size
 from ranking_plugins.solvers.linear_steps import estimate_rate
-from ranking_plugins.solvers.settings import SgdSettings, resolve_settings, takes_whole_lists
+from ranking_plugins.solvers.settings import (
+    SgdSettings,
+    resolve_settings,
+    shares_negatives,
+    takes_whole_lists,
+)
+from ranking_plugins.solvers.shared_steps import BATCH as SHARED_BATCH
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -23,15 +29,22 @@ def sgd_auto_values(solver: SGD, problem: TrainingProblem) -> dict[str, Any]:
     values: dict[str, Any] = {
         "max_steps": settings.max_steps,
         "learning_rate": _learning_rate(solver, problem, settings),
-        "schedule": "adagrad" if settings.adagrad else settings.schedule,
+        "schedule": _schedule(settings),
         "sampling": "positives" if problem.model.form == "vector" else settings.sampling,
         "prox_interval": settings.prox_interval,
         "batch_size": _batch_size(problem, settings),
+        "n_negatives": settings.n_negatives,
         "steps_per_epoch": settings.steps_per_epoch,
     }
     if solver.epochs != "auto":
         del values["max_steps"]
     return {name: value for name, value in values.items() if getattr(solver, name) == "auto"}
+
+
+def _schedule(settings: SgdSettings) -> str:
+    if settings.adam:
+        return "adam"
+    return "adagrad" if settings.adagrad else settings.schedule
 
 
 def _learning_rate(solver: SGD, problem: TrainingProblem, settings: SgdSettings) -> float:
@@ -44,6 +57,8 @@ def _learning_rate(solver: SGD, problem: TrainingProblem, settings: SgdSettings)
 def _batch_size(problem: TrainingProblem, settings: SgdSettings) -> int:
     """Return the batch size; of a cascade, that of its last stage."""
     loss = problem.loss
+    if shares_negatives(problem):
+        return SHARED_BATCH
     if problem.model.form == "factors":
         data = cast(MatchingData, problem.data)
         plain = data.queries is data.documents is None and not getattr(problem.model, "stage", 0)

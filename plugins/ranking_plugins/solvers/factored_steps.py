@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from ranking.kernels.contract import FactoredSteps as KernelSteps
 from ranking.kernels.factored import NAMES, NO_PENALTY, FactoredWeights
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
-from ranking.models.factored import Factored
+from ranking.models.factored import Factored, require_dot_product
 from ranking.native import PairwiseFunctions
 from ranking_plugins.regularizers.polar import polar_factor
 from ranking_plugins.solvers.listwise_steps import (
@@ -61,6 +61,8 @@ PROX_ROWS = 4096
 class FactoredSteps(Steps):
     """Steps on U, V, S and the biases of the model, which a kernel changes in place."""
 
+    shares_negatives: ClassVar[bool] = False
+
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
         super().__init__(solver, problem)
         if solver.refit:
@@ -76,6 +78,13 @@ class FactoredSteps(Steps):
                 "is listwise; use sampling=weighted."
             )
         self.model = cast(Factored, problem.model)
+        if self.settings.adam and not self.shares_negatives:
+            raise CombinationError(
+                f"schedule=adam is for losses softmax, ccl and bce; with {problem.loss.name!r} use "
+                "schedule=adagrad."
+            )
+        if not self.shares_negatives:
+            require_dot_product(self.model, f"loss {problem.loss.name!r}")
         self.row_penalty = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
         self.prox_between_calls = self.row_penalty is None
         self._begin(None)

@@ -18,7 +18,7 @@ from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
-from ranking.models.factored import Factored
+from ranking.models.factored import Factored, require_dot_product
 from ranking_plugins.losses.squared import Squared
 from ranking_plugins.regularizers.none import NoPenalty
 
@@ -53,6 +53,7 @@ class Factorization(Solver):
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Factorize, with the given number of threads in the linear algebra."""
         refuse_weights(problem.loss, self.name)
+        require_dot_product(cast(Factored, problem.model), f"solver {self.name}")
         epochs = self.factorize(problem)
         while True:
             with threadpool_limits(problem.threads):

@@ -32,7 +32,7 @@ from ranking.errors import DataError
 from ranking.kernels.alternating import AlternatingMatrix
 from ranking.kernels.contract import Floats, Ints, Singles
 from ranking.kernels.factored import NAMES, FactoredWeights, FeatureRows
-from ranking.models.factored import Factored
+from ranking.models.factored import Factored, require_dot_product
 from ranking_plugins.losses.margin_lists import margin_list_loss
 from ranking_plugins.solvers.settings import sampling_lists
 from ranking_plugins.solvers.sgd import SGD
@@ -146,6 +146,7 @@ class RowBlocks:
     def __init__(self, problem: TrainingProblem, n_negatives: int) -> None:
         self.problem = problem
         self.model = cast(Factored, problem.model)
+        require_dot_product(self.model, "block coordinate descent")
         self.model.densify()
         data = cast(MatchingData, problem.data)
         self.inputs = self.model.inputs(data, problem.kernel, problem.threads)

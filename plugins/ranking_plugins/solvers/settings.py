@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ranking.contracts.loss import SharedNegativesLoss
 from ranking.contracts.regularizer import OrthogonalColumns, kernel_forms
 from ranking.contracts.solver import TrainingProblem
 from ranking.data.judged_lists import JudgedLists
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 EPOCHS = 10
 """Passes over the positives, if neither epochs nor max_steps is set."""
+
+NEGATIVES, SHARED_NEGATIVES = 10, 1024
+"""Negatives per positive of a listwise loss; and where the positives of a block share them."""
+
+SHARED_RATE = 0.03
+"""The learning rate of Adam for embeddings."""
 
 BOUNDARIES = 16
 """Applications of a penalty per epoch, if it is applied between calls of the kernel."""
@@ -37,6 +44,10 @@ class SgdSettings:
     ----------
     adagrad : bool
         Whether every parameter has its own learning rate, which decreases with its gradients.
+    adam : bool
+        Whether steps are those of Adam.
+    n_negatives : int
+        Negatives per positive of a listwise loss.
     evaluation_count : int
         The number of triplets whose mean loss is reported.
     """
@@ -48,6 +59,8 @@ class SgdSettings:
     refit_learning_rate: float
     schedule: str
     adagrad: bool
+    adam: bool
+    n_negatives: int
     sampling: str
     evaluation_count: int
 
@@ -69,21 +82,21 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
     rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
-    schedule = (
-        ("adagrad" if factors else "inverse-sqrt") if solver.schedule == "auto" else solver.schedule
-    )
+    schedule = _default_schedule(problem) if solver.schedule == "auto" else solver.schedule
     sampling = (
         ("positives" if factors else "queries") if solver.sampling == "auto" else solver.sampling
     )
-    adagrad = schedule == "adagrad"
+    adagrad, adam = schedule == "adagrad", schedule == "adam"
     return SgdSettings(
         int(steps),
         int(epoch),
         int(interval),
         rate,
         solver.refit_learning_rate or rate,
-        "constant" if adagrad else schedule,
+        "constant" if adagrad or adam else schedule,
         adagrad,
+        adam,
+        _n_negatives(solver, problem),
         sampling,
         min(
             _n_pairs(problem), max(MIN_EVALUATED, min(MAX_EVALUATED, int(epoch) // EVALUATED_SHARE))
@@ -94,6 +107,23 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
 def takes_whole_lists(problem: TrainingProblem) -> bool:
     """Return whether a step takes a whole judged list: for a listwise loss."""
     return problem.model.form == "vector" and "pairwise" not in problem.loss.interfaces
+
+
+def shares_negatives(problem: TrainingProblem) -> bool:
+    """Return whether the positives of a block share their negatives."""
+    return problem.model.name == "factored" and isinstance(problem.loss, SharedNegativesLoss)
+
+
+def _n_negatives(solver: SGD, problem: TrainingProblem) -> int:
+    if solver.n_negatives != "auto":
+        return int(solver.n_negatives)
+    return SHARED_NEGATIVES if shares_negatives(problem) else NEGATIVES
+
+
+def _default_schedule(problem: TrainingProblem) -> str:
+    if shares_negatives(problem):
+        return "adam"
+    return "adagrad" if problem.model.form == "factors" else "inverse-sqrt"
 
 
 def _one_pass(problem: TrainingProblem) -> int:
@@ -113,6 +143,8 @@ def _default_rate(problem: TrainingProblem) -> float:
     """
     if problem.model.form != "factors":
         return 200.0
+    if shares_negatives(problem):
+        return SHARED_RATE
     return 0.3 if isinstance(problem.regularizer, OrthogonalColumns) else 0.05
 
 

@@ -26,6 +26,7 @@ from ranking.contracts.solver import (
 )
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.models.factored import Factored
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
 from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
@@ -34,6 +35,9 @@ from ranking_plugins.solvers.factored_steps import FactoredSteps
 from ranking_plugins.solvers.functions import NO_GRADIENT
 from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.schedules import SCHEDULES
+from ranking_plugins.solvers.settings import shares_negatives
+from ranking_plugins.solvers.shared_negatives import SAMPLERS
+from ranking_plugins.solvers.shared_steps import SharedSteps
 from ranking_plugins.solvers.steps import Ints, Source, Steps
 
 AUTO = ("auto",)
@@ -59,8 +63,9 @@ class SGD(Solver):
         pair.
     schedule : {"auto", "inverse-sqrt", "constant", "inverse", "adagrad"}
         The learning rate of step t: C / sqrt(t), C, or C / t. For embeddings also Adagrad, C over
-        the root of the sum of a parameter's squared gradients. "auto" is adagrad for embeddings and
-        inverse-sqrt elsewhere.
+        the root of the sum of a parameter's squared gradients; or adam, for losses whose positives
+        share negatives. "auto" is adagrad for embeddings (adam for those losses) and inverse-sqrt
+        elsewhere.
     sampling : {"auto", "queries", "positives", "weighted"}
         Sample queries uniformly, then one of their positives; sample positives uniformly; or
         sample positives in proportion to their relevance. "auto" is positives for embeddings and
@@ -70,8 +75,13 @@ class SGD(Solver):
         the sampled positive (as WSABIE and LaSR do).
     weighting : {"uniform", "relevance"}
         Weight all positives equally, or by their relevance; for embeddings.
-    n_negatives : int
-        Negatives per positive, for a listwise loss.
+    n_negatives : int or "auto"
+        Negatives per positive, for a listwise loss. "auto" is 10, or 1024 where the positives of a
+        block share them (losses softmax, ccl and bce of embeddings).
+    negative_sampling : {"uniform", "popularity", "in-batch"}
+        How shared negatives are sampled: uniformly; in proportion to their positives plus one; or
+        the first positives of the block. The last two are weighted so that the loss is that of
+        uniform ones (log-Q correction).
     prox_interval : int or "auto"
         Steps between two applications of a penalty that is not applied at each step; "auto" is 100,
         or for embeddings a sixteenth of an epoch.
@@ -96,11 +106,12 @@ class SGD(Solver):
     epochs: int | str = integer("auto", minimum=0, words=AUTO)
     max_steps: int | str = integer("auto", minimum=0, words=AUTO)
     learning_rate: float | str = number("auto", above=0.0, words=AUTO)
-    schedule: str = choice("auto", "auto", *SCHEDULES, "adagrad")
+    schedule: str = choice("auto", "auto", *SCHEDULES, "adagrad", "adam")
     sampling: str = choice("auto", "auto", "queries", "positives", "weighted")
     negatives: str = choice("unobserved", "unobserved", "any")
     weighting: str = choice("uniform", "uniform", "relevance")
-    n_negatives: int = integer(10, minimum=1)
+    n_negatives: int | str = integer("auto", minimum=1, words=AUTO)
+    negative_sampling: str = choice("uniform", *SAMPLERS)
     prox_interval: int | str = integer("auto", minimum=1, words=AUTO)
     refit: bool = boolean(False)
     refit_learning_rate: float = number(0.0, minimum=0.0)
@@ -127,6 +138,12 @@ class SGD(Solver):
             return Compatibility(False, NO_GRADIENT)
         if not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
+        if not loss.compares_scores and model.name != Factored.name:
+            return Compatibility(
+                False,
+                f"loss {loss.name!r} depends on the level of the scores, and steps here are "
+                "computed of differences of scores; use model factored, or loss softmax",
+            )
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)
         form = "matrix" if model.form == "vector" else model.form
@@ -156,6 +173,8 @@ class SGD(Solver):
 
     def _steps(self, problem: TrainingProblem) -> Steps:
         """Return the steps for the form of the parameters of the model."""
+        if shares_negatives(problem):
+            return SharedSteps(self, problem)
         kinds = {"vector": LinearSteps, "matrix": BilinearSteps, "factors": FactoredSteps}
         return kinds[problem.model.form](self, problem)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,9 @@ class Steps(ABC):
         Whether the penalty is applied between calls of the kernel, not in its loop.
     """
 
+    shift_invariant: ClassVar[bool] = True
+    """Whether a listwise loss must not depend on the level of the scores."""
+
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
         self.solver, self.problem = solver, problem
         self.settings = resolve_settings(solver, problem)
@@ -56,8 +59,8 @@ class Steps(ABC):
             None if "pairwise" in problem.loss.interfaces else cast(ListwiseLoss, problem.loss)
         )
         whole = problem.model.form == "vector" and isinstance(problem.loss, SupportsWholeLists)
-        if self.listwise is not None and not whole:
-            check_shift_invariance(problem.loss, solver.n_negatives)
+        if self.listwise is not None and not whole and self.shift_invariant:
+            check_shift_invariance(problem.loss, self.settings.n_negatives)
         self.steps_taken, self.refitting, self.prox_between_calls = 0, False, False
         self._lists: tuple[MatchingData, PositiveLists] | None = None
 
@@ -101,7 +104,7 @@ class Steps(ABC):
     @property
     def n_negatives(self) -> int:
         """The number of negatives of a triplet."""
-        return self.solver.n_negatives if self.listwise else self.loss.trials
+        return self.settings.n_negatives if self.listwise else self.loss.trials
 
     @abstractmethod
     def _take_steps(self, source: Source, eta: Floats) -> tuple[Floats, Floats]:

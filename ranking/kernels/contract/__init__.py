@@ -42,6 +42,7 @@ from typing import Final, TypedDict
 
 from ranking.contracts.loss import ListwiseForm as ListwiseForm
 from ranking.contracts.loss import PairwiseForm as PairwiseForm
+from ranking.contracts.loss import SharedForm as SharedForm
 from ranking.contracts.regularizer import EntryPenalty as EntryPenalty
 from ranking.contracts.regularizer import RowPenalty as RowPenalty
 from ranking.kernels.contract.alternating import AlternatingFamily as AlternatingFamily
@@ -60,6 +61,7 @@ from ranking.kernels.contract.native import NativeFamily as NativeFamily
 from ranking.kernels.contract.pairwise_lists import PairwiseListsFamily as PairwiseListsFamily
 from ranking.kernels.contract.random import RandomFamily as RandomFamily
 from ranking.kernels.contract.sampling import SamplingFamily as SamplingFamily
+from ranking.kernels.contract.shared_lists import SharedListsFamily as SharedListsFamily
 
 
 class Implementations(TypedDict, total=False):
@@ -77,6 +79,7 @@ class Implementations(TypedDict, total=False):
     alternating: AlternatingFamily
     item_item: ItemItemFamily
     listwise: ListwiseFamily
+    shared_lists: SharedListsFamily
     native: NativeFamily
 
 

@@ -567,6 +567,75 @@ class TopK(NamedTuple):
     scores: Singles
 
 
+# --- lists that share their negatives ---
+
+
+class SharedLists(NamedTuple):
+    """Embeddings of lists that share their negatives; see `contract.shared_lists`.
+
+    Attributes
+    ----------
+    queries, positives : float32 (lists, width)
+    negatives : float32 (negatives, width)
+        The width is a multiple of `WIDE`.
+    positive_offsets : float32 (lists)
+    negative_offsets : float32 (negatives)
+    weights : float32 (lists)
+    excluded : Exclusions
+        Negatives that do not belong to a list.
+    """
+
+    queries: Singles
+    positives: Singles
+    negatives: Singles
+    positive_offsets: Singles
+    negative_offsets: Singles
+    weights: Singles
+    excluded: Exclusions
+
+
+class SharedLoss(NamedTuple):
+    """A loss of lists that share their negatives.
+
+    Attributes
+    ----------
+    form : int
+        A `SharedForm`.
+    scale, threshold, weight : float
+        Rounded to float32 by kernels.
+    """
+
+    form: int
+    scale: float
+    threshold: float
+    weight: float
+
+
+class SharedGradients(NamedTuple):
+    """Gradients of all embeddings; all arrays are written.
+
+    Attributes
+    ----------
+    queries, positives : float32 (lists, width)
+    negatives : float32 (negatives, width)
+    positive_slopes : float32 (lists)
+        g_+, the slope of the positive's score.
+    negative_slopes : float32 (negatives)
+        For each negative the sum of its slopes over the lists, in order and from 0.
+    scores, tops, totals : float32 (lists)
+        a_+, t (0 but for SOFTMAX), and S, for SOFTMAX e_+ + S.
+    """
+
+    queries: Singles
+    positives: Singles
+    negatives: Singles
+    positive_slopes: Singles
+    negative_slopes: Singles
+    scores: Singles
+    tops: Singles
+    totals: Singles
+
+
 # --- native ---
 
 

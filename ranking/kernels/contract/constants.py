@@ -45,6 +45,21 @@ EXP_Q: Final = tuple(
     )
 )
 
+LOG2E_32: Final = float.fromhex("0x1.715476p+0")
+LN2_HIGH_32: Final = float.fromhex("0x1.63p-1")
+LN2_LOW_32: Final = float.fromhex("-0x1.bd0106p-13")
+MAGIC_32: Final = 12582912.0  # 1.5 * 2**23
+EXP_LOWEST_32: Final = -87.0
+EXP_Q_32: Final = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+"""The polynomial of exp in float32, highest power first (Cephes)."""
+
 # --- domination ---
 
 SPREAD: Final = 300.0

@@ -26,6 +26,7 @@ BUILT = (
     "alternating",
     "item_item",
     "listwise",
+    "shared_lists",
 )
 """Families that are built once per instruction set."""
 

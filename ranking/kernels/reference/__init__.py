@@ -22,6 +22,7 @@ from ranking.kernels.reference import (
     pairwise_lists,
     random,
     sampling,
+    shared_lists,
 )
 
 IMPLEMENTATIONS: Implementations = {
@@ -37,6 +38,7 @@ IMPLEMENTATIONS: Implementations = {
     "alternating": alternating,
     "item_item": item_item,
     "listwise": listwise,
+    "shared_lists": shared_lists,
     "native": native,
 }
 

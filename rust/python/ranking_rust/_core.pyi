@@ -12,6 +12,7 @@ from ranking.kernels.contract import (
     PairwiseListsFamily,
     RandomFamily,
     SamplingFamily,
+    SharedListsFamily,
 )
 
 alternating: AlternatingFamily
@@ -23,5 +24,6 @@ listwise: ListwiseFamily
 pairwise_lists: PairwiseListsFamily
 random: RandomFamily
 sampling: SamplingFamily
+shared_lists: SharedListsFamily
 
 def describe() -> dict[str, Any]: ...

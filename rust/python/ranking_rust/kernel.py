@@ -25,6 +25,7 @@ def rust_kernel() -> Kernel:
         alternating=_core.alternating,
         item_item=_core.item_item,
         listwise=_core.listwise,
+        shared_lists=_core.shared_lists,
     )
     version = metadata.version("ranking-kit-rust")
     return Kernel("rust", families, version, _core.describe(), fallback=cython_kernel())

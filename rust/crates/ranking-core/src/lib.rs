@@ -23,6 +23,7 @@ pub mod pairwise;
 pub mod pairwise_lists;
 pub mod random;
 pub mod sampling;
+pub mod shared_lists;
 mod simd;
 pub mod sums;
 mod threads;

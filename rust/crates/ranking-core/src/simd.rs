@@ -61,6 +61,17 @@ pub trait Machine: Copy + Send + Sync {
     fn abs_wide(self, a: Self::Singles) -> Self::Singles;
     /// The soft threshold: |a| - cut with the sign of a where that is positive, else 0.
     fn soft_wide(self, a: Self::Singles, cut: Self::Singles) -> Self::Singles;
+    /// Of `[x, y]`: x where a < b, else y.
+    fn if_less_wide(
+        self,
+        a: Self::Singles,
+        b: Self::Singles,
+        xy: [Self::Singles; 2],
+    ) -> Self::Singles;
+    /// Add the low bits of t to the exponent of p.
+    fn raise_wide(self, p: Self::Singles, t: Self::Singles) -> Self::Singles;
+    /// A bit for each value that is at least a limit.
+    fn at_least_wide(self, a: Self::Singles, limit: f32) -> u32;
     /// A bit for each value with |value| <= limit.
     fn within_wide(self, values: &[f32; WIDE], limit: f32) -> u32;
 
@@ -133,6 +144,11 @@ impl Machine for Portable {
             let shrunk = a.abs() - cut;
             if shrunk > 0.0 { shrunk.copysign(a) } else { 0.0 }
         });
+        fn if_less_wide(self, a: Eight, b: Eight, xy: [Eight; 2]) -> Eight =
+            std::array::from_fn(|i| if a[i] < b[i] { xy[0][i] } else { xy[1][i] });
+        fn raise_wide(self, p: Eight, t: Eight) -> Eight =
+            zip(p, t, |p, t| f32::from_bits(p.to_bits().wrapping_add(t.to_bits() << 23)));
+        fn at_least_wide(self, a: Eight, limit: f32) -> u32 = bits(&a, |a| a >= limit);
         fn within_wide(self, values: &Eight, limit: f32) -> u32 =
             bits(values, |value| value.abs() <= limit);
 
@@ -187,6 +203,12 @@ mod avx2 {
             fn div_wide(self, a: f32x8, b: f32x8) -> f32x8 = self.div_f32x8(a, b);
             fn sqrt_wide(self, a: f32x8) -> f32x8 = self.sqrt_f32x8(a);
             fn abs_wide(self, a: f32x8) -> f32x8 = self.abs_f32x8(a);
+            fn if_less_wide(self, a: f32x8, b: f32x8, xy: [f32x8; 2]) -> f32x8 =
+                self.select_f32x8(self.cmp_lt_f32x8(a, b), xy[0], xy[1]);
+            fn raise_wide(self, p: f32x8, t: f32x8) -> f32x8 =
+                cast(self.wrapping_add_u32x8(cast(p), self.shl_const_u32x8::<23>(cast(t))));
+            fn at_least_wide(self, a: f32x8, limit: f32) -> u32 =
+                mask(self, self.cmp_le_f32x8(self.splat_f32x8(limit), a));
             fn within_wide(self, values: &Eight, limit: f32) -> u32 =
                 mask(self, self.cmp_le_f32x8(self.abs_f32x8(cast(*values)), self.splat_f32x8(limit)));
 
@@ -343,6 +365,19 @@ impl<M: Machine> Wide<M> {
         self.with(self.machine.abs_wide(self.register))
     }
 
+    /// `yes` where these lanes are less than `other`, else `no`.
+    #[inline(always)]
+    pub(crate) fn if_less(self, other: Self, yes: Self, no: Self) -> Self {
+        let xy = [yes.register, no.register];
+        self.with(self.machine.if_less_wide(self.register, other.register, xy))
+    }
+
+    /// Add the low bits of `t` to the exponents.
+    #[inline(always)]
+    pub(crate) fn raise(self, t: Self) -> Self {
+        self.with(self.machine.raise_wide(self.register, t.register))
+    }
+
     /// The soft threshold of each.
     #[inline(always)]
     pub(crate) fn soft(self, cut: Self) -> Self {
@@ -391,7 +426,19 @@ mod tests {
         fn run<M: Machine>(self, machine: M) -> Vec<u64> {
             let [x, y] = self.0.map(|bits| bits.map(f32::from_bits));
             let (a, b) = (Wide::new(machine, x), Wide::new(machine, y));
-            let wide = [a + b, a - b, a * b, a / b, a.sqrt(), a.abs(), a.soft(b)];
+            let select = a.if_less(b, a, b);
+            let raised = a.raise(b);
+            let wide = [
+                a + b,
+                a - b,
+                a * b,
+                a / b,
+                a.sqrt(),
+                a.abs(),
+                a.soft(b),
+                select,
+                raised,
+            ];
             let mut out: Vec<_> = wide
                 .iter()
                 .flat_map(|wide| wide.array().map(|x| u64::from(x.to_bits())))

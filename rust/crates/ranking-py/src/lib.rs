@@ -14,6 +14,7 @@ mod native;
 mod pairwise_lists;
 mod random;
 mod sampling;
+mod shared_lists;
 
 use pyo3::prelude::*;
 
@@ -41,6 +42,8 @@ mod _core {
     use crate::random::random;
     #[pymodule_export]
     use crate::sampling::sampling;
+    #[pymodule_export]
+    use crate::shared_lists::shared_lists;
 
     #[pyfunction]
     fn describe(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
