@@ -148,10 +148,7 @@ cdef inline double add_exponentials(
     cdef Py_ssize_t i, whole = start + (stop - start) // 4 * 4
     for i in range(start, whole, 4):
         lanes_store(e, lanes_exp(lanes_load(margins + i) - lanes_splat(C)))
-        Z += e[0]
-        Z += e[1]
-        Z += e[2]
-        Z += e[3]
+        Z = (((Z + e[0]) + e[1]) + e[2]) + e[3]
     for i in range(whole, stop):
         Z += lanes_exp_one(margins[i] - C)
     return Z

@@ -1,8 +1,5 @@
 #include "top_k.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "arena.h"
 #include "float8.h"
 #include "thread_team.h"
