@@ -514,6 +514,26 @@ def test_a_line_without_end_is_not_collected(tmp_path, monkeypatch, reader):
         read_any(path, reader)
 
 
+def test_a_zstd_file_is_decompressed_piece_by_piece(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    import tracemalloc
+
+    from ranking.data.readers.opening import open_bytes
+
+    path = tmp_path / "zeros.zst"
+    with path.open("wb") as raw, zstandard.ZstdCompressor().stream_writer(raw) as stream:
+        for _ in range(512):
+            stream.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 17
+    tracemalloc.start()
+    try:
+        with open_bytes(path) as stream:
+            assert stream.read(1 << 10) == bytes(1 << 10)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27
+    finally:
+        tracemalloc.stop()
+
+
 # Unclear errors
 
 
