@@ -159,6 +159,8 @@ def _candidates(path: Path, data: JudgedLists | MatchingData) -> list[Any]:
     """Return the ids of a file that the data have, with the type that they have there."""
     if isinstance(data, JudgedLists):
         raise click.UsageError("--candidates is for queries and documents, not for judged rows.")
+    if not path.is_file():  # reading a FIFO would wait for a writer
+        raise click.UsageError(f"--candidates {path} is not a regular file; name a file of ids.")
     try:
         words = [word.strip() for word in path.read_text(encoding="utf-8").split("\n")]
     except (OSError, UnicodeDecodeError) as error:

@@ -79,9 +79,11 @@ def read_config(path: Path | None) -> dict[str, Any]:
     """Read the TOML file; its keys are the names of the long options."""
     if path is None:
         return {}
+    if path.exists() and not path.is_file():  # reading a FIFO would wait for a writer
+        raise click.UsageError(f"{path} is not a regular file; name a TOML file.")
     try:
         config = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise click.UsageError(f"{path} is not TOML: {error}.") from error
     known = {*PARTS, *CHOICES, "recipe", "valid"}
     unknown = sorted(set(config) - known)

@@ -89,6 +89,13 @@ def _rank(
 ) -> tuple[Ints, NDArray[np.uint8]]:
     with np.errstate(over="ignore"):  # beyond float32 is infinite, in trec_eval too
         scores = np.ascontiguousarray(lists.scores, dtype=precision)
+    unknown = np.isnan(scores)
+    if unknown.any():
+        query = int(np.searchsorted(lists.group_ptr, np.argmax(unknown), side="right")) - 1
+        raise DataError(
+            f"query {lists.query_ids[query]} has a score that is NaN and cannot be ranked; the "
+            "parameters of the model are damaged or too large, so train it again."
+        )
     order, tied = kernel.metrics.rank_lists(lists.group_ptr, scores, threads)
     if by_id and tied.any():
         # Ids are compared only within ties: comparing is slow, and ties may be few.

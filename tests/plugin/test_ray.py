@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -241,3 +242,78 @@ def test_the_command_line_refuses_an_open_cluster(seed, tmp_path, monkeypatch):
     done = CliRunner().invoke(cli, [*words, "ray:address=10.0.0.5:6379"])
     assert done.exit_code == 1
     assert "Set RAY_AUTH_MODE=token" in done.stderr
+
+
+LONG = """
+import time
+from test_ray import DENSE, PARTS, clicks, fit
+from ranking.contracts.callback import Callback
+
+class Slow(Callback):
+    name = "slow"
+    def on_epoch_end(self, run, result):
+        print("epoch", flush=True)
+        time.sleep(2)
+        return False
+
+fit(clicks(0), PARTS[0][0], DENSE, engine="ray:workers=2", callbacks=[Slow()])
+"""
+
+
+def processes():
+    """The parent, the state and the command of each process."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            rest = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue  # it has ended
+        if rest[0] != "Z":
+            found[int(folder.name)] = int(rest[1]), command
+    return found
+
+
+def descendants(process):
+    """The processes below one, with their commands."""
+    now, found = processes(), {process}
+    while more := {one for one, (parent, _) in now.items() if parent in found} - found:
+        found |= more
+    return {one: now[one][1] for one in found - {process} if one in now}
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("victim", ["RuntimeEnvAgent", "the driver"])
+def test_a_killed_cluster_leaves_no_worker_behind(tmp_path, victim):
+    """An agent takes its node with it, and Ray ends the program; so does the end of a driver."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    driver = subprocess.Popen(
+        [sys.executable, "-P", "-c", LONG],
+        env={**clean, "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parent)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    below = {}
+    try:
+        assert driver.stdout.readline() == "epoch\n"
+        below = descendants(driver.pid)
+        assert len(below) >= 6, below
+        agents = [one for one, command in below.items() if f"ray::{victim}" in command]
+        os.kill(agents[0] if agents else driver.pid, signal.SIGKILL)
+        output, _ = driver.communicate(timeout=30)
+        if agents:
+            assert driver.returncode == 1
+            assert "raylet" in output, output[-2000:]  # the process that is a node of the cluster
+        patience = time.monotonic() + 30
+        # Ray's agents try for a minute to report the death to a head that is gone as well; then
+        # they end too.
+        below = {one: command for one, command in below.items() if "Agent" not in command}
+        while left := {one: below[one] for one in processes() if one in below}:
+            assert time.monotonic() < patience, left
+            time.sleep(0.1)
+    finally:
+        driver.kill()
+        driver.communicate()
+        for one in set(processes()) & set(below):
+            os.kill(one, signal.SIGKILL)

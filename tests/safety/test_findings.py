@@ -196,6 +196,7 @@ def test_a_fifo_is_refused_as_data_and_as_model(tmp_path, letor):
     with pytest.raises(ModelFileError, match="FIFO"):
         Ranker.load(fifo)
     call("eval", fifo, letor, code=1)
+    call("train", letor, *PARTS, "-o", tmp_path / "m", "--config", fifo, code=2)
     with pytest.raises(DataError, match="device"):
         read_any("/dev/zero", "letor")
 
@@ -513,6 +514,26 @@ def test_a_line_without_end_is_not_collected(tmp_path, monkeypatch, reader):
         read_any(path, reader)
 
 
+def test_a_zstd_file_is_decompressed_piece_by_piece(tmp_path):
+    zstandard = pytest.importorskip("zstandard")
+    import tracemalloc
+
+    from ranking.data.readers.opening import open_bytes
+
+    path = tmp_path / "zeros.zst"
+    with path.open("wb") as raw, zstandard.ZstdCompressor().stream_writer(raw) as stream:
+        for _ in range(512):
+            stream.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 17
+    tracemalloc.start()
+    try:
+        with open_bytes(path) as stream:
+            assert stream.read(1 << 10) == bytes(1 << 10)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27
+    finally:
+        tracemalloc.stop()
+
+
 # Unclear errors
 
 
@@ -556,6 +577,7 @@ def test_seeds_of_a_wrong_type_or_size_are_refused(letor, seed):
         (["text"], 3, "text is '3', expected a text"),
         (["kernel"], None, "kernel"),
         (["density search"], [{"density": "x"}], "density search"),
+        (["density search"], [{"density": 10**400}], "density search"),
     ],
 )
 def test_a_description_that_does_not_fit_the_schema(tmp_path, letor, at, value, message):
@@ -692,3 +714,77 @@ def test_damaged_checkpoints_are_refused(tmp_path, letor, damage):
         path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ModelFileError):
         Ranker(**parts).plan().trainer(data).train(Checkpoint(path).read())
+
+
+@pytest.fixture
+def interrupted_search(tmp_path, letor, monkeypatch):
+    """The words of a training whose search was interrupted in its third trial."""
+    import ranking_cli.train
+    from ranking_plugins.callbacks import Checkpoint
+
+    class Interrupted(Checkpoint):
+        def write(self, run):
+            super().write(run)
+            if len(self.outer_facts["search"]["trials"]) == 2:
+                raise KeyboardInterrupt
+
+    valid = tmp_path / "valid.txt"
+    rows = (f"{row % 3} qid:{row // 6} 1:{row % 5} 2:{row % 7}\n" for row in range(36))
+    valid.write_text("".join(rows))
+    words = ["train", letor, "--valid", valid, "--recipe", "domination", "-o", tmp_path / "m"]
+    with monkeypatch.context() as patch:
+        patch.setattr(ranking_cli.train, "Checkpoint", Interrupted)
+        result = CliRunner().invoke(cli, [*map(str, words), "--quiet"])
+    assert result.exit_code == 1, result.output
+    return [*words, "--quiet", "--resume"]
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (["search"], None),
+        (["search"], 3),
+        (["search", "trials"], 3),
+        (["search", "trials"], ["x"]),
+        (["search", "best"], "x"),
+        (["search", "best"], 2),
+        (["search", "best"], -1),
+        (["search", "trials", 0], {}),
+        (["search", "trials", 1, "strength"], 123.0),
+        (["search", "trials", 1, "density"], "x"),
+        (["search", "trials", 1, "stopped"], 1),
+        (["search", "trials", 0, "density"], 10**400),
+        (["identity"], [1]),
+        (["identity"], 1.5),
+    ],
+)
+def test_forged_progress_of_a_search_is_refused(tmp_path, interrupted_search, at, value):
+    """Found by the fuzzer: KeyError, TypeError and AttributeError."""
+    path = tmp_path / "m.checkpoint"
+    tensors, facts = read_tensors(path)
+    table = facts["outer"]
+    for key in at[:-1]:
+        table = table[key]
+    table[at[-1]] = value
+    write_tensors(path, tensors, facts)
+    message = call(*interrupted_search, code=1)
+    assert "checkpoint" in message
+    assert "defect" not in message
+
+
+def test_an_interrupted_search_is_resumed(tmp_path, interrupted_search):
+    call(*interrupted_search)
+    assert not (tmp_path / "m.checkpoint").exists()
+
+
+def test_scores_that_are_not_numbers_are_reported(tmp_path):
+    """Found by the fuzzer: embeddings so large that a score is infinity minus infinity."""
+    path = tmp_path / "m"
+    data = MatchingData.from_interactions(["a", "a", "b"], ["x", "y", "z"])
+    Ranker("factored:dimensions=2", "warp", solver="sgd:max_steps=5").fit(data).save(path)
+    tensors, description = read_tensors(path)
+    tensors["model/U"][:] = 3e38
+    tensors["model/V"][:] = [3e38, -3e38]
+    write_tensors(path, tensors, description)
+    with pytest.raises(DataError, match="a score that is NaN"):
+        Ranker.load(path).evaluate(data, metrics=["map"])

@@ -19,6 +19,8 @@ GZIP = b"\x1f\x8b"
 XZ = b"\xfd7zXZ\0"
 ZSTD = b"\x28\xb5\x2f\xfd"
 CHUNK = 1 << 17
+ZSTD_PIECE = 1 << 11
+"""Compressed bytes of zstd that are decompressed at once: a block of 4 bytes may hold 128 KiB."""
 
 
 @contextmanager
@@ -99,7 +101,7 @@ class _Frames(io.RawIOBase):
         """Decompress until there is some content."""
         while not self.ready:
             rest = self.frame.unused_data if self.frame is not None and self.frame.eof else b""
-            chunk = rest or self.raw.read(CHUNK)
+            chunk = rest or self.raw.read(ZSTD_PIECE)
             if not chunk:
                 if self.frame is not None and not self.frame.eof:
                     raise EOFError("it ends in the middle of a frame")
