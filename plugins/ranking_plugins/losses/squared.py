@@ -76,8 +76,7 @@ class Squared(Loss):
     ) -> NDArray[np.float32]:
         """Return the embeddings with the least squared error, documents fixed."""
         counts = np.diff(pairs.indptr)
-        weights = self.observed * counts + self.unobserved * (documents.shape[0] - counts)
-        strengths = getattr(regularizer, "row_strengths", np.zeros_like)(weights)
+        strengths = getattr(regularizer, "row_strengths", np.zeros_like)(counts.astype(np.float64))
         width = documents.shape[1]
         queries = np.zeros((counts.size, width), np.float32)
         kernel.alternating.squared_half_step(

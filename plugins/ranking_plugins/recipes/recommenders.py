@@ -35,13 +35,13 @@ def ials() -> Recipe:
         parts={
             "model": "factored:dimensions=64,biases=false",
             "loss": "squared:unobserved=0.01",
-            "regularizer": "l2:strength=0.02,frequency=1",
-            "solver": "alternating:max_epochs=10",
+            "regularizer": "l2:strength=0.1,frequency=1",
+            "solver": "alternating:max_epochs=5",
         },
         search=Search(
             part="regularizer",
             parameter="strength",
-            values=(0.1, 0.03, 0.01, 0.003),
+            values=(0.5, 0.2, 0.1, 0.05),
             metric="ndcg@20",
         ),
     )

@@ -32,8 +32,8 @@ class L2(Regularizer):
         searches violations (WARP) and weights them by rank, and 0.001 otherwise.
     frequency : float
         Exponent of frequency scaling: with the squared loss of all pairs (iALS), the strength of a
-        row is multiplied by this power of the total weight of its pairs, so that 1 penalizes each
-        row as its own mean error does. Other losses take 0 only.
+        row is multiplied by this power of the number of its observed pairs, so that 1 penalizes
+        each row as its own mean error does (Zhou et al., 2008). Other losses take 0 only.
     """
 
     name: ClassVar[str] = "l2"
@@ -62,16 +62,16 @@ class L2(Regularizer):
         """Return l2 = strength."""
         return EntryPenalty(l2=self._uniform())
 
-    def row_strengths(self, weights: Array) -> Array:
-        """Return the strength of each row from the total weight of its pairs."""
-        scaled: Array = known(self.strength) * weights**self.frequency
+    def row_strengths(self, counts: Array) -> Array:
+        """Return the strength of each row from the number of its observed pairs."""
+        scaled: Array = known(self.strength) * counts**self.frequency
         return scaled
 
     def _uniform(self) -> float:
-        """Return the strength of all rows; refuse frequency scaling, which needs their weights."""
+        """Return the strength of all rows; refuse frequency scaling, which needs their counts."""
         if self.frequency:
             raise CombinationError(
-                f"l2 with frequency={self.frequency:g} scales the strength of a row by the weight "
+                f"l2 with frequency={self.frequency:g} scales the strength of a row by the number "
                 "of its pairs, which only loss squared with solver alternating knows (recipe "
                 "ials); leave frequency out."
             )

@@ -91,7 +91,7 @@ def _strengths(template: str, values: Sequence[float], **parts: str) -> list[Set
 
 METHODS: list[Method] = [
     Method("graph-filter", _filters()),
-    Method("ials", _strengths("l2:strength={},frequency=1", (0.3, 0.1, 0.03, 0.01, 0.003))),
+    Method("ials", _strengths("l2:strength={},frequency=1", (0.5, 0.2, 0.1, 0.05, 0.02))),
     Method("ease", _strengths("l2:strength={}", (4000, 1000, 200, 50)), most_items=15_000),
     Method(
         "slim", _strengths("elastic:strength={},share=0.1", (100, 30, 10, 3)), most_items=15_000

@@ -90,14 +90,13 @@ class AllPairs:
     def _side(self, side: int, pairs: Any) -> Side:
         features = self.model.feature_rows(cast(MatchingData, self.problem.data), side)
         rows = None if isinstance(features, int) else sparse.csr_array(features)
-        counts, loss = np.diff(pairs.indptr), self.loss
-        weights = loss.observed * counts + loss.unobserved * (pairs.shape[1] - counts)
+        counts = np.diff(pairs.indptr).astype(np.float64)
         if rows is not None:
-            weights = np.asarray(rows.multiply(rows).T @ weights, dtype=np.float64).ravel()
+            counts = np.asarray(rows.multiply(rows).T @ counts, dtype=np.float64).ravel()
         regularizer = self.problem.regularizer
-        strengths = np.zeros(weights.size)
+        strengths = np.zeros(counts.size)
         if isinstance(regularizer, L2):
-            strengths = regularizer.row_strengths(weights)
+            strengths = regularizer.row_strengths(counts)
         return Side(pairs, rows, strengths / 2.0)
 
     def parameters(self, side: int) -> Singles:

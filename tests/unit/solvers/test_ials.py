@@ -52,7 +52,8 @@ def objective(
     """The objective from its formula, over all pairs."""
     weights = pair_weights()
     loss = (weights * (interactions() - (X @ U) @ (Y @ V).T) ** 2).sum()
-    rows, columns = (X**2).T @ weights.sum(1), (Y**2).T @ weights.sum(0)
+    counts = interactions() != 0.0
+    rows, columns = (X**2).T @ counts.sum(1), (Y**2).T @ counts.sum(0)
     penalty = rows**frequency @ (U**2).sum(1) + columns**frequency @ (V**2).sum(1)
     return float(loss + STRENGTH / 2 * penalty)
 
@@ -73,7 +74,7 @@ def test_enough_steps_solve_the_normal_equations():
     clicks, weights = interactions(), pair_weights()
     for item in range(ITEMS):
         own = weights[:, item]
-        system = (U * own[:, None]).T @ U + STRENGTH / 2 * own.sum() * np.eye(D)
+        system = (U * own[:, None]).T @ U + STRENGTH / 2 * (own == OBSERVED).sum() * np.eye(D)
         expected = np.linalg.solve(system, U.T @ (own * clicks[:, item]))
         assert V[item] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
@@ -137,7 +138,7 @@ def test_a_new_user_solves_the_normal_equations():
     history = [1, 4, 7]
     own = np.full(ITEMS, UNOBSERVED)
     own[history] = OBSERVED
-    system = (V * own[:, None]).T @ V + STRENGTH / 2 * own.sum() * np.eye(D)
+    system = (V * own[:, None]).T @ V + STRENGTH / 2 * len(history) * np.eye(D)
     scores = V @ np.linalg.solve(system, OBSERVED * V[history].sum(0))
     scores[history] = -np.inf
     found = ranker.fold_in(MatchingData(relevance=interactions()), {"new": history}, 5)["new"]
