@@ -110,7 +110,7 @@ def ours(kernel: str) -> System:
         ranker = Ranker(
             f"factored:dimensions={dimensions},init_scale={settings.init_scale}",
             f"warp:max_trials={TRIALS}",
-            f"l2:strength={settings.strength}",
+            f"l2:strength={settings.strength},scaling=frequency",
             f"sgd:learning_rate={settings.rate},max_steps={EPOCHS * train.relevance.nnz}",
             kernel=kernel,
             random_state=seed,

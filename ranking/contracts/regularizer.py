@@ -185,6 +185,21 @@ class PerSide(Protocol):
 
 
 @runtime_checkable
+class SupportsRowWeights(Protocol):
+    """A penalty of entries that can weigh the rows of embeddings by how often training uses them."""
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether it does; otherwise all rows have the weight 1."""
+
+    def weighted_penalty(self, parameters: Array, weights: Array) -> float:
+        """Return the sum over rows of weight * penalty."""
+
+    def weighted_prox(self, parameters: Array, steps: Array) -> Array:
+        """Return the prox of each row with its own step."""
+
+
+@runtime_checkable
 class NativeRows(Protocol):
     """C functions that kernels call for each row."""
 
@@ -217,6 +232,11 @@ def target_density(regularizer: Regularizer) -> float | None:
 def of_side(regularizer: Regularizer, side: int) -> Regularizer:
     """Return the regularizer of queries (0) or of documents (1)."""
     return regularizer.of_side(side) if isinstance(regularizer, PerSide) else regularizer
+
+
+def weighs_rows(regularizer: Regularizer) -> bool:
+    """Return whether rows of embeddings have weights of their own."""
+    return isinstance(regularizer, SupportsRowWeights) and regularizer.weighs_rows
 
 
 def native_rows(regularizer: Regularizer) -> RowFunctions | None:

@@ -16,7 +16,9 @@ from ranking.contracts.regularizer import (
     RowPenalty,
     kernel_form,
     native_rows,
+    SupportsRowWeights,
     of_side,
+    weighs_rows,
 )
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
@@ -29,6 +31,7 @@ from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
 from ranking.native import PairwiseFunctions
 from ranking_plugins.regularizers.polar import polar_factor
+from ranking_plugins.solvers.frequencies import row_frequencies
 from ranking_plugins.solvers.listwise_steps import (
     list_slopes,
     list_training_loss,
@@ -87,6 +90,9 @@ class FactoredSteps(Steps):
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.settings.adagrad, squares=squares
         )
+        self.row_weights: tuple[Singles, ...] | None = None
+        if weighs_rows(self.problem.regularizer):
+            self.row_weights = row_frequencies(self.model, self.data, self.inputs)
         self.rank_weights = np.ones(1, np.float32)
         if self.listwise is None:
             ranks = rank_weights(self.loss, self.data.n_documents)
@@ -272,7 +278,7 @@ class FactoredSteps(Steps):
         """
         for at in self._positions():
             entry = self._entry_penalty(at)
-            if entry is not None:
+            if entry is not None and self.row_weights is None:
                 self.weights.prox(at, rate, entry, threads=self.problem.threads)
                 continue
             for rows, shrunk in self._chunks_after_prox(at, rate):
@@ -300,7 +306,15 @@ class FactoredSteps(Steps):
         for rows in self._chunks(at):
             part = self.weights.factors[at][rows]
             if entry is not None:
-                yield rows, self.weights.prox(at, rate, entry, rows=rows, out=np.empty_like(part))
+                yield rows, self.weights.prox(
+                    at,
+                    rate,
+                    entry,
+                    rows=rows,
+                    row_weights=self.row_weights and self.row_weights[at][rows],
+                    out=np.empty_like(part),
+                    threads=self.problem.threads,
+                )
             else:
                 yield rows, self._prox_of_rows(at, part, step)
 
@@ -356,19 +370,26 @@ class FactoredSteps(Steps):
         total = 0.0
         for at in self._positions():
             parts = (
-                (part for _, part in self._chunks_after_prox(at, rate))
+                self._chunks_after_prox(at, rate)
                 if pending
-                else (self.weights.factors[at][rows] for rows in self._chunks(at))
+                else ((rows, self.weights.factors[at][rows]) for rows in self._chunks(at))
             )
-            regularizer = self._regularizer(at)
-            wide = not isinstance(regularizer, OrthogonalColumns)  # which needs no float64
+            wide = not isinstance(self._regularizer(at), OrthogonalColumns)  # needs no float64
             total += sum(
-                regularizer.penalty(
-                    part[inner].astype(np.float64 if wide else np.float32, copy=False)
+                self._penalty_of_rows(
+                    at, rows, part[inner].astype(np.float64 if wide else np.float32, copy=False)
                 )
-                for part in parts
+                for rows, part in parts
             )
         return total
+
+    def _penalty_of_rows(self, at: int, rows: slice, part: NDArray[Any]) -> float:
+        """Return the penalty of some rows of a matrix."""
+        regularizer = self._regularizer(at)
+        if self.row_weights is not None:
+            weighted = cast(SupportsRowWeights, regularizer)
+            return weighted.weighted_penalty(part, self.row_weights[at][rows].astype(np.float64))
+        return regularizer.penalty(part)
 
     def finite(self) -> bool:
         """Return whether all embeddings are finite."""

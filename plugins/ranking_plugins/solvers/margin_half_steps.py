@@ -55,7 +55,9 @@ class HalfSteps(FactoredSteps):
         """Return the penalty of both sides after their last half-steps."""
         inner = slice(None), slice(0, self.model.dimensions)
         return sum(
-            self._regularizer(at).penalty(self.weights.factors[at][inner].astype(np.float64))
+            self._penalty_of_rows(
+                at, slice(None), self.weights.factors[at][inner].astype(np.float64)
+            )
             for at in (0, 1)
         )
 
