@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         RowPenalty,
         SupportsKernelForm,
         SupportsMaximize,
+        SupportsRowSteps,
+        SupportsRowWeights,
         SupportsRowMaximum,
     )
     from ranking.contracts.solver import (
@@ -91,6 +93,8 @@ __all__ = [
     "Solver",
     "SupportsKernelForm",
     "SupportsMaximize",
+    "SupportsRowSteps",
+    "SupportsRowWeights",
     "SupportsRowMaximum",
     "TrainingProblem",
     "boolean",
@@ -138,6 +142,8 @@ _MODULES = {
     "Solver": "solver",
     "SupportsKernelForm": "regularizer",
     "SupportsMaximize": "regularizer",
+    "SupportsRowSteps": "regularizer",
+    "SupportsRowWeights": "regularizer",
     "SupportsRowMaximum": "regularizer",
     "TrainingProblem": "solver",
     "boolean": "parameters",

@@ -41,9 +41,19 @@ class EntryPenalty(NamedTuple):
 
 
 class RowPenalty(NamedTuple):
-    """A maximal norm of each row of the factors; 0 means none."""
+    """What happens to each row of the factors that a step changes.
+
+    Attributes
+    ----------
+    max_norm : float
+        The maximal norm; 0 means none.
+    rowwise : bool
+        Whether Adagrad has one learning rate per row: then the prox of a penalty of rows, and a
+        projection, in Adagrad's metric are the usual ones. Solvers set it.
+    """
 
     max_norm: float = 0.0
+    rowwise: bool = False
 
 
 class GroupPenalty(NamedTuple):
@@ -195,7 +205,12 @@ class SupportsRowWeights(Protocol):
     def weighted_penalty(self, parameters: Array, weights: Array) -> float:
         """Return the sum over rows of weight * penalty."""
 
-    def weighted_prox(self, parameters: Array, steps: Array) -> Array:
+
+@runtime_checkable
+class SupportsRowSteps(Protocol):
+    """A prox that acts on each row independently, for all rows at once with a step for each."""
+
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
         """Return the prox of each row with its own step."""
 
 
@@ -237,6 +252,17 @@ def of_side(regularizer: Regularizer, side: int) -> Regularizer:
 def weighs_rows(regularizer: Regularizer) -> bool:
     """Return whether rows of embeddings have weights of their own."""
     return isinstance(regularizer, SupportsRowWeights) and regularizer.weighs_rows
+
+
+def prox_by_row(regularizer: Regularizer, parameters: Array, steps: Array) -> Array:
+    """Return the prox of each row with its own step: one call per step without the protocol."""
+    if isinstance(regularizer, SupportsRowSteps):
+        return regularizer.prox_by_row(parameters, steps)
+    result = np.empty_like(parameters)
+    for step in np.unique(steps).tolist():
+        rows = steps == step
+        result[rows] = regularizer.prox(parameters[rows], step)
+    return result
 
 
 def native_rows(regularizer: Regularizer) -> RowFunctions | None:

@@ -446,4 +446,4 @@ def _validate_loss(loss: TrainingLoss, inputs: FactoredInputs) -> PairwiseLoss:
 
 def _validate_penalty(penalty: RowPenalty) -> RowPenalty:
     check_not_negative(max_norm=penalty.max_norm)
-    return RowPenalty(max_norm=float(penalty.max_norm))
+    return RowPenalty(float(penalty.max_norm), bool(penalty.rowwise))

@@ -73,7 +73,7 @@ class L2(Regularizer):
         squares = np.einsum("ij,ij->i", parameters, parameters)
         return 0.5 * known(self.strength) * float((weights * squares).sum())
 
-    def weighted_prox(self, parameters: Array, steps: Array) -> Array:
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
         """Return each row, shrunk by 1 / (1 + its step * strength)."""
         return parameters / (1.0 + steps * known(self.strength))[:, None]
 

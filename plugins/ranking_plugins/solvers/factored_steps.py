@@ -15,7 +15,9 @@ from ranking.contracts.regularizer import (
     Regularizer,
     RowPenalty,
     kernel_form,
+    kernel_forms,
     native_rows,
+    prox_by_row,
     SupportsRowWeights,
     of_side,
     weighs_rows,
@@ -29,7 +31,7 @@ from ranking.kernels.factored import NAMES, NO_PENALTY, FactoredWeights
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored
-from ranking.native import PairwiseFunctions
+from ranking.native import PairwiseFunctions, RowFunctions
 from ranking_plugins.regularizers.polar import polar_factor
 from ranking_plugins.solvers.frequencies import row_frequencies
 from ranking_plugins.solvers.listwise_steps import (
@@ -81,6 +83,8 @@ class FactoredSteps(Steps):
         self.model = cast(Factored, problem.model)
         self.row_penalty = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
         self.prox_between_calls = self.row_penalty is None
+        rowwise = all(_has_rate_per_row(self._regularizer(side)) for side in (0, 1))
+        self.kernel_penalty = (self.row_penalty or NO_PENALTY)._replace(rowwise=rowwise)
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
@@ -201,7 +205,7 @@ class FactoredSteps(Steps):
             source,
             eta,
             loss=TrainingLoss(self.loss.form, functions, self.rank_weights),
-            penalty=self.row_penalty or NO_PENALTY,
+            penalty=self.kernel_penalty,
             execution=Execution(self.batch_size, hogwild, self.problem.threads),
             **common,
         )
@@ -235,7 +239,7 @@ class FactoredSteps(Steps):
             source,
             eta,
             loss=loss,
-            penalty=self.row_penalty or NO_PENALTY,
+            penalty=self.kernel_penalty,
             execution=Execution(
                 self.batch_size, self.solver.mode == "hogwild", self.problem.threads
             ),
@@ -266,15 +270,16 @@ class FactoredSteps(Steps):
                 scaled.ravel(),
             ),
             learning_rate=float(eta[0]),
-            penalty=self.row_penalty or NO_PENALTY,
+            penalty=self.kernel_penalty,
             threads=self.problem.threads,
         )
 
     def _apply_prox(self, rate: float) -> None:
         """Apply the prox to each matrix, for the learning rates since the last boundary.
 
-        With Adagrad, an entry with the sum of squares G has the step rate / sqrt(G) (composite
-        mirror descent). Other penalties have one step per matrix, the mean of those of its entries.
+        With Adagrad, an entry with the sum of squares G has the step rate / sqrt(G), and so has its
+        penalty: this is composite mirror descent. If a penalty acts on rows, G is the same for all
+        entries of a row.
         """
         for at in self._positions():
             entry = self._entry_penalty(at)
@@ -302,7 +307,6 @@ class FactoredSteps(Steps):
     def _chunks_after_prox(self, at: int, rate: float) -> Iterator[tuple[slice, Singles]]:
         """Yield the rows of a matrix as they are after the prox."""
         entry = self._entry_penalty(at)
-        step = rate if entry is not None else rate * self._mean_step(at)
         for rows in self._chunks(at):
             part = self.weights.factors[at][rows]
             if entry is not None:
@@ -316,22 +320,19 @@ class FactoredSteps(Steps):
                     threads=self.problem.threads,
                 )
             else:
-                yield rows, self._prox_of_rows(at, part, step)
+                yield rows, self._prox_of_rows(at, rows, rate)
 
-    def _mean_step(self, at: int) -> float:
-        """Return the mean of 1 / sqrt(G) with Adagrad, else 1."""
+    def _row_steps(self, at: int, rows: slice, rate: float) -> Floats:
+        """Return the step of each row, in which all entries have the same sum of squares."""
         squares = self.weights.squares[at]
-        if not squares.size:
-            return 1.0
-        inner, starts = slice(0, self.model.dimensions), range(0, squares.shape[0], PROX_ROWS)
-        parts = (squares[start : start + PROX_ROWS, inner] for start in starts)
-        sums = [float((1.0 / np.sqrt(part)).sum()) for part in parts]
-        return sum(sums) / float(squares.shape[0] * self.model.dimensions)
+        if squares.size:
+            return rate / np.sqrt(squares[rows, 0].astype(np.float64))
+        return np.full(self.weights.factors[at][rows].shape[0], rate)
 
-    def _prox_of_rows(self, at: int, part: Singles, step: float) -> Singles:
+    def _prox_of_rows(self, at: int, rows: slice, rate: float) -> Singles:
         """Return the prox of some rows, or of all, by the operator of the regularizer."""
         inner = slice(None), slice(0, self.model.dimensions)
-        regularizer = self._regularizer(at)
+        regularizer, part = self._regularizer(at), self.weights.factors[at][rows]
         functions = native_rows(regularizer)
         if isinstance(regularizer, OrthogonalColumns):  # in float32, by blocks
             length = np.float32(regularizer.column_length(part[inner].shape))
@@ -341,12 +342,24 @@ class FactoredSteps(Steps):
             return np.pad(shrunk, ((0, 0), (0, padding))) if padding else shrunk
         if functions is not None:
             shrunk = part.copy()
-            width, threads = self.model.dimensions, self.problem.threads
-            self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
+            self._native_prox(functions, shrunk, self._row_steps(at, rows, rate))
+            return shrunk
+        shrunk = np.zeros_like(part)
+        numbers = part[inner].astype(np.float64)
+        if regularizer.granularity == "matrix":
+            shrunk[inner] = regularizer.prox(numbers, rate)
         else:
-            shrunk = np.zeros_like(part)
-            shrunk[inner] = regularizer.prox(part[inner].astype(np.float64), step)
+            shrunk[inner] = prox_by_row(regularizer, numbers, self._row_steps(at, rows, rate))
         return shrunk
+
+    def _native_prox(self, functions: RowFunctions, matrix: Singles, steps: Floats) -> None:
+        """Apply C functions to each row, in one call for all rows with the same step."""
+        kernel, width, threads = self.problem.kernel, self.model.dimensions, self.problem.threads
+        for step in np.unique(steps).tolist():
+            rows = np.flatnonzero(steps == step)
+            part = matrix if rows.size == matrix.shape[0] else matrix[rows]
+            kernel.native.prox_rows(functions, part, step, width, threads)
+            matrix[rows] = part
 
     def _positions(self) -> list[int]:
         """Return the positions of those of U, V and S that are regularized."""
@@ -403,6 +416,13 @@ class FactoredSteps(Steps):
         """Restore what `arrays` returned."""
         self.model.factors = Factors(*(arrays[name].copy() for name in NAMES))
         self._begin(Factors(*(arrays[f"squares_{name}"].copy() for name in NAMES)))
+
+
+def _has_rate_per_row(regularizer: Regularizer) -> bool:
+    """Return whether Adagrad needs one learning rate per row for the prox to be in its metric."""
+    if regularizer.granularity == "entry":
+        return not kernel_forms(regularizer) & {"vector", "factors"}  # has a prox for one step only
+    return regularizer.granularity == "row"
 
 
 def _part(source: Source, start: int, stop: int) -> Source:

@@ -31,6 +31,7 @@ class HalfSteps(FactoredSteps):
     def __init__(self, problem: TrainingProblem) -> None:
         super().__init__(SGD(), problem)
         self.row_penalty, self.prox_between_calls = None, True
+        self.kernel_penalty = self.kernel_penalty._replace(max_norm=0.0)
         self.free = 0
         if problem.state is None:
             for self.free in (1, 0):

@@ -26,9 +26,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ranking.contracts.regularizer import (
-    Regularizer,
     SupportsRowWeights,
     of_side,
+    prox_by_row,
     weighs_rows,
 )
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
@@ -270,10 +270,9 @@ class RowBlocks:
     def _prox(self, side: int, matrix: Floats, steps: Floats) -> Floats:
         """Return the prox of each row with its own step."""
         regularizer = self.regularizers[side]
-        if self.row_weights is None:
-            return _prox_by_step(regularizer, matrix, steps)
-        weighted = cast(SupportsRowWeights, regularizer)
-        return weighted.weighted_prox(matrix, steps * self.row_weights[side])
+        if self.row_weights is not None:
+            steps = steps * self.row_weights[side]
+        return prox_by_row(regularizer, matrix, steps)
 
     def _whole(self, side: int) -> Singles:
         return (self.model.U, self.model.V)[side]
@@ -283,15 +282,6 @@ class RowBlocks:
 
     def _set(self, side: int, matrix: Floats) -> None:
         self._whole(side)[:, : self.model.dimensions] = matrix
-
-
-def _prox_by_step(regularizer: Regularizer, matrix: Floats, steps: Floats) -> Floats:
-    """Return the prox of each row with its own step."""
-    result = np.empty_like(matrix)
-    for step in np.unique(steps).tolist():
-        rows = steps == step
-        result[rows] = regularizer.prox(matrix[rows], step)
-    return result
 
 
 @dataclasses.dataclass(frozen=True)
