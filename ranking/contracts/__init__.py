@@ -44,9 +44,9 @@ if TYPE_CHECKING:
         RowPenalty,
         SupportsKernelForm,
         SupportsMaximize,
+        SupportsRowMaximum,
         SupportsRowSteps,
         SupportsRowWeights,
-        SupportsRowMaximum,
     )
     from ranking.contracts.solver import (
         Compatibility,
@@ -93,9 +93,9 @@ __all__ = [
     "Solver",
     "SupportsKernelForm",
     "SupportsMaximize",
+    "SupportsRowMaximum",
     "SupportsRowSteps",
     "SupportsRowWeights",
-    "SupportsRowMaximum",
     "TrainingProblem",
     "boolean",
     "choice",

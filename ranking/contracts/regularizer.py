@@ -196,7 +196,7 @@ class PerSide(Protocol):
 
 @runtime_checkable
 class SupportsRowWeights(Protocol):
-    """A penalty of entries that can weigh the rows of embeddings by how often training uses them."""
+    """A penalty of entries that can weigh the rows of embeddings by their frequency."""
 
     @property
     def weighs_rows(self) -> bool:

@@ -287,7 +287,8 @@ class FactoredWeights:
         if row_weights is not None:  # weight * rate / sqrt(G) is rate / sqrt(G / weight**2)
             with np.errstate(divide="ignore"):
                 inverse = np.float32(1.0) / (row_weights * row_weights)[:, None]
-            squares = np.broadcast_to(inverse, part.shape) * (squares if squares.size else 1)
+            scale: Singles = np.repeat(inverse, part.shape[1], axis=1)
+            squares = scale * squares if squares.size else scale
         out = part if out is None else out
         check_array("out", out, ("float32",), part.shape, writeable=True)
         check_not_negative(rate=rate, l1=penalty.l1, l2=penalty.l2)

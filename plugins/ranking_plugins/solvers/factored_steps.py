@@ -14,12 +14,12 @@ from ranking.contracts.regularizer import (
     OrthogonalColumns,
     Regularizer,
     RowPenalty,
+    SupportsRowWeights,
     kernel_form,
     kernel_forms,
     native_rows,
-    prox_by_row,
-    SupportsRowWeights,
     of_side,
+    prox_by_row,
     weighs_rows,
 )
 from ranking.contracts.solver import State, TrainingProblem
@@ -310,14 +310,19 @@ class FactoredSteps(Steps):
         for rows in self._chunks(at):
             part = self.weights.factors[at][rows]
             if entry is not None:
-                yield rows, self.weights.prox(
-                    at,
-                    rate,
-                    entry,
-                    rows=rows,
-                    row_weights=self.row_weights and self.row_weights[at][rows],
-                    out=np.empty_like(part),
-                    threads=self.problem.threads,
+                yield (
+                    rows,
+                    self.weights.prox(
+                        at,
+                        rate,
+                        entry,
+                        rows=rows,
+                        row_weights=None
+                        if self.row_weights is None
+                        else self.row_weights[at][rows],
+                        out=np.empty_like(part),
+                        threads=self.problem.threads,
+                    ),
                 )
             else:
                 yield rows, self._prox_of_rows(at, rows, rate)

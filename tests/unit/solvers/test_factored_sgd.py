@@ -244,9 +244,7 @@ def test_other_penalties_are_paid_at_boundaries(
     )
     rates = [RATES[schedule](t) for t in range(1, 71)]
     rowwise = regularizer.granularity == "row"
-    plain = ByHand(
-        data, start_of(data), Logistic(), adagrad=schedule == "adagrad", rowwise=rowwise
-    )
+    plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad", rowwise=rowwise)
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
     for start, stop in itertools.pairwise(edges):
         plain.train(triplets[start:stop], rates[start:stop], stop - start, 8)
