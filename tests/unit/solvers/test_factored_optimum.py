@@ -120,6 +120,7 @@ PENALTIES = [
     ("group-l1:strength=0.002", None),
     ("max-norm:limit=1.2", 1.2),
 ]
+CELLS = [("hinge", *penalty) for penalty in PENALTIES] + [("bpr", *p) for p in PENALTIES[:3]]
 RATES = {
     "adagrad": "schedule=adagrad,learning_rate=0.3",
     "inverse-sqrt": "schedule=inverse-sqrt,learning_rate=2",
@@ -128,8 +129,7 @@ RATES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", RATES)
-@pytest.mark.parametrize(("spec", "limit"), PENALTIES, ids=[spec for spec, _ in PENALTIES])
-@pytest.mark.parametrize("loss", ["hinge", "bpr"])
+@pytest.mark.parametrize(("loss", "spec", "limit"), CELLS)
 def test_sgd_ends_near_the_minimum(loss, spec, limit, schedule):
     data = MatchingData(relevance=LIKED.astype(float))
     steps = "max_steps=200000,steps_per_epoch=100000,prox_interval=50,batch_size=10"
