@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         SupportsKernelForm,
         SupportsMaximize,
         SupportsRowMaximum,
+        SupportsRowSteps,
+        SupportsRowWeights,
     )
     from ranking.contracts.solver import (
         Compatibility,
@@ -92,6 +94,8 @@ __all__ = [
     "SupportsKernelForm",
     "SupportsMaximize",
     "SupportsRowMaximum",
+    "SupportsRowSteps",
+    "SupportsRowWeights",
     "TrainingProblem",
     "boolean",
     "choice",
@@ -138,6 +142,8 @@ _MODULES = {
     "Solver": "solver",
     "SupportsKernelForm": "regularizer",
     "SupportsMaximize": "regularizer",
+    "SupportsRowSteps": "regularizer",
+    "SupportsRowWeights": "regularizer",
     "SupportsRowMaximum": "regularizer",
     "TrainingProblem": "solver",
     "boolean": "parameters",

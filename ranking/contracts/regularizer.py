@@ -41,9 +41,19 @@ class EntryPenalty(NamedTuple):
 
 
 class RowPenalty(NamedTuple):
-    """A maximal norm of each row of the factors; 0 means none."""
+    """What happens to each row of the factors that a step changes.
+
+    Attributes
+    ----------
+    max_norm : float
+        The maximal norm; 0 means none.
+    rowwise : bool
+        Whether Adagrad has one learning rate per row: then the prox of a penalty of rows, and a
+        projection, in Adagrad's metric are the usual ones. Solvers set it.
+    """
 
     max_norm: float = 0.0
+    rowwise: bool = False
 
 
 class GroupPenalty(NamedTuple):
@@ -185,6 +195,26 @@ class PerSide(Protocol):
 
 
 @runtime_checkable
+class SupportsRowWeights(Protocol):
+    """A penalty of entries that can weigh the rows of embeddings by their frequency."""
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether it does; otherwise all rows have the weight 1."""
+
+    def weighted_penalty(self, parameters: Array, weights: Array) -> float:
+        """Return the sum over rows of weight * penalty."""
+
+
+@runtime_checkable
+class SupportsRowSteps(Protocol):
+    """A prox that acts on each row independently, for all rows at once with a step for each."""
+
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
+        """Return the prox of each row with its own step."""
+
+
+@runtime_checkable
 class NativeRows(Protocol):
     """C functions that kernels call for each row."""
 
@@ -217,6 +247,22 @@ def target_density(regularizer: Regularizer) -> float | None:
 def of_side(regularizer: Regularizer, side: int) -> Regularizer:
     """Return the regularizer of queries (0) or of documents (1)."""
     return regularizer.of_side(side) if isinstance(regularizer, PerSide) else regularizer
+
+
+def weighs_rows(regularizer: Regularizer) -> bool:
+    """Return whether rows of embeddings have weights of their own."""
+    return isinstance(regularizer, SupportsRowWeights) and regularizer.weighs_rows
+
+
+def prox_by_row(regularizer: Regularizer, parameters: Array, steps: Array) -> Array:
+    """Return the prox of each row with its own step: one call per step without the protocol."""
+    if isinstance(regularizer, SupportsRowSteps):
+        return regularizer.prox_by_row(parameters, steps)
+    result = np.empty_like(parameters)
+    for step in np.unique(steps).tolist():
+        rows = steps == step
+        result[rows] = regularizer.prox(parameters[rows], step)
+    return result
 
 
 def native_rows(regularizer: Regularizer) -> RowFunctions | None:

@@ -266,6 +266,7 @@ class FactoredWeights:
         penalty: EntryPenalty,
         *,
         rows: slice = ALL_ROWS,
+        row_weights: Singles | None = None,
         out: Singles | None = None,
         threads: int = 1,
     ) -> Singles:
@@ -276,16 +277,24 @@ class FactoredWeights:
         at : {0, 1, 2}
         rate : float
             The sum of the learning rates that are due.
+        row_weights : float32 array, optional
+            A weight of the penalty for each of these rows.
         out : float32 array, optional
             For the result; by default the parameters change in place.
         """
         part, squares = self.factors[at][rows], self.squares[at]
+        squares = squares[rows] if squares.size else squares
+        if row_weights is not None:  # weight * rate / sqrt(G) is rate / sqrt(G / weight**2)
+            with np.errstate(divide="ignore"):
+                inverse = np.float32(1.0) / (row_weights * row_weights)[:, None]
+            scale: Singles = np.repeat(inverse, part.shape[1], axis=1)
+            squares = scale * squares if squares.size else scale
         out = part if out is None else out
         check_array("out", out, ("float32",), part.shape, writeable=True)
         check_not_negative(rate=rate, l1=penalty.l1, l2=penalty.l2)
         self.kernel.factored.implementation.factored_prox(
             part,
-            squares[rows] if squares.size else squares,
+            squares,
             float(rate),
             EntryPenalty(float(penalty.l1), float(penalty.l2)),
             out,
@@ -438,4 +447,4 @@ def _validate_loss(loss: TrainingLoss, inputs: FactoredInputs) -> PairwiseLoss:
 
 def _validate_penalty(penalty: RowPenalty) -> RowPenalty:
     check_not_negative(max_norm=penalty.max_norm)
-    return RowPenalty(max_norm=float(penalty.max_norm))
+    return RowPenalty(float(penalty.max_norm), bool(penalty.rowwise))

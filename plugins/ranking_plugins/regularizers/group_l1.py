@@ -48,6 +48,8 @@ class GroupL1(Regularizer):
     groups: Mapping[Any, Any] | str | Path | None = None
 
     def _setup(self) -> None:
+        # Columns of embeddings are dimensions, which run through all rows.
+        self.granularity = "matrix" if self.by == "columns" else "row"  # type: ignore[misc]
         groups: object = self.groups
         if groups is not None and not isinstance(groups, Mapping | str | Path):
             raise PartError(
@@ -89,6 +91,13 @@ class GroupL1(Regularizer):
 
     def prox(self, parameters: Array, step: float) -> Array:
         """Return the groups with their norms reduced by step * strength * sqrt(n_g)."""
+        return self._prox(parameters, step)
+
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
+        """Return the prox of each row, which is a group of its own, with its own step."""
+        return self._prox(parameters, steps)
+
+    def _prox(self, parameters: Array, step: float | Array) -> Array:
         norms, sizes = self._norms(parameters)
         due = step * self.strength * np.sqrt(sizes)
         remaining = np.where(norms > due, (norms - due) / np.where(norms > 0.0, norms, 1.0), 0.0)

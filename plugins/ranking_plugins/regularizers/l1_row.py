@@ -51,6 +51,10 @@ class L1Row(Regularizer):
         threshold = np.maximum(over.max(axis=1, initial=0.0), 0.0)[:, None]
         return soft(parameters, threshold)
 
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
+        """Return the same rows: a projection has no step."""
+        return self.prox(parameters, 0.0)
+
     def maximize(self, gain: Array) -> Array:
         """Return rows with the limit at the largest entry of the gain (the first of equal ones)."""
         if not self._warned:

@@ -71,7 +71,11 @@ class L1L2Row(Regularizer):
         The threshold comes first: the projection scales all entries of a row by one factor, so
         zeros stay zero, and the two operators compose to the prox of their sum.
         """
-        shrunk = soft(parameters, step * known(self.strength))
+        return self.prox_by_row(parameters, np.full(parameters.shape[0], step))
+
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
+        """Return the prox of each row with its own step."""
+        shrunk = soft(parameters, steps[:, None] * known(self.strength))
         norms = np.linalg.norm(shrunk, axis=1, keepdims=True)
         bounded: Array = shrunk * np.minimum(1.0, self.limit / np.where(norms > 0.0, norms, 1.0))
         return bounded

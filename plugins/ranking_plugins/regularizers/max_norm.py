@@ -48,6 +48,10 @@ class MaxNorm(Regularizer):
         projected: Array = parameters * scale
         return projected
 
+    def prox_by_row(self, parameters: Array, steps: Array) -> Array:
+        """Return the same rows: a projection has no step."""
+        return self.prox(parameters, 0.0)
+
     def maximize(self, gain: Array) -> Array:
         """Return the rows of the gain, scaled to the limit."""
         norms = np.linalg.norm(gain, axis=1, keepdims=True)

@@ -14,9 +14,13 @@ from ranking.contracts.regularizer import (
     OrthogonalColumns,
     Regularizer,
     RowPenalty,
+    SupportsRowWeights,
     kernel_form,
+    kernel_forms,
     native_rows,
     of_side,
+    prox_by_row,
+    weighs_rows,
 )
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
@@ -27,8 +31,9 @@ from ranking.kernels.factored import NAMES, NO_PENALTY, FactoredWeights
 from ranking.kernels.pairwise import TrainingLoss
 from ranking.kernels.sampling import TripletSampler
 from ranking.models.factored import Factored, require_dot_product
-from ranking.native import PairwiseFunctions
+from ranking.native import PairwiseFunctions, RowFunctions
 from ranking_plugins.regularizers.polar import polar_factor
+from ranking_plugins.solvers.frequencies import row_frequencies
 from ranking_plugins.solvers.listwise_steps import (
     list_slopes,
     list_training_loss,
@@ -87,6 +92,8 @@ class FactoredSteps(Steps):
             require_dot_product(self.model, f"loss {problem.loss.name!r}")
         self.row_penalty = cast(RowPenalty | None, kernel_form(problem.regularizer, "factors"))
         self.prox_between_calls = self.row_penalty is None
+        rowwise = all(_has_rate_per_row(self._regularizer(side)) for side in (0, 1))
+        self.kernel_penalty = (self.row_penalty or NO_PENALTY)._replace(rowwise=rowwise)
         self._begin(None)
 
     def _begin(self, squares: Factors | None) -> None:
@@ -96,6 +103,9 @@ class FactoredSteps(Steps):
         self.weights = FactoredWeights(
             self.problem.kernel, self.model.factors, adagrad=self.settings.adagrad, squares=squares
         )
+        self.row_weights: tuple[Singles, ...] | None = None
+        if weighs_rows(self.problem.regularizer):
+            self.row_weights = row_frequencies(self.model, self.data, self.inputs)
         self.rank_weights = np.ones(1, np.float32)
         if self.listwise is None:
             ranks = rank_weights(self.loss, self.data.n_documents)
@@ -204,7 +214,7 @@ class FactoredSteps(Steps):
             source,
             eta,
             loss=TrainingLoss(self.loss.form, functions, self.rank_weights),
-            penalty=self.row_penalty or NO_PENALTY,
+            penalty=self.kernel_penalty,
             execution=Execution(self.batch_size, hogwild, self.problem.threads),
             **common,
         )
@@ -238,7 +248,7 @@ class FactoredSteps(Steps):
             source,
             eta,
             loss=loss,
-            penalty=self.row_penalty or NO_PENALTY,
+            penalty=self.kernel_penalty,
             execution=Execution(
                 self.batch_size, self.solver.mode == "hogwild", self.problem.threads
             ),
@@ -269,19 +279,20 @@ class FactoredSteps(Steps):
                 scaled.ravel(),
             ),
             learning_rate=float(eta[0]),
-            penalty=self.row_penalty or NO_PENALTY,
+            penalty=self.kernel_penalty,
             threads=self.problem.threads,
         )
 
     def _apply_prox(self, rate: float) -> None:
         """Apply the prox to each matrix, for the learning rates since the last boundary.
 
-        With Adagrad, an entry with the sum of squares G has the step rate / sqrt(G) (composite
-        mirror descent). Other penalties have one step per matrix, the mean of those of its entries.
+        With Adagrad, an entry with the sum of squares G has the step rate / sqrt(G), and so has its
+        penalty: this is composite mirror descent. If a penalty acts on rows, G is the same for all
+        entries of a row.
         """
         for at in self._positions():
             entry = self._entry_penalty(at)
-            if entry is not None:
+            if entry is not None and self.row_weights is None:
                 self.weights.prox(at, rate, entry, threads=self.problem.threads)
                 continue
             for rows, shrunk in self._chunks_after_prox(at, rate):
@@ -305,28 +316,37 @@ class FactoredSteps(Steps):
     def _chunks_after_prox(self, at: int, rate: float) -> Iterator[tuple[slice, Singles]]:
         """Yield the rows of a matrix as they are after the prox."""
         entry = self._entry_penalty(at)
-        step = rate if entry is not None else rate * self._mean_step(at)
         for rows in self._chunks(at):
             part = self.weights.factors[at][rows]
             if entry is not None:
-                yield rows, self.weights.prox(at, rate, entry, rows=rows, out=np.empty_like(part))
+                yield (
+                    rows,
+                    self.weights.prox(
+                        at,
+                        rate,
+                        entry,
+                        rows=rows,
+                        row_weights=None
+                        if self.row_weights is None
+                        else self.row_weights[at][rows],
+                        out=np.empty_like(part),
+                        threads=self.problem.threads,
+                    ),
+                )
             else:
-                yield rows, self._prox_of_rows(at, part, step)
+                yield rows, self._prox_of_rows(at, rows, rate)
 
-    def _mean_step(self, at: int) -> float:
-        """Return the mean of 1 / sqrt(G) with Adagrad, else 1."""
+    def _row_steps(self, at: int, rows: slice, rate: float) -> Floats:
+        """Return the step of each row, in which all entries have the same sum of squares."""
         squares = self.weights.squares[at]
-        if not squares.size:
-            return 1.0
-        inner, starts = slice(0, self.model.dimensions), range(0, squares.shape[0], PROX_ROWS)
-        parts = (squares[start : start + PROX_ROWS, inner] for start in starts)
-        sums = [float((1.0 / np.sqrt(part)).sum()) for part in parts]
-        return sum(sums) / float(squares.shape[0] * self.model.dimensions)
+        if squares.size:
+            return rate / np.sqrt(squares[rows, 0].astype(np.float64))
+        return np.full(self.weights.factors[at][rows].shape[0], rate)
 
-    def _prox_of_rows(self, at: int, part: Singles, step: float) -> Singles:
+    def _prox_of_rows(self, at: int, rows: slice, rate: float) -> Singles:
         """Return the prox of some rows, or of all, by the operator of the regularizer."""
         inner = slice(None), slice(0, self.model.dimensions)
-        regularizer = self._regularizer(at)
+        regularizer, part = self._regularizer(at), self.weights.factors[at][rows]
         functions = native_rows(regularizer)
         if isinstance(regularizer, OrthogonalColumns):  # in float32, by blocks
             length = np.float32(regularizer.column_length(part[inner].shape))
@@ -336,12 +356,24 @@ class FactoredSteps(Steps):
             return np.pad(shrunk, ((0, 0), (0, padding))) if padding else shrunk
         if functions is not None:
             shrunk = part.copy()
-            width, threads = self.model.dimensions, self.problem.threads
-            self.problem.kernel.native.prox_rows(functions, shrunk, step, width, threads)
+            self._native_prox(functions, shrunk, self._row_steps(at, rows, rate))
+            return shrunk
+        shrunk = np.zeros_like(part)
+        numbers = part[inner].astype(np.float64)
+        if regularizer.granularity == "matrix":
+            shrunk[inner] = regularizer.prox(numbers, rate)
         else:
-            shrunk = np.zeros_like(part)
-            shrunk[inner] = regularizer.prox(part[inner].astype(np.float64), step)
+            shrunk[inner] = prox_by_row(regularizer, numbers, self._row_steps(at, rows, rate))
         return shrunk
+
+    def _native_prox(self, functions: RowFunctions, matrix: Singles, steps: Floats) -> None:
+        """Apply C functions to each row, in one call for all rows with the same step."""
+        kernel, width, threads = self.problem.kernel, self.model.dimensions, self.problem.threads
+        for step in np.unique(steps).tolist():
+            rows = np.flatnonzero(steps == step)
+            part = matrix if rows.size == matrix.shape[0] else matrix[rows]
+            kernel.native.prox_rows(functions, part, step, width, threads)
+            matrix[rows] = part
 
     def _positions(self) -> list[int]:
         """Return the positions of those of U, V and S that are regularized."""
@@ -365,19 +397,26 @@ class FactoredSteps(Steps):
         total = 0.0
         for at in self._positions():
             parts = (
-                (part for _, part in self._chunks_after_prox(at, rate))
+                self._chunks_after_prox(at, rate)
                 if pending
-                else (self.weights.factors[at][rows] for rows in self._chunks(at))
+                else ((rows, self.weights.factors[at][rows]) for rows in self._chunks(at))
             )
-            regularizer = self._regularizer(at)
-            wide = not isinstance(regularizer, OrthogonalColumns)  # which needs no float64
+            wide = not isinstance(self._regularizer(at), OrthogonalColumns)  # needs no float64
             total += sum(
-                regularizer.penalty(
-                    part[inner].astype(np.float64 if wide else np.float32, copy=False)
+                self._penalty_of_rows(
+                    at, rows, part[inner].astype(np.float64 if wide else np.float32, copy=False)
                 )
-                for part in parts
+                for rows, part in parts
             )
         return total
+
+    def _penalty_of_rows(self, at: int, rows: slice, part: NDArray[Any]) -> float:
+        """Return the penalty of some rows of a matrix."""
+        regularizer = self._regularizer(at)
+        if self.row_weights is not None:
+            weighted = cast(SupportsRowWeights, regularizer)
+            return weighted.weighted_penalty(part, self.row_weights[at][rows].astype(np.float64))
+        return regularizer.penalty(part)
 
     def finite(self) -> bool:
         """Return whether all embeddings are finite."""
@@ -391,6 +430,13 @@ class FactoredSteps(Steps):
         """Restore what `arrays` returned."""
         self.model.factors = Factors(*(arrays[name].copy() for name in NAMES))
         self._begin(Factors(*(arrays[f"squares_{name}"].copy() for name in NAMES)))
+
+
+def _has_rate_per_row(regularizer: Regularizer) -> bool:
+    """Return whether Adagrad needs one learning rate per row for the prox to be in its metric."""
+    if regularizer.granularity == "entry":
+        return not kernel_forms(regularizer) & {"vector", "factors"}  # has a prox for one step only
+    return regularizer.granularity == "row"
 
 
 def _part(source: Source, start: int, stop: int) -> Source:

@@ -31,6 +31,7 @@ class HalfSteps(FactoredSteps):
     def __init__(self, problem: TrainingProblem) -> None:
         super().__init__(SGD(), problem)
         self.row_penalty, self.prox_between_calls = None, True
+        self.kernel_penalty = self.kernel_penalty._replace(max_norm=0.0)
         self.free = 0
         if problem.state is None:
             for self.free in (1, 0):
@@ -55,7 +56,9 @@ class HalfSteps(FactoredSteps):
         """Return the penalty of both sides after their last half-steps."""
         inner = slice(None), slice(0, self.model.dimensions)
         return sum(
-            self._regularizer(at).penalty(self.weights.factors[at][inner].astype(np.float64))
+            self._penalty_of_rows(
+                at, slice(None), self.weights.factors[at][inner].astype(np.float64)
+            )
             for at in (0, 1)
         )
 

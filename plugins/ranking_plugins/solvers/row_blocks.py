@@ -25,7 +25,12 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from ranking.contracts.regularizer import Regularizer, of_side
+from ranking.contracts.regularizer import (
+    SupportsRowWeights,
+    of_side,
+    prox_by_row,
+    weighs_rows,
+)
 from ranking.contracts.solver import EpochResult, State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import DataError
@@ -34,6 +39,7 @@ from ranking.kernels.contract import Floats, Ints, Singles
 from ranking.kernels.factored import NAMES, FactoredWeights, FeatureRows
 from ranking.models.factored import Factored, require_dot_product
 from ranking_plugins.losses.margin_lists import margin_list_loss
+from ranking_plugins.solvers.frequencies import row_frequencies
 from ranking_plugins.solvers.settings import sampling_lists
 from ranking_plugins.solvers.sgd import SGD
 
@@ -155,6 +161,10 @@ class RowBlocks:
         self.loss = margin_list_loss(problem.loss)
         self.weights = FactoredWeights(problem.kernel, self.model.factors)
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
+        self.row_weights: tuple[Floats, ...] | None = None
+        if weighs_rows(problem.regularizer):
+            frequencies = row_frequencies(self.model, data, self.inputs)
+            self.row_weights = tuple(part.astype(np.float64) for part in frequencies)
         self.factor = 1.0
         if problem.state is not None:
             self._restore(problem.state)
@@ -193,7 +203,7 @@ class RowBlocks:
         while self.factor <= LARGEST:
             steps = self._steps(side, curvature)
             moved = matrix - steps[:, None] * gradient
-            self._set(side, _prox_by_step(self.regularizers[side], moved, steps))
+            self._set(side, self._prox(side, moved, steps))
             if side and biases.size:
                 self.model.document_biases[:] = biases - steps * slopes
             margins = self._margins()
@@ -249,8 +259,21 @@ class RowBlocks:
     def _objective(self, margins: Floats) -> float:
         with np.errstate(over="ignore"):
             loss = float(self.loss.margin_values(margins).mean())
-        penalties = (self.regularizers[side].penalty(self._matrix(side)) for side in (0, 1))
-        return loss + sum(penalties)
+        return loss + sum(self._penalty(side, self._matrix(side)) for side in (0, 1))
+
+    def _penalty(self, side: int, matrix: Floats) -> float:
+        regularizer = self.regularizers[side]
+        if self.row_weights is None:
+            return regularizer.penalty(matrix)
+        weighted = cast(SupportsRowWeights, regularizer)
+        return weighted.weighted_penalty(matrix, self.row_weights[side])
+
+    def _prox(self, side: int, matrix: Floats, steps: Floats) -> Floats:
+        """Return the prox of each row with its own step."""
+        regularizer = self.regularizers[side]
+        if self.row_weights is not None:
+            steps = steps * self.row_weights[side]
+        return prox_by_row(regularizer, matrix, steps)
 
     def _whole(self, side: int) -> Singles:
         return (self.model.U, self.model.V)[side]
@@ -260,15 +283,6 @@ class RowBlocks:
 
     def _set(self, side: int, matrix: Floats) -> None:
         self._whole(side)[:, : self.model.dimensions] = matrix
-
-
-def _prox_by_step(regularizer: Regularizer, matrix: Floats, steps: Floats) -> Floats:
-    """Return the prox of each row with its own step."""
-    result = np.empty_like(matrix)
-    for step in np.unique(steps).tolist():
-        rows = steps == step
-        result[rows] = regularizer.prox(matrix[rows], step)
-    return result
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,9 @@ Y_i and ``(x x) B`` to Q_i, queries and documents in the order of their first st
 as they are written (without features, Y is A and Q is B). S has those of the queries' contexts
 first, then those of documents. Then, for each row, ``P[i] -= Y_i``, or with Adagrad, which has a
 sum of squares G for each parameter, ``G += Q; P -= (rate Y) / sqrt(G)`` with the batch's first
-learning rate. Biases likewise. At last each row of U, V and S that has a Y is scaled to the norm
+learning rate; if the penalty is `rowwise`, every entry of Q is replaced by their mean, a sum as
+that of a dot product over the width of the row, so that a row has one learning rate. Biases
+likewise, always one by one. At last each row of U, V and S that has a Y is scaled to the norm
 `max_norm` > 0, if its norm exceeds that. Other penalties are applied between calls, those of
 entries by `factored_prox`. So negatives can be sampled by triplet, and sums be computed by query,
 document and row: the result does not depend on the number of threads. `hogwild` lets threads take

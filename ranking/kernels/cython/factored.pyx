@@ -126,7 +126,7 @@ cdef int train(
     set_source(task, source, &positives)
     task.batch_size = min(<int64_t>execution.batch_size, task.n)
     task.learning_rates, task.hogwild = &learning_rates[0], execution.hogwild
-    task.penalty = row_penalty_t(penalty.max_norm)
+    task.penalty = row_penalty_t(penalty.max_norm, penalty.rowwise)
     task.n_threads = threads_for(
         execution.threads, task.n if task.hogwild else task.batch_size
     )
@@ -163,7 +163,7 @@ def factored_update(features, state, steps, float learning_rate, penalty, int th
     """Take the steps of one block."""
     cdef factored_model_t model
     cdef factored_steps_t known
-    cdef row_penalty_t shrinkage = row_penalty_t(penalty.max_norm)
+    cdef row_penalty_t shrinkage = row_penalty_t(penalty.max_norm, penalty.rowwise)
     cdef bint ready
     if len(steps.documents) == 0:
         return

@@ -234,6 +234,9 @@ class Batch:
             self._by_row(self.documents, documents, second, S)
         for matrix, sums, rows in zip(self.factors[:3], squares[:3], (U, V, S), strict=True):
             for row, total in rows.items():
+                if penalty.rowwise:
+                    assert total.squares is not None
+                    total.squares = np.full_like(total.squares, _mean(total.squares))
                 _change(matrix, sums, row, total, rate)
                 _project(matrix[row], penalty)
         if self.factors.biases.size:
@@ -281,6 +284,11 @@ def factored_prox(
     shrunk = np.abs(matrix) - step * l1
     shrunk = np.copysign(np.where(shrunk > ZERO, shrunk, ZERO), matrix) / (ONE + step * l2)
     out[...] = shrunk + ZERO  # -0 becomes 0
+
+
+def _mean(squares: Singles) -> np.float32:
+    """Return the mean, from a sum in eight parts."""
+    return np.float32(dot(squares, np.ones_like(squares)) / np.float32(squares.size))
 
 
 def _project(embedding: Singles, penalty: RowPenalty) -> None:

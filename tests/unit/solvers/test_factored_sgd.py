@@ -74,7 +74,7 @@ def bits(fitted):
 class ByHand:
     """U, V and biases as dense matrices of double precision, one block of steps at a time."""
 
-    def __init__(self, data, model, loss, *, adagrad, max_norm=0.0):
+    def __init__(self, data, model, loss, *, adagrad, max_norm=0.0, rowwise=False):
         self.q = data.query_rows.toarray().astype(np.float64)
         self.d = data.document_rows.toarray().astype(np.float64)
         self.parts = [
@@ -84,6 +84,7 @@ class ByHand:
         ]
         self.squares = [np.ones_like(part) for part in self.parts]
         self.loss, self.adagrad, self.max_norm = loss, adagrad, max_norm
+        self.rowwise = rowwise or max_norm > 0.0
 
     def score(self, query, document):
         U, V, biases = self.parts
@@ -132,6 +133,8 @@ class ByHand:
                     touched[which] |= set(np.flatnonzero(features))
         for part, squares, y, q in zip(self.parts, self.squares, totals, squared, strict=True):
             if self.adagrad:
+                if self.rowwise and part.shape[1] > 1:  # the mean of a row, padded to eight numbers
+                    q[...] = q.sum(axis=1, keepdims=True) / 8.0
                 squares += q
                 part -= rates[0] * y / np.sqrt(squares)
             else:
@@ -240,16 +243,22 @@ def test_other_penalties_are_paid_at_boundaries(
         sampling_lists(data, SGD(), "positives"), SEED, 0, 70
     )
     rates = [RATES[schedule](t) for t in range(1, 71)]
-    plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad")
+    rowwise = regularizer.granularity == "row"
+    plain = ByHand(data, start_of(data), Logistic(), adagrad=schedule == "adagrad", rowwise=rowwise)
     edges = [0, 10, 20, 25, 35, 45, 50, 60, 70]
     for start, stop in itertools.pairwise(edges):
         plain.train(triplets[start:stop], rates[start:stop], stop - start, 8)
         for which in (0, 1):
             scale = 1.0 / np.sqrt(plain.squares[which]) if plain.adagrad else 1.0
-            if regularizer.granularity != "entry":
-                scale = np.mean(scale)
             due = sum(rates[start:stop]) * scale
-            plain.parts[which] = regularizer.prox(plain.parts[which], due)
+            part = plain.parts[which]
+            if rowwise:  # all entries of a row have the same step
+                steps = np.broadcast_to(due, part.shape)[:, 0]
+                rows = zip(part, steps, strict=True)
+                part = np.vstack([regularizer.prox(row[None], step) for row, step in rows])
+                plain.parts[which] = part
+            else:
+                plain.parts[which] = regularizer.prox(part, due)
     plain.assert_like(fitted.model_)
     for result, expected in zip(
         (fitted.model_.U[:, :5], fitted.model_.V[:, :5]), plain.parts[:2], strict=False

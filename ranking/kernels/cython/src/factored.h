@@ -51,6 +51,7 @@ typedef struct {
 
 typedef struct {
     float max_norm;
+    int rowwise; /* AdaGrad has one learning rate per row */
 } row_penalty_t;
 
 /* The task of `factored_sample` (which fills `triplets`) and `factored_train`. With `lists`, each

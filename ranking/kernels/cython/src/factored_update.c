@@ -332,7 +332,11 @@ LANES_INLINE void change_row(
     const float *squares)
 {
     ptrdiff_t width = worker->shared->model->width, at = row * width;
-    if (factor->squares)
+    if (factor->squares && worker->shared->penalty.rowwise)
+        float8_adagrad_row(
+            factor->rows + at, factor->squares + at, by.vector, squares, by.c,
+            worker->learning_rate, width);
+    else if (factor->squares)
         float8_adagrad(
             factor->rows + at, factor->squares + at, by.vector, squares, by.c,
             worker->learning_rate, width);

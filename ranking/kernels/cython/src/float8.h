@@ -111,6 +111,23 @@ LANES_INLINE void float8_adagrad(
     }
 }
 
+/* The same with one rate for the row: g += the mean of (c c) q, or of y y. */
+LANES_INLINE void float8_adagrad_row(
+    float *p, float *g, const float *x, const float *q, float c, float rate, ptrdiff_t n)
+{
+    float8_t total = float8_splat(0.0f), mean;
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        float8_t y = float8_splat(c) * float8_load(x + i);
+        total += q ? float8_splat(c * c) * float8_load(q + i) : y * y;
+    }
+    mean = float8_splat(float8_sum(total) / (float)n);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        float8_t y = float8_splat(c) * float8_load(x + i), sums = float8_load(g + i) + mean;
+        float8_store(g + i, sums);
+        float8_store(p + i, float8_load(p + i) - (float8_splat(rate) * y) / float8_sqrt(sums));
+    }
+}
+
 /* to += c x, and squares += (c x) (c x) */
 LANES_INLINE void float8_add_squares(
     float *to, float *squares, const float *x, float c, ptrdiff_t n)

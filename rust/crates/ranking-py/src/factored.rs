@@ -77,8 +77,9 @@ argument! {
 }
 
 argument! {
-    RowPenalty { max_norm: f64 } => core::RowPenalty = core::RowPenalty {
+    RowPenalty { max_norm: f64, rowwise: bool } => core::RowPenalty = core::RowPenalty {
         max_norm: f32::narrow(max_norm),
+        rowwise,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::constants::WIDE;
 use crate::dispatch::Job;
 use crate::factored::occurrences::OccurrenceIndex;
 use crate::factored::parameters::{FactoredState, prefetch_row, with_known_width};
@@ -130,7 +131,13 @@ impl<'a> Piece<'a> {
         let squares = if self.squares.is_empty() {
             None
         } else {
-            Some((&mut self.squares[places], update.learning_rate))
+            Some(Adagrad {
+                squares: &mut self.squares[places],
+                learning_rate: update.learning_rate,
+                mean: update
+                    .rowwise
+                    .then(|| mean_square(machine, sums, self.chunks)),
+            })
         };
         by_groups(machine, sums, row, squares);
         update.project(machine, row);
@@ -147,6 +154,25 @@ impl<'a> Piece<'a> {
     }
 }
 
+/// Adagrad's state of a row.
+struct Adagrad<'a> {
+    squares: &'a mut [Eight],
+    learning_rate: f32,
+    /// The mean of the squares that are added, if the row has one learning rate.
+    mean: Option<f32>,
+}
+
+/// The mean of the sums of squares of a row.
+#[inline(always)]
+fn mean_square<M: Machine>(machine: M, sums: &impl RowSums, chunks: usize) -> f32 {
+    let mut total = Wide::splat(machine, 0.0);
+    for first in 0..chunks {
+        let [squares] = sums.total::<M, 1>(machine, first).squares;
+        total += squares;
+    }
+    total.fold() / (chunks * WIDE) as f32
+}
+
 /// Subtract sums from a row, by as many registers at a time as the processor has. With Adagrad's
 /// squares, each parameter has a learning rate that depends on those of its gradients; without,
 /// the gradients include the learning rate.
@@ -155,7 +181,7 @@ fn by_groups<M: Machine>(
     machine: M,
     sums: &impl RowSums,
     row: &mut [Eight],
-    mut adagrad: Option<(&mut [Eight], f32)>,
+    mut adagrad: Option<Adagrad<'_>>,
 ) {
     let (groups, rest) = row.as_chunks_mut::<GROUP>();
     let mut first = 0;
@@ -178,19 +204,20 @@ fn subtract<M: Machine, const N: usize>(
     total: &Total<[Wide<M>; N]>,
     row: &mut [Eight; N],
     first: usize,
-    adagrad: &mut Option<(&mut [Eight], f32)>,
+    adagrad: &mut Option<Adagrad<'_>>,
 ) {
-    let Some((squares, learning_rate)) = adagrad else {
+    let Some(adagrad) = adagrad else {
         for (p, y) in row.iter_mut().zip(total.gradient) {
             *p = (Wide::new(machine, *p) - y).array();
         }
         return;
     };
-    let learning_rate = Wide::splat(machine, *learning_rate);
-    let squares = &mut squares[first..][..N];
+    let learning_rate = Wide::splat(machine, adagrad.learning_rate);
+    let mean = adagrad.mean.map(|mean| Wide::splat(machine, mean));
+    let squares = &mut adagrad.squares[first..][..N];
     let totals = total.gradient.into_iter().zip(total.squares);
     for ((p, square), (y, q)) in row.iter_mut().zip(squares).zip(totals) {
-        let sum = Wide::new(machine, *square) + q;
+        let sum = Wide::new(machine, *square) + mean.unwrap_or(q);
         *square = sum.array();
         *p = (Wide::new(machine, *p) - (learning_rate * y) / sum.sqrt()).array();
     }
@@ -203,14 +230,17 @@ pub(super) struct RowUpdate {
     learning_rate: f32,
     /// The largest norm, if there is one.
     max_norm: Option<f32>,
+    /// Whether Adagrad has one learning rate per row.
+    rowwise: bool,
 }
 
 impl RowUpdate {
     pub(super) fn new(learning_rate: f32, penalty: RowPenalty) -> Self {
-        let RowPenalty { max_norm } = penalty;
+        let RowPenalty { max_norm, rowwise } = penalty;
         Self {
             learning_rate,
             max_norm: (max_norm > 0.0).then_some(max_norm),
+            rowwise,
         }
     }
 

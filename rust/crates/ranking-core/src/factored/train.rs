@@ -16,11 +16,12 @@ use crate::threads::ThreadTeam;
 /// A batch of fewer triplets is not worth the barriers of several threads.
 const SMALLEST: usize = 16;
 
-/// The largest norm of each row; 0 is none.
+/// The largest norm of each row, 0 is none; and whether Adagrad has one learning rate per row.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the contract describes the fields")]
 pub struct RowPenalty {
     pub max_norm: f32,
+    pub rowwise: bool,
 }
 
 /// How the steps of a call are taken.
