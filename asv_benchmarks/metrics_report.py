@@ -21,15 +21,15 @@ def main() -> None:
     """Measure and print."""
     peer = TrecEval()
     peer.setup()
-    wanted = min(timeit.repeat(peer.time_ndcg, number=1, repeat=5))
-    print(f"pytrec_eval, ndcg alone: {wanted:.3f} s")  # noqa: T201
+    peer_seconds = min(timeit.repeat(peer.time_ndcg, number=1, repeat=5))
+    print(f"pytrec_eval, ndcg alone: {peer_seconds:.3f} s")  # noqa: T201
     for kernel, threads in itertools.product(*Metrics.params):
         ours = Metrics()
         ours.setup(kernel, threads)
         call = functools.partial(ours.time_all, kernel, threads)
-        taken = min(timeit.repeat(call, number=1, repeat=7))
-        ratio = wanted / taken
-        print(f"{kernel}, {threads} threads, all: {taken:.3f} s, {ratio:.1f} x")  # noqa: T201
+        seconds = min(timeit.repeat(call, number=1, repeat=7))
+        ratio = peer_seconds / seconds
+        print(f"{kernel}, {threads} threads, all: {seconds:.3f} s, {ratio:.1f} x")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -76,31 +76,31 @@ System = Callable[[MatchingData, int, Settings, int], Scores]
 
 def quality(scores: Scores, train: MatchingData, test: MatchingData) -> dict[str, float]:
     """Measure scores of all users and items."""
-    known, wanted = (data.relevance.toarray() > 0 for data in (train, test))
+    known, relevant = (data.relevance.toarray() > 0 for data in (train, test))
     unseen = np.where(known, -np.inf, scores)
     return {
         "train p@10": precision(scores, known),
-        "test p@10": precision(scores, wanted),
+        "test p@10": precision(scores, relevant),
         "train auc": auc(scores, known),
-        "test auc": auc(scores, wanted),
-        "unseen p@10": precision(unseen, wanted),
+        "test auc": auc(scores, relevant),
+        "unseen p@10": precision(unseen, relevant),
     }
 
 
-def precision(scores: Scores, wanted: NDArray[np.bool_], k: int = 10) -> float:
+def precision(scores: Scores, relevant: NDArray[np.bool_], k: int = 10) -> float:
     """Return the mean of precision@k over the users who have something to find."""
     best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    hits = np.take_along_axis(wanted, best, axis=1).mean(axis=1)
-    return float(hits[wanted.any(axis=1)].mean())
+    hits = np.take_along_axis(relevant, best, axis=1).mean(axis=1)
+    return float(hits[relevant.any(axis=1)].mean())
 
 
-def auc(scores: Scores, wanted: NDArray[np.bool_]) -> float:
+def auc(scores: Scores, relevant: NDArray[np.bool_]) -> float:
     """Return the mean of the area under the curve over the users who have something to find."""
     ranks = rankdata(scores, axis=1)
-    n_wanted = wanted.sum(axis=1)
-    sums = (ranks * wanted).sum(axis=1) - n_wanted * (n_wanted + 1) / 2
+    n_wanted = relevant.sum(axis=1)
+    sums = (ranks * relevant).sum(axis=1) - n_wanted * (n_wanted + 1) / 2
     some = n_wanted > 0
-    return float((sums[some] / (n_wanted * (wanted.shape[1] - n_wanted))[some]).mean())
+    return float((sums[some] / (n_wanted * (relevant.shape[1] - n_wanted))[some]).mean())
 
 
 def ours(kernel: str) -> System:

@@ -81,13 +81,13 @@ def main(megabytes: int) -> None:
                 done: dict[str, Any] = json.loads(subprocess.check_output(command))
                 known = best.setdefault((reader, threads), done)
                 best[reader, threads] = {key: min(known[key], done[key]) for key in done}
-    wanted = best["scikit-learn", 1]
+    baseline = best["scikit-learn", 1]
     lines = ["reader        threads  seconds  MB/s  ratio  processor s  ratio  memory / result"]
     for (reader, threads), result in best.items():
         lines.append(
             f"{reader:12}  {threads:7}  {result['clock']:7.2f}  {size / result['clock']:4.0f}"
-            f"  {wanted['clock'] / result['clock']:5.1f}  {result['processor']:11.2f}"
-            f"  {wanted['processor'] / result['processor']:5.1f}  {result['memory']:15.2f}"
+            f"  {baseline['clock'] / result['clock']:5.1f}  {result['processor']:11.2f}"
+            f"  {baseline['processor'] / result['processor']:5.1f}  {result['memory']:15.2f}"
         )
     sys.stdout.write("\n".join(lines) + "\n")
 

@@ -74,11 +74,11 @@ def say(*words: object) -> None:
 def show_measured(train: MatchingData, test: MatchingData, ranker: Ranker) -> None:
     """Compare with the most popular films, the same for every user."""
     often = np.asarray(train.relevance.sum(axis=0)).ravel()
-    known, wanted = train.relevance.toarray() > 0, test.relevance.toarray() > 0
+    known, relevant = train.relevance.toarray() > 0, test.relevance.toarray() > 0
     order = np.argsort(-np.where(known, -1.0, often), axis=1, kind="stable")[:, :10]
-    found = np.take_along_axis(wanted, order, axis=1).any(axis=1).mean()
+    share = np.take_along_axis(relevant, order, axis=1).any(axis=1).mean()
     say("\nThe film that was held out is among the ten offered")
-    say(f"  by what most have seen  {found:.3f} of the time")
+    say(f"  by what most have seen  {share:.3f} of the time")
     say(f"  by WARP                 {ranker.score(test, metric='recall@10', exclude=train):.3f}")
 
 

@@ -22,7 +22,7 @@ from ranking.contracts.recipe import Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import OnlineTrainer, Solver
 from ranking.data.exclusions import Pairs, known_pairs
-from ranking.data.frames import check_columns
+from ranking.data.frames import check_columns, interactions_of
 from ranking.data.inputs import (
     Documents,
     PreparedData,
@@ -32,20 +32,30 @@ from ranking.data.inputs import (
     prepare_data,
     warn_of_untrained,
 )
-from ranking.data.judged_lists import JudgedLists
+from ranking.data.judged_lists import JudgedLists, query_weights
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
+from ranking.data.scaling import Scaling, refuse_single_query
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
+from ranking.inference.histories import (
+    explain_item,
+    new_users,
+    similar_items,
+    without_histories,
+)
+from ranking.inference.index import SeenIndex
 from ranking.inference.judged import rank_judged
 from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
-from ranking.io.model_file import FileSpec, read_model, write_model
+from ranking.io.exports.content import Exportable
+from ranking.io.exports.formats import ExportOptions, export_model
+from ranking.io.model_file import Extras, FileSpec, read_model, write_model
 from ranking.io.result import TrainingResult
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.evaluation import (
@@ -55,6 +65,7 @@ from ranking.metrics.evaluation import (
 )
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.item_item import ItemItem
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
@@ -112,6 +123,9 @@ class Ranker(Estimator):
         Which processes train, such as ``"ray:workers=2"``; the result does not depend on it.
     parameter_search : Search, optional
         Parameters to choose on the validation data, if `fit` gets any; some recipes have one.
+    scale : {"standard", "min-max", "query-min-max", "log", "robust"}, optional
+        How the features of judged rows are scaled. What is learnt from the training data is part
+        of the model: data to score and to evaluate are scaled in the same way.
 
     Attributes
     ----------
@@ -134,6 +148,8 @@ class Ranker(Estimator):
         same in another order, are refused.
     text_ : TextFeatures or None
         Fitted.
+    scaling_ : Scaling or None
+        Fitted, if `scale` is set.
     documents_ : Documents or None
         The documents of a collection of texts, for `search`.
     seen_ : SeenItems or None
@@ -166,6 +182,7 @@ class Ranker(Estimator):
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     text_: TextFeatures | None
+    scaling_: Scaling | None
     documents_: Documents | None
     seen_: SeenItems | None
     report_: Any
@@ -186,6 +203,7 @@ class Ranker(Estimator):
         features: str | TextFeatures | None = None,
         engine: str | Engine = "local",
         parameter_search: Search | None = None,
+        scale: str | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
@@ -198,6 +216,7 @@ class Ranker(Estimator):
         self.features = features
         self.engine = engine
         self.parameter_search = parameter_search
+        self.scale = scale
 
     @classmethod
     def from_recipe(cls, name: str, **overrides: Any) -> Self:
@@ -244,9 +263,10 @@ class Ranker(Estimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, JudgedLists, MatchingData or TextCollection
+        X : array, sparse matrix, data frame, JudgedLists, MatchingData or TextCollection
             One row of features per judged document. A `JudgedLists` has its grades and queries, a
-            `MatchingData` or `TextCollection` has queries, documents and their relevance.
+            `MatchingData` or `TextCollection` has queries, documents and their relevance. A data
+            frame of interactions, with columns for user and item by their usual names, needs no y.
         y : array of numbers
             Grades, higher is better.
         qid : array of int or str
@@ -278,6 +298,7 @@ class Ranker(Estimator):
         Other parameters are those of `fit`. What the wrapper reports is in ``report_``. After an
         interrupt the ranker is fitted as far as training came.
         """
+        X, valid = interactions_of(X, y), interactions_of(valid)
         check_columns(self, X, reset=True)
         if isinstance(valid, tuple):
             check_columns(self, valid[0])
@@ -293,8 +314,11 @@ class Ranker(Estimator):
     def prepare_data(
         self, X: Any, y: Any = None, *, qid: Any = None, valid: Any = None
     ) -> PreparedData:
-        """Return training and validation data as a trainer takes them; texts get features."""
-        return prepare_data(X, y, qid, valid, self.features)
+        """Return training and validation data as a trainer takes them.
+
+        Texts get features, and the features of judged rows are scaled if `scale` is set.
+        """
+        return prepare_data(X, y, qid, valid, self.features, self.scale)
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
         """Take over the result of a training as the fitted attributes.
@@ -305,8 +329,9 @@ class Ranker(Estimator):
         prepared : PreparedData, optional
             What it was trained on, for `search` and `recommend`.
         """
-        text, documents = (None, None) if prepared is None else prepared[2:]
+        text, documents, scaling = (None, None, None) if prepared is None else prepared[2:]
         self._adopt(result, text, documents)
+        self.scaling_ = scaling
         if prepared is not None and isinstance(prepared.data, MatchingData):
             self.seen_ = SeenItems.from_data(prepared.data)
         return self
@@ -326,7 +351,9 @@ class Ranker(Estimator):
         self.description_ = result.description
         self.n_features_in_ = result.n_features
         self.text_, self.documents_, self.seen_ = text, documents, None
+        self.scaling_ = None
         self._online: tuple[OnlineTrainer, Trainer] | None = None
+        self._seen_index: SeenIndex | None = None
 
     def partial_fit(
         self, X: Any, *, triplets: ArrayLike | None = None, steps: int | None = None
@@ -396,9 +423,22 @@ class Ranker(Estimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: everything but a training that `partial_fit` continues."""
+        """Return what a pickle holds: no training that goes on, and nothing that is made again."""
         state: dict[str, Any] = super().__getstate__()
-        return {**state, "_online": None}
+        return {**state, "_online": None, "_seen_index": None}
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """The weights of a linear model, one per feature, as they multiply scaled features."""
+        weights = getattr(self.model_, "weights", None) if hasattr(self, "model_") else None
+        if not isinstance(weights, np.ndarray) or weights.ndim != 1:
+            raise AttributeError("coef_ is there for a fitted linear model only.")
+        return weights
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The absolute weights of a linear model; comparable if features are of one scale."""
+        return np.abs(self.coef_)
 
     @property
     def per_query(self) -> bool:
@@ -418,11 +458,17 @@ class Ranker(Estimator):
 
     def _represent(self, X: Any, y: Any = None, qid: Any = None) -> Trainable:
         self._check_fitted()
+        X = interactions_of(X, y)
         check_columns(self, X)
         data = as_trainable(X, y, qid, self.text_)
         if isinstance(data, JudgedLists) and data is not X and self.model_.takes == "judged":
             self._refuse_other_width(data)
-        return own_queries(data) if self.per_query and isinstance(data, MatchingData) else data
+        if isinstance(data, JudgedLists):
+            return self._scaled(data)
+        return own_queries(data) if self.per_query else data
+
+    def _scaled(self, data: JudgedLists) -> JudgedLists:
+        return data if self.scaling_ is None else self.scaling_.transform(data)
 
     def _check_fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted
@@ -447,6 +493,7 @@ class Ranker(Estimator):
         if isinstance(X, MatchingData | TextCollection):
             return self._predict_matching(X)
         check_columns(self, X)
+        refuse_single_query(self.scaling_)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         rows = JudgedLists(X, np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64))
         self._refuse_other_width(rows)
@@ -472,7 +519,7 @@ class Ranker(Estimator):
         """Return a score for each row of `data`, in the order in which it stores them."""
         self._check_fitted()
         refuse_other_data(self.model_, data)
-        return self.model_.scores(data, self.kernel_, self.threads)
+        return self.model_.scores(self._scaled(data), self.kernel_, self.threads)
 
     def score_pairs(
         self, X: Any, queries: NDArray[np.int64], documents: NDArray[np.int64]
@@ -559,13 +606,17 @@ class Ranker(Estimator):
         >>> [item for item, score in ranker.recommend(["bob"])["bob"]]
         ['alien']
         """
-        seen = self._seen("recommend")
+        seen, index = self._seen("recommend"), self._index("recommend")
         validate_k(k)
-        users = seen.user_positions(user_ids)
+        users = index.users(user_ids)
         if not users.size:
             return RankedResults(seen.user_ids[:0], seen.item_ids, retrieve_nothing)
         exclusions = seen.exclusions(users) if exclude_seen else None
-        return self._retrieve(seen.data(users), k, exclusions, columns=Columns("user", "item"))
+        columns = Columns("user", "item")
+        if not index.has_embeddings:
+            return self._retrieve(seen.data(users), k, exclusions, columns=columns)
+        retrieve = partial(index.recommend, users, k, exclusions)
+        return RankedResults(seen.user_ids[users], seen.item_ids, retrieve, columns)
 
     def similar_items(self, item_ids: Iterable[Any], k: int = 10) -> RankedResults:
         """Return the k items whose embeddings have the largest cosine with each item, by id.
@@ -577,11 +628,23 @@ class Ranker(Estimator):
         k : int
         """
         seen = self._seen("similar_items")
-        positions = seen.item_positions(item_ids)
-        results = self.similar(seen.data(np.arange(1)), k)
+        index = self._index("similar_items")
+        positions = index.items(item_ids)
+        validate_k(k)
         columns = Columns("item", "similar item")
-        subset = Subset(results.retrieve, positions)
-        return RankedResults(seen.item_ids[positions], seen.item_ids, subset, columns)
+        if index.has_embeddings:
+            retrieve: Any = partial(index.similar, positions, k)
+        else:
+            retrieve = Subset(self.similar(seen.data(np.arange(1)), k).retrieve, positions)
+        return RankedResults(seen.item_ids[positions], seen.item_ids, retrieve, columns)
+
+    def _index(self, what: str) -> SeenIndex:
+        """Return what requests of users and items of the training data share; made once."""
+        seen, model = self._seen(what), cast(MatchingModel, self.model_)
+        index = self._seen_index
+        if index is None or index.seen is not seen or index.threads != self.threads:
+            self._seen_index = index = SeenIndex(seen, model, self.kernel_, self.threads)
+        return index
 
     def _seen(self, what: str) -> SeenItems:
         self._check_fitted()
@@ -602,10 +665,15 @@ class Ranker(Estimator):
         k : int
         side : {"documents", "queries"}
         """
-        data, embedding = self._embed(X, "similar")
         validate_k(k)
         if side not in ("documents", "queries"):
             raise DataError(f"side is {side!r}; it must be documents or queries.")
+        if isinstance(self.model_, ItemItem):
+            items = self._matching(self.to_model_data(X), "similar")
+            lists = similar_items(self.model_, items, k, side, (self.kernel_, self.threads))
+            columns = Columns("document", "similar document")
+            return RankedResults(items.document_ids, items.document_ids, lists, columns)
+        data, embedding = self._embed(X, "similar")
         ids = data.document_ids if side == "documents" else data.query_ids
         one = side.replace("ies", "y").removesuffix("s")
         embeddings = getattr(embedding, side)
@@ -617,8 +685,9 @@ class Ranker(Estimator):
     ) -> RankedResults:
         """Return the k best documents for queries, or users, that were not in the training data.
 
-        Each gets an embedding from its positives, trained by the loss of the model; the model
-        itself does not change. The positives are left out of the lists. A new query that has
+        Each gets an embedding from its positives, trained by the loss of the model; in an item-item
+        model the positives are its history, and nothing is trained. The model itself does not
+        change. The positives are left out of the lists. A new query that has
         features needs no folding in: `rank` takes it.
 
         Parameters
@@ -630,16 +699,23 @@ class Ranker(Estimator):
             numbered from 0.
         k : int
         """
-        data, embedding = self._embed(X, "fold_in")
         validate_k(k)
         names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
         lists = list(positives.values()) if isinstance(positives, Mapping) else positives
+        if isinstance(self.model_, ItemItem):
+            data = self._matching(self.to_model_data(X), "fold_in")
+            _, exclusions = positives_of_new_queries(data, lists)
+            run = (self.kernel_, self.threads)
+            found = new_users(self.model_, data, lists, exclusions, k, run)
+            return RankedResults(np.array(names), data.document_ids, found)
+        data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
         queries = fold_in(
             embedding,
             samples,
             self.loss_,
             self.kernel_,
+            regularizer=getattr(self, "regularizer_", None),
             seed=self.random_state,
             threads=self.threads,
         )
@@ -692,14 +768,18 @@ class Ranker(Estimator):
     def explain(self, query: str, document: str) -> list[Contribution]:
         """Return the contribution of each pair of words to the score, the largest first.
 
-        For bilinear models of texts.
+        For bilinear models of texts; for item-item models, the contribution of each item of a user's
+        history to the score of an item.
 
         Parameters
         ----------
         query, document : str
-            Texts; a document may also be an id of the collection that the model was trained on.
+            Texts; a document may also be an id of the collection that the model was trained on. Of an
+            item-item model, the ids of a user and of an item.
         """
         self._check_fitted()
+        if isinstance(self.model_, ItemItem):
+            return explain_item(self.model_, query, document)
         if self.text_ is None or self.per_query:
             raise DataError(
                 "explain needs a model of texts whose queries have words; for this one, call "
@@ -713,12 +793,27 @@ class Ranker(Estimator):
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         metric: str = "ndcg@10",
         exclude: Any = None,
     ) -> float:
-        """Return the mean of a metric over the queries; see `evaluate`."""
+        """Return the mean of a metric over the queries; see `evaluate`.
+
+        Parameters
+        ----------
+        X, y, qid, exclude
+            As in `evaluate`.
+        sample_weight : array-like, optional
+            One weight per row of X. A query counts by the mean weight of its rows.
+        metric : str
+        """
         evaluation = self.evaluate(X, y, qid=qid, metrics=[metric], exclude=exclude)
-        return evaluation.mean(metric)
+        if sample_weight is None:
+            return evaluation.mean(metric)
+        data = self.to_model_data(X, y, qid=qid)
+        if not isinstance(data, JudgedLists):
+            raise DataError("sample_weight has one weight per judged row; leave it out.")
+        return evaluation.mean(metric, weights=query_weights(data, sample_weight))
 
     def evaluate(
         self,
@@ -793,9 +888,58 @@ class Ranker(Estimator):
             after `load`. Without them the file does not tell who has what.
         """
         self._check_fitted()
+        result = self._result()
+        if not seen:
+            result = dataclasses.replace(result, model=without_histories(result.model))
+        write_model(Path(path), result, self._extras(seen))
+
+    def _extras(self, seen: bool = True) -> Extras:
+        """Return what a file holds beside the model."""
         stored = self.seen_ if self.seen_ is None or seen else self.seen_.without_positives()
         columns = getattr(self, "feature_names_in_", None)
-        write_model(Path(path), self._result(), self.text_, self.documents_, stored, columns)
+        return Extras(self.text_, self.documents_, stored, columns, self.scaling_)
+
+    def export(
+        self,
+        path: str | Path,
+        to: str,
+        *,
+        data: Any = None,
+        name: str = "ranking",
+        feature_names: Sequence[str] | None = None,
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Write the fitted model in a format of another program; return the paths of the files.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file, or a folder for formats of several files.
+        to : str
+            Such as ``"elasticsearch-ltr"``, ``"onnx"`` or ``"parquet"``; an error lists all.
+            Scaling is part of what is exported.
+        data : MatchingData or TextCollection, optional
+            The queries and documents whose embeddings are written; by default the users and items
+            of the training data.
+        name : str
+            The name of the model in the target.
+        feature_names : sequence of str, optional
+            The names of the features of a linear model in the target; by default the columns of
+            the data frame, or the numbers of the features.
+        overwrite : bool
+            Whether files of a folder that is not empty may be replaced.
+        """
+        self._check_fitted()
+        source = Exportable(self.model_, self._extras(), partial(self._embeddings_of, data))
+        return export_model(source, path, to, ExportOptions(name, feature_names, overwrite))
+
+    def _embeddings_of(self, data: Any) -> tuple[Any, Any, Embedding]:
+        """Return ids and embeddings of data, or of the users and items of the training data."""
+        if data is None:
+            seen = self._seen("export without data")
+            data = seen.data(np.arange(seen.user_ids.size))
+        described, embedding = self._embed(data, "this export")
+        return described.query_ids, described.document_ids, embedding
 
     def _result(self) -> TrainingResult:
         return TrainingResult(
@@ -823,13 +967,14 @@ class Ranker(Estimator):
             file.specs["loss"],
             file.specs["regularizer"],
             file.specs["solver"],
-            features=None if file.text is None else file.text.spec(),
+            features=None if file.extras.text is None else file.extras.text.spec(),
             kernel=kernel,
             threads=validate_threads(threads),
             random_state=file.seed,
+            scale=None if file.extras.scaling is None else file.extras.scaling.method,
         )
-        ranker._adopt(file.result, file.text, file.documents)
-        ranker.seen_ = file.seen
-        if file.columns is not None:
-            ranker.feature_names_in_ = file.columns.astype(object)
+        ranker._adopt(file.result, file.extras.text, file.extras.documents)
+        ranker.seen_, ranker.scaling_ = file.extras.seen, file.extras.scaling
+        if file.extras.columns is not None:
+            ranker.feature_names_in_ = file.extras.columns.astype(object)
         return ranker

@@ -181,7 +181,7 @@ class ReadingInteractions:
         return str(path), likes.nnz
 
     def setup(self, output: tuple[str, int]) -> None:
-        path, self.wanted = output
+        path, self.n_entries = output
         self.read = lambda: read_any(path)
 
     def time_read(self, output: tuple[str, int]) -> None:
@@ -191,6 +191,6 @@ class ReadingInteractions:
         self.read()
 
     def track_lost(self, output: tuple[str, int]) -> int:
-        return self.wanted - self.read().relevance.nnz
+        return self.n_entries - self.read().relevance.nnz
 
     track_lost.unit = "interactions"

@@ -112,10 +112,10 @@ def make_data() -> tuple[MatchingData, MatchingData]:
     clicked = np.concatenate([rng.choice(members[label], 2) for label in labels[queries]])
     rows = np.repeat(np.arange(N_TEXTS), 2)
     clicks = sp.csr_array((np.ones(2 * N_TEXTS), (rows, clicked)), shape=(N_TEXTS, N_TEXTS))
-    wanted = (labels[new][:100, None] == labels[documents]).astype(float)
+    relevance = (labels[new][:100, None] == labels[documents]).astype(float)
     return (
         MatchingData(texts[queries], texts[documents], clicks),
-        MatchingData(texts[new][:100], texts[documents], wanted),
+        MatchingData(texts[new][:100], texts[documents], relevance),
     )
 
 

@@ -75,8 +75,8 @@ class Sweep:
 
     def setup(self, loss: str, kernel: str, threads: int) -> None:
         self.data = make_judged()
-        made = {each.name: each for each in (Hinge, SquaredHinge, Logistic)}[loss]()
-        self.problem = made.coordinate_problem(
+        part = {each.name: each for each in (Hinge, SquaredHinge, Logistic)}[loss]()
+        self.problem = part.coordinate_problem(
             self.data, np.zeros(self.data.n_features), kernel_or_skip(kernel), threads, "newton"
         )
         self.columns = np.arange(self.data.n_features)

@@ -28,6 +28,8 @@ COMMANDS = {
     "compare": Command(
         "compare:compare", "Compare models on DATA, or TREC runs against judgements."
     ),
+    "export": Command("export:export", "Write MODEL in a format of another program."),
+    "serve": Command("serve:serve", "Answer HTTP requests by models."),
     "features": Command("features:features", "Write the scores of MODEL as features."),
     "bound": Command("bound:bound", "Bound the generalization error of an alignment model."),
     "report": Command("report:report", "Show how models were trained."),

@@ -51,11 +51,11 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
     """Draw lines in one chart; points that are not finite are left out."""
-    drawn = {
+    curves = {
         name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
         for name, points in lines.items()
     }
-    every = [point for points in drawn.values() for point in points]
+    every = [point for points in curves.values() for point in points]
     if not every:
         return ""
     x_low, x_high = _span([x for x, _ in every])
@@ -78,7 +78,7 @@ def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
         f"{x:g}</text>\n"
         for x in (x_low, x_high)
     )
-    for (name, points), colour in zip(drawn.items(), _colours(len(drawn)), strict=True):
+    for (name, points), colour in zip(curves.items(), _colours(len(curves)), strict=True):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in points))
         shapes += f'<polyline class="line" stroke="{colour}" points="{path}"/>\n'
         shapes += "".join(
@@ -88,10 +88,10 @@ def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
         )
     key = " ".join(
         f'<span style="color:{colour}">&#9632;</span> {_escape(name)}'
-        for name, colour in zip(drawn, _colours(len(drawn)), strict=True)
+        for name, colour in zip(curves, _colours(len(curves)), strict=True)
     )
     label = f"{title} against {across}: " + ", ".join(
-        f"{name} ends at {points[-1][1]:.4g}" for name, points in drawn.items() if points
+        f"{name} ends at {points[-1][1]:.4g}" for name, points in curves.items() if points
     )
     return (
         f"<figure>\n<figcaption><code>{_escape(title)}</code> {key}</figcaption>\n"

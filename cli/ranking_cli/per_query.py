@@ -31,6 +31,7 @@ def train_per_query(paths: Sequence[Path], output: Path, settings: Settings, qui
         features=settings.features_for(isinstance(train_input, TextCollection)),
         kernel=settings["kernel"],
         random_state=settings["seed"],
+        scale=settings["scale"],
     )
     prepared = ranker.prepare_data(train_input, valid=valid_input)
     data, valid = prepared.data, prepared.valid

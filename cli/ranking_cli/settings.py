@@ -17,11 +17,12 @@ PARTS = ("features", "model", "loss", "regularizer", "solver")
 PART_DEFAULTS = {"regularizer": "none"}
 """Defaults of parts that are not \"auto\"."""
 
-CHOICES = ("reader", "valid-reader", "kernel", "engine", "threads", "seed", "metrics")
+CHOICES = ("reader", "valid-reader", "scale", "kernel", "engine", "threads", "seed", "metrics")
 RANGES = {"threads": (1, 1024), "seed": (0, 2**64 - 1)}
 DEFAULTS: dict[str, Any] = {
     "reader": "auto",
     "valid-reader": "auto",
+    "scale": None,
     "kernel": "auto",
     "engine": "local",
     "threads": 1,

@@ -90,6 +90,11 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
     help="Format of --valid, such as beir:split=dev; by default as --reader, if that selects no "
     "split.",
 )
+@click.option(
+    "--scale",
+    type=click.Choice(["standard", "min-max", "query-min-max", "log", "robust"]),
+    help="Scale the features of judged rows; the model file keeps the scale and applies it.",
+)
 @click.option("--kernel", metavar="NAME", help="auto, cython, rust or reference.")
 @click.option("--engine", metavar="SPEC", help="Which processes train: local, or ray:workers=2.")
 @click.option(
@@ -184,6 +189,7 @@ class _Training:
             engine=settings["engine"],
             threads=settings["threads"],
             random_state=settings["seed"],
+            scale=settings["scale"],
         )
         self.prepared = self.ranker.prepare_data(data, valid=valid)
         self.data, self.valid = self.prepared.data, self.prepared.valid
@@ -261,7 +267,7 @@ class _Training:
         )
         if search is not None and self.snapshot is not None:
             training.progress = type(training.progress).restore(
-                self.checkpoint.outer_facts["search"], self.checkpoint.outer_tensors
+                self.checkpoint.outer_facts.get("search"), self.checkpoint.outer_tensors
             )
         try:
             training.train(self.snapshot)
@@ -305,7 +311,7 @@ class _Training:
 
     def _identity(self) -> dict[str, str]:
         """Return what must be the same for a checkpoint to be resumed."""
-        names = ("features", "model", "loss", "regularizer", "solver", "seed")
+        names = ("features", "scale", "model", "loss", "regularizer", "solver", "seed")
         identity = {name: str(self.settings[name]) for name in names}
         identity["exclude-seen"] = str(self.request.exclude_seen)
         return identity | self.prepared.fingerprints()
@@ -317,7 +323,9 @@ class _Training:
                 f"there is no checkpoint {path} to resume; train without --resume."
             )
         snapshot = self.checkpoint.read()
-        then, now = self.checkpoint.outer_facts.get("identity", {}), self._identity()
+        then, now = self.checkpoint.outer_facts.get("identity"), self._identity()
+        if not isinstance(then, dict):
+            then = {}
         changed = [name for name in now if then.get(name) != now[name]]
         if changed:
             raise click.ClickException(

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,32 @@ class SupportsSampledLists(Protocol):
     @abstractmethod
     def sampled_list_form(self) -> SampledListForm:
         """Return the loss of a list of one positive and sampled negatives."""
+
+
+@runtime_checkable
+class SupportsFoldIn(Protocol):
+    """A loss that computes embeddings of new queries from their positives."""
+
+    @abstractmethod
+    def fold_in(
+        self,
+        documents: NDArray[np.float32],
+        pairs: Any,
+        regularizer: Any,
+        kernel: Kernel,
+        threads: int,
+    ) -> NDArray[np.float32]:
+        """Return one embedding per query, padded as those of the documents.
+
+        Parameters
+        ----------
+        documents : float32 array
+            The embeddings of all documents.
+        pairs : csr_array of float32
+            The responses, one row per query.
+        regularizer : Regularizer or None
+            Of the embeddings.
+        """
 
 
 @runtime_checkable

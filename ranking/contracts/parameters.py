@@ -56,8 +56,8 @@ class Constraint:
             return False
         if self.kind == "boolean" or isinstance(value, bool):
             return self.kind == "boolean" and isinstance(value, bool)
-        wanted = numbers.Integral if self.kind == "integer" else numbers.Real
-        return isinstance(value, wanted) and self._in_range(float(value))
+        number_type = numbers.Integral if self.kind == "integer" else numbers.Real
+        return isinstance(value, number_type) and self._in_range(float(value))
 
     def _in_range(self, value: float) -> bool:
         if not math.isfinite(value):

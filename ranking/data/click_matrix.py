@@ -3,7 +3,8 @@
 ``M = sum over queries i and their documents j of r_ij / (n_x n_i) x_i y_ij'``, where x_i and y_ij
 are the features, r_ij is the response (clicks, grades), n_x the number of queries that have
 documents and n_i the number of documents of query i: stored entries of the relevance, also zeros.
-Matching by alignment (Wu, Lu and Li, 2013) needs no other statistics of the data.
+Matching by alignment (Wu, Lu and Li, 2013) needs no other statistics of the data. With degree
+normalization, r_ij is first divided by powers of the sums of responses of query i and document j.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def click_matrix(
     responses: Responses = nonnegative,
     *,
     per_query: bool = True,
+    degrees: tuple[float, float] = (0.0, 0.0),
     threads: int = 1,
 ) -> ClickMatrix:
     """Compute M.
@@ -98,9 +100,13 @@ def click_matrix(
     per_query : bool
         Whether to divide by n_x n_i, so that queries have equal weight however many documents
         they have. Otherwise M is a plain sum over pairs.
+    degrees : tuple of float
+        Exponents of degree normalization, of queries and of documents.
     threads : int
         The result does not depend on it.
     """
+    if any(degrees):
+        data, responses = normalized(data, responses, degrees), nonnegative
     builder = ClickMatrixBuilder(responses, per_query=per_query, threads=threads)
     builder.add(data)
     return builder.finish()
@@ -122,6 +128,41 @@ def click_matrix_of_chunks(
     for chunk in chunks:
         builder.add(chunk)
     return builder.finish()
+
+
+def normalized(
+    data: MatchingData, responses: Responses, degrees: tuple[float, float]
+) -> MatchingData:
+    """Return the data with degree-normalized responses as their relevance.
+
+    Parameters
+    ----------
+    degrees : tuple of float
+        The exponents of the sums of responses of a query, and of a document.
+    """
+    if data.relevance is None:
+        raise DataError(
+            "degree normalization needs the documents of each query, and these data are labelled "
+            "by class; leave query_degree and document_degree out, or pass relevance."
+        )
+    relevance = sparse.csr_array(data.relevance, dtype=np.float64, copy=True)
+    if data.own_document is not None:
+        owner = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr))
+        relevance.data[relevance.indices == data.own_document[owner]] = 0.0
+    relevance.data = responses(relevance.data)
+    powers = [
+        degree_powers(np.asarray(relevance.sum(axis=axis)).ravel(), exponent)
+        for axis, exponent in zip((1, 0), degrees, strict=True)
+    ]
+    relevance.data *= np.repeat(powers[0], np.diff(relevance.indptr))
+    relevance.data *= powers[1][relevance.indices]
+    return data._replace(relevance=relevance)
+
+
+def degree_powers(sums: Floats, exponent: float) -> Floats:
+    """Return ``sums ** -exponent``, and 0 for a sum of 0."""
+    powers: Floats = np.where(sums > 0.0, np.where(sums > 0.0, sums, 1.0) ** -exponent, 0.0)
+    return powers
 
 
 class ClickMatrixBuilder:

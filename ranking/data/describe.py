@@ -12,6 +12,7 @@ from ranking.data.judged_lists import JudgedLists
 from ranking.data.kinds import Data
 from ranking.data.matching_data import MatchingData
 from ranking.data.relevance import RelevanceData
+from ranking.data.scale import find_scales
 from ranking.data.text_collection import TextCollection
 from ranking.data.trec import Judgements
 from ranking.data.validation import row_bytes
@@ -47,6 +48,7 @@ def _describe(data: Data) -> dict[str, Any]:
             "rows per query": _spread(np.diff(data.group_ptr)),
             "grades": _histogram(data.grades),
             "non-zero": _share(data.features),
+            "largest values": _scales(data),
             "query ids": _first(data.query_ids),
             "document ids": _first(data.doc_ids),
         }
@@ -114,6 +116,7 @@ def _find_problems(data: Data) -> list[str]:
         else:
             least, most = features.min(axis=0), features.max(axis=0)
         report(int((least == most).sum()), data.n_features, "features are constant")
+        problems += filter(None, [find_scales(data).problem()])
         report(
             _repeats(data), data.n_rows, "rows repeat the features of another row of their query"
         )
@@ -147,6 +150,14 @@ def _histogram(values: NDArray[Any]) -> str:
 
 def _spread(counts: NDArray[Any]) -> str:
     return f"{counts.min()} to {counts.max()}, median {np.median(counts):g}"
+
+
+def _scales(data: JudgedLists) -> str:
+    scales = find_scales(data)
+    return (
+        f"{scales.smallest:.3g} (feature {scales.of_smallest}) to {scales.largest:.3g} "
+        f"(feature {scales.of_largest})"
+    )
 
 
 def _share(features: Any) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -23,6 +24,117 @@ ROLES = {
 """Usual names of the columns of interactions, in lower case."""
 
 
+class Interactions(NamedTuple):
+    """Interactions as columns, from arrays or from a data frame.
+
+    Attributes
+    ----------
+    users, items : sequences of ids
+    values, times : array-like or None
+    user, item : str
+        The names of the columns of a data frame, else empty.
+    """
+
+    users: Any
+    items: Any
+    values: Any
+    times: Any
+    user: str = ""
+    item: str = ""
+
+    @classmethod
+    def read(cls, arrays: tuple[Any, Any, Any, Any], columns: Mapping[str, Any]) -> Interactions:
+        """Return the columns: `arrays`, or those of the data frame that is the first of them."""
+        frame, items = arrays[:2]
+        named = {name: columns.get(name, "") for name in ("user", "item", "rating", "timestamp")}
+        unknown = set(columns) - {*named, "min_rating"}
+        if unknown:
+            raise DataError(
+                f"from_interactions takes no {unknown.pop()!r}; the columns of a data frame are "
+                f"{', '.join(named)}, and min_rating is a number."
+            )
+        if not is_frame(frame):
+            if items is None:
+                raise DataError("items are missing: give users and items, or a data frame.")
+            if any(named.values()):
+                raise DataError(
+                    f"{', '.join(name for name in named if named[name])} name columns of a data "
+                    f"frame, and the interactions are a {type(frame).__name__}; leave them out."
+                )
+            return cls(*arrays)
+        if any(one is not None for one in arrays[1:]):
+            raise DataError(
+                "a data frame has all columns of the interactions; give it alone, and name its "
+                "columns by user=, item=, rating= and timestamp=."
+            )
+        table = _frame(frame)
+        words = {"rating": "value", "timestamp": "time"}
+        wanted = {words.get(name, name): column for name, column in named.items()}
+        roles = find_roles(table.columns, wanted, "the frame")
+        return cls(
+            _ids(table, roles["user"]),
+            _ids(table, roles["item"]),
+            _numbers(table, roles["value"]) if "value" in roles else None,
+            _numbers(table, roles["time"]) if "time" in roles else None,
+            roles["user"],
+            roles["item"],
+        )
+
+    def at_least(self, rating: float | None) -> tuple[Any, Any, Any, Any]:
+        """Return users, items, values and times of interactions with at least this rating."""
+        if rating is None:
+            return self[:4]
+        if self.values is None:
+            raise DataError(f"min_rating={rating} needs ratings, and the interactions have none.")
+        keep = np.asarray(self.values, dtype=np.float64) >= rating
+        if not keep.any():
+            raise DataError(f"no interaction has a rating of at least {rating}; lower min_rating.")
+        kept = [None if one is None else _take(one, keep) for one in self[:4]]
+        return kept[0], kept[1], kept[2], kept[3]
+
+
+def _take(values: Any, keep: Any) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[keep]
+    return [value for value, wanted in zip(values, keep.tolist(), strict=True) if wanted]
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a data frame: a table whose columns have names."""
+    if isinstance(value, np.ndarray | list | tuple | str) or value is None:
+        return False
+    return hasattr(value, "__arrow_c_stream__") or (
+        hasattr(value, "columns") and nw.dependencies.is_into_dataframe(value)
+    )
+
+
+def interactions_of(X: Any, y: Any = None) -> Any:
+    """Return a data frame of interactions as `MatchingData`; other data as they are.
+
+    A frame without grades is one of interactions if it has columns for user and item by their
+    usual names.
+    """
+    if y is not None or not is_frame(X):
+        return X
+    names = {name.lower() for name in _frame(X).columns}
+    if not all(names & set(ROLES[role]) for role in ("user", "item")):
+        return X
+    return MatchingData.from_interactions(X)
+
+
+def as_feature_table(features: Any, id_column: str = "") -> Any:
+    """Return features of users or items; a data frame becomes a `FeatureTable`.
+
+    Its ids are in the column `id_column`, if it has that, else in the first.
+    """
+    if features is None or isinstance(features, FeatureTable) or not is_frame(features):
+        return features
+    table = _frame(features)
+    if id_column in table.columns:
+        table = table.select(id_column, *(name for name in table.columns if name != id_column))
+    return features_from_frame(table.to_native())
+
+
 def matching_from_frame(
     frame: Any,
     *,
@@ -34,19 +146,7 @@ def matching_from_frame(
     item_features: Any = None,
     duplicates: str = "sum",
 ) -> MatchingData:
-    """Build data from a frame of interactions.
-
-    Parameters
-    ----------
-    frame : data frame
-        One row per interaction.
-    user, item, value, time : str
-        Names of the columns; by default detected by their usual names. Without a value column,
-        each interaction has the value 1.
-    user_features, item_features : data frame, optional
-        The first column holds the ids; see `features_from_frame`.
-    duplicates : {"sum", "max", "last"}
-        As in `MatchingData.from_interactions`.
+    """Build data from a frame of interactions; see `MatchingData.from_interactions`.
 
     Examples
     --------
@@ -55,17 +155,17 @@ def matching_from_frame(
     >>> matching_from_frame(frame)
     MatchingData(1 queries x 2 documents, 2 judged pairs, features 1 x 2)
     """
-    table = _frame(frame)
-    columns = {"user": user, "item": item, "value": value, "time": time}
-    roles = find_roles(table.columns, columns, "the frame")
+    if not is_frame(frame):
+        _frame(frame)
     return MatchingData.from_interactions(
-        _ids(table, roles["user"]),
-        _ids(table, roles["item"]),
-        _numbers(table, roles["value"]) if "value" in roles else None,
-        _numbers(table, roles["time"]) if "time" in roles else None,
+        frame,
+        user=user,
+        item=item,
+        rating=value,
+        timestamp=time,
+        user_features=user_features,
+        item_features=item_features,
         duplicates=duplicates,
-        user_features=None if user_features is None else features_from_frame(user_features),
-        item_features=None if item_features is None else features_from_frame(item_features),
     )
 
 
@@ -132,6 +232,8 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     """
     from sklearn.utils import validation
 
+    if is_frame(X):
+        _refuse_other_types(_frame(X))
     if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
         if reset and hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
@@ -144,6 +246,36 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
             estimator._check_feature_names(X, reset=reset)
     except ValueError as error:
         raise DataError(str(error)) from error
+
+
+def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
+    """Refuse columns that are not numbers, and say how to make numbers of them."""
+    for name in table.columns:
+        kind = table[name].dtype
+        if kind.is_numeric() or kind == nw.Boolean:
+            continue
+        if kind == nw.Object and _all_numbers(table[name]):
+            continue
+        if kind in (nw.List, nw.Array) or _has_lists(table[name]):
+            remedy = "give one column per value (pandas: explode and get_dummies)"
+        elif kind in (nw.Date, nw.Datetime, nw.Duration):
+            remedy = "convert it to a number, such as days before today"
+        else:
+            remedy = (
+                "encode it, as scikit-learn's OneHotEncoder or OrdinalEncoder does, or rank texts "
+                "as a TextCollection"
+            )
+        raise DataError(f"column {name!r} is of type {kind}, and features are numbers; {remedy}.")
+
+
+def _has_lists(column: nw.Series[Any]) -> bool:
+    if column.dtype != nw.Object:
+        return False
+    return any(isinstance(value, list | tuple | set) for value in column.to_list())
+
+
+def _all_numbers(column: nw.Series[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in column.to_list())
 
 
 def _frame(frame: Any) -> nw.DataFrame[Any]:

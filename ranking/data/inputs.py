@@ -11,9 +11,11 @@ from scipy import sparse
 
 from ranking._utils.tensors import Tensors
 from ranking.contracts.model import Model
+from ranking.data.frames import interactions_of
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
+from ranking.data.scaling import Scaling
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
@@ -43,12 +45,15 @@ class PreparedData(NamedTuple):
         Fitted on the documents of a collection of texts.
     documents : Documents or None
         The documents of that collection.
+    scaling : Scaling or None
+        Fitted on judged rows; data and valid are scaled.
     """
 
     data: Trainable
     valid: Trainable | None
     text: TextFeatures | None
     documents: Documents | None
+    scaling: Scaling | None = None
 
     def fingerprints(self) -> dict[str, str]:
         """Return a digest of the training and of the validation data, to recognise them again."""
@@ -57,7 +62,12 @@ class PreparedData(NamedTuple):
 
 
 def prepare_data(
-    X: Any, y: Any, qid: Any, valid: Any, features: str | TextFeatures | None
+    X: Any,
+    y: Any,
+    qid: Any,
+    valid: Any,
+    features: str | TextFeatures | None,
+    scale: str | None = None,
 ) -> PreparedData:
     """Return training and validation data as a model takes them.
 
@@ -68,9 +78,13 @@ def prepare_data(
     valid : the same as X, or a tuple (X, y, qid), or None
     features : str, TextFeatures or None
         How to represent texts.
+    scale : str or None
+        How to scale the features of judged rows; see `Scaling`.
     """
     text = fit_text(X, features)
     data = as_trainable(X, y, qid, text)
+    if scale is not None:
+        return _prepare_scaled(data, valid, scale)
     by_text = text is not None and isinstance(data, MatchingData)
     documents = Documents.from_data(data, text) if by_text else None  # type: ignore[arg-type]
     if valid is None:
@@ -80,6 +94,21 @@ def prepare_data(
         held_out = held_out.with_documents(data.document_ids)
         warn_of_untrained(None, SeenItems.from_data(data), held_out)
     return PreparedData(data, held_out, text, documents)
+
+
+def _prepare_scaled(data: Trainable, valid: Any, scale: str) -> PreparedData:
+    """Return scaled judged rows, for training and for validation."""
+    held_out = None if valid is None else as_trainable(*_triple(valid), None)
+    for rows in (data, held_out):
+        if isinstance(rows, MatchingData):
+            raise PartError(
+                f"scale={scale} is for the features of judged rows, and these are queries and "
+                "documents; leave it out."
+            )
+    scaling = Scaling.fit(scale, data)  # type: ignore[arg-type]
+    scaled = scaling.transform(data)  # type: ignore[arg-type]
+    other = None if held_out is None else scaling.transform(held_out)  # type: ignore[arg-type]
+    return PreparedData(scaled, other, None, None, scaling)
 
 
 def warn_of_untrained(model: Model | None, seen: SeenItems | None, data: Trainable) -> None:
@@ -127,12 +156,14 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
 
     Parameters
     ----------
-    X : array, sparse matrix, JudgedLists, MatchingData or TextCollection
+    X : array, sparse matrix, data frame, JudgedLists, MatchingData or TextCollection
+        A data frame of interactions, without y, is a `MatchingData`.
     y, qid : array-like
         Grades and queries, for an array.
     text : TextFeatures or None
         Fitted; they represent the texts of a `TextCollection`.
     """
+    X = interactions_of(X, y)
     if X is None:
         raise DataError(
             "X is None; give an array with y and qid, or a JudgedLists, MatchingData or "
@@ -165,7 +196,23 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
             DataWarning,
             stacklevel=4,
         )
-    return JudgedLists(X, y, qid)
+    return JudgedLists(X, y, whole_numbers(qid))
+
+
+def whole_numbers(qid: Any) -> Any:
+    """Return ids that a data frame holds as floats, for want of integers with gaps, as integers."""
+    ids = np.asarray(qid)
+    if ids.dtype.kind != "f":
+        return qid
+    if np.isnan(ids).any():
+        raise DataError(
+            f"qid: row {int(np.argmax(np.isnan(ids)))} is missing (NaN); every row needs the query "
+            "that it belongs to."
+        )
+    limit = 2.0**53
+    if (ids != np.rint(ids)).any() or np.abs(ids).max(initial=0.0) > limit:
+        return qid
+    return ids.astype(np.int64)
 
 
 def among_known(data: Trainable, model: Model) -> Trainable:

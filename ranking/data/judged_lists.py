@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ from ranking.errors import DataError, DataWarning
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int64] | NDArray[np.str_]
+Lists = TypeVar("Lists", bound="JudgedLists")
 
 
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -192,15 +193,15 @@ class JudgedLists:
         A feature that is missing in the data is zero, one that is unknown to the model is left
         out; a `DataWarning` counts both. The same array is returned if nothing has to change.
         """
-        wanted = as_feature_ids(feature_ids, None)
-        if np.array_equal(wanted, self.feature_ids):
+        names = as_feature_ids(feature_ids, None)
+        if np.array_equal(names, self.feature_ids):
             return self.features
-        missing = wanted[~np.isin(wanted, self.feature_ids)]
-        unknown = self.feature_ids[~np.isin(self.feature_ids, wanted)]
+        missing = names[~np.isin(names, self.feature_ids)]
+        unknown = self.feature_ids[~np.isin(self.feature_ids, names)]
         messages = []
         if missing.size:
             messages.append(
-                f"{missing.size} of the model's {wanted.size} features are not in the data and "
+                f"{missing.size} of the model's {names.size} features are not in the data and "
                 f"count as zero (the first is {missing[0]})"
             )
         if unknown.size:
@@ -210,7 +211,7 @@ class JudgedLists:
             )
         if messages:
             warnings.warn("; ".join(messages) + ".", DataWarning, stacklevel=2)
-        return read_only_matrix(take_columns(self.features, self.feature_ids, wanted))
+        return read_only_matrix(take_columns(self.features, self.feature_ids, names))
 
     def select(self, queries: ArrayLike) -> JudgedLists:
         """Return the data of these queries, with all their documents.
@@ -242,7 +243,7 @@ class JudgedLists:
         else:
             rows = np.repeat(starts - group_ptr[:-1], sizes) + np.arange(group_ptr[-1])
         names = self._explicit_doc_ids
-        return object.__new__(JudgedLists)._set_fields(
+        return object.__new__(type(self))._set_fields(
             features=self.features[rows],
             grades=self.grades[rows],
             query_ids=self.query_ids[positions],
@@ -256,7 +257,15 @@ class JudgedLists:
         """Return the same rows with other grades, one for each stored row, without a copy."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["grades"] = as_grades(grades, self.query_ids[self.row_groups])
-        return object.__new__(JudgedLists)._set_fields(**fields)
+        return object.__new__(type(self))._set_fields(**fields)
+
+    def with_features(self, features: Any, feature_ids: ArrayLike, kind: type[Lists]) -> Lists:
+        """Return the same rows with other features, as judged lists of a kind."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["features"] = as_features(features)
+        fields["feature_ids"] = as_feature_ids(feature_ids, features.shape[1])
+        refuse_infinite(fields["features"], fields["feature_ids"], self.query_ids[self.row_groups])
+        return object.__new__(kind)._set_fields(**fields)
 
     @classmethod
     def concatenate(cls, parts: Sequence[JudgedLists]) -> JudgedLists:
@@ -297,6 +306,30 @@ class JudgedLists:
         return (
             f"JudgedLists({self.n_rows} rows, {self.n_queries} queries, {self.n_features} features)"
         )
+
+
+def query_weights(data: JudgedLists, sample_weight: ArrayLike) -> NDArray[np.float64]:
+    """Return the mean weight of the rows of each query.
+
+    Parameters
+    ----------
+    data : JudgedLists
+    sample_weight : array-like
+        One per row, in the caller's order.
+    """
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (data.n_rows,):
+        raise DataError(
+            f"sample_weight must have one weight per row, {data.n_rows}; its shape is "
+            f"{weights.shape}."
+        )
+    if not np.isfinite(weights).all() or weights.min() < 0.0:
+        raise DataError("sample_weight must be finite and not negative.")
+    sums = np.add.reduceat(weights[data.row_order], data.group_ptr[:-1])
+    means: NDArray[np.float64] = sums / np.diff(data.group_ptr)
+    if not means.any():
+        raise DataError("all of sample_weight are 0, so no query counts; give some a weight.")
+    return means
 
 
 def group_rows(qids: Ids) -> tuple[Ids, Ints, Ints | None]:

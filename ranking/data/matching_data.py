@@ -50,6 +50,16 @@ class MatchingNames(TypedDict, total=False):
     item_feature_ids: Any
 
 
+class InteractionColumns(TypedDict, total=False):
+    """Columns of a data frame of interactions, and the least rating that counts."""
+
+    user: str
+    item: str
+    rating: str
+    timestamp: str
+    min_rating: float
+
+
 ALIASES = {
     "users": "queries",
     "items": "documents",
@@ -260,22 +270,24 @@ class MatchingData(RelevanceData):
     def from_interactions(
         cls,
         users: Any,
-        items: Any,
+        items: Any = None,
         values: Any = None,
         times: Any = None,
         *,
         duplicates: str = "sum",
-        user_features: FeatureTable | None = None,
-        item_features: FeatureTable | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
+        **columns: Unpack[InteractionColumns],
     ) -> MatchingData:
-        """Build data from interactions of users with items.
+        """Build data from interactions of users with items, as arrays or as a data frame.
 
         Users and items are sorted by id, so that the order of the interactions does not matter.
 
         Parameters
         ----------
         users, items : sequence of int or str
-            One per interaction.
+            One per interaction. Or `users` is a data frame of pandas, polars or pyarrow with one
+            row per interaction, and `items`, `values` and `times` are left out.
         values : array-like, optional
             Ratings or counts; by default 1 for each interaction.
         times : array-like, optional
@@ -283,24 +295,43 @@ class MatchingData(RelevanceData):
         duplicates : {"sum", "max", "last"}
             How to merge several values of the same user and item; a `DataWarning` counts them.
             The last is the latest if there are times. The merged entry has the latest time.
-        user_features, item_features : FeatureTable, optional
+        user_features, item_features : FeatureTable or data frame, optional
             By default one indicator feature per user or item. Rows of a table without
             interactions have no positives; users and items that are not in their table have no
-            features, and a `DataWarning` counts them.
+            features, and a `DataWarning` counts them. The first column of a data frame has the
+            ids, or the one of the user's or item's name; numbers become one feature, texts,
+            categories and lists (such as genres) one feature per value.
+        user, item, rating, timestamp : str
+            Names of the columns of a data frame; by default found by their usual names.
+        min_rating : float
+            Leave out interactions with a lower rating.
+
+        Examples
+        --------
+        >>> import polars
+        >>> ratings = polars.DataFrame({"userId": [7, 7], "movieId": [1, 2], "rating": [5, 3]})
+        >>> MatchingData.from_interactions(ratings, min_rating=4)
+        MatchingData(1 queries x 1 documents, 1 judged pairs, features 1 x 1)
         """
+        from ranking.data.frames import Interactions, as_feature_table
+
         if duplicates not in DUPLICATES:
             raise DataError(
                 f"duplicates={duplicates!r} is not known; it is {' or '.join(DUPLICATES)}."
             )
-        user_features = _check_table("users", user_features)
-        item_features = _check_table("items", item_features)
+        named = Interactions.read((users, items, values, times), columns)
+        users, items, values, times = named.at_least(columns.get("min_rating"))
+        user_features = _check_table("users", as_feature_table(user_features, named.user))
+        item_features = _check_table("items", as_feature_table(item_features, named.item))
         user_ids, rows = factorize("users", users, user_features)
-        item_ids, columns = factorize("items", items, item_features)
-        if rows.size != columns.size:
-            raise DataError(f"there are {rows.size} users and {columns.size} items; pair them up.")
+        item_ids, documents = factorize("items", items, item_features)
+        if rows.size != documents.size:
+            raise DataError(
+                f"there are {rows.size} users and {documents.size} items; pair them up."
+            )
         numbers = _numbers("values", np.ones(rows.size) if values is None else values, rows.size)
         moments = None if times is None else _numbers("times", times, rows.size)
-        pairs = _Interactions(rows * item_ids.size + columns, numbers, moments)
+        pairs = _Interactions(rows * item_ids.size + documents, numbers, moments)
         merged = _merge_duplicates(pairs, duplicates)
         if merged.key.size < rows.size:
             warnings.warn(

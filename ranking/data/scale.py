@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,14 @@ from scipy import sparse
 
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
-from ranking.errors import DataError
+from ranking.data.scaling import ScaledLists
+from ranking.errors import DataError, DataWarning
 
 SMALLEST = 1e-150
 """Squares of smaller numbers lose digits or are 0."""
+
+DIFFERENT = 1e4
+"""Features whose largest values differ by this factor are not of one order of magnitude."""
 
 LARGEST_SUM = 1e307
 """Sums of squares stay below it."""
@@ -34,6 +39,53 @@ def refuse_unusable_scale(data: JudgedLists | MatchingData) -> None:
     ):
         if features is not None:
             _check(features, ids, f"{side} feature")
+
+
+class Scales(NamedTuple):
+    """The features with the smallest and the largest values.
+
+    Attributes
+    ----------
+    smallest, largest : float
+        The largest absolute values of these two features.
+    of_smallest, of_largest : int
+        Their ids.
+    """
+
+    smallest: float
+    largest: float
+    of_smallest: int
+    of_largest: int
+
+    def problem(self) -> str:
+        """Return what differs too much, or an empty text."""
+        if self.smallest == 0.0 or self.largest / self.smallest < DIFFERENT:
+            return ""
+        return (
+            f"feature {self.of_largest} has values up to {self.largest:.3g} and feature "
+            f"{self.of_smallest} up to {self.smallest:.3g}; scale them, as --scale standard does"
+        )
+
+
+def find_scales(data: JudgedLists) -> Scales:
+    """Return the features with the smallest and the largest values, without those that are 0."""
+    features = data.features
+    sizes = abs(features).max(axis=0)
+    peaks = sizes.toarray().ravel() if sparse.issparse(features) else np.asarray(sizes)
+    used = np.flatnonzero(peaks)
+    if not used.size:
+        return Scales(0.0, 0.0, 0, 0)
+    low, high = used[np.argmin(peaks[used])], used[np.argmax(peaks[used])]
+    ids = data.feature_ids
+    return Scales(float(peaks[low]), float(peaks[high]), int(ids[low]), int(ids[high]))
+
+
+def warn_of_scales(data: JudgedLists | MatchingData) -> None:
+    """Warn of features of judged rows that differ by orders of magnitude and are not scaled."""
+    if isinstance(data, JudgedLists) and not isinstance(data, ScaledLists):
+        problem = find_scales(data).problem()
+        if problem:
+            warnings.warn(f"{problem} and Ranker(scale='standard').", DataWarning, stacklevel=5)
 
 
 def _check(features: Any, ids: NDArray[Any], what: str) -> None:

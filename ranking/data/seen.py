@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,14 +59,6 @@ class SeenItems(NamedTuple):
         """Return the ids only, such as for a model file that must not tell who has what."""
         return self._replace(positives=None)
 
-    def user_positions(self, user_ids: Iterable[Any]) -> Ints:
-        """Return the position of each user, or refuse one that the model does not know."""
-        return _known("user", self.user_ids, user_ids, "fold_in or rank take new users")
-
-    def item_positions(self, item_ids: Iterable[Any]) -> Ints:
-        """Return the position of each item, or refuse one that the model does not know."""
-        return _known("item", self.item_ids, item_ids, "train with it, or leave it out")
-
     def data(self, users: Ints) -> MatchingData:
         """Return some users and all items as data without positives."""
         return MatchingData(
@@ -116,18 +107,3 @@ class SeenItems(NamedTuple):
         except ValueError as error:
             raise ModelFileError(f"the seen items in the file are damaged: {error}") from error
         return cls(users, items, positives)
-
-
-def _known(what: str, known: Ids, wanted: Iterable[Any], remedy: str) -> Ints:
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise DataError(f"{what}_ids is {wanted!r}; give a list of ids, such as [{wanted!r}].")
-    names = list(wanted)
-    ids = known.tolist()
-    position = dict(zip(ids, range(len(ids)), strict=True))
-    unknown = [name for name in names if name not in position]
-    if unknown:
-        example = f", only others such as {ids[0]!r}" if ids else ""
-        raise DataError(f"the model does not know {what} {unknown[0]!r}{example}; {remedy}.")
-    if len(set(names)) < len(names):
-        raise DataError(f"{what}_ids has {what} twice; give each once.")
-    return np.array([position[name] for name in names], np.int64)

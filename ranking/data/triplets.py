@@ -71,10 +71,10 @@ def member_values(data: RelevanceData, lists: PositiveLists) -> NDArray[np.float
     stored = data.relevance
     rows = np.repeat(np.arange(data.n_queries), np.diff(stored.indptr))
     keys = rows * data.n_documents + stored.indices
-    wanted = np.repeat(np.arange(data.n_queries), np.diff(lists.member_ptr)) * data.n_documents
-    wanted += lists.members
-    at = np.searchsorted(keys, wanted).clip(max=max(keys.size - 1, 0))
-    values: NDArray[np.float64] = np.where(keys[at] == wanted, stored.data[at], 0.0)
-    own = lists.own_document[wanted // data.n_documents]
+    member_keys = np.repeat(np.arange(data.n_queries), np.diff(lists.member_ptr)) * data.n_documents
+    member_keys += lists.members
+    at = np.searchsorted(keys, member_keys).clip(max=max(keys.size - 1, 0))
+    values: NDArray[np.float64] = np.where(keys[at] == member_keys, stored.data[at], 0.0)
+    own = lists.own_document[member_keys // data.n_documents]
     values[lists.members == own] = 0.0
     return values

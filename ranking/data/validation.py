@@ -298,15 +298,15 @@ def first_repeat(groups: Ints, ids: Ids) -> tuple[int, int] | None:
     return None
 
 
-def take_columns(features: Any, names: Ids, wanted: Ids) -> Any:
-    """Return the columns `wanted` of features whose columns are `names`; missing ones are zero."""
-    if np.array_equal(names, wanted):
+def take_columns(features: Any, names: Ids, target: Ids) -> Any:
+    """Return the columns `target` of features whose columns are `names`; missing ones are zero."""
+    if np.array_equal(names, target):
         return features
     order = np.argsort(names)
-    position = order[np.searchsorted(names, wanted, sorter=order).clip(max=names.size - 1)]
-    exists = names[position] == wanted
+    position = order[np.searchsorted(names, target, sorter=order).clip(max=names.size - 1)]
+    exists = names[position] == target
     if not sparse.issparse(features):
-        selection = np.zeros((features.shape[0], wanted.size), features.dtype)
+        selection = np.zeros((features.shape[0], target.size), features.dtype)
         selection[:, exists] = features[:, position[exists]]
         return selection
     new_column = np.full(names.size, -1)
@@ -315,7 +315,7 @@ def take_columns(features: Any, names: Ids, wanted: Ids) -> Any:
     mask = columns >= 0
     indptr = np.concatenate(([0], np.cumsum(mask)))[features.indptr]
     parts = (features.data[mask], columns[mask], indptr)
-    return sparse.csr_array(parts, shape=(features.shape[0], wanted.size)).sorted_indices()
+    return sparse.csr_array(parts, shape=(features.shape[0], target.size)).sorted_indices()
 
 
 def row_bytes(features: Any) -> list[bytes]:

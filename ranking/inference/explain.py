@@ -13,6 +13,7 @@ from ranking.data.text.tokenise import words
 from ranking.data.validation import Ids
 from ranking.errors import CombinationError, DataError
 from ranking.models.bilinear import Bilinear
+from ranking.models.item_item import ItemItem
 
 
 class Related(NamedTuple):
@@ -37,6 +38,8 @@ def related_features(
     model: Model, feature: Any, k: int, text: TextFeatures | None
 ) -> list[Related]:
     """Return what `related` does for any model and term, or say why it cannot."""
+    if isinstance(model, ItemItem):
+        return [Related(one.item, one.weight) for one in model.related(feature, k)]
     bilinear = _bilinear(model)
     if text is None or feature in text.feature_names:
         return related(bilinear, feature, k)
@@ -122,10 +125,10 @@ def contributions(model: Bilinear, query: Any, document: Any) -> list[Contributi
 
 def _position(ids: Ids, feature: Any) -> int:
     """Return the row of a feature; a number may be given as text."""
-    wanted = str(feature)
-    positions = np.flatnonzero(ids.astype(np.str_) == wanted)
+    name = str(feature)
+    positions = np.flatnonzero(ids.astype(np.str_) == name)
     if not positions.size:
-        close = [one for one in ids.astype(np.str_).tolist() if one.startswith(wanted[:3])][:5]
+        close = [one for one in ids.astype(np.str_).tolist() if one.startswith(name[:3])][:5]
         hint = f"; there are {', '.join(close)}" if close else ""
-        raise DataError(f"the model has no query feature {wanted!r}{hint}.")
+        raise DataError(f"the model has no query feature {name!r}{hint}.")
     return int(positions[0])

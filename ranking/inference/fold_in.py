@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from scipy import sparse
 
-from ranking.contracts.loss import Loss, PairwiseLoss
+from ranking.contracts.loss import Loss, PairwiseLoss, SupportsFoldIn
 from ranking.contracts.model import Embedding
+from ranking.contracts.regularizer import Regularizer
 from ranking.data.exclusions import Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
@@ -35,6 +37,7 @@ def fold_in(
     loss: Loss,
     kernel: Kernel,
     *,
+    regularizer: Regularizer | None = None,
     seed: int = 0,
     threads: int = 1,
 ) -> Singles:
@@ -48,7 +51,15 @@ def fold_in(
         Of the documents; its queries are not used.
     lists : PositiveLists
         The positives of the new queries.
+    regularizer : Regularizer, optional
+        Of the embeddings, for a loss that folds in by itself.
     """
+    if isinstance(loss, SupportsFoldIn):
+        counts = np.diff(lists.member_ptr)
+        parts = (np.ones(int(counts.sum()), np.float32), lists.members, lists.member_ptr)
+        pairs = sparse.csr_array(parts, shape=(counts.size, embedding.documents.shape[0]))
+        pairs.sort_indices()
+        return loss.fold_in(embedding.documents, pairs, regularizer, kernel, threads)
     if "pairwise" not in loss.interfaces:
         raise CombinationError(
             f"loss {loss.name!r} has no pairwise interface, so it cannot fold in new queries; "

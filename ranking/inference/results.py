@@ -172,8 +172,8 @@ class RankedResults:
 
     def _rows(self, positions: NDArray[np.int64] | None) -> Iterator[RankedList]:
         if self._lists is not None:
-            wanted = range(len(self)) if positions is None else positions.tolist()
-            yield from (self._lists[position] for position in wanted)
+            rows = range(len(self)) if positions is None else positions.tolist()
+            yield from (self._lists[position] for position in rows)
         elif len(self):
             for best in self.retrieve(positions):
                 yield RankedList(self._document_ids[best.documents], best.scores)

@@ -88,7 +88,7 @@ class Retriever:
 
     def _by_scores(self, queries: Ints | None) -> Iterator[TopK]:
         """Sort the scores of one query after the other."""
-        order, position = _order_by_id(self.data.document_ids, self.candidates)
+        order, position = order_by_id(self.data.document_ids, self.candidates)
         pointers, excluded = self.exclusions
         for block in query_blocks(self.data):
             positions = block
@@ -141,12 +141,12 @@ def top_k_by_embeddings(
     queries : int64 array, optional
         Positions of the queries to answer; by default all.
     """
-    order, position = _order_by_id(ids, candidates)
+    order, position = order_by_id(ids, candidates)
     documents = np.ascontiguousarray(embedding.documents[order])
     biases = embedding.biases[order] if embedding.biases.size else embedding.biases
-    wanted = np.arange(embedding.queries.shape[0]) if queries is None else queries
-    for start in range(0, wanted.size, BLOCK):
-        block = wanted[start : start + BLOCK]
+    selection = np.arange(embedding.queries.shape[0]) if queries is None else queries
+    for start in range(0, selection.size, BLOCK):
+        block = selection[start : start + BLOCK]
         rows = np.ascontiguousarray(embedding.queries[block])
         left_out = None if exclusions is None else exclusions_at(exclusions, block, position)
         best, scores = kernel.factored.top_k(rows, documents, biases, k, left_out, threads)
@@ -173,7 +173,7 @@ def similar(
     )
 
 
-def _order_by_id(ids: NDArray[np.generic], candidates: Ints | None) -> tuple[Ints, Ints]:
+def order_by_id(ids: NDArray[np.generic], candidates: Ints | None) -> tuple[Ints, Ints]:
     """Return the candidates ordered by id, and the position of each document in them, or -1.
 
     Equal scores are then ordered by that position.

@@ -44,8 +44,8 @@ def pair_scores(
         first, last = np.searchsorted(queries[order], (block[0], block[-1] + 1))
         pairs = order[first:last]
         if pairs.size:
-            wanted, row = np.unique(queries[pairs], return_inverse=True)
-            scores[pairs] = scorer(wanted)[row, documents[pairs]]
+            unique_queries, row = np.unique(queries[pairs], return_inverse=True)
+            scores[pairs] = scorer(unique_queries)[row, documents[pairs]]
     return scores
 
 
@@ -118,10 +118,10 @@ def _writable(what: str, ids: Any) -> Any:
     return words
 
 
-def _positions(what: str, known: Any, wanted: Any) -> Ints:
+def _positions(what: str, known: Any, ids: Any) -> Ints:
     """Return the position of each id, or refuse one that is not there."""
     position = {one: at for at, one in enumerate(known.astype(np.str_).tolist())}
-    names = wanted.astype(np.str_).tolist()
+    names = ids.astype(np.str_).tolist()
     missing = [one for one in names if one not in position]
     if missing:
         raise DataError(

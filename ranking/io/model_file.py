@@ -16,6 +16,7 @@ from ranking._utils.tensors import Tensors, pack_history, section, under, unpack
 from ranking.contracts.model import Model
 from ranking.data.ids import pack_ids, unpack_ids
 from ranking.data.inputs import Documents
+from ranking.data.scaling import Scaling
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.validation import Ids, as_ids
@@ -27,13 +28,48 @@ from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
 from ranking.registry.manager import get_registry
 
-__all__ = ["PARTS", "SCHEMA_VERSION", "FileSpec", "ModelFile", "read_model", "write_model"]
+__all__ = [
+    "PARTS",
+    "SCHEMA_VERSION",
+    "Extras",
+    "FileSpec",
+    "ModelFile",
+    "read_model",
+    "write_model",
+]
 
 
 class FileSpec(str):
     """The spec of a model as a file has it; files that it names are not opened."""
 
     __slots__ = ()
+
+
+class Extras(NamedTuple):
+    """What a model file holds beside the model.
+
+    Attributes
+    ----------
+    text : TextFeatures or None
+        Fitted, for a model of texts.
+    documents : Documents or None
+        The documents of a collection of texts.
+    seen : SeenItems or None
+        Users, items and positives of interactions.
+    columns : array of str or None
+        The columns of the data frame that it was trained on.
+    scaling : Scaling or None
+        Of the features of judged rows.
+    """
+
+    text: TextFeatures | None = None
+    documents: Documents | None = None
+    seen: SeenItems | None = None
+    columns: Any = None
+    scaling: Scaling | None = None
+
+
+NO_EXTRAS = Extras()
 
 
 class ModelFile(NamedTuple):
@@ -45,34 +81,18 @@ class ModelFile(NamedTuple):
     specs : dict
         The specs of model, loss, regularizer and solver.
     seed : int
-    text : TextFeatures or None
-        Fitted, for a model of texts.
-    documents : Documents or None
-        The documents of a collection of texts.
-    seen : SeenItems or None
-        Users, items and positives of interactions.
-    columns : array of str or None
-        The columns of the data frame that it was trained on.
+    extras : Extras
     """
 
     result: TrainingResult
     specs: dict[str, str]
     seed: int
-    text: TextFeatures | None
-    documents: Documents | None
-    seen: SeenItems | None
-    columns: Ids | None = None
+    extras: Extras
 
 
-def write_model(
-    path: Path,
-    result: TrainingResult,
-    text: TextFeatures | None = None,
-    documents: Documents | None = None,
-    seen: SeenItems | None = None,
-    columns: Any = None,
-) -> None:
+def write_model(path: Path, result: TrainingResult, extras: Extras = NO_EXTRAS) -> None:
     """Write a trained model, atomically."""
+    text, documents, seen, columns, scaling = extras
     tensors = under("model", result.model.tensors())
     tensors |= under("history", pack_history(result.history))
     description = dict(result.description)
@@ -86,6 +106,9 @@ def write_model(
     if columns is not None:
         names = as_ids("columns", list(columns), len(columns))
         tensors |= under("columns", pack_ids("names", names))
+    if scaling is not None:
+        tensors |= under("scaling", scaling.tensors())
+        description["scale"] = scaling.method
     write_tensors(path, tensors, description)
 
 
@@ -107,19 +130,10 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
     for kind in parts:
         with contextlib.suppress(RankingError):
             parts[kind] = registry.create(kind, specs[kind])
-    text = documents = None
     with _located(path):
         history = unpack_history(section(tensors, "history"))
         model.restore(section(tensors, "model"))
-        if description.get("text") is not None:
-            text = _restore_text(path, description["text"], section(tensors, "text"))
-            sides = ("document",) if description.get("per query") else ("query", "document")
-            _refuse_other_vocabulary(path, model, text, sides)
-            stored = section(tensors, "documents")
-            documents = Documents.restore(stored, text.n_features) if stored else None
-        stored = section(tensors, "seen")
-        seen = SeenItems.restore(stored) if stored else None
-        columns = _restore_columns(section(tensors, "columns"), training["features"])
+        extras = _restore_extras(path, tensors, description, model)
     result = TrainingResult(
         model=model,
         **parts,
@@ -129,7 +143,26 @@ def read_model(path: Path, kernel: str | Kernel = "auto") -> ModelFile:
         description=description,
     )
     specs["model"] = FileSpec(specs["model"])
-    return ModelFile(result, specs, training["seed"], text, documents, seen, columns)
+    return ModelFile(result, specs, training["seed"], extras)
+
+
+def _restore_extras(
+    path: Path, tensors: Tensors, description: dict[str, Any], model: Model
+) -> Extras:
+    """Return what the file holds beside the model."""
+    text = documents = scaling = None
+    if description.get("text") is not None:
+        text = _restore_text(path, description["text"], section(tensors, "text"))
+        sides = ("document",) if description.get("per query") else ("query", "document")
+        _refuse_other_vocabulary(path, model, text, sides)
+        stored = section(tensors, "documents")
+        documents = Documents.restore(stored, text.n_features) if stored else None
+    stored = section(tensors, "seen")
+    seen = SeenItems.restore(stored) if stored else None
+    columns = _restore_columns(section(tensors, "columns"), description["training"]["features"])
+    if description.get("scale") is not None:
+        scaling = Scaling.restore(description["scale"], section(tensors, "scaling"))
+    return Extras(text, documents, seen, columns, scaling)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ training data are checked here, because only the description knows its sizes.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +40,13 @@ def _is_whole(value: Any, high: int) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # An int may be too large for a float, and is compared exactly; NaN is not within the bounds.
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and abs(value) <= sys.float_info.max
+
+
+def _is_position(value: Any) -> bool:
+    return value == -1 or _is_whole(value, LARGEST_SIZE)
 
 
 TEXT = Rule(lambda value: isinstance(value, str), "a text")
@@ -63,6 +69,8 @@ NUMBERS = Rule(
     "a list of tables of finite numbers",
 )
 
+NUMBER = Rule(_is_number, "a finite number")
+
 PART = {"spec": TEXT, "distribution": TEXT, "version": TEXT}
 PLUGIN = {"version": TEXT, "parts": TEXTS}
 DESCRIPTION: Mapping[str, Any] = {
@@ -73,7 +81,12 @@ DESCRIPTION: Mapping[str, Any] = {
 }
 """What a description must have; deeper tables are mappings."""
 
-OPTIONAL: Mapping[str, Rule] = {"text": TEXT, "per query": TABLES, "density search": NUMBERS}
+OPTIONAL: Mapping[str, Rule] = {
+    "text": TEXT,
+    "scale": TEXT,
+    "per query": TABLES,
+    "density search": NUMBERS,
+}
 """What a description may have; other names belong to solvers, and are not used."""
 
 CHECKPOINT: Mapping[str, Any] = {
@@ -118,6 +131,23 @@ def check_checkpoint(path: Path, facts: dict[str, Any]) -> None:
         _check(path, f"run.callbacks.{name}", state, TABLE)
 
 
+def check_search(path: Path | str, facts: Any) -> None:
+    """Raise `ModelFileError` unless the progress of a search in a checkpoint fits the schema."""
+    _check(path, "outer.search", facts, TABLE)
+    check_table(path, facts, {"trials": TABLES, "best": Rule(_is_position, "a whole number")})
+    count = len(facts["trials"])
+    if not (0 <= facts["best"] < count or (count == 0 and facts["best"] == -1)):
+        raise ModelFileError(
+            f"{path} is damaged: the best trial is number {facts['best']} of {count}."
+        )
+    for number, trial in enumerate(facts["trials"]):
+        where = f"outer.search.trials.{number}."
+        check_table(path, trial, {"density": NUMBER, "stopped": TEXT}, where)
+        for name, value in trial.items():
+            if name != "stopped":
+                _check(path, f"{where}{name}", value, NUMBER)
+
+
 def check_positions(path: Path, tensors: Tensors, training: Mapping[str, Any]) -> None:
     """Check the lists of a cascade: one row per query, positions of documents, -1 for none."""
     for name, tensor in tensors.items():
@@ -133,7 +163,7 @@ def check_positions(path: Path, tensors: Tensors, training: Mapping[str, Any]) -
 
 
 def check_table(
-    path: Path, table: Mapping[str, Any], rules: Mapping[str, Any], at: str = ""
+    path: Path | str, table: Mapping[str, Any], rules: Mapping[str, Any], at: str = ""
 ) -> None:
     """Raise `ModelFileError` for a value of a table that is missing or does not fit its rule."""
     for name, rule in rules.items():
@@ -147,7 +177,7 @@ def check_table(
             check_table(path, table[name], rule, f"{where}.")
 
 
-def _check(path: Path, where: str, value: Any, rule: Rule) -> None:
+def _check(path: Path | str, where: str, value: Any, rule: Rule) -> None:
     if not rule.fits(value):
         shown = str(value)
         shown = shown if len(shown) <= 40 else shown[:40] + "..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ranking.kernels.contract import WIDE, AlternatingFamily, Csr, Floats, Singles
+from ranking.kernels.contract import WIDE, AlternatingFamily, Csr, Floats, Singles, SquaredRule
 from ranking.kernels.validation import (
     check_array,
     check_finite,
@@ -82,3 +82,29 @@ class AlternatingKernel:
         check_no_overlap({"out": out}, {"embeddings": embeddings})
         self.implementation.half_step(matrix.arrays, embeddings, *rule, out, gains, threads)
         return out, gains
+
+    def squared_half_step(
+        self,
+        matrix: AlternatingMatrix,
+        embeddings: Singles,
+        gram: Singles,
+        rule: SquaredRule,
+        ridges: Singles,
+        out: Singles,
+        threads: int = 1,
+    ) -> Floats:
+        """Decrease the squared error of all pairs over the rows of `out`; return their gains."""
+        rows, width = matrix.shape[0], embeddings.shape[1]
+        check_array("embeddings", embeddings, ("float32",), (matrix.shape[1], None))
+        if width % WIDE or not width:
+            raise ValueError(f"embeddings have {width} numbers; pad them to a multiple of {WIDE}.")
+        check_array("gram", gram, ("float32",), (width, width))
+        check_array("ridges", ridges, ("float32",), (rows,))
+        check_array("out", out, ("float32",), (rows, width), writeable=True)
+        check_no_overlap({"out": out}, {"embeddings": embeddings, "gram": gram, "ridges": ridges})
+        check_not_negative(observed=rule.observed, unobserved=rule.unobserved, steps=rule.steps)
+        gains = np.empty(rows)
+        self.implementation.squared_half_step(
+            matrix.arrays, embeddings, gram, rule, ridges, out, gains, validate_threads(threads)
+        )
+        return gains

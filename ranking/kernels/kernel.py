@@ -12,6 +12,7 @@ from ranking.kernels.bilinear import BilinearKernel
 from ranking.kernels.contract import FAMILIES, Implementations
 from ranking.kernels.domination import DominationKernel
 from ranking.kernels.factored import FactoredKernel
+from ranking.kernels.item_item import ItemItemKernel
 from ranking.kernels.letor import LetorKernel
 from ranking.kernels.linear import LinearKernel
 from ranking.kernels.listwise import ListwiseKernel
@@ -139,6 +140,11 @@ class Kernel:
     def alternating(self) -> AlternatingKernel:
         """Half-steps of the alternating solver."""
         return AlternatingKernel(self._functions("alternating"))
+
+    @property
+    def item_item(self) -> ItemItemKernel:
+        """Columns of item-item weights."""
+        return ItemItemKernel(self._functions("item_item"))
 
     @property
     def listwise(self) -> ListwiseKernel:

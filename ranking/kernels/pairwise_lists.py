@@ -87,9 +87,9 @@ class PairwiseListsKernel:
         _check_lists(lists, margins)
         by_column = _check_columns(features, lists.n_rows)
         _check_positions("columns", columns, features.shape[1])
-        chosen = np.arange(lists.n_lists) if selected is None else selected
-        _check_positions("selected", chosen, lists.n_lists)
-        if np.any(np.diff(chosen) <= 0) or np.unique(columns).size < columns.size:
+        selection = np.arange(lists.n_lists) if selected is None else selected
+        _check_positions("selected", selection, lists.n_lists)
+        if np.any(np.diff(selection) <= 0) or np.unique(columns).size < columns.size:
             raise ValueError("columns must be different, and selected lists must rise.")
         out = np.empty((columns.size, columns.size))
         self.implementation.pairwise_gram(
@@ -98,7 +98,7 @@ class PairwiseListsKernel:
             margins,
             curve,
             columns,
-            chosen,
+            selection,
             out,
             validate_threads(threads),
         )

@@ -252,13 +252,13 @@ def refuse_other_data(
     """Refuse data of a kind that a model does not take."""
     kind = "judged" if isinstance(data, JudgedLists) else "matching"
     if model.takes != kind:
-        wanted = {
+        descriptions = {
             "judged": "rows of features judged for a query (LETOR)",
             "matching": "queries and documents with features or texts",
         }
         raise DataError(
-            f"model {model.name!r} scores {wanted[model.takes]}, and {what} are {wanted[kind]}; "
-            "give it its kind of data, or take another model."
+            f"model {model.name!r} scores {descriptions[model.takes]}, and {what} are "
+            f"{descriptions[kind]}; give it its kind of data, or take another model."
         )
 
 

@@ -57,9 +57,20 @@ class Evaluation:
     def __len__(self) -> int:
         return self.query_ids.size
 
-    def mean(self, metric: str) -> float:
-        """Return the mean over the queries that are not left out."""
-        return mean(self[metric])
+    def mean(self, metric: str, weights: Floats | None = None) -> float:
+        """Return the mean over the queries that are not left out.
+
+        Parameters
+        ----------
+        metric : str
+        weights : float64 array, optional
+            How much each query counts; by default all the same.
+        """
+        if weights is None:
+            return mean(self[metric])
+        counted = ~np.isnan(self[metric])
+        total = float(weights[counted].sum())
+        return float(weights[counted] @ self[metric][counted]) / total if total else float("nan")
 
     def means(self) -> dict[str, float]:
         """Return the mean of each metric."""

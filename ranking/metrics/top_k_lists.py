@@ -2,12 +2,15 @@
 
 A metric whose first k ranks decide, such as recall@20, needs the k best documents and the grades
 of the relevant ones that are not among them, just as it is computed for a TREC run of depth k. If
-scores are inner products of embeddings, a kernel finds those k without keeping the other scores.
+scores are inner products of embeddings, a kernel finds those k without keeping the other scores; those of
+other models are computed block by block, and partitioned.
 Values are equal to those of the full sort: scores have the same bits, and equal scores are taken
 in the order that the metric prescribes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,12 @@ KINDS = frozenset(
         MeasureKind.RECIPROCAL_RANK,
     }
 )
+Source = Embedding | Callable[[Ints], NDArray[np.float64]]
+"""Embeddings, or a function from positions of queries to their scores."""
+
+SCORES = 1 << 25
+"""Scores that are held in memory at a time."""
+
 BLOCK = 4096
 """Queries whose best documents are found in one kernel call."""
 LARGEST = 1e30
@@ -59,15 +68,16 @@ def evaluate_top_k(
     if data.labels is not None or not all(map(decided_by_top_k, measures.values())):
         return None
     embedding = model.embedding(data, kernel, threads)
-    if embedding is None or not _bounded(embedding):
+    if embedding is not None and not _bounded(embedding):
         return None
+    source = embedding or model.scorer(data, kernel, threads)
     excluded = exclude_itself(data, exclusions)
     values: Values = {}
     for by_id in (False, True):
         names = [name for name in measures if (measures[name].ties == "docid") == by_id]
         if names:
             group = {name: measures[name] for name in names}
-            lists = _top_k_lists(embedding, group, data, kernel, threads, excluded)
+            lists = _top_k_lists(source, group, data, kernel, threads, excluded)
             values |= compute_metrics(group, lists, kernel, threads)
     return {name: values[name] for name in measures}
 
@@ -80,7 +90,7 @@ def _bounded(embedding: Embedding) -> bool:
 
 
 def _top_k_lists(
-    embedding: Embedding,
+    source: Source,
     measures: dict[str, Measure],
     data: MatchingData,
     kernel: Kernel,
@@ -96,9 +106,12 @@ def _top_k_lists(
     position = np.empty(n, np.int64)
     position[order] = np.arange(n)
     depth = min(max(measure.cutoff for measure in measures.values()), n)
-    documents, scores = _best(embedding, order, position, depth, (kernel, threads), excluded)
-    found = documents >= 0
-    keys = (np.arange(data.n_queries)[:, None] * n + documents)[found]
+    if isinstance(source, Embedding):
+        documents, scores = _best(source, order, position, depth, (kernel, threads), excluded)
+    else:
+        documents, scores = _best_scores(source, order, position, depth, excluded)
+    is_document = documents >= 0
+    keys = (np.arange(data.n_queries)[:, None] * n + documents)[is_document]
     relevance = data.relevance
     judged = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr)) * n + relevance.indices
     by_key = np.argsort(judged)
@@ -114,9 +127,9 @@ def _top_k_lists(
     counts = np.bincount(judged[missing] // n, minlength=data.n_queries)
     return ScoredLists(
         query_ids=data.query_ids,
-        group_ptr=np.concatenate(([0], np.cumsum(found.sum(axis=1)))),
+        group_ptr=np.concatenate(([0], np.cumsum(is_document.sum(axis=1)))),
         grades=grades,
-        scores=scores[found].astype(np.float64),
+        scores=scores[is_document].astype(np.float64),
         missing_ptr=np.concatenate(([0], np.cumsum(counts))),
         missing_grades=judged_grades[missing],
         id_ranks=lambda rows: id_ranks[keys[rows] % n],
@@ -151,3 +164,31 @@ def _best(
         documents[block] = np.where(best >= 0, order[best], -1)
         scores[block] = values
     return documents, scores
+
+
+def _best_scores(
+    scorer: Callable[[Ints], NDArray[np.float64]],
+    order: Ints,
+    position: Ints,
+    depth: int,
+    excluded: Pairs,
+) -> tuple[Ints, NDArray[np.float64]]:
+    """Return the same from a function that computes scores, by partitioning them."""
+    n_queries = excluded[0].size - 1
+    documents = np.full((n_queries, depth), -1)
+    best_scores = np.zeros((n_queries, depth))
+    same = np.array_equal(order, np.arange(order.size))
+    size = max(SCORES // order.size, 1)
+    for start in range(0, n_queries, size):
+        block = np.arange(start, min(start + size, n_queries))
+        scores = scorer(block)
+        scores = scores if same else scores[:, order]
+        pointers, left_out = exclusions_at(excluded, block, position)
+        scores[np.repeat(np.arange(block.size), np.diff(pointers)), left_out] = -np.inf
+        for query, row in zip(block.tolist(), scores, strict=True):
+            least = np.partition(row, row.size - depth)[row.size - depth]
+            found = np.flatnonzero((row >= least) & (row > -np.inf))
+            ranked = found[np.argsort(-row[found], kind="stable")][:depth]
+            documents[query, : ranked.size] = order[ranked]
+            best_scores[query, : ranked.size] = row[ranked]
+    return documents, best_scores

@@ -28,6 +28,10 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.combination:Combination",
             help="A weighted sum of the scores of trained models.",
         ),
+        "item-item": Lazy(
+            "ranking.models.item_item:ItemItem",
+            help="The items of a user's history speak for other items: h' W, W sparse.",
+        ),
         "structured": Lazy(
             "ranking.models.structured:Structured",
             help="A cascade of factored models, each given the best of the one before (LaSR).",

@@ -120,11 +120,11 @@ def _default(value: Any) -> str:
 
 def _meanings(factory: Any) -> dict[str, str]:
     """Return the first sentence about each parameter in the docstrings of a class and its bases."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for owner in reversed(getattr(factory, "__mro__", (factory,))):
         doc = inspect.cleandoc(owner.__doc__ or "")
         for section in re.findall(SECTION, doc, re.M | re.S):
             for words, text in re.findall(FIELD, section, re.M):
                 meaning = re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
-                found |= {word.strip(): meaning for word in words.split(",")}
-    return found
+                meanings |= {word.strip(): meaning for word in words.split(",")}
+    return meanings

@@ -73,13 +73,13 @@ def check_numbers(whose: str, method: str, answer: Any, shape: tuple[int, ...]) 
 
 def installed_kernels() -> list[Kernel]:
     """Return every kernel that is installed and works."""
-    found = []
+    kernels = []
     for name in get_registry().names("kernel"):
         try:
-            found.append(get_kernel(name))
+            kernels.append(get_kernel(name))
         except KernelUnavailableError:
             continue
-    return found
+    return kernels
 
 
 def small_judged(seed: int = 0, n_queries: int = 12, n_features: int = 6) -> JudgedLists:

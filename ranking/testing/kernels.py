@@ -61,9 +61,9 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
     whose = f"kernel {getattr(kernel, 'name', kernel)!r}"
     ensure(isinstance(kernel, Kernel), whose, "is a ranking.kernels.Kernel", f"{type(kernel)}")
     reference = reference_kernel()
-    said, wanted = kernel.describe(), reference.describe()
+    said, expected = kernel.describe(), reference.describe()
     for key in ("abi", "lanes", "block", "rng", "exp"):
-        ensure(said.get(key) == wanted[key], whose, f"describes {key} as the contract", f"{said}")
+        ensure(said.get(key) == expected[key], whose, f"describes {key} as the contract", f"{said}")
     for family, protocol in typing.get_type_hints(Implementations).items():
         implementation = getattr(kernel, family).implementation
         absent = [name for name in _functions(protocol) if not hasattr(implementation, name)]
@@ -82,18 +82,18 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
             "regularizer": regularizer,
             "solver": solver,
         }
-        found = {}
+        fits = {}
         for name, who, threads in (
             ("reference", reference, 1),
             ("one thread", kernel, 1),
             ("three threads", kernel, several),
         ):
             ranker = Ranker(**parts, kernel=who, threads=threads, random_state=seed).fit(data)
-            found[name] = {**ranker.model_.tensors(), "scores": ranker.predict(data)}
+            fits[name] = {**ranker.model_.tensors(), "scores": ranker.predict(data)}
         for name in ("one thread", "three threads"):
-            for tensor, value in found["reference"].items():
+            for tensor, value in fits["reference"].items():
                 ensure(
-                    same_bits(found[name][tensor], value),
+                    same_bits(fits[name][tensor], value),
                     whose,
                     f"trains {' x '.join(parts.values())} to the bits of the reference",
                     f"{tensor} differs with {name}",

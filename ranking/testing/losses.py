@@ -141,15 +141,15 @@ def _check_slopes(
 ) -> None:
     """Compare slopes with differences; at a kink, where those of both sides differ, bound them."""
     h = 1e-5 * np.maximum(1.0, np.abs(z))
-    here, found = value(z), slope(z)
+    here, slopes = value(z), slope(z)
     right, left = (value(z + h) - here) / h, (here - value(z - h)) / h
     middle = 0.5 * (left + right)
     # Between the differences of both sides lies the derivative, also where it bends.
     slack = 1e-5 * (1.0 + np.abs(middle)) + 0.5 * np.abs(right - left)
     kinks = np.abs(right - left) > 1e-3 * (1.0 + np.abs(middle))
-    off = np.where(kinks, 0.0, np.abs(found - middle)) > slack
+    off = np.where(kinks, 0.0, np.abs(slopes - middle)) > slack
     outside = kinks & (
-        (found < np.minimum(left, right) - slack) | (found > np.maximum(left, right) + slack)
+        (slopes < np.minimum(left, right) - slack) | (slopes > np.maximum(left, right) + slack)
     )
     for bad, description in ((off, middle), (outside, middle)):
         at = int(np.argmax(bad))
@@ -157,7 +157,7 @@ def _check_slopes(
             not bad.any(),
             whose,
             f"{name} is the derivative of the value",
-            f"at {z[at]:.6g} it is {found[at]:.6g} and differences give {description[at]:.6g}",
+            f"at {z[at]:.6g} it is {slopes[at]:.6g} and differences give {description[at]:.6g}",
         )
     share = float(kinks.mean())
     ensure(share < 0.5, whose, "the value is smooth almost everywhere", f"{share:.0%} are kinks")
@@ -225,8 +225,8 @@ def _check_coordinates(whose: str, loss: CoordinateLoss, kernel: Kernel, seed: i
     def problem(weights: NDArray[np.float64]) -> Any:
         return loss.coordinate_problem(data, weights.copy(), kernel, 1, "newton")
 
-    made = problem(start)
-    gradient, curvature = made.slopes(columns)
+    coordinates = problem(start)
+    gradient, curvature = coordinates.slopes(columns)
     for column in columns:
         step = np.zeros(start.size)
         step[column] = 1e-5
@@ -239,26 +239,26 @@ def _check_coordinates(whose: str, loss: CoordinateLoss, kernel: Kernel, seed: i
             f"{numerical:.6g}, in kernel {kernel.name}",
         )
     ensure((curvature >= 0.0).all(), whose, "curvatures are not negative", f"{curvature}")
-    before = made.value()
+    before = coordinates.value()
     for _ in range(3):
-        state = made.state()
-        made.sweep(columns, free)
-        after = made.value()
+        state = coordinates.state()
+        coordinates.sweep(columns, free)
+        after = coordinates.value()
         ensure(
             after <= before + 1e-12 * abs(before),
             whose,
             "a sweep never increases the value",
             f"{before!r} became {after!r}, in kernel {kernel.name}",
         )
-        weights = made.weights.copy()
-        made.restore(state)
-        ensure(made.value() == before, whose, "a state brings the value back", f"{before!r}")
-        made.sweep(columns, free)
+        weights = coordinates.weights.copy()
+        coordinates.restore(state)
+        ensure(coordinates.value() == before, whose, "a state brings the value back", f"{before!r}")
+        coordinates.sweep(columns, free)
         ensure(
-            np.array_equal(weights, made.weights),
+            np.array_equal(weights, coordinates.weights),
             whose,
             "a sweep after `restore` has the same bits",
-            f"{weights} became {made.weights}",
+            f"{weights} became {coordinates.weights}",
         )
         before = after
 
@@ -294,8 +294,8 @@ def _check_training(whose: str, loss: Loss, kernels: list[Kernel], seed: int) ->
             )
         if getattr(loss, "form", None) is None:
             continue
-        asked = Ranker(model=spec, loss=_in_python(loss), solver=solver, kernel=kernels[0])
-        weights = asked.set_params(random_state=seed).fit(data).model_.tensors()
+        ranker = Ranker(model=spec, loss=_in_python(loss), solver=solver, kernel=kernels[0])
+        weights = ranker.set_params(random_state=seed).fit(data).model_.tensors()
         for name, tensor in trained[first].items():
             if tensor.dtype.kind == "f":
                 off = float(np.abs(tensor - weights[name]).max(initial=0.0))
@@ -309,6 +309,8 @@ def _check_training(whose: str, loss: Loss, kernels: list[Kernel], seed: int) ->
 
 def _in_python(loss: Loss) -> Loss:
     """Return the same loss, whose slopes are asked in Python."""
-    made = copy.deepcopy(loss)
-    made.__class__ = dataclasses.dataclass(type(type(loss).__name__, (type(loss),), {"form": None}))
-    return made
+    own_loss = copy.deepcopy(loss)
+    own_loss.__class__ = dataclasses.dataclass(
+        type(type(loss).__name__, (type(loss),), {"form": None})
+    )
+    return own_loss

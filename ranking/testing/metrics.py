@@ -73,12 +73,15 @@ def check_metric(metric: Metric, *, seed: int = 0) -> None:
 
 
 def _values(whose: str, metric: Metric, data: JudgedLists, scores: Array) -> Array:
-    kept = scores.copy()
+    copy = scores.copy()
     values = metric.per_query(data, scores)
     check_numbers(whose, "per_query", values, (data.n_queries,))
     ensure(not np.isinf(values).any(), whose, "values are numbers or NaN", f"{values}")
     ensure(
-        np.array_equal(scores, kept), whose, "per_query leaves the scores alone", "it changed them"
+        np.array_equal(scores, copy),
+        whose,
+        "per_query leaves the scores alone",
+        "it changed them",
     )
     return values
 

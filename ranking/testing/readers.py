@@ -32,8 +32,8 @@ def check_reader(reader: Reader, good: Path, bad: Sequence[Path] = ()) -> Data:
     head = b"" if good.is_dir() else good.read_bytes()[:HEAD]
     ensure(type(reader).recognises(good, head), whose, "recognises a good file", f"not {good.name}")
     if reader.name in get_registry().names("reader"):
-        found = find_reader(good).name
-        ensure(found == reader.name, whose, "is the only one that recognises it", f"{found} does")
+        name = find_reader(good).name
+        ensure(name == reader.name, whose, "is the only one that recognises it", f"{name} does")
     data = reader.read(good)
     ensure(
         isinstance(data, get_args(Data)),

@@ -97,12 +97,12 @@ def _accepted_cells(whose: str, solver: Solver) -> list[Cell]:
 
 
 def _check_cell(
-    whose: str, solver: Solver, cell: Cell, given: JudgedLists | MatchingData | None, seed: int
+    whose: str, solver: Solver, cell: Cell, own_data: JudgedLists | MatchingData | None, seed: int
 ) -> None:
     model, loss, regularizer = cell
     takes = get_registry().create("model", model).takes
     default = small_judged(seed) if takes == "judged" else small_matching(seed)
-    data = default if given is None else given
+    data = default if own_data is None else own_data
     cell_name = f"for {' x '.join(str(getattr(part, 'name', part)) for part in cell)}"
     ranker = Ranker(
         model=model, loss=loss, regularizer=regularizer, solver=solver, random_state=seed

@@ -18,7 +18,7 @@ from ranking.contracts.recipe import Choice
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
-from ranking.data.scale import refuse_unusable_scale
+from ranking.data.scale import refuse_unusable_scale, warn_of_scales
 from ranking.errors import PartError
 from ranking.io.model_file import FileSpec, ModelFile, read_model
 from ranking.io.schema import PARTS
@@ -106,6 +106,8 @@ class TrainingPlan(Fitter):
         model, loss, regularizer, solver = copy.deepcopy(self.resolve(data))
         refuse_other_data(model, data)
         refuse_unusable_scale(data)
+        if model.form == "vector":
+            warn_of_scales(data)
         if valid is not None:
             refuse_other_data(model, valid, "the validation data")
         _read_base(model, trusted=not isinstance(self.model, FileSpec))

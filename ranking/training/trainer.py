@@ -107,9 +107,9 @@ class Trainer:
                 f"loss {self.loss.name!r} trains in one process. Leave the engine out; those that "
                 f"use it are {_distributed_cells()}."
             )
-        found = self.regularizer.auto_values(self.problem())
-        if found:
-            self.regularizer = dataclasses.replace(self.regularizer, **found)
+        values = self.regularizer.auto_values(self.problem())
+        if values:
+            self.regularizer = dataclasses.replace(self.regularizer, **values)
         names = [callback.name for callback in self.callbacks]
         if len(set(names)) < len(names):
             raise PartError(f"two callbacks have the same name: {', '.join(names)}; keep one.")

@@ -21,13 +21,13 @@ _SPEC.loader.exec_module(surface)
 
 def test_surface_equals_the_snapshot():
     expected = surface.SNAPSHOT.read_text(encoding="utf-8").splitlines()
-    found = surface.surface().splitlines()
-    changed = [f"- {line}" for line in expected if line not in found]
-    changed += [f"+ {line}" for line in found if line not in expected]
+    result = surface.surface().splitlines()
+    changed = [f"- {line}" for line in expected if line not in result]
+    changed += [f"+ {line}" for line in result if line not in expected]
     assert not changed, "\n".join(
         ["the public API differs; if intended, run python tests/api/surface.py:", *changed]
     )
-    assert found == expected
+    assert result == expected
 
 
 @pytest.mark.parametrize("name", surface.MODULES)

@@ -98,5 +98,5 @@ def test_a_good_script_passes(answers):
 @pytest.mark.parametrize("line", BAD, ids=str)
 def test_a_bad_line_fails(answers, line):
     number = (GOOD + "\n".join(BAD)).splitlines().index(line) + 1
-    found = [each for each in answers["bad.py"] if each.startswith(f"bad.py:{number}:")]
-    assert any(BAD[line] in each for each in found), answers["bad.py"]
+    result = [each for each in answers["bad.py"] if each.startswith(f"bad.py:{number}:")]
+    assert any(BAD[line] in each for each in result), answers["bad.py"]

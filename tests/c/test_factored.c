@@ -1,5 +1,4 @@
-/* Embeddings are sums of rows; an update is that of plain loops; threads do not change the bits. */
-#include <math.h>
+/* Threads do not change the bits of training. */
 #include <string.h>
 
 #include "check.h"
@@ -36,74 +35,6 @@ static factored_model_t plain_model(parameters_t *p)
              .plain = 1}},
         .width = WIDTH, .full_width = WIDTH};
     return model;
-}
-
-/* Each query and document once, so that the order of sums does not matter. */
-static void test_update_of_separate_rows(void)
-{
-    parameters_t p, old;
-    int64_t queries[N_QUERIES], ptr[N_QUERIES + 1], documents[2 * N_QUERIES];
-    float slopes[2 * N_QUERIES];
-    factored_model_t model = plain_model(&p);
-    factored_steps_t steps = {N_QUERIES, queries, ptr, documents, slopes};
-    row_penalty_t penalty = {0.0f};
-    fill_parameters(&p);
-    old = p;
-    for (int64_t i = 0; i < N_QUERIES; i++) {
-        queries[i] = i;
-        ptr[i] = 2 * i;
-        documents[2 * i] = 2 * i;
-        documents[2 * i + 1] = 2 * i + 1;
-        slopes[2 * i] = 0.25f;
-        slopes[2 * i + 1] = -0.25f;
-    }
-    ptr[N_QUERIES] = 2 * N_QUERIES;
-    CHECK(factored_update(&model, &steps, 1.0f, penalty, 1));
-    for (int64_t i = 0; i < N_QUERIES; i++) {
-        for (int64_t k = 0; k < WIDTH; k++) {
-            const float *u = old.U + i * WIDTH, *v = old.V + 2 * i * WIDTH;
-            CHECK(p.U[i * WIDTH + k] == u[k] - (0.25f * v[k] + -0.25f * v[WIDTH + k]));
-            CHECK(p.V[2 * i * WIDTH + k] == v[k] - 0.25f * u[k]);
-        }
-        CHECK(p.biases[2 * i] == old.biases[2 * i] - 0.25f);
-    }
-}
-
-static void test_max_norm(void)
-{
-    parameters_t p;
-    int64_t query = 3, ptr[2] = {0, 1}, document = 5;
-    float slope = 100.0f, square = 0.0f;
-    factored_model_t model = plain_model(&p);
-    factored_steps_t steps = {1, &query, ptr, &document, &slope};
-    row_penalty_t penalty = {0.5f};
-    fill_parameters(&p);
-    CHECK(factored_update(&model, &steps, 1.0f, penalty, 1));
-    for (int64_t k = 0; k < WIDTH; k++)
-        square += p.U[query * WIDTH + k] * p.U[query * WIDTH + k];
-    CHECK(fabsf(square - 0.25f) < 1e-5f);
-}
-
-/* Embeddings by features, of a width that is not a multiple of eight. */
-static void test_embeddings(void)
-{
-    enum { ROWS = 6, FEATURES = 9, ODD = 13 };
-    int32_t indptr[ROWS + 1] = {0, 2, 2, 5, 6, 9, 10}, indices[10] = {0, 3, 1, 2, 8, 4, 0, 5, 7, 6};
-    double data[10];
-    float rows[FEATURES * ODD], out[ROWS * ODD];
-    csr_t features = {indptr, indices, data, ROWS, 10, 0, 0, 1};
-    embeddings_t task = {&features, rows, ODD, out};
-    fill(rows, FEATURES * ODD, 5);
-    for (int i = 0; i < 10; i++)
-        data[i] = random_uniform(6, (uint64_t)i);
-    factored_embeddings(&task, 2);
-    for (int row = 0; row < ROWS; row++)
-        for (int k = 0; k < ODD; k++) {
-            float expected = 0.0f;
-            for (int at = indptr[row]; at < indptr[row + 1]; at++)
-                expected += (float)data[at] * rows[indices[at] * ODD + k];
-            CHECK(out[row * ODD + k] == expected);
-        }
 }
 
 /* Train by blocks; 0 features: plain rows, else one feature per three queries and documents. */
@@ -161,9 +92,6 @@ static void test_threads_do_not_change_bits(void)
 
 int main(void)
 {
-    test_update_of_separate_rows();
-    test_max_norm();
-    test_embeddings();
     test_threads_do_not_change_bits();
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Sampled triplets are valid; a pass is a permutation; guide tables count like binary search. */
+/* A pass is a permutation; guide tables count like binary search. */
 #include "check.h"
 #include "sampling.h"
 
@@ -17,57 +17,6 @@ static positives_t make_positives(int with_sums)
         .member_ptr = member_ptr, .members = members, .own_document = no_document,
         .n_queries = QUERIES, .n_documents = DOCUMENTS, .n_lists = QUERIES};
     return positives;
-}
-
-static int is_member(int64_t query, int64_t document)
-{
-    for (int64_t i = member_ptr[query]; i < member_ptr[query + 1]; i++)
-        if (members[i] == document)
-            return 1;
-    return 0;
-}
-
-static void test_triplets_are_valid(void)
-{
-    for (int with_sums = 0; with_sums < 2; with_sums++) {
-        positives_t positives = make_positives(with_sums);
-        for (uint64_t step = 0; step < 3000; step++) {
-            int64_t out[4];
-            sample_triplet(&positives, 7, step, 1, 4, out);
-            CHECK(out[0] >= 0 && out[0] < QUERIES);
-            CHECK(is_member(out[0], out[1]));
-            for (int k = 2; k < 4; k++)
-                CHECK(out[k] >= 0 && out[k] < DOCUMENTS && !is_member(out[0], out[k]));
-        }
-    }
-}
-
-static void test_a_pass_samples_each_positive_once(void)
-{
-    positives_t positives = make_positives(1);
-    for (uint64_t pass = 0; pass < 4; pass++) {
-        int times[QUERIES][DOCUMENTS] = {{0}};
-        for (uint64_t step = 0; step < MEMBERS; step++) {
-            int64_t out[3];
-            sample_triplet(&positives, 3, pass * MEMBERS + step, 1, 3, out);
-            times[out[0]][out[1]]++;
-        }
-        for (int64_t q = 0; q < QUERIES; q++)
-            for (int64_t i = member_ptr[q]; i < member_ptr[q + 1]; i++)
-                CHECK(times[q][members[i]] == 1);
-    }
-}
-
-static void test_own_document_is_never_sampled(void)
-{
-    int64_t own[QUERIES] = {4, 29, 3, -1, 6}, out[3];
-    positives_t positives = make_positives(0);
-    positives.own_document = own;
-    positives.any_negative = 1;
-    for (uint64_t step = 0; step < 3000; step++) {
-        sample_triplet(&positives, 5, step, 1, 3, out);
-        CHECK(out[1] != own[out[0]] && out[2] != own[out[0]] && out[2] != out[1]);
-    }
 }
 
 static void test_permutation(void)
@@ -106,9 +55,6 @@ static void test_guides_count_like_binary_search(void)
 
 int main(void)
 {
-    test_triplets_are_valid();
-    test_a_pass_samples_each_positive_once();
-    test_own_document_is_never_sampled();
     test_permutation();
     test_guides_count_like_binary_search();
     return 0;

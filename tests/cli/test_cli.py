@@ -174,24 +174,24 @@ def test_eval_formats(files, model):
     metrics = "ndcg@5,letor-ndcg@10,map,p@3"
     test = read(files["test"])
     scores = Ranker.load(model).score_rows(test)
-    wanted = {m: parse_metric(m).mean(test, scores) for m in metrics.split(",")}
+    expected = {m: parse_metric(m).mean(test, scores) for m in metrics.split(",")}
     words = ["eval", model, files["test"], "--metrics", metrics, "--format"]
 
     lines = [json.loads(line) for line in call(*words, "jsonl").stdout.splitlines()]
     assert len(lines) == test.n_queries + 1
     assert [line["query"] for line in lines[:-1]] == [str(query) for query in test.query_ids]
     assert lines[-1]["query"] == "all"
-    for name, value in wanted.items():
+    for name, value in expected.items():
         assert lines[-1]["metrics"][name] == value
         assert lines[-1]["metrics"][parse_metric(name).spelled()] == value
 
     header, *rows = [line.split("\t") for line in call(*words, "tsv").stdout.splitlines()]
     assert header == ["metric", "mean", "queries", "low", "high"]
-    assert [row[0] for row in rows] == [parse_metric(m).spelled() for m in wanted]
-    assert [float(row[1]) for row in rows] == list(wanted.values())
+    assert [row[0] for row in rows] == [parse_metric(m).spelled() for m in expected]
+    assert [float(row[1]) for row in rows] == list(expected.values())
 
     table = call(*words, "table").stdout
-    assert f"{wanted['map']:.4f}" in table
+    assert f"{expected['map']:.4f}" in table
     assert "gain=exp2" in table
     assert call(*words, "markdown").stdout.startswith("| metric | mean | queries | low |")
 
@@ -208,10 +208,10 @@ def test_rank_writes_a_run(files, model, tmp_path):
     assert len(lines) == test.n_rows
     by_query: dict[str, list[tuple[float, str]]] = {}
     for query, q0, document, rank, score, tag in lines:
-        found = by_query.setdefault(query, [])
-        found.append((-float(score), document))
-        assert (q0, tag, int(rank)) == ("Q0", "ranking", len(found))
-    assert all(found == sorted(found) for found in by_query.values())
+        result = by_query.setdefault(query, [])
+        result.append((-float(score), document))
+        assert (q0, tag, int(rank)) == ("Q0", "ranking", len(result))
+    assert all(result == sorted(result) for result in by_query.values())
     # Scores have full precision, ids are those of the file.
     scores = dict(
         zip(test.doc_ids[: test.group_ptr[1]], Ranker.load(model).score_rows(test), strict=False)
@@ -282,8 +282,8 @@ def test_the_matrix_says_what_combines():
     ]
     assert set(rows[0]) == {"model", "loss", "regularizer", "solver", "works", "reason", "instead"}
     cell = {"model": "linear", "loss": "domination", "regularizer": "l2", "solver": "coordinate"}
-    (found,) = [row for row in rows if cell.items() <= row.items()]
-    assert found["works"] is True
+    (result,) = [row for row in rows if cell.items() <= row.items()]
+    assert result["works"] is True
     assert all(row["works"] or (row["reason"] and row["instead"]) for row in rows)
     # The table has a line a model, loss and regularizer, and the reasons once, by number.
     table = call("plugins", "--matrix").stdout.splitlines()
@@ -291,10 +291,10 @@ def test_the_matrix_says_what_combines():
     solvers = table[0].split()[3:-1]
     printed = dict(zip(solvers, line[3:], strict=True))
     assert printed["coordinate"] == printed["sgd"] == "yes"
-    (found,) = [
+    (result,) = [
         row for row in rows if {**cell, "loss": "hinge", "solver": "svd"}.items() <= row.items()
     ]
-    assert f"{printed['svd']} {found['reason']}" in table
+    assert f"{printed['svd']} {result['reason']}" in table
     (empty,) = [row for row in table if row.split()[:3] == ["linear", "hinge", "orthonormal"]]
     assert "yes" not in empty
     assert empty.endswith("regularizer l1")

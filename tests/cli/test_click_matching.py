@@ -47,9 +47,9 @@ def test_a_recipe_learns_topics(model, log):
     shown = call("eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--format", "tsv")
     assert shown.exit_code == 0, shown.output
     assert float(shown.stdout.splitlines()[1].split("\t")[1]) > 0.9
-    found = call("rank", model, "guitar", "-k", "2", "--kernel", "reference")
-    assert found.exit_code == 0, found.output
-    assert all("son" in line for line in found.stdout.splitlines())
+    result = call("rank", model, "guitar", "-k", "2", "--kernel", "reference")
+    assert result.exit_code == 0, result.output
+    assert all("son" in line for line in result.stdout.splitlines())
 
 
 def test_means_by_bins_of_clicks(model, log):

@@ -68,8 +68,8 @@ def test_queries_that_are_in_one_file_only_are_counted(files, tmp_path):
     short = tmp_path / "short.run"
     lines = files["a.run"].read_text().splitlines(keepends=True)
     queries = list(dict.fromkeys(line.split()[0] for line in lines))
-    kept = [line for line in lines if line.split()[0] in queries[:5]]
-    short.write_text("".join([*kept, "999 Q0 d1 1 1.0 ranking\n"]))
+    selection = [line for line in lines if line.split()[0] in queries[:5]]
+    short.write_text("".join([*selection, "999 Q0 d1 1 1.0 ranking\n"]))
     result = call("eval", "--run", short, "--qrels", files["qrels"], "-q", "--format", "tsv")
     assert [line.split("\t")[0] for line in result.stdout.splitlines()[1:]] == [*queries[:5], "all"]
     assert "15 of the queries of" in result.stderr
@@ -109,8 +109,8 @@ def test_compare(files, tmp_path):
         assert row["low"] <= row["B - A"] <= row["high"]
         assert row["p"] <= row["p Holm"] <= 1.0
         assert row["wins"] + row["ties"] + row["losses"] <= DATA.n_queries
-    wanted = call("eval", files["b"], files["test"], "--metrics", "map", "--format", "jsonl")
-    last = json.loads(wanted.stdout.splitlines()[-1])
+    expected = call("eval", files["b"], files["test"], "--metrics", "map", "--format", "jsonl")
+    last = json.loads(expected.stdout.splitlines()[-1])
     assert rows[0]["mean B"] == pytest.approx(last["metrics"]["map"])
 
 

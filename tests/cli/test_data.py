@@ -135,14 +135,14 @@ def test_get_writes_what_the_reader_reads(tmp_path):
     assert [data.n_queries for data in parts.values()] == [120, 40, 60]
     assert len({query for data in parts.values() for query in data.query_ids.tolist()}) == 220
     for part, data in parts.items():
-        made = SYNTHETIC_DATA["demo"]()[part]
+        result = SYNTHETIC_DATA["demo"]()[part]
         assert f"{folder / part}.txt written" in printed
         sizes = np.diff(data.group_ptr)
         assert sizes.min() >= 12
         assert sizes.max() < 40
         assert np.unique(data.grades).tolist() == [0, 1, 2, 3]
-        np.testing.assert_array_equal(data.features, made.features.astype(np.float32))
-        assert data.doc_ids.tolist() == made.doc_ids.tolist()
+        np.testing.assert_array_equal(data.features, result.features.astype(np.float32))
+        assert data.doc_ids.tolist() == result.doc_ids.tolist()
 
 
 def test_get_overwrites_nothing(tmp_path):

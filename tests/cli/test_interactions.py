@@ -38,17 +38,17 @@ def kernel(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, kernel: str) -> Path:
     """Interactions of tastes in two halves, and a model of the one."""
-    made = tmp_path_factory.mktemp("interactions")
+    directory = tmp_path_factory.mktemp("interactions")
     data = make_tastes(1, 18, 24, share=0.8)
     pairs = np.argwhere(data.relevance.toarray() > 0).tolist()
     order = np.random.default_rng(0).permutation(len(pairs))
     cut = 2 * len(pairs) // 3
-    for name, chosen in (("train", order[:cut]), ("valid", order[cut:])):
-        write_interactions(made / f"{name}.csv", [tuple(pairs[i]) for i in sorted(chosen)])
-    write_letor(made / "judged.txt", make_judged(1))
-    words = ["train", made / "train.csv", "--recipe", "warp", "--kernel", kernel]
-    call(*words, "-o", made / "warp.safetensors")
-    return made
+    for name, selection in (("train", order[:cut]), ("valid", order[cut:])):
+        write_interactions(directory / f"{name}.csv", [tuple(pairs[i]) for i in sorted(selection)])
+    write_letor(directory / "judged.txt", make_judged(1))
+    words = ["train", directory / "train.csv", "--recipe", "warp", "--kernel", kernel]
+    call(*words, "-o", directory / "warp.safetensors")
+    return directory
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_embeddings_are_stopped_early_and_the_best_epoch_is_kept(folder, tmp_pat
     train, valid = (read_any(folder / f"{name}.csv") for name in ("train", "valid"))
     valid = valid.with_documents(train.document_ids)
     exclusions = known_pairs(valid, train, but_relevant=True)
-    found = evaluate_model(
+    result = evaluate_model(
         ranker.model_, [parse_metric("p@5")], valid, ranker.kernel_, 1, exclusions
     )
-    assert mean(found[P5]) == max(values)
+    assert mean(result[P5]) == max(values)
     # And eval measures the same, with the training data left out.
     words = ["eval", path, folder / "valid.csv", "--metrics", "p@5", "--format", "jsonl"]
     words += ["--kernel", kernel]
@@ -239,16 +239,16 @@ def ranked(text: str, form: str) -> list[tuple[str, str, int, float]]:
 @pytest.mark.parametrize("form", ["trec", "jsonl", "csv"])
 def test_rank_excludes_positives_of_other_data(folder, tmp_path, kernel, form):
     model, train = folder / "warp.safetensors", folder / "train.csv"
-    chosen = [f"item {i}" for i in (0, 1, 2, 5, 7, 20, 21)]
+    selection = [f"item {i}" for i in (0, 1, 2, 5, 7, 20, 21)]
     names = tmp_path / "candidates.txt"
-    names.write_text("\n".join([*chosen, "", "  item 23  ", "unheard of"]) + "\n")
+    names.write_text("\n".join([*selection, "", "  item 23  ", "unheard of"]) + "\n")
     words = ["rank", model, train, "-k", 4, "--kernel", kernel, "--exclude", train]
     output = tmp_path / f"out.{'run' if form == 'trec' else form}"
     call(*words, "--candidates", names, "-o", output)
-    found = ranked(output.read_text(), form)
+    result = ranked(output.read_text(), form)
     blank = "-" if form == "trec" else " "  # fields of a TREC line have no blanks
     on_screen = call(*words, "--candidates", names, "--format", form).stdout
-    assert ranked(on_screen, form) == found
+    assert ranked(on_screen, form) == result
     ranker, data = Ranker.load(model, kernel=kernel), read_any(train)
     scores, known = ranker.predict(data), data.relevance.toarray() > 0
     expected = []
@@ -256,14 +256,14 @@ def test_rank_excludes_positives_of_other_data(folder, tmp_path, kernel, form):
         pool = [
             d
             for d, name in enumerate(data.document_ids.tolist())
-            if name in {*chosen, "item 23"} and not known[query, d]
+            if name in {*selection, "item 23"} and not known[query, d]
         ]
         pool.sort(key=lambda d, q=query: (-scores[q, d], data.document_ids[d]))
         expected += [
             (user, str(data.document_ids[d]).replace(" ", blank), at, scores[query, d])
             for at, d in enumerate(pool[:4], start=1)
         ]
-    assert found == expected
+    assert result == expected
 
 
 def test_rank_excludes_positives_of_several_files(folder, kernel):
@@ -337,19 +337,19 @@ def test_held_out_items_are_ranked_among_all_that_the_model_knows(folder, tmp_pa
     few = tmp_path / "few.csv"
     few.write_text("\n".join(lines[:2]) + "\n")
     model = folder / "warp.safetensors"
-    taken = read_any(few)
+    data = read_any(few)
     words = ["eval", model, few, "--exclude", folder / "train.csv", "--metrics", "mean-rank"]
     printed = json.loads(call(*words, "--format", "jsonl").output.splitlines()[-1])
 
     ranker = Ranker.load(model, kernel=kernel)
-    user = train.query_ids.tolist().index(taken.query_ids[0])
+    user = train.query_ids.tolist().index(data.query_ids[0])
     scores = dict(zip(train.document_ids.tolist(), ranker.predict(train)[user], strict=True))
     known = set(train.document_ids[train.relevant(user)].tolist())
-    wanted = scores[taken.document_ids[0]]
-    rank = 1 + sum(score > wanted for item, score in scores.items() if item not in known)
+    expected = scores[data.document_ids[0]]
+    rank = 1 + sum(score > expected for item, score in scores.items() if item not in known)
     assert printed["metrics"]["mean-rank"] == rank > 1
     exclude = {"exclude": train, "metric": "mean-rank"}
-    assert ranker.score(taken, **exclude) == rank
+    assert ranker.score(data, **exclude) == rank
 
     listed = call("rank", model, few, "--format", "jsonl").output.splitlines()
     assert {json.loads(line)["document"] for line in listed} == set(train.document_ids.tolist())

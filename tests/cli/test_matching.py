@@ -59,16 +59,29 @@ def lines(*words: object) -> list[dict]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Texts, judged lists, and a model of each."""
-    made = tmp_path_factory.mktemp("texts")
+    directory = tmp_path_factory.mktemp("texts")
     for seed, name in enumerate(("train", "valid")):
-        write_texts(made / f"{name}.tab", seed, 45)
-        write_letor(made / f"{name}.txt", make_judged(seed))
-    (made / "pixels.svm").write_text("1 1:0.5 2:0.2\n2 1:0.1 3:1\n1 2:1 3:0.5\n2 1:1 2:1\n")
-    words = ["train", made / "train.tab", "--valid", made / "valid.tab", "--solver"]
-    words += [f"{SGD},refit=true", "--recipe", "sparse-sgd-refit", "-o", made / "words.safetensors"]
-    (made / "printed.txt").write_text(call(*words).stderr)
-    call("train", made / "train.txt", "--recipe", "domination", "-o", made / "linear.safetensors")
-    return made
+        write_texts(directory / f"{name}.tab", seed, 45)
+        write_letor(directory / f"{name}.txt", make_judged(seed))
+    (directory / "pixels.svm").write_text("1 1:0.5 2:0.2\n2 1:0.1 3:1\n1 2:1 3:0.5\n2 1:1 2:1\n")
+    words = ["train", directory / "train.tab", "--valid", directory / "valid.tab", "--solver"]
+    words += [
+        f"{SGD},refit=true",
+        "--recipe",
+        "sparse-sgd-refit",
+        "-o",
+        directory / "words.safetensors",
+    ]
+    (directory / "printed.txt").write_text(call(*words).stderr)
+    call(
+        "train",
+        directory / "train.txt",
+        "--recipe",
+        "domination",
+        "-o",
+        directory / "linear.safetensors",
+    )
+    return directory
 
 
 @pytest.fixture
@@ -162,8 +175,8 @@ def test_rank_searches_the_texts_for_words(model):
     assert len(rows) == 10  # unless -k says otherwise
     assert [row["rank"] for row in rows] == list(range(1, 11))
     assert {row["query"] for row in rows} == {"Goalie,-on-the-ICE!"}
-    found = Ranker.load(model).search(["goalie ice"], k=10)["goalie ice"]
-    assert [(row["document"], row["score"]) for row in rows] == [(str(i), s) for i, s in found]
+    results = Ranker.load(model).search(["goalie ice"], k=10)["goalie ice"]
+    assert [(row["document"], row["score"]) for row in rows] == [(str(i), s) for i, s in results]
     # Rows 0, 3, 6, ... of the file are about hockey.
     assert sum(int(row["document"]) % 3 == 0 for row in rows) >= 7
     trec = call("rank", model, "goalie ice", "nasa", "-k", 2, "--tag", "t").stdout.splitlines()
@@ -203,8 +216,8 @@ def test_explain_shows_the_largest_weights(model):
 
 
 def test_explain_pair_adds_up_to_the_score(model):
-    found = Ranker.load(model).search(["goalie ice team"], k=1)["goalie ice team"]
-    document, score = found[0]
+    results = Ranker.load(model).search(["goalie ice team"], k=1)["goalie ice team"]
+    document, score = results[0]
     result = call(
         "explain", model, "--pair", "goalie ice team", document, "-k", 1000, "--format", "jsonl"
     )
@@ -315,11 +328,11 @@ def test_the_same_tensors_whatever_the_kernel_and_threads(
         "--quiet",
     ]
     call(*words, "--kernel", "reference", "-o", tmp_path / "reference")
-    wanted = tensors(tmp_path / "reference")
+    expected = tensors(tmp_path / "reference")
     for threads in (1,) if name == "reference" else (1, 2, 3):
         path = tmp_path / f"{threads}"
         call(*words, "--kernel", name, "--threads", threads, "-o", path)
-        assert tensors(path) == wanted
+        assert tensors(path) == expected
 
 
 def tensors(path: Path) -> dict[str, bytes]:

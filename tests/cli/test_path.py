@@ -66,8 +66,8 @@ def test_folds_are_means_over_paths():
         for train, test in query_kfold(data, 3, 5)
     ]
     np.testing.assert_allclose([row["map"] for row in rows], np.mean(values, axis=0))
-    wanted = np.std(values, axis=0, ddof=1) / np.sqrt(3)
-    np.testing.assert_allclose([row["map se"] for row in rows], wanted)
+    expected = np.std(values, axis=0, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose([row["map se"] for row in rows], expected)
     assert rows == path.cross_validate(data, 3, seed=5, jobs=2)
 
 

@@ -21,10 +21,10 @@ PARTS = ["--loss", "domination", "--regularizer", "l1:strength=0.01"]
 PARTS += ["--solver", "coordinate:max_epochs=2000"]
 
 
-def texts(path: Path, seed: int, kept: tuple[str, ...] = tuple(WORDS)) -> str:
+def texts(path: Path, seed: int, words: tuple[str, ...] = tuple(WORDS)) -> str:
     rng = np.random.default_rng(seed)
     lines = ["text\tclass", "string\tdiscrete", "\tclass"]
-    for topic in kept:
+    for topic in words:
         for _ in range(6):
             own = rng.choice(WORDS[topic], 2, replace=False).tolist()
             lines.append(

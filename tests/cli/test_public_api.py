@@ -33,13 +33,13 @@ MODULES = {
 
 def imports(path: Path) -> list[tuple[str, str]]:
     """The modules and names that a file imports, wherever in the file."""
-    found = []
+    result = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names]
+            result += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [(node.module or "", alias.name) for alias in node.names]
-    return found
+            result += [(node.module or "", alias.name) for alias in node.names]
+    return result
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)

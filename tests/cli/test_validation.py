@@ -36,9 +36,11 @@ def collection(tmp_path: Path) -> Path:
     queries = [{**query, "_id": f"q{at}"} for at, query in enumerate(queries)]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
     (folder / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in queries))
-    for split, chosen in (("train", (0, 1)), ("dev", (2, 3))):
+    for split, selection in (("train", (0, 1)), ("dev", (2, 3))):
         lines = [
-            f"q{query}\td{n}-{list(topics)[query % 2]}\t1\n" for query in chosen for n in range(4)
+            f"q{query}\td{n}-{list(topics)[query % 2]}\t1\n"
+            for query in selection
+            for n in range(4)
         ]
         text = "query-id\tcorpus-id\tscore\n" + "".join(lines)
         (folder / "qrels" / f"{split}.tsv").write_text(text)

@@ -87,13 +87,13 @@ class Block(NamedTuple):
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found = []
+    result = []
     for match in FENCE.finditer(text):
         language, _, rest = match["info"].strip().partition(" ")
         title = re.search(r'title="([^"]+)"', rest)
         line = text.count("\n", 0, match.start("body")) + 1
-        found.append(Block(language, title[1] if title else "", match["body"], line))
-    return found
+        result.append(Block(language, title[1] if title else "", match["body"], line))
+    return result
 
 
 def prose(page: Path) -> str:
@@ -131,12 +131,12 @@ def shape(line: str) -> str:
 
 def check_output(call: Call, printed: str) -> None:
     lines = iter([shape(line) for line in printed.splitlines()])
-    for wanted in call.output:
-        start, rest, _ = shape(wanted).partition("...")
+    for expected in call.output:
+        start, rest, _ = shape(expected).partition("...")
         if not start:
             continue
         assert any(line.startswith(start) if rest else line == start for line in lines), (
-            f"$ {call.command}\ndoes not print, or not in this place:\n{wanted}\nbut:\n{printed}"
+            f"$ {call.command}\ndoes not print, or not in this place:\n{expected}\nbut:\n{printed}"
         )
 
 
@@ -321,12 +321,12 @@ def words_of(contract: type) -> set[str]:
 @pytest.mark.parametrize("kind", CONTRACTS)
 def test_every_member_and_argument_of_a_contract_is_in_the_reference(kind: str):
     text = (DOCS / "plugins" / "hooks.md").read_text()
-    told = "\n".join(re.findall(r"`+([^`]+)`+", section(text, f"`{KINDS[kind]}()`")))
+    words = "\n".join(re.findall(r"`+([^`]+)`+", section(text, f"`{KINDS[kind]}()`")))
     missing = {
         f"{contract.__name__}.{word}"
         for contract in CONTRACTS[kind]
         for word in words_of(contract)
-        if not mentions(told, word)
+        if not mentions(words, word)
     }
     assert not missing
 
@@ -345,27 +345,27 @@ def recipes_of(page: Path) -> list[tuple[str, dict[str, str]]]:
         head, _, *lines = ([cell.strip() for cell in row.split("|")] for row in table.splitlines())
         for line in lines:
             cells = zip(head, line, strict=True)
-            told = {kind: re.findall(r"`([^`]+)`", cell) for kind, cell in cells}
-            parts = {kind: found[0] for kind, found in told.items() if found and kind in KINDS}
-            rows += [(name, parts) for name in told["recipe"]]
+            words = {kind: re.findall(r"`([^`]+)`", cell) for kind, cell in cells}
+            parts = {kind: result[0] for kind, result in words.items() if result and kind in KINDS}
+            rows += [(name, parts) for name in words["recipe"]]
     return rows
 
 
 def test_recipes_are_what_the_pages_say():
-    told = [row for page in PAGES for row in recipes_of(page)]
-    assert {"warp", "rmls", "sparse-sgd", "svd"} <= {name for name, _ in told}
-    for name, parts in told:
-        made = get_registry().create("recipe", name).parts
+    output = [row for page in PAGES for row in recipes_of(page)]
+    assert {"warp", "rmls", "sparse-sgd", "svd"} <= {name for name, _ in output}
+    for name, parts in output:
+        recipe = get_registry().create("recipe", name).parts
         for kind, spec in parts.items():
             if kind != "recipe":
                 # A page may leave the parameters out, but not some of them.
-                assert spec in (made[kind], made[kind].partition(":")[0]), (name, kind)
+                assert spec in (recipe[kind], recipe[kind].partition(":")[0]), (name, kind)
 
 
 def section(text: str, heading: str) -> str:
     """What stands between a heading and the next of the same depth."""
-    _, found, rest = text.partition(f"\n## {heading}\n")
-    assert found, f"there is no section {heading!r}"
+    _, result, rest = text.partition(f"\n## {heading}\n")
+    assert result, f"there is no section {heading!r}"
     return re.split(r"^## ", rest, flags=re.MULTILINE)[0]
 
 
@@ -473,7 +473,7 @@ def imports(source: str) -> Iterator[tuple[str, str]]:
 
 def private_imports(source: str) -> list[str]:
     """Return the imports of our packages that are not public."""
-    found = []
+    result = []
     for module, name in imports(source):
         if module.partition(".")[0] not in PACKAGES:
             continue
@@ -483,8 +483,8 @@ def private_imports(source: str) -> list[str]:
             or name in importlib.import_module(module).__all__
         )
         if not public:
-            found.append(f"{module}.{name}")
-    return found
+            result.append(f"{module}.{name}")
+    return result
 
 
 def sources(path: Path) -> list[str]:
@@ -495,8 +495,8 @@ def sources(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", ALL_PAGES + EXAMPLES, ids=page_id)
 def test_examples_import_public_names_only(path):
-    found = [each for source in sources(path) for each in private_imports(source)]
-    assert not found, f"{page_id(path)} imports {', '.join(found)}"
+    result = [each for source in sources(path) for each in private_imports(source)]
+    assert not result, f"{page_id(path)} imports {', '.join(result)}"
 
 
 def test_a_private_import_is_found():

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from parity_helpers import EXAMPLES, KINDS, SEEDS, THREADS, Outcome, Same, bits, csr
 
 from ranking.kernels.alternating import AlternatingMatrix
+from ranking.kernels.contract import SquaredRule
 from ranking.kernels.kernel import Kernel
 
 MORE_EXAMPLES = settings(EXAMPLES, max_examples=80)
@@ -147,3 +148,50 @@ def test_sparse_equals_dense(kernel: Kernel, case: Case) -> None:
     assert sparse.has_canonical_format
     assert np.array_equal(sparse.toarray(), dense)
     assert bits(sparse_gains) == bits(gains)
+
+
+def squared(kernel: Kernel, case: Case, rule: SquaredRule, threads: int) -> Outcome:
+    others = case.embeddings
+    gram = (others.T @ others).astype(np.float32)
+    rng = np.random.default_rng(case.seed + 2)
+    out = rng.normal(size=(case.rows, case.width)).astype(np.float32)
+    ridges = rng.random(case.rows).astype(np.float32)
+    gains = kernel.alternating.squared_half_step(
+        case.matrix, others, gram, rule, ridges, out, threads
+    )
+    return out, gains
+
+
+@MORE_EXAMPLES
+@given(
+    case=CASES,
+    observed=st.sampled_from([0.0, 1.0, 40.0]),
+    unobserved=st.sampled_from([0.0, 0.01, 1.0]),
+    steps=st.sampled_from([0, 1, 3, 30]),
+)
+def test_squared_half_step(
+    same: Same, case: Case, observed: float, unobserved: float, steps: int
+) -> None:
+    rule = SquaredRule(observed, unobserved, steps)
+    same(lambda kernel, threads: squared(kernel, case, rule, threads))
+
+
+@pytest.mark.parametrize("width", [*range(8, 137, 8), 256])
+def test_squared_half_step_of_every_width(same: Same, width: int) -> None:
+    case, rule = Case(width=width, filled=0.7), SquaredRule(1.0, 0.1, 3)
+    same(lambda kernel, threads: squared(kernel, case, rule, threads))
+
+
+def test_squared_half_step_of_every_build_of_cython(cython_build: Same) -> None:
+    for width in (8, 104):
+        case, rule = Case(width=width), SquaredRule(1.0, 0.1, 3)
+        cython_build(lambda k, threads, case=case, rule=rule: squared(k, case, rule, threads))
+
+
+def test_squared_half_step_refuses_other_shapes(kernel: Kernel) -> None:
+    case = Case()
+    others, out = case.embeddings, np.zeros((case.rows, case.width), np.float32)
+    rule, ridges = SquaredRule(1.0, 0.1, 3), np.ones(case.rows, np.float32)
+    for gram, mine in ((np.zeros((8, 8), np.float32), ridges), (others.T @ others, ridges[1:])):
+        with pytest.raises(ValueError, match="expected shape"):
+            kernel.alternating.squared_half_step(case.matrix, others, gram, rule, mine, out)

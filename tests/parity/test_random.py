@@ -71,9 +71,9 @@ def test_exp_is_accurate(kernel: Kernel) -> None:
         ]
     )
     with decimal.localcontext(prec=60):
-        for x, got in zip(points.tolist(), kernel.random.exp(points).tolist(), strict=True):
+        for x, actual in zip(points.tolist(), kernel.random.exp(points).tolist(), strict=True):
             exact = decimal.Decimal(x).exp()
-            assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal("4e-16") * exact, x
+            assert abs(decimal.Decimal(actual) - exact) <= decimal.Decimal("4e-16") * exact, x
 
 
 def test_exp_saturates(kernel: Kernel) -> None:

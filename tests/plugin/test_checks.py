@@ -61,19 +61,19 @@ def named(kind: str) -> list[str]:
     return [e.name for e in get_registry().entries(kind) if e.distribution in OURS]
 
 
-def made(kind: str, name: str, specs: dict[str, str] | None = None) -> Any:
+def create_part(kind: str, name: str, specs: dict[str, str] | None = None) -> Any:
     return get_registry().create(kind, (specs or {}).get(name, name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", named("loss"))
 def test_our_losses(name: str, seed: int):
-    check_loss(made("loss", name), seed=seed)
+    check_loss(create_part("loss", name), seed=seed)
 
 
 @pytest.mark.parametrize("name", named("regularizer"))
 def test_our_regularizers(name: str, seed: int):
-    check_regularizer(made("regularizer", name, STRENGTHS), seed=seed)
+    check_regularizer(create_part("regularizer", name, STRENGTHS), seed=seed)
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_our_solvers(name: str):
     features = {**by_id, "one-vs-rest": "queries"}.get(name, "both")
     data = small_matching(features=features) if features != "both" else None
     cells = [("factored:dimensions=4", "squared", "none")] if name == "svd" else None
-    check_solver(made("solver", name, SHORT), cells=cells, data=data)
+    check_solver(create_part("solver", name, SHORT), cells=cells, data=data)
 
 
 @pytest.mark.parametrize("name", [*named("metric"), "ndcg@5", "p@3", "letor-ndcg@3"])
@@ -95,7 +95,7 @@ def test_our_metrics(name: str, seed: int):
 
 @pytest.mark.parametrize("name", named("model"))
 def test_our_models(name: str, seed: int):
-    check_model(made("model", name), seed=seed)
+    check_model(create_part("model", name), seed=seed)
 
 
 @pytest.mark.slow

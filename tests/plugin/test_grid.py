@@ -146,31 +146,31 @@ def parameters(run: Trainer) -> list[np.ndarray]:
 
 def objective(run: Trainer) -> float:
     """Loss plus penalty over all pairs, by NumPy, at parameters brought within the constraint."""
-    data, loss, found = run.data, run.loss, parameters(run)
-    found = [
+    data, loss, result = run.data, run.loss, parameters(run)
+    result = [
         run.regularizer.prox(each, 0.0) if run.regularizer.penalty(each) == np.inf else each
-        for each in found
+        for each in result
     ]
     if isinstance(data, JudgedLists):
         lists = [
-            (data.features[rows] @ found[0][0], data.grades[rows])
+            (data.features[rows] @ result[0][0], data.grades[rows])
             for rows in map(slice, data.group_ptr[:-1], data.group_ptr[1:])
         ]
     else:
         grades = data.relevance.toarray()
         if run.model.name == "structured":  # which scores by the lists of the stage before, too
-            scores, found = run.model.scores(data, run.kernel), found[:2]
-        elif len(found) == 1:
-            scores = data.query_rows @ found[0] @ data.document_rows.toarray().T
+            scores, result = run.model.scores(data, run.kernel), result[:2]
+        elif len(result) == 1:
+            scores = data.query_rows @ result[0] @ data.document_rows.toarray().T
         else:
-            scores = (data.query_rows @ found[0]) @ (data.document_rows @ found[1]).T
+            scores = (data.query_rows @ result[0]) @ (data.document_rows @ result[1]).T
             if run.solver.name == "popularity":
                 scores = scores + run.model.document_biases
         lists = list(zip(scores, grades, strict=True))
         if run.solver.name == "one-vs-rest":  # the loss of single scores, not of margins
             right = np.where(grades > 0, scores, -scores)
             lists, loss = [(right, grades)], Single(loss)
-    penalty = sum(run.regularizer.penalty(each) for each in found)
+    penalty = sum(run.regularizer.penalty(each) for each in result)
     return float(np.mean([list_loss(loss, *each) for each in lists])) + penalty
 
 
@@ -380,13 +380,13 @@ def documented_grid() -> str:
 
 def test_the_documentation_has_the_grid():
     page = (ROOT / "docs" / "combinations.md").read_text(encoding="utf-8")
-    found = re.search(r"<!-- grid -->\n(.*)\n<!-- /grid -->", page, flags=re.DOTALL)
-    assert found is not None
-    assert found[1].strip() == documented_grid(), documented_grid()
+    results = re.search(r"<!-- grid -->\n(.*)\n<!-- /grid -->", page, flags=re.DOTALL)
+    assert results is not None
+    assert results[1].strip() == documented_grid(), documented_grid()
 
 
 def test_the_nearest_has_the_fewest_parts_changed():
-    parts = {kind: {part.name: part for part in found} for kind, found in GRID.parts.items()}
+    parts = {kind: {part.name: part for part in result} for kind, result in GRID.parts.items()}
     cheap = {"solver": 1, "regularizer": 2, "loss": 4, "model": 8}
 
     def cost(one: Cell, other: Cell) -> tuple[int, list[int]]:

@@ -137,10 +137,10 @@ void row_maximize(double *row, int64_t n, const void *context)
 
 @pytest.fixture(scope="session")
 def compiler() -> str:
-    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if found is None:
+    path = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if path is None:
         pytest.skip("there is no C compiler")
-    return found
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -154,9 +154,9 @@ def library(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Callable
     loaded = ctypes.CDLL(str(folder / "native.so"))
 
     def address(name: str) -> int:
-        found = ctypes.cast(getattr(loaded, name), c_void_p).value
-        assert found is not None
-        return found
+        result = ctypes.cast(getattr(loaded, name), c_void_p).value
+        assert result is not None
+        return result
 
     return address
 
@@ -183,11 +183,11 @@ def mine(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> type
 
 def weights(kernel: Kernel, data: Any, model: str, loss: Any, **parts: Any) -> list[np.ndarray]:
     steps = 150 if kernel.name == "reference" else 3000
-    given: dict[str, Any] = {
+    value: dict[str, Any] = {
         "solver": f"sgd:max_steps={steps},batch_size=30,steps_per_epoch={steps // 3}",
         **parts,
     }
-    ranker = Ranker(model=model, loss=loss, kernel=kernel, **given).fit(data)
+    ranker = Ranker(model=model, loss=loss, kernel=kernel, **value).fit(data)
     return [np.asarray(tensor) for tensor in ranker.model_.tensors().values()]
 
 
@@ -218,8 +218,8 @@ def test_it_can_be_weighted_as_warp_does(factored_kernel, mine, make_tastes, mod
 
     data = make_tastes(features="documents")
     solver = "sgd:max_steps=200,steps_per_epoch=50"
-    found = weights(factored_kernel, data, model, Weighted(), solver=solver)
-    assert same(found, weights(factored_kernel, data, model, "warp:max_trials=10", solver=solver))
+    result = weights(factored_kernel, data, model, Weighted(), solver=solver)
+    assert same(result, weights(factored_kernel, data, model, "warp:max_trials=10", solver=solver))
 
 
 def test_it_is_the_hinge_in_every_mode(mine, make_tastes, load_kernel):
@@ -227,8 +227,8 @@ def test_it_is_the_hinge_in_every_mode(mine, make_tastes, load_kernel):
     for name in ("cython", "rust"):
         kernel = load_kernel(name)
         for solver in ("sgd:max_steps=500,batch_size=1", "sgd:max_steps=500,mode=hogwild"):
-            found = weights(kernel, data, "bilinear", mine(), solver=solver)
-            assert same(found, weights(kernel, data, "bilinear", "hinge", solver=solver))
+            result = weights(kernel, data, "bilinear", mine(), solver=solver)
+            assert same(result, weights(kernel, data, "bilinear", "hinge", solver=solver))
 
 
 class Rows(NativeBoundedRowRegularizer):
@@ -274,7 +274,7 @@ def test_a_native_row_regularizer_is_l1l2_row(rows, seed):
 def test_it_trains_as_l1l2_row_does(load_kernel, rows, make_tastes, loss, solver):
     data, model = make_tastes(), "factored:dimensions=5"
     built_in = L1L2Row(strength=rows.strength, limit=rows.limit)
-    found = {
+    result = {
         (name, threads): weights(
             load_kernel(name), data, model, loss, regularizer=rows, solver=solver, threads=threads
         )
@@ -289,10 +289,10 @@ def test_it_trains_as_l1l2_row_does(load_kernel, rows, make_tastes, loss, solver
     expected = weights(
         load_kernel("cython"), data, model, loss, regularizer=built_in, solver=solver
     )
-    for tensors in found.values():
-        assert same(tensors, found["reference", 1])
-        for tensor, wanted in zip(tensors, expected, strict=True):
-            np.testing.assert_allclose(tensor, wanted, rtol=1e-3, atol=1e-5)
+    for tensors in result.values():
+        assert same(tensors, result["reference", 1])
+        for tensor, target in zip(tensors, expected, strict=True):
+            np.testing.assert_allclose(tensor, target, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -337,7 +337,7 @@ def test_a_native_list_loss_is_domination(load_kernel, lists, make_tastes, model
     assert lists().listwise_value(scores, grades) == pytest.approx(
         Domination().listwise_value(scores, grades), rel=1e-14
     )
-    found = {
+    result = {
         (name, threads): weights(
             load_kernel(name), data, model, lists(), solver=solver, threads=threads
         )
@@ -350,10 +350,10 @@ def test_a_native_list_loss_is_domination(load_kernel, lists, make_tastes, model
         )
     }
     expected = weights(load_kernel("cython"), data, model, "domination", solver=solver)
-    for tensors in found.values():
-        assert same(tensors, found["reference", 1])
-        for tensor, wanted in zip(tensors, expected, strict=True):
-            np.testing.assert_allclose(tensor, wanted, rtol=1e-3, atol=1e-5)
+    for tensors in result.values():
+        assert same(tensors, result["reference", 1])
+        for tensor, target in zip(tensors, expected, strict=True):
+            np.testing.assert_allclose(tensor, target, rtol=1e-3, atol=1e-5)
 
 
 # --- what it is given, and how long it lives ----------------------------------------------------
@@ -365,12 +365,12 @@ class Scaled(NativePairwiseLoss):
 
     name: ClassVar[str] = "scaled"
     address: ClassVar[Any]
-    asked: ClassVar[int] = 0
+    n_calls: ClassVar[int] = 0
 
     by: float = 2.0
 
     def functions(self):
-        type(self).asked += 1
+        type(self).n_calls += 1
         context = np.array([self.by])
         return PairwiseFunctions.from_addresses(
             value=self.address("scaled_value"),
@@ -383,7 +383,7 @@ class Scaled(NativePairwiseLoss):
 @pytest.fixture
 def scaled(library: Callable[[str], int], monkeypatch: pytest.MonkeyPatch) -> Scaled:
     monkeypatch.setattr(Scaled, "address", staticmethod(library), raising=False)
-    monkeypatch.setattr(Scaled, "asked", 0)
+    monkeypatch.setattr(Scaled, "n_calls", 0)
     return Scaled()
 
 
@@ -391,12 +391,12 @@ def test_functions_are_requested_when_a_parameter_is_set(scaled):
     z = np.array([[1.0, -0.5], [0.25, 3.0]])
     np.testing.assert_array_equal(scaled.pairwise_value(z), 2.0 * z)
     np.testing.assert_array_equal(scaled.pairwise_slope(z), np.full(z.shape, 2.0))
-    assert Scaled.asked == 1
+    assert Scaled.n_calls == 1
     scaled.set_params(by=7.0)
     np.testing.assert_array_equal(scaled.pairwise_value(z), 7.0 * z)
     scaled.by = -1.0
     np.testing.assert_array_equal(scaled.pairwise_value(z), -z)
-    assert Scaled.asked == 3
+    assert Scaled.n_calls == 3
 
 
 def test_copies_have_functions_of_their_own(scaled):
@@ -450,23 +450,23 @@ NEW = ctypes.PYFUNCTYPE(ctypes.py_object, c_void_p, ctypes.c_char_p, c_void_p)(
 
 
 def struct_for(library: Callable[[str], int], scale: float = 3.0, **fields: Any) -> Held:
-    made = Held(
+    result = Held(
         NATIVE_ABI, ctypes.sizeof(Held), library("scaled_value"), library("scaled_slope"), 0, scale
     )
-    made.context = ctypes.addressof(made) + Held.scale.offset
+    result.context = ctypes.addressof(result) + Held.scale.offset
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(result, name, value)
+    return result
 
 
 class Capsuled(NativePairwiseLoss):
     """A loss from a capsule that nothing else holds."""
 
     name: ClassVar[str] = "capsuled"
-    made: ClassVar[Any]
+    instance: ClassVar[Any]
 
     def functions(self):
-        return type(self).made()
+        return type(self).instance()
 
 
 def test_the_capsule_lives_as_long_as_the_part(library, monkeypatch, make_tastes, fast_kernel):
@@ -479,7 +479,7 @@ def test_the_capsule_lives_as_long_as_the_part(library, monkeypatch, make_tastes
     assert loss.pairwise_slope(np.array([0.1]))[0] == 1.0
     gc.collect()
     assert FREED == []
-    kept = loss.native
+    selection = loss.native
     ranker = Ranker(model="bilinear", loss=loss, solver="sgd:max_steps=200", kernel=fast_kernel)
     del loss
     gc.collect()
@@ -488,8 +488,8 @@ def test_the_capsule_lives_as_long_as_the_part(library, monkeypatch, make_tastes
     del ranker
     gc.collect()
     assert FREED == [2.0]
-    watched = weakref.ref(kept)
-    del kept
+    watched = weakref.ref(selection)
+    del selection
     gc.collect()
     assert watched() is None
     assert FREED == [2.0, 1.0]
@@ -526,8 +526,8 @@ def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
 
     data = make_tastes()
     for name in ("cython", "rust"):
-        found = weights(load_kernel(name), data, "factored:dimensions=5", Called(), threads=2)
-        assert same(found, weights(load_kernel(name), data, "factored:dimensions=5", "hinge"))
+        result = weights(load_kernel(name), data, "factored:dimensions=5", Called(), threads=2)
+        assert same(result, weights(load_kernel(name), data, "factored:dimensions=5", "hinge"))
 
 
 # --- what is refused ----------------------------------------------------------------------------
@@ -620,8 +620,8 @@ def test_nonsense_is_a_divergence_that_names_the_loss(factored_kernel, mine, mak
         name: ClassVar[str] = "bad"
         slope: ClassVar[str] = "nan_slope"
 
-    told = r"and its loss \S+ at step \d+,.* unless loss 'bad' is wrong: its slope is nan\.$"
-    with pytest.raises(DivergenceError, match=told):
+    output = r"and its loss \S+ at step \d+,.* unless loss 'bad' is wrong: its slope is nan\.$"
+    with pytest.raises(DivergenceError, match=output):
         weights(factored_kernel, make_tastes(), model, Bad())
 
 

@@ -116,13 +116,13 @@ def test_without_width_it_is_the_hinge_to_the_bit(example, kernel, make_tastes, 
 
 def test_it_is_discovered_by_its_entry_point(example):
     way, folder = example
-    (found,) = metadata.distributions(path=[str(folder)])
-    (point,) = found.entry_points
-    registry = Registry([Source(point.name, found.name, found.version, point.load)], disabled=[])
+    (result,) = metadata.distributions(path=[str(folder)])
+    (point,) = result.entry_points
+    registry = Registry([Source(point.name, result.name, result.version, point.load)], disabled=[])
     assert registry.problems == []
-    made = registry.create("loss", f"{way}-smooth-hinge:width=0.25")
-    assert made == part(way, "SmoothHinge", width=0.25)
-    assert made.native.plugin == f"loss '{way}-smooth-hinge' of ranking-example-{way} 0.1"
+    loss = registry.create("loss", f"{way}-smooth-hinge:width=0.25")
+    assert loss == part(way, "SmoothHinge", width=0.25)
+    assert loss.native.plugin == f"loss '{way}-smooth-hinge' of ranking-example-{way} 0.1"
 
 
 def test_the_box_bounds_every_entry(install, kernel, make_tastes):

@@ -38,11 +38,13 @@ PACKAGES = [(kind, "") for kind in KINDS] + [
 
 def run(*words: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command without anything of this process's environment that could help it."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("RANKING_", "PYTHON", "PIP_"))}
+    variables = {
+        k: v for k, v in os.environ.items() if not k.startswith(("RANKING_", "PYTHON", "PIP_"))
+    }
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
-        env={**kept, **environment},
+        env={**variables, **environment},
         capture_output=True,
         text=True,
     )
@@ -55,10 +57,10 @@ def wheel(name: str, folder: Path, source: Path) -> Path:
 
     The folder RANKING_WHEELS, if it is set, has wheels that were built before.
     """
-    given = os.environ.get("RANKING_WHEELS")
-    if given:
-        (made,) = Path(given).glob(f"{name.replace('-', '_')}-*.whl")
-        return made
+    value = os.environ.get("RANKING_WHEELS")
+    if value:
+        (result,) = Path(value).glob(f"{name.replace('-', '_')}-*.whl")
+        return result
     distribution = metadata.distribution(name)
     origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
@@ -66,8 +68,8 @@ def wheel(name: str, folder: Path, source: Path) -> Path:
         build = ("-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder)
         fast = ("-Csetup-args=-Doptimization=0",) if source == ROOT else ()
         run(sys.executable, *build, *fast, source, cwd=folder, PATH=beside)
-        (made,) = folder.glob(f"{name.replace('-', '_')}-*.whl")
-        return made
+        (result,) = folder.glob(f"{name.replace('-', '_')}-*.whl")
+        return result
     info = f"{name.replace('-', '_')}-{distribution.version}.dist-info"
     tag = (distribution.read_text("WHEEL") or "").partition("Tag: ")[2].split()[0]
     path = folder / f"{name.replace('-', '_')}-{distribution.version}-{tag}.whl"
@@ -103,9 +105,9 @@ class Fresh:
             if not ours and path.suffix != ".pth":
                 (there / path.name).symlink_to(path)
         for tool in ("maturin",):
-            found = shutil.which(tool, path=str(Path(sys.executable).parent))
-            if found:
-                (self.bin / tool).symlink_to(found)
+            program = shutil.which(tool, path=str(Path(sys.executable).parent))
+            if program:
+                (self.bin / tool).symlink_to(program)
         self.wheels = [wheel("ranking-kit", folder, ROOT)]
         if shutil.which("cargo"):
             self.wheels.append(wheel("ranking-kit-rust", folder, ROOT / "rust"))
@@ -219,9 +221,9 @@ def test_cython_plugin_builds_with_isolation(fresh: Fresh, tmp_path: Path):
     find = f"{os.environ.get('PIP_FIND_LINKS', '')} {links}".strip()
     built = isolated_pip("wheel", "-q", "--no-deps", "-w", tmp_path, source, PIP_FIND_LINKS=find)
     assert built.returncode == 0, built.stderr
-    (made,) = tmp_path.glob("ranking_rounded_hinge-*.whl")
+    (wheel,) = tmp_path.glob("ranking_rounded_hinge-*.whl")
     folder = tmp_path / "installed"
-    with zipfile.ZipFile(made) as archive:
+    with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     assert list(folder.glob("ranking_rounded_hinge/_native*.so"))
     description = next(folder.glob("*.dist-info/METADATA")).read_text()

@@ -73,9 +73,9 @@ def process_of(ray, worker):
 @pytest.mark.parametrize(("regularizer", "model"), PARTS)
 def test_two_processes_train_to_the_same_bits(seed, cluster, regularizer, model):
     data = clicks(seed)
-    wanted = fit(data, regularizer, model)
-    same(wanted, fit(data, regularizer, model, engine="ray:workers=2"))
-    same(wanted, fit(data, regularizer, model, engine="ray:workers=1", threads=2))
+    expected = fit(data, regularizer, model)
+    same(expected, fit(data, regularizer, model, engine="ray:workers=2"))
+    same(expected, fit(data, regularizer, model, engine="ray:workers=1", threads=2))
 
 
 STEPS = {
@@ -90,21 +90,21 @@ def test_a_killed_worker_changes_nothing_but_the_time(
 ):
     """One is killed after it was asked, at each kind of step in turn."""
     data = clicks(seed)
-    wanted = fit(data, regularizer, model)
+    expected = fit(data, regularizer, model)
     left, killed, ask = list(STEPS[regularizer.partition(":")[0]]), [], RayShards._request
 
     def ask_and_kill(shards, worker, step):
         name = shards.steps[step][0].partition(":")[2]
         kill = left and name == left[0] and worker is shards.workers[len(left) % 2]
         process = process_of(cluster, worker) if kill else 0
-        asked = ask(shards, worker, step)
+        queries = ask(shards, worker, step)
         if kill:
             os.kill(process, signal.SIGKILL)
             killed.append((left.pop(0), process))
-        return asked
+        return queries
 
     monkeypatch.setattr(RayShards, "_request", ask_and_kill)
-    same(wanted, fit(data, regularizer, model, engine="ray:workers=2"))
+    same(expected, fit(data, regularizer, model, engine="ray:workers=2"))
     assert not left
     assert len({process for _, process in killed}) == len(killed) >= 2
     assert sum("another one gets its shard" in line for line in caplog.messages) == len(killed)
@@ -112,14 +112,14 @@ def test_a_killed_worker_changes_nothing_but_the_time(
 
 def test_only_lost_work_is_repeated(seed, cluster, monkeypatch):
     """The new worker repeats the half-step, and the other one nothing."""
-    asked, killed, ask = {0: [], 1: []}, [], RayShards._request
+    queries, killed, ask = {0: [], 1: []}, [], RayShards._request
 
     def count(shards, worker, step):
         number, name = shards.workers.index(worker), shards.steps[step][0].partition(":")[2]
         if not killed and number == 1 and name == "rotated":
             killed.append(process_of(cluster, worker))
             os.kill(killed[0], signal.SIGKILL)
-        asked[number].append(name)
+        queries[number].append(name)
         return ask(shards, worker, step)
 
     monkeypatch.setattr(RayShards, "_request", count)
@@ -127,7 +127,7 @@ def test_only_lost_work_is_repeated(seed, cluster, monkeypatch):
         clicks(seed)
     )
     half = ["product_grams", "rotated"]
-    assert asked == {0: 3 * half, 1: 4 * half}
+    assert queries == {0: 3 * half, 1: 4 * half}
 
 
 def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monkeypatch):
@@ -135,9 +135,9 @@ def test_a_worker_that_is_lost_again_and_again_ends_the_run(seed, cluster, monke
 
     def ask_and_kill(shards, worker, step):
         process = process_of(cluster, worker)
-        asked = ask(shards, worker, step)
+        queries = ask(shards, worker, step)
         os.kill(process, signal.SIGKILL)
-        return asked
+        return queries
 
     monkeypatch.setattr(RayShards, "_request", ask_and_kill)
     with pytest.raises(EngineError, match=f"was lost {RESTARTS + 1} times"):
@@ -202,10 +202,10 @@ def test_a_cluster_of_our_own_is_closed_to_others(tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["host"] == "127.0.0.1"
-    assert told["reached"].pop("127.0.0.1")
-    assert not any(told["reached"].values()), told
+    report = json.loads(done.stdout)
+    assert report["host"] == "127.0.0.1"
+    assert report["reached"].pop("127.0.0.1")
+    assert not any(report["reached"].values()), report
     assert not (tmp_path / ".ray").exists()  # the token was never written down
 
 
@@ -229,8 +229,8 @@ def test_the_command_line(seed, tmp_path, monkeypatch):
     )
     assert done.returncode == 0, done.stderr
     assert CliRunner().invoke(cli, [*words, "local"]).exit_code == 0
-    wanted, found = (Ranker.load(name).model_.tensors() for name in ("local", "ray"))
-    assert all(found[name].tobytes() == tensor.tobytes() for name, tensor in wanted.items())
+    expected, result = (Ranker.load(name).model_.tensors() for name in ("local", "ray"))
+    assert all(result[name].tobytes() == tensor.tobytes() for name, tensor in expected.items())
 
 
 def test_the_command_line_refuses_an_open_cluster(seed, tmp_path, monkeypatch):

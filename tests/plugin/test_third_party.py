@@ -76,15 +76,15 @@ def plugins(folder: Path, *words: str, **environment: str) -> subprocess.Complet
 def test_a_good_plugin_is_listed_and_broken_ones_are_reported(third_party):
     done = plugins(third_party, "--load")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    found = {(row["kind"], row["name"]): row for row in rows}
-    assert found["loss", "strange"] == {
+    result = {(row["kind"], row["name"]): row for row in rows}
+    assert result["loss", "strange"] == {
         "kind": "loss",
         "name": "strange",
         "origin": "ranking-good",
         "version": "1.2",
         "help": "A loss that no solver can minimise yet.",
     }
-    assert found["loss", "domination"]["origin"] == "ranking-kit"
+    assert result["loss", "domination"]["origin"] == "ranking-kit"
     assert "ranking-broken 1.2, plugin plugin: cannot be loaded: ModuleNotFoundError" in done.stderr
     assert "ranking-clashing 1.2" in done.stderr
     assert "ranking-kit 0.1.0 has that name" in done.stderr

@@ -178,8 +178,8 @@ def ranking(
 ) -> subprocess.CompletedProcess[str]:
     """Call `ranking` in a folder with third-party plugins."""
     command = [str(Path(sys.executable).with_name("ranking")), *words]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("RANKING_")}
-    env = {**kept, "PYTHONPATH": str(folder), **environment}
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("RANKING_")}
+    env = {**variables, "PYTHONPATH": str(folder), **environment}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -330,10 +330,10 @@ def test_only_trusted_plugins_are_imported(here, environment, loaded, said):
     assert "Warning" not in done.stderr
     assert sorted(path.name[-1] for path in here.glob("touched-*")) == loaded
     for words in (("plugins",), ("plugins", "--load")):
-        told = ranking(here, *words, **environment).stderr
+        output = ranking(here, *words, **environment).stderr
         for one in "ab":
-            assert (f"ranking-{one} 1.2, plugin plugin:" in told) == (one not in loaded)
-        assert said in told
+            assert (f"ranking-{one} 1.2, plugin plugin:" in output) == (one not in loaded)
+        assert said in output
 
 
 @pytest.mark.slow

@@ -20,13 +20,13 @@ def test_feature_induction_needs_few_weights(real_data: Path):
     pamir = Ranker("bilinear:initial=zero", "hinge", solver=solver).fit(parts.train).model_
     # What the search on the validation part comes to.
     recipe = {**domination_induction().parts, "regularizer": "l1:strength=0.1"}
-    found = PerQuery(Ranker(**recipe).plan()).fit(parts.train)
-    assert not problems(found.report)
+    result = PerQuery(Ranker(**recipe).plan()).fit(parts.train)
+    assert not problems(result.report)
     metrics = [parse_metric(name) for name in ("map", "p@10")]
     for metric in metrics:
         mine, theirs = (
             np.nanmean(evaluate_model(model, [metric], parts.test, get_kernel())[metric.spelled()])
-            for model in (found.model, pamir)
+            for model in (result.model, pamir)
         )
         assert mine >= 0.98 * theirs, metric.spelled()
-    assert found.model.weights.nnz <= 0.02 * pamir.weights.nnz
+    assert result.model.weights.nnz <= 0.02 * pamir.weights.nnz

@@ -27,11 +27,11 @@ def test_recall_counts_pairs_as_often_as_they_are():
     for without, pairs in ((np.zeros((9, 70), bool), None), (known.toarray(), exclusions)):
         ranks = stats.rankdata(-np.where(without, -np.inf, scores), axis=1)
         ranks[without] = np.inf
-        found = held_out.recall(model, data, pairs, get_kernel("reference"), 1)
-        assert list(found) == ["r@5", "r@10", "r@30", "r@50"]
+        result = held_out.recall(model, data, pairs, get_kernel("reference"), 1)
+        assert list(result) == ["r@5", "r@10", "r@30", "r@50"]
         for cut in (5, 10, 30, 50):
             hits = (counts.toarray() * (ranks <= cut)).sum()
-            assert found[f"r@{cut}"] == pytest.approx(hits / counts.sum())
+            assert result[f"r@{cut}"] == pytest.approx(hits / counts.sum())
 
 
 def test_a_user_is_in_one_part_only():
@@ -58,7 +58,7 @@ def test_half_width_is_students():
 
 def test_examples_that_validate_never_test():
     data = MatchingData(np.arange(1.0, 41.0)[:, None], None, np.ones((40, 2)))
-    kept, tested = set(), set()
+    selection, tested = set(), set()
     for seed in range(8):
         split = held_out.split_examples(data, seed)
         parts = [
@@ -67,9 +67,9 @@ def test_examples_that_validate_never_test():
         ]
         assert [len(part) for part in parts] == [28, 4, 8]
         assert len(frozenset().union(*parts)) == 40
-        kept.add(parts[1])
+        selection.add(parts[1])
         tested.add(parts[2])
-    assert len(kept) == 1
+    assert len(selection) == 1
     assert len(tested) == 8
 
 
@@ -85,13 +85,13 @@ def test_the_order_is_the_papers(real_data: Path):
     split = held_out.split_users(held_out.read_successions(real_data / "interactions"), 0)
     options = Options(real_data, False, "auto", 2, 0, lambda text: None)
     trained = methods(50, SUCCESSIONS[50]._replace(epochs=3), 1, options)
-    found = {
+    result = {
         fitted.name: held_out.recall(fitted.model, split.test, None, get_kernel(), 2)
         for name in ("svd", "lasr")
         for fitted in trained[name](split, 0)
     }
     for cut in ("r@5", "r@10", "r@30", "r@50"):
-        assert found["svd"][cut] < found["lasr t=0"][cut] < found["lasr t=1"][cut]
+        assert result["svd"][cut] < result["lasr t=0"][cut] < result["lasr t=1"][cut]
 
 
 @pytest.mark.filterwarnings("ignore:.*documents match no query")
@@ -101,7 +101,7 @@ def test_labels_are_in_the_papers_order(real_data: Path):
     corel = annotation.COLLECTIONS[0]
     data = annotation.read(real_data / "multilabel", corel.files)
     columns = ("r@5", "r@10", "map", "mean rank")
-    found: list[list[list[float]]] = []
+    result: list[list[list[float]]] = []
     for seed in (0, 1):
         split = held_out.split_examples(data, seed)
         values, base = [], None
@@ -111,8 +111,8 @@ def test_labels_are_in_the_papers_order(real_data: Path):
             base = fitted.ranker if method == "wsabie" else None
             measured = annotation.measured(fitted.ranker, split.test, 2)
             values.append([measured[column] for column in columns])
-        found.append(values)
-    steps = np.diff(np.mean(found, axis=0), axis=0)
+        result.append(values)
+    steps = np.diff(np.mean(result, axis=0), axis=0)
     assert (steps[:, :3] > 0.0).all()
     assert (steps[:, 3] < 0.0).all()
 
@@ -135,9 +135,9 @@ def test_going_on_leaves_the_base_as_it_is(real_data: Path):
 def test_the_quick_reproduction_has_every_row(real_data: Path):
     options = Options(real_data, True, "auto", 2, 0, lambda text: None)
     with pytest.warns(UserWarning, match="documents match no query"):
-        found = list(rows(options))
+        result = list(rows(options))
     tables: dict[str, list[str]] = {}
-    for row in found:
+    for row in result:
         tables.setdefault(row.dataset, []).append(row.method)
         assert all(np.isfinite(value) for value in row.metrics.values())
     stages = ["lasr t=0", "lasr t=1", "lasr t=1, gain", "lasr t=2", "lasr t=2, gain"]

@@ -58,22 +58,22 @@ def reproduced(folder: Path, out: Path) -> tuple[dict[str, dict], str]:
 
 def test_the_command_measures_every_method(collection, tmp_path, monkeypatch):
     pytest.importorskip("lightgbm")
-    rows, told = reproduced(collection, tmp_path / "out")
-    wanted = {"bm25", *METHODS, *(f"{one}+bm25" for one in METHODS)}
-    assert set(rows) == wanted | {f"mart-{one}" for one in TREES}
+    rows, output = reproduced(collection, tmp_path / "out")
+    expected = {"bm25", *METHODS, *(f"{one}+bm25" for one in METHODS)}
+    assert set(rows) == expected | {f"mart-{one}" for one in TREES}
     values = {method: row["metrics"]["ndcg@5"] for method, row in rows.items()}
     # Words of a topic go together in the clicks, so all that learn from them find the topic.
     assert all(0.0 <= value <= 1.0 for value in values.values())
     assert min(values[method] for method in ("pls", "rmls-centered", "mart-all")) > 0.7
     assert rows["mart-pls"]["paper"] == {"ndcg@1": 0.683, "ndcg@3": 0.751, "ndcg@5": 0.792}
-    assert "is not installed" not in told
+    assert "is not installed" not in output
     # Without the extra, all but the trees are the same.
     monkeypatch.setattr(mart, "installed", lambda: False)
-    less, told = reproduced(collection, tmp_path / "less")
-    assert set(less) == wanted
-    assert mart.MISSING in told
+    less, output = reproduced(collection, tmp_path / "less")
+    assert set(less) == expected
+    assert mart.MISSING in output
     assert {name: row["metrics"] for name, row in less.items()} == {
-        name: rows[name]["metrics"] for name in wanted
+        name: rows[name]["metrics"] for name in expected
     }
 
 
@@ -83,10 +83,10 @@ def test_trees_learn_what_a_sum_cannot(seed):
     rng = np.random.default_rng(seed)
     one, other = rng.normal(size=(2, 60, 50))
     grades = (one * other > 0.5).astype(float)
-    made = mart.boost(
+    result = mart.boost(
         [one[:40], other[:40]], grades[:40], [one[40:], other[40:]], seed=0, threads=1
     )
-    best = np.take_along_axis(grades[40:], np.argsort(-made.scores, axis=1)[:, :5], axis=1)
+    best = np.take_along_axis(grades[40:], np.argsort(-result.scores, axis=1)[:, :5], axis=1)
     assert best.mean() > 0.9
     alone = mart.boost([one[:40]], grades[:40], [one[40:]], seed=0, threads=1)
     best = np.take_along_axis(grades[40:], np.argsort(-alone.scores, axis=1)[:, :5], axis=1)
@@ -94,14 +94,14 @@ def test_trees_learn_what_a_sum_cannot(seed):
     again = mart.boost(
         [one[:40], other[:40]], grades[:40], [one[40:], other[40:]], seed=0, threads=2
     )
-    np.testing.assert_array_equal(again.scores, made.scores)
+    np.testing.assert_array_equal(again.scores, result.scores)
 
 
 @pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @pytest.mark.parametrize("name", ["cranfield", "med"])
 def test_pls_captures_the_energy_of_svds_on_real_texts(real_data, name):
-    made = Collection(name, read(real_data / "ir" / name), 0)
-    M = click_matrix(made.log).rows
+    result = Collection(name, read(real_data / "ir" / name), 0)
+    M = click_matrix(result.log).rows
     d = 50
     fitted = Ranker(
         f"factored:dimensions={d},biases=false",

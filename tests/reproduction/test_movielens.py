@@ -56,8 +56,8 @@ def test_warp_is_not_behind_lightfm(real_data: Path, dimensions: int, features: 
     splits = [read_likes(real_data / "interactions", seed, features=features) for seed in range(5)]
     case = dimensions, features
     values = module.measured(module.ours("auto"), splits, dimensions, module.BEST_SETTINGS[case])
-    for (metric, found), theirs in zip(values.items(), LIGHTFM[case], strict=True):
-        assert found.mean() > theirs, metric
+    for (metric, result), theirs in zip(values.items(), LIGHTFM[case], strict=True):
+        assert result.mean() > theirs, metric
 
 
 def test_ten_ratings_of_each_user_are_held_out(real_data: Path):

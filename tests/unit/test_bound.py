@@ -30,27 +30,27 @@ def model(regularizer):
 
 
 def test_theorem_5_by_hand():
-    found = bound(model("l1l2-row:limit=3"), Alignment(), L1L2Row(limit=3.0), DATA, delta=0.1)
-    assert (found.n_x, found.n_y, found.R) == (2, pytest.approx(1.5), pytest.approx(60.0))
-    assert pytest.approx(sqrt(2 * 1) * 9) == found.space.B
-    assert pytest.approx(sqrt(3 * 2) * 9) == found.space.C
-    wanted = (2 * sqrt(6) * 9 * 60 + sqrt(2) * 9 * 60 * sqrt(2 * log(10))) * RATES
-    assert found.gap == pytest.approx(wanted)
+    result = bound(model("l1l2-row:limit=3"), Alignment(), L1L2Row(limit=3.0), DATA, delta=0.1)
+    assert (result.n_x, result.n_y, result.R) == (2, pytest.approx(1.5), pytest.approx(60.0))
+    assert pytest.approx(sqrt(2 * 1) * 9) == result.space.B
+    assert pytest.approx(sqrt(3 * 2) * 9) == result.space.C
+    expected = (2 * sqrt(6) * 9 * 60 + sqrt(2) * 9 * 60 * sqrt(2 * log(10))) * RATES
+    assert result.gap == pytest.approx(expected)
 
 
 def test_theorem_4_by_hand():
-    found = bound(model("orthonormal:scale=1"), Alignment(), Orthonormal(1.0), DATA, delta=0.1)
-    assert (found.space.theorem, found.space.B, found.space.C) == (4, 1.0, sqrt(2))
-    wanted = (2 * sqrt(2) * 60 + 60 * sqrt(2 * log(10))) * RATES
-    assert found.gap == pytest.approx(wanted)
+    result = bound(model("orthonormal:scale=1"), Alignment(), Orthonormal(1.0), DATA, delta=0.1)
+    assert (result.space.theorem, result.space.B, result.space.C) == (4, 1.0, sqrt(2))
+    expected = (2 * sqrt(2) * 60 + 60 * sqrt(2 * log(10))) * RATES
+    assert result.gap == pytest.approx(expected)
 
 
 def test_the_alignment_is_that_of_the_pairs():
     trained = model("l1l2-row:limit=3")
     scores = trained.scores(DATA, get_kernel("reference"))
-    wanted = 0.5 * (6 * scores[0, 1] + (scores[1] @ [1.0, 2.0, 3.0]) / 3)
+    expected = 0.5 * (6 * scores[0, 1] + (scores[1] @ [1.0, 2.0, 3.0]) / 3)
     assert bound(trained, Alignment(), L1L2Row(limit=3.0), DATA).alignment == pytest.approx(
-        wanted, rel=1e-5
+        expected, rel=1e-5
     )
 
 
@@ -65,8 +65,8 @@ def test_regularizers_without_a_bound_are_refused():
 
 
 def test_all_quantities_of_the_bound_are_reported():
-    found = bound(model("max-norm"), Alignment(), L1L2Row(), DATA)
-    rows = {row["quantity"]: row["value"] for row in found.rows()}
+    result = bound(model("max-norm"), Alignment(), L1L2Row(), DATA)
+    rows = {row["quantity"]: row["value"] for row in result.rows()}
     names = (
         "n_x n_y response norm_x norm_y R m_x m_y d_x d_y d theta_x theta_y B C delta alignment gap"
     )

@@ -165,10 +165,10 @@ def test_slopes_are_those_of_the_listwise_interface(judged, loss):
 
 
 def test_the_spec_makes_the_same_loss(loss):
-    made = get_registry().create("loss", loss.spec())
-    assert made.spec() == loss.spec()
+    own_loss = get_registry().create("loss", loss.spec())
+    assert own_loss.spec() == loss.spec()
     scores, grades = np.arange(5.0), np.array([3.0, 0.0, 2.0, 1.0, 0.0])
-    assert made.listwise_value(scores, grades) == loss.listwise_value(scores, grades)
+    assert own_loss.listwise_value(scores, grades) == loss.listwise_value(scores, grades)
     sampled = Domination(negatives=0.5, seed=3)
     assert get_registry().create("loss", sampled.spec()) == sampled
 
@@ -185,10 +185,10 @@ def test_given_weights_and_margins_follow_the_rows(judged):
     gain = 2.0 ** judged.grades[shuffled] - 1.0
     lowest = np.minimum.reduceat(judged.grades, judged.group_ptr[:-1])[judged.row_groups]
     s = np.where(judged.grades > lowest, judged.grades, 0.0)[shuffled]
-    given = Ranker(loss=Domination(weights=gain, margin=s), regularizer="l2").fit(data)
+    result = Ranker(loss=Domination(weights=gain, margin=s), regularizer="l2").fit(data)
     named = Ranker(loss="domination:weights=gain,margin=grade", regularizer="l2").fit(data)
-    np.testing.assert_array_equal(given.model_.weights, named.model_.weights)
-    assert "weights=given,margin=given" in given.loss_.spec()
+    np.testing.assert_array_equal(result.model_.weights, named.model_.weights)
+    assert "weights=given,margin=given" in result.loss_.spec()
 
 
 def test_given_values_stay_with_their_rows_in_a_selection(judged):
@@ -197,8 +197,8 @@ def test_given_values_stay_with_their_rows_in_a_selection(judged):
     loss = Domination(weights=weights)
     problem = loss.coordinate_problem(part, np.zeros(6), get_kernel(), 1, "newton")
     real = problem.lists.omega > 0
-    wanted = weights[part.row_order][problem.lists.source[real]]
-    np.testing.assert_allclose(problem.lists.omega[real], wanted / wanted.sum())
+    expected = weights[part.row_order][problem.lists.source[real]]
+    np.testing.assert_allclose(problem.lists.omega[real], expected / expected.sum())
 
 
 def test_sampled_negatives_stand_for_all(judged):
@@ -321,15 +321,15 @@ def test_a_huge_list_of_huge_numbers_stays_finite_and_monotone(load_kernel, name
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_a_huge_list_of_huge_numbers_has_the_same_bits_in_every_kernel(load_kernel, sparse):
     """A step along one feature each: the reference is slow."""
-    data, found = huge_list(sparse), {}
+    data, result = huge_list(sparse), {}
     for name in ("reference", "cython", "rust"):
         problem = Domination(weights="gain").coordinate_problem(
             data, HUGE_WEIGHTS, load_kernel(name), 1, "newton"
         )
         before = problem.value()
         problem.sweep(np.arange(1), EntryPenalty(0.0, 1e-6))
-        found[name] = (before, problem.weights.tobytes(), problem.margins.tobytes())
+        result[name] = (before, problem.weights.tobytes(), problem.margins.tobytes())
     after = problem.value()
     assert np.isfinite([before, after]).all()
     assert after < before
-    assert found["reference"] == found["cython"] == found["rust"]
+    assert result["reference"] == result["cython"] == result["rust"]

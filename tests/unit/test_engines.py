@@ -80,8 +80,8 @@ PARTS = [
 def test_results_do_not_depend_on_shards_and_threads(seed, regularizer, model, parts, monkeypatch):
     monkeypatch.setattr(polar, "BLOCK", 4)  # so that ranges have several blocks
     data = clicks(seed)
-    wanted = fit(data, regularizer, model, kernel="cython")
-    same(wanted, fit(data, regularizer, model, kernel="cython", engine=Pieces(parts), threads=2))
+    expected = fit(data, regularizer, model, kernel="cython")
+    same(expected, fit(data, regularizer, model, kernel="cython", engine=Pieces(parts), threads=2))
 
 
 def test_fewer_rows_than_ranges(seed):
@@ -163,9 +163,9 @@ def test_workers_cache_the_product_and_return_its_gram_matrix(seed, parts):
         arguments = (0, others, by, None, less)
         shards = local.reduce(product_grams, add_all, np.zeros((5, 5)), *arguments, 5)
         result = concatenated(local.map(rotated, square), None)
-    wanted = (rows.toarray().astype(float) @ others - less)[:, :5]
-    np.testing.assert_allclose(shards, wanted.T @ wanted, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(result[:, :5], wanted @ square, rtol=1e-4, atol=1e-4)
+    expected = (rows.toarray().astype(float) @ others - less)[:, :5]
+    np.testing.assert_allclose(shards, expected.T @ expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result[:, :5], expected @ square, rtol=1e-4, atol=1e-4)
     assert not result[:, 5:].any()
 
 
@@ -224,10 +224,10 @@ def test_specs():
 
 
 def test_an_engine_with_nothing_to_do_is_refused(judged, seed):
-    told = "solver 'alternating' with loss 'alignment'"
-    with pytest.raises(CombinationError, match=told):
+    output = "solver 'alternating' with loss 'alignment'"
+    with pytest.raises(CombinationError, match=output):
         Ranker(loss="domination", engine="ray").fit(judged)
-    with pytest.raises(CombinationError, match=told):
+    with pytest.raises(CombinationError, match=output):
         Ranker("factored", "hinge", "l2", "alternating", engine="ray").fit(clicks(seed))
     Ranker(loss="domination", engine="local").fit(judged)
 

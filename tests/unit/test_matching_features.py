@@ -25,20 +25,20 @@ def test_pair_scores_equal_the_full_score_matrix(fitted, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     queries = rng.integers(0, data.n_queries, 50)
     documents = rng.integers(0, data.n_documents, 50)
-    wanted = ranker.predict(data)[queries, documents]
+    expected = ranker.predict(data)[queries, documents]
     monkeypatch.setattr(measure, "BLOCK", 3 * data.n_documents)
-    np.testing.assert_array_equal(ranker.score_pairs(data, queries, documents), wanted)
+    np.testing.assert_array_equal(ranker.score_pairs(data, queries, documents), expected)
 
 
 def test_judged_pairs_become_rows(fitted):
     ranker, data = fitted
-    made = judged_pairs([ranker, ranker], data)
-    assert made.features.shape == (data.relevance.nnz, 2)
+    result = judged_pairs([ranker, ranker], data)
+    assert result.features.shape == (data.relevance.nnz, 2)
     scores = ranker.predict(data)
-    for row in range(made.n_rows):
-        query, document = made.query_ids[made.row_groups[row]], int(made.doc_ids[row])
-        assert made.features[row].tolist() == [scores[query, document]] * 2
-        assert made.grades[row] == data.relevance[query, document]
+    for row in range(result.n_rows):
+        query, document = result.query_ids[result.row_groups[row]], int(result.doc_ids[row])
+        assert result.features[row].tolist() == [scores[query, document]] * 2
+        assert result.grades[row] == data.relevance[query, document]
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array])
@@ -51,15 +51,15 @@ def test_scores_are_appended_to_judged_rows(fitted, kind):
         doc_ids=["4", "0", "2"],
         feature_ids=[7, 9],
     )
-    made = with_scores(rows, [ranker], data)
+    result = with_scores(rows, [ranker], data)
     same = scores_as_features([ranker], data, append_to=rows)
-    assert (same.features != made.features).sum() == 0
+    assert (same.features != result.features).sum() == 0
     scores = ranker.predict(data)
-    dense = made.features.toarray() if sp.issparse(made.features) else made.features
-    wanted = [[1.0, 2.0, scores[3, 4]], [5.0, 6.0, scores[3, 2]], [3.0, 4.0, scores[1, 0]]]
-    np.testing.assert_array_equal(dense, wanted)
-    assert made.feature_ids.tolist() == [7, 9, 10]
-    assert made.grades.tolist() == [0, 2, 1]
+    dense = result.features.toarray() if sp.issparse(result.features) else result.features
+    expected = [[1.0, 2.0, scores[3, 4]], [5.0, 6.0, scores[3, 2]], [3.0, 4.0, scores[1, 0]]]
+    np.testing.assert_array_equal(dense, expected)
+    assert result.feature_ids.tolist() == [7, 9, 10]
+    assert result.grades.tolist() == [0, 2, 1]
 
 
 def test_unknown_queries_are_named(fitted, make_matching):
@@ -81,16 +81,16 @@ def test_click_features_of_both_sides():
         query_feature_ids=["q"],
         document_feature_ids=["d"],
     )
-    made = with_clicks(log)
-    assert made.query_feature_ids.tolist() == ["q", "click:x", "click:y", "click:z"]
-    np.testing.assert_allclose(made.query_rows.toarray(), [[1, 0.6, 0.8, 0], [2, 0, 1, 0]])
+    result = with_clicks(log)
+    assert result.query_feature_ids.tolist() == ["q", "click:x", "click:y", "click:z"]
+    np.testing.assert_allclose(result.query_rows.toarray(), [[1, 0.6, 0.8, 0], [2, 0, 1, 0]])
     root = np.sqrt(20.0)
     np.testing.assert_allclose(
-        made.document_rows.toarray(), [[3, 1, 0], [4, 4 / root, 2 / root], [5, 0, 0]]
+        result.document_rows.toarray(), [[3, 1, 0], [4, 4 / root, 2 / root], [5, 0, 0]]
     )
     other = MatchingData(
         [[7.0], [8.0]], [[1.0]], [[1.0], [0.0]], query_ids=["new", "b"], document_ids=["y"]
     )
-    made = with_clicks(other, log, weight=2.0)
-    np.testing.assert_allclose(made.query_rows.toarray(), [[7, 0, 0, 0], [8, 0, 2, 0]])
-    np.testing.assert_allclose(made.document_rows.toarray(), [[1, 8 / root, 4 / root]])
+    result = with_clicks(other, log, weight=2.0)
+    np.testing.assert_allclose(result.query_rows.toarray(), [[7, 0, 0, 0], [8, 0, 2, 0]])
+    np.testing.assert_allclose(result.document_rows.toarray(), [[1, 8 / root, 4 / root]])

@@ -121,13 +121,13 @@ def test_a_grid_of_parameters(matching_kernel, make_matching):
     grid = ParameterGrid(
         {"solver__learning_rate": [0.1, 1.0], "regularizer__strength": [0.0, 0.05]}
     )
-    found = {}
+    result = {}
     for params in grid:
         fitted = clone(ranker).set_params(**params).fit(data)
         assert fitted.solver_.learning_rate == params["solver__learning_rate"]
-        found[str(params)] = fitted.score(valid, metric="map")
-    assert len(found) == 4
-    assert all(0.0 <= value <= 1.0 for value in found.values())
+        result[str(params)] = fitted.score(valid, metric="map")
+    assert len(result) == 4
+    assert all(0.0 <= value <= 1.0 for value in result.values())
 
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
@@ -161,13 +161,13 @@ def test_model_in_training_is_picklable(matching_kernel, make_matching):
 
 def test_random_state_decides_the_model(matching_kernel, make_matching):
     data = make_matching(1)
-    made = [
+    result = [
         Ranker(
             loss="hinge", solver="sgd:max_steps=20", kernel=matching_kernel, random_state=seed
         ).fit(data)
         for seed in (1, 1, 2)
     ]
-    assert bits(made[0]) == bits(made[1]) != bits(made[2])
+    assert bits(result[0]) == bits(result[1]) != bits(result[2])
 
 
 def test_dense_and_sparse_rows_mean_the_same(matching_kernel, make_matching):

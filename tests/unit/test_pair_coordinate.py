@@ -29,15 +29,15 @@ LOSSES = {"hinge": Hinge, "squared-hinge": SquaredHinge, "logistic": Logistic}
 
 def pairs(data: JudgedLists) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Better rows, worse rows and weights: all better rows count equally, as do their pairs."""
-    found = []
+    result = []
     for i in range(data.n_rows):
         worse = [
             j
             for j in range(data.n_rows)
             if data.row_groups[i] == data.row_groups[j] and data.grades[i] > data.grades[j]
         ]
-        found += [(i, j, 1.0 / len(worse)) for j in worse]
-    better, worse, weights = map(np.array, zip(*found, strict=True))
+        result += [(i, j, 1.0 / len(worse)) for j in worse]
+    better, worse, weights = map(np.array, zip(*result, strict=True))
     return better, worse, weights / weights.sum()
 
 
@@ -57,8 +57,8 @@ def phi(name: str, margin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def data(request, judged) -> JudgedLists:
     if request.param == "dense":
         return judged
-    kept = judged.features * (np.random.default_rng(3).random(judged.features.shape) < 0.4)
-    return JudgedLists(sp.csr_array(kept), judged.grades, judged.query_ids[judged.row_groups])
+    selection = judged.features * (np.random.default_rng(3).random(judged.features.shape) < 0.4)
+    return JudgedLists(sp.csr_array(selection), judged.grades, judged.query_ids[judged.row_groups])
 
 
 def dense(data: JudgedLists) -> np.ndarray:
@@ -85,8 +85,8 @@ def test_value_and_slopes_are_those_of_all_pairs(name, data, scale, seed):
     problem = LOSSES[name]().coordinate_problem(data, weights, get_kernel(), 1, "newton")
     value, gradient = smooth(name, data, 0.0)(weights)
     assert problem.value() == pytest.approx(value, rel=1e-10)
-    found, bound = problem.slopes(np.arange(data.n_features))
-    np.testing.assert_allclose(found, gradient, atol=1e-12)
+    result, bound = problem.slopes(np.arange(data.n_features))
+    np.testing.assert_allclose(result, gradient, atol=1e-12)
     better, worse, weight = pairs(data)
     differences = dense(data)[better] - dense(data)[worse]
     largest = {"hinge": 1 / SMOOTHING, "squared-hinge": 2.0, "logistic": 0.25}[name]
@@ -133,8 +133,8 @@ def test_the_hinge_is_within_its_smoothing_of_a_linear_programme(judged):
     rows = np.hstack((-differences, differences, -np.eye(m)))
     best = linprog(cost, A_ub=rows, b_ub=-np.ones(m), bounds=(0, None)).fun
     ranker = Ranker("linear", "hinge", f"l1:strength={strength}", EXACT).fit(judged)
-    found = ranker.model_.weights
-    hinge = weights @ np.maximum(0.0, 1.0 - differences @ found) + strength * np.abs(found).sum()
+    result = ranker.model_.weights
+    hinge = weights @ np.maximum(0.0, 1.0 - differences @ result) + strength * np.abs(result).sum()
     assert best <= hinge + 1e-9
     assert ranker.objective_ <= best + 1e-9  # the smoothed loss lies below
     assert hinge <= best + SMOOTHING / 2
@@ -159,14 +159,14 @@ def test_windows_count_pairs(seed, size, grades, scale):
     columns = np.arange(3)
     gram = problem._gram(problem.curve, columns, np.arange(problem.lists.n_lists))
     better, worse, weights = pairs(data)
-    apart = dense(data)[better] - dense(data)[worse]
-    gap = 1.0 - apart[:, 0]
+    differences = dense(data)[better] - dense(data)[worse]
+    gap = 1.0 - differences[:, 0]
     kappa = weights * ((gap > 0.0) & (gap <= SMOOTHING)) / SMOOTHING
     sure = np.abs(gap[:, None] - [0.0, SMOOTHING]).min(axis=1) > 1e-9  # not at a border
-    wanted = apart.T @ (np.where(sure, kappa, 0.0)[:, None] * apart)
+    expected = differences.T @ (np.where(sure, kappa, 0.0)[:, None] * differences)
     if sure.all():
-        np.testing.assert_allclose(gram, wanted, atol=1e-10)
-    assert problem.value() == pytest.approx(weights @ phi("hinge", apart[:, 0])[0], abs=1e-12)
+        np.testing.assert_allclose(gram, expected, atol=1e-10)
+    assert problem.value() == pytest.approx(weights @ phi("hinge", differences[:, 0])[0], abs=1e-12)
 
 
 REGULARIZERS = {
@@ -281,9 +281,9 @@ def test_sgd_and_coordinate_descent_minimise_the_same(judged):
     """What sgd samples from is what coordinate descent sums up."""
     parts = ("linear", "squared-hinge", "l2:strength=0.1")
     exact = Ranker(*parts, EXACT).fit(judged)
-    drawn = Ranker(*parts, "sgd:max_steps=400000,steps_per_epoch=100000,batch_size=1").fit(judged)
+    result = Ranker(*parts, "sgd:max_steps=400000,steps_per_epoch=100000,batch_size=1").fit(judged)
     target = smooth("squared-hinge", judged, 0.1)
-    assert target(drawn.model_.weights)[0] <= exact.objective_ * 1.01
+    assert target(result.model_.weights)[0] <= exact.objective_ * 1.01
 
 
 def test_the_weights_of_warp_make_it_jump():
@@ -354,13 +354,13 @@ class Huber(NativePairwiseLoss):
 def test_a_native_loss_with_a_curvature_bound_is_trained(judged, kernel, load_kernel):
     """Against L-BFGS on all pairs; the slope is known only through its address."""
     better, worse, weights = pairs(judged)
-    apart = dense(judged)[better] - dense(judged)[worse]
+    differences = dense(judged)[better] - dense(judged)[worse]
 
     def target(w: np.ndarray) -> tuple[float, np.ndarray]:
-        z = apart @ w
+        z = differences @ w
         value = np.where(z > -1, np.maximum(1 - z, 0) ** 2, -4.0 * z)
         slope = -2.0 * np.maximum(0.0, 1.0 - np.maximum(z, -1.0))
-        return weights @ value + 0.01 * w @ w, apart.T @ (weights * slope) + 0.02 * w
+        return weights @ value + 0.01 * w @ w, differences.T @ (weights * slope) + 0.02 * w
 
     solver = Coordinate(max_epochs=200, tolerance=1e-13)
     ranker = Ranker("linear", Huber(), "l2:strength=0.02", solver, kernel=load_kernel(kernel))

@@ -128,15 +128,15 @@ def test_warp_against_a_plain_loop(matching_kernel, make_matching, max_trials):
     model = started(data, 4.0)
     triplets = matching_kernel.sampling.sample_triplets(positive_lists(data), 7, 0, 300, max_trials)
     weights = BilinearWeights(matching_kernel, model.weights)
-    got = weights.train(
+    actual = weights.train(
         model.inputs(data),
         triplets,
         np.zeros(300),  # nothing moves, so all are taken at one W
         loss=TrainingLoss(rank_weights=rank_weights(WARP(max_trials), data.n_documents)),
     )
     expected = warp_by_hand(dense_scores(model, data), triplets, data.n_documents)
-    np.testing.assert_allclose(got[0], expected[0], rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(got[1], expected[1], rtol=1e-13)
+    np.testing.assert_allclose(actual[0], expected[0], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(actual[1], expected[1], rtol=1e-13)
     assert 0 < np.count_nonzero(expected[1] == 0) < 300  # some find nothing
 
 
@@ -153,7 +153,7 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
         positive_lists(data), 3, 0, steps, max_trials
     )
     weights = BilinearWeights(matching_kernel, sp.csr_array(np.ones((1, 1))))
-    _, found = weights.train(
+    _, result = weights.train(
         BilinearInputs(data.query_rows, data.document_rows),
         triplets,
         np.zeros(steps),
@@ -164,10 +164,10 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(matching_kerne
     harmonic = WARP().rank_weight((n_documents - 1) // np.arange(1, max_trials + 1))
     mean = float(np.dot(chance, harmonic))
     deviation = np.sqrt(np.dot(chance, harmonic**2) - mean**2)
-    assert abs(found.mean() - mean) < 4 * deviation / np.sqrt(steps)
+    assert abs(result.mean() - mean) < 4 * deviation / np.sqrt(steps)
     # The exact rank is 9 violations; what is estimated when one is found is of its order.
     exact = WARP().rank_weight(np.array([9]))[0]
-    assert 0.5 * exact < found[found > 0].mean() < 2 * exact
+    assert 0.5 * exact < result[result > 0].mean() < 2 * exact
 
 
 def test_built_in_losses_have_a_form():
@@ -201,7 +201,7 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
     empty = np.zeros((0, 8), np.float32)
     weights = FactoredWeights(factored_kernel, (U, V, empty, np.zeros(0, np.float32)))
     ranks = rank_weights(loss, 30).astype(np.float32)
-    chosen, margins, found = weights.sample(
+    selection, margins, result = weights.sample(
         FactoredInputs(8, 30), triplets, rank_weights=ranks, n_positives=n, positive_rank=k - 1
     )
     scores = U.astype(float) @ V.T.astype(float)
@@ -211,11 +211,11 @@ def test_the_kth_best_positive_is_learnt_from(factored_kernel, make_tastes, k, n
         better = positives[order[k - 1]]
         reduced = np.array([[query, better, *negatives]])
         margin, weight = warp_by_hand(scores, reduced, 30)
-        assert chosen[row, :2].tolist() == [query, better]
+        assert selection[row, :2].tolist() == [query, better]
         assert margins[row] == margin[0]
-        assert found[row] == pytest.approx(weight[0], rel=1e-6)
-        assert margins[row] == scores[query, better] - scores[query, chosen[row, 2]]
-    assert 0 < np.count_nonzero(found) < 200
+        assert result[row] == pytest.approx(weight[0], rel=1e-6)
+        assert margins[row] == scores[query, better] - scores[query, selection[row, 2]]
+    assert 0 < np.count_nonzero(result) < 200
 
 
 def test_one_positive_is_plain_warp(factored_kernel, make_tastes):

@@ -32,16 +32,16 @@ def make(seed: int, n_documents: int = 40) -> MatchingData:
 
 def test_each_is_the_model_of_its_query():
     data = make(0)
-    found = PerQuery(PLAN).fit(data)
-    weights = found.model.weights.toarray()
+    result = PerQuery(PLAN).fit(data)
+    weights = result.model.weights.toarray()
     for query in range(3):
         grades = data.relevance[[query]].toarray()[0]
         alone = JudgedLists(data.document_rows, grades, np.zeros(data.n_documents, int))
         np.testing.assert_array_equal(weights[query], RANKER.fit(alone).model_.weights)
-        assert found.report[query].facts["nonzero"] == np.count_nonzero(weights[query])
-        assert found.report[query].relevant == np.count_nonzero(grades)
+        assert result.report[query].facts["nonzero"] == np.count_nonzero(weights[query])
+        assert result.report[query].relevant == np.count_nonzero(grades)
     assert not weights[3:].any()
-    assert problems(found.report) == {
+    assert problems(result.report) == {
         "d": "no document matches it",
         "e": "every document matches it equally",
     }
@@ -69,17 +69,17 @@ def test_labels_are_queries_too():
     documents = sp.csr_array(rng.random((20, 4)))
     labels = np.arange(20) % 2
     data = MatchingData(None, documents, labels=([0, 1], labels))
-    found = PerQuery(PLAN).fit(data)
+    result = PerQuery(PLAN).fit(data)
     grades = (labels == 1).astype(float)
     alone = RANKER.fit(JudgedLists(documents, grades, np.zeros(20, int))).model_.weights
-    np.testing.assert_array_equal(found.model.weights.toarray()[1], alone)
+    np.testing.assert_array_equal(result.model.weights.toarray()[1], alone)
 
 
 def test_a_search_chooses_for_each_query():
     search = Search("regularizer", "strength", (0.3, 0.03, 0.003), "map")
-    found = PerQuery(PLAN, search).fit(make(0), make(1))
-    assert all(report.facts["strength"] in search.values for report in found.report[:3])
-    assert set(problems(found.report)) == {"d", "e"}
+    result = PerQuery(PLAN, search).fit(make(0), make(1))
+    assert all(report.facts["strength"] in search.values for report in result.report[:3])
+    assert set(problems(result.report)) == {"d", "e"}
 
 
 def test_what_does_not_belong_together_is_refused():
@@ -93,9 +93,9 @@ def test_what_does_not_belong_together_is_refused():
 def test_a_label_that_the_validation_data_lack_is_reported():
     search = Search("regularizer", "strength", (0.3, 0.03), "map")
     data, valid = make(0), make(1).select([0, 2])
-    found = PerQuery(PLAN, search).fit(own_queries(data), own_queries(valid, data.query_ids))
-    assert problems(found.report)["b"] == "no document of the validation data matches it"
-    assert set(problems(found.report)) == {"b", "d", "e"}
+    result = PerQuery(PLAN, search).fit(own_queries(data), own_queries(valid, data.query_ids))
+    assert problems(result.report)["b"] == "no document of the validation data matches it"
+    assert set(problems(result.report)) == {"b", "d", "e"}
 
 
 def test_labelled_data_have_a_query_a_label():
@@ -118,19 +118,19 @@ def test_labelled_data_have_a_query_a_label():
 def test_a_ranker_adopts_them_saves_them_and_scores_queries_by_their_ids(tmp_path):
     data, path = make(0), tmp_path / "model.safetensors"
     ranker = Ranker(loss="domination", regularizer="l1:strength=0.01")
-    found = PerQuery(ranker.plan(), jobs=2).fit(data)
-    ranker.adopt(found)
+    result = PerQuery(ranker.plan(), jobs=2).fit(data)
+    ranker.adopt(result)
     ranker.save(path)
     again = Ranker.load(path)
     # Features of queries do not matter, and the order of the queries follows their ids.
     other = MatchingData(np.ones((2, 3)), data.documents, np.ones((2, 40)), query_ids=["c", "a"])
-    expected = found.model.weights.toarray()[[2, 0]] @ data.document_rows.toarray().T
+    expected = result.model.weights.toarray()[[2, 0]] @ data.document_rows.toarray().T
     for each in (ranker, again):
         np.testing.assert_allclose(each.predict(other), expected, rtol=1e-12)
-    told = again.description_["per query"]
-    assert [row["problem"] for row in told][3] == "no document matches it"
-    assert told[0]["nonzero"] == found.report[0].facts["nonzero"]
-    assert "seconds" not in told[0]
+    output = again.description_["per query"]
+    assert [row["problem"] for row in output][3] == "no document matches it"
+    assert output[0]["nonzero"] == result.report[0].facts["nonzero"]
+    assert "seconds" not in output[0]
 
 
 def test_nothing_to_adopt_is_refused():

@@ -15,25 +15,25 @@ def test_it_is_that_of_the_svd(seed, dtype, condition):
     rng = np.random.default_rng(seed)
     matrix = rng.normal(size=(300, 12)) * np.geomspace(1.0, 1.0 / condition, 12)
     matrix = (matrix @ np.linalg.qr(rng.normal(size=(12, 12)))[0]).astype(dtype)
-    found = polar_factor(matrix)
-    assert found.dtype == dtype
+    factor = polar_factor(matrix)
+    assert factor.dtype == dtype
     near = 1e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(found.T.astype(float) @ found, np.eye(12), atol=near)
+    np.testing.assert_allclose(factor.T.astype(float) @ factor, np.eye(12), atol=near)
     values = np.linalg.svd(matrix.astype(float), compute_uv=False)
-    assert np.vdot(matrix.astype(float), found) == pytest.approx(values.sum(), rel=1e-6)
+    assert np.vdot(matrix.astype(float), factor) == pytest.approx(values.sum(), rel=1e-6)
 
 
 def test_dependent_columns_are_left_to_qr(seed):
     rng = np.random.default_rng(seed)
     for matrix in (np.zeros((9, 3)), np.outer(rng.normal(size=50), np.ones(4))):
-        found = polar_factor(matrix)
-        np.testing.assert_allclose(found.T @ found, np.eye(matrix.shape[1]), atol=1e-12)
+        factor = polar_factor(matrix)
+        np.testing.assert_allclose(factor.T @ factor, np.eye(matrix.shape[1]), atol=1e-12)
         values = np.linalg.svd(matrix, compute_uv=False)
-        assert np.vdot(matrix, found) == pytest.approx(values.sum(), abs=1e-9)
+        assert np.vdot(matrix, factor) == pytest.approx(values.sum(), abs=1e-9)
 
 
 def test_threads_change_nothing(seed, monkeypatch):
     monkeypatch.setattr(polar, "BLOCK", 64)
     matrix = np.random.default_rng(seed).normal(size=(1000, 7)).astype(np.float32)
-    wanted = polar_factor(matrix).tobytes()
-    assert all(polar_factor(matrix, threads).tobytes() == wanted for threads in (2, 3, 5))
+    expected = polar_factor(matrix).tobytes()
+    assert all(polar_factor(matrix, threads).tobytes() == expected for threads in (2, 3, 5))

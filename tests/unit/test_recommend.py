@@ -28,15 +28,15 @@ def ranker(make_tastes):
 
 def test_recommend_equals_rank_without_the_training_positives(ranker, make_tastes):
     data = make_tastes(4)
-    wanted = ranker.rank(data, 5, exclude=data)
-    found = ranker.recommend(["u7", "u2"], k=5)
-    assert found.query_ids.tolist() == ["u7", "u2"]
-    for user, ranked in found:
-        assert ranked == wanted[user]
+    expected = ranker.rank(data, 5, exclude=data)
+    results = ranker.recommend(["u7", "u2"], k=5)
+    assert results.query_ids.tolist() == ["u7", "u2"]
+    for user, ranked in results:
+        assert ranked == expected[user]
     seen = ranker.recommend(["u7"], k=5, exclude_seen=False)
     assert seen["u7"] == ranker.rank(data, 5)["u7"]
     assert list(ranker.recommend([])) == []
-    frame = found.to_frame("pandas")
+    frame = results.to_frame("pandas")
     assert list(frame.columns) == ["user", "item", "rank", "score"]
 
 
@@ -53,9 +53,9 @@ def test_recommend_refuses_unknown_users(ranker):
 
 def test_similar_items_equal_similar(ranker, make_tastes):
     everything = ranker.similar(make_tastes(4), 4)
-    found = ranker.similar_items(["i9", "i3"], 4)
-    assert [item for item, _ in found] == ["i9", "i3"]
-    assert all(ranked == everything[item] for item, ranked in found)
+    results = ranker.similar_items(["i9", "i3"], 4)
+    assert [item for item, _ in results] == ["i9", "i3"]
+    assert all(ranked == everything[item] for item, ranked in results)
     with pytest.raises(DataError, match="does not know item 'film'"):
         ranker.similar_items(["film"])
 

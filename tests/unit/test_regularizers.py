@@ -24,8 +24,8 @@ numbers = st.floats(-5, 5)
 def test_prox_is_the_minimiser(regularizer, value, step):
     grid = np.linspace(-6, 6, 4001)
     cost = [0.5 * (v - value) ** 2 + step * regularizer.penalty(np.array([v])) for v in grid]
-    found = regularizer.prox(np.array([value]), step)
-    claimed = 0.5 * (found[0] - value) ** 2 + step * regularizer.penalty(found)
+    result = regularizer.prox(np.array([value]), step)
+    claimed = 0.5 * (result[0] - value) ** 2 + step * regularizer.penalty(result)
     assert claimed <= min(cost) + 1e-9
 
 
@@ -104,13 +104,13 @@ GROUPS = {
 }
 
 
-def group_l1(by, given, strength=0.3):
-    regularizer = GroupL1(strength, by, GROUPS[by] if given else None)
+def group_l1(by, has_groups, strength=0.3):
+    regularizer = GroupL1(strength, by, GROUPS[by] if has_groups else None)
     regularizer.kernel_form("matrix", FeatureIds(ROWS, COLUMNS))
     return regularizer
 
 
-def members(by, given):
+def members(by, has_groups):
     """The groups as masks of W, written down by hand."""
     masks = []
     sets = {
@@ -119,20 +119,20 @@ def members(by, given):
         ("columns", False): [[0], [1], [2], [3]],
         ("columns", True): [[0, 1], [2], [3]],
     }
-    for chosen in sets[by, given]:
+    for selection in sets[by, has_groups]:
         mask = np.zeros((3, 4), bool)
-        mask[(chosen, slice(None)) if by == "rows" else (slice(None), chosen)] = True
+        mask[(selection, slice(None)) if by == "rows" else (slice(None), selection)] = True
         masks.append(mask)
     return masks
 
 
-def group_norms(w, by, given, strength=0.3):
+def group_norms(w, by, has_groups, strength=0.3):
     return strength * sum(
-        np.sqrt(mask.sum()) * np.linalg.norm(w[mask]) for mask in members(by, given)
+        np.sqrt(mask.sum()) * np.linalg.norm(w[mask]) for mask in members(by, has_groups)
     )
 
 
-CASES = [(by, given) for by in ("rows", "columns") for given in (False, True)]
+CASES = [(by, has_groups) for by in ("rows", "columns") for has_groups in (False, True)]
 
 
 @pytest.mark.parametrize(("by", "given_groups"), CASES)
@@ -146,7 +146,7 @@ def test_the_penalty_of_groups(by, given_groups):
 @pytest.mark.parametrize("step", [0.3, 1.5])
 def test_the_prox_of_groups_is_the_minimiser(by, given_groups, step):
     p = np.random.default_rng(3).normal(size=(3, 4))
-    found = group_l1(by, given_groups).prox(p, step)
+    result = group_l1(by, given_groups).prox(p, step)
 
     def cost(flat):
         w = flat.reshape(3, 4)
@@ -155,10 +155,10 @@ def test_the_prox_of_groups_is_the_minimiser(by, given_groups, step):
     # Powell needs no derivative, which is missing where a group is zero.
     best = min(
         minimize(cost, start.ravel(), method="Powell", options={"xtol": 1e-9, "ftol": 1e-13}).fun
-        for start in (p, found, np.zeros((3, 4)))
+        for start in (p, result, np.zeros((3, 4)))
     )
-    assert cost(found.ravel()) <= best + 1e-7
-    zero = [not found[mask].any() for mask in members(by, given_groups)]
+    assert cost(result.ravel()) <= best + 1e-7
+    zero = [not result[mask].any() for mask in members(by, given_groups)]
     norms = [np.linalg.norm(p[mask]) for mask in members(by, given_groups)]
     due = [step * 0.3 * np.sqrt(mask.sum()) for mask in members(by, given_groups)]
     assert zero == [norm <= loss for norm, loss in zip(norms, due, strict=True)]
@@ -177,9 +177,9 @@ def test_kernel_form_of_groups(by, given_groups):
     assert (strength, columns) == (0.3, by == "columns")
     assert groups.dtype == np.int64
     for mask in members(by, given_groups):
-        chosen = np.flatnonzero(mask.any(axis=0 if columns else 1))
-        (code,) = set(groups[chosen].tolist())
-        assert np.count_nonzero(groups == code) == chosen.size
+        positions = np.flatnonzero(mask.any(axis=0 if columns else 1))
+        (code,) = set(groups[positions].tolist())
+        assert np.count_nonzero(groups == code) == positions.size
         assert weights[code] == pytest.approx(np.sqrt(mask.sum()))
     assert np.unique(groups).tolist() == list(range(weights.size))
 

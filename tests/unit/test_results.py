@@ -32,43 +32,43 @@ def results(k=2, **options):
 
 
 def test_iteration_yields_ids_and_scores_lazily():
-    found = results()
-    rows = iter(found)
+    result = results()
+    rows = iter(result)
     assert next(rows) == ("ann", [("alien", 2.0), ("red mars", 0.5)])
-    assert found.retrieve.computed == [0]
+    assert result.retrieve.computed == [0]
     assert [query for query, _ in rows] == ["bob", "cy", "di"]
-    assert found.retrieve.computed == [0, 1, 2, 3]
-    assert len(found) == 4
+    assert result.retrieve.computed == [0, 1, 2, 3]
+    assert len(result) == 4
 
 
 def test_index_by_query_id_computes_one_list():
-    found = results()
-    ranked = found["cy"]
+    result = results()
+    ranked = result["cy"]
     assert ranked == [("alien", 4.0), ("red mars", 0.5)]
-    assert found.retrieve.computed == [2]
+    assert result.retrieve.computed == [2]
     assert ranked[0] == ("alien", 4.0)
     assert ranked[-1:] == [("red mars", 0.5)]
     assert (len(ranked), ("alien", 4.0) in ranked) == (2, True)
     assert ranked.ids.tolist() == ["alien", "red mars"]
-    assert "cy" in found
-    assert "eve" not in found
+    assert "cy" in result
+    assert "eve" not in result
     with pytest.raises(KeyError, match=r"no query 'eve'.* such as 'ann'"):
-        found["eve"]
+        result["eve"]
 
 
 def test_collect_keeps_the_lists():
-    found = results().collect()
-    assert found["bob"] == found.to_dict()["bob"]
-    assert len(list(found)) == 4
-    assert found.retrieve.computed == [0, 1, 2, 3]
-    assert found == results()
-    assert found != results(k=1)
+    result = results().collect()
+    assert result["bob"] == result.to_dict()["bob"]
+    assert len(list(result)) == 4
+    assert result.retrieve.computed == [0, 1, 2, 3]
+    assert result == results()
+    assert result != results(k=1)
 
 
 def test_equal_query_ids_index_the_first():
-    found = RankedResults(np.array(["a", "b", "a"]), np.array(["x"]), Retrieve(3, 1))
-    assert found["a"] == [("x", 2.0)]
-    assert [query for query, _ in found] == ["a", "b", "a"]
+    result = RankedResults(np.array(["a", "b", "a"]), np.array(["x"]), Retrieve(3, 1))
+    assert result["a"] == [("x", 2.0)]
+    assert [query for query, _ in result] == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow", None])
@@ -108,23 +108,23 @@ def test_to_json(tmp_path):
 
 
 def test_repr_shows_a_few_lists():
-    found = results()
-    assert repr(found).splitlines() == [
+    result = results()
+    assert repr(result).splitlines() == [
         "RankedResults(4 results by query id)",
         "  'ann': 'alien' (2), 'red mars' (0.5)",
         "  'bob': 'alien' (3), 'red mars' (0.5)",
         "  'cy': 'alien' (4), 'red mars' (0.5)",
         "  ...",
     ]
-    assert found.retrieve.computed == [0, 1, 2]
+    assert result.retrieve.computed == [0, 1, 2]
     assert repr(RankedList(np.array([7]), np.array([0.5]))) == "[(7, 0.5)]"
 
 
 def test_results_of_a_ranker_are_picklable(make_tastes):
     data = make_tastes(4)
     ranker = Ranker("factored:dimensions=4", "warp", solver="sgd:max_steps=20").fit(data)
-    for found in (ranker.rank(data, 3), ranker.recommend(["u1"]), ranker.fold_in(data, [["i1"]])):
-        assert pickle.loads(pickle.dumps(found)) == found
+    for result in (ranker.rank(data, 3), ranker.recommend(["u1"]), ranker.fold_in(data, [["i1"]])):
+        assert pickle.loads(pickle.dumps(result)) == result
 
 
 @pytest.mark.parametrize("k", [1, 2, None])

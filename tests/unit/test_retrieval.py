@@ -38,9 +38,9 @@ def test_top_k_equals_a_full_sort(matching_kernel, make_matching, queries_are_do
     data = make_matching(4, queries_are_documents=queries_are_documents, dtype=np.float64)
     model = initialized(data)
     scores = model.scores(data, matching_kernel)
-    found = list(top_k(model, data, k, matching_kernel))
-    assert [one.query for one in found] == list(range(data.n_queries))
-    for one, expected in zip(found, by_sorting(scores, data, k), strict=True):
+    results = list(top_k(model, data, k, matching_kernel))
+    assert [one.query for one in results] == list(range(data.n_queries))
+    for one, expected in zip(results, by_sorting(scores, data, k), strict=True):
         assert one.documents.tolist() == expected
         assert np.array_equal(one.scores, scores[one.query, expected])
         if queries_are_documents:
@@ -54,9 +54,9 @@ def test_ties_are_broken_by_id(matching_kernel, ids, k):
     data = MatchingData(np.ones((1, 1)), documents, np.zeros((1, 6)), document_ids=ids)
     model = Bilinear()
     model.initialize(data, 0, matching_kernel)
-    (found,) = top_k(model, data, k, matching_kernel)
+    (results,) = top_k(model, data, k, matching_kernel)
     (expected,) = by_sorting(model.scores(data, matching_kernel), data, k)
-    assert found.documents.tolist() == expected
+    assert results.documents.tolist() == expected
 
 
 def test_results_hold_one_block_of_scores(matching_kernel, make_matching, monkeypatch):
@@ -69,10 +69,10 @@ def test_results_hold_one_block_of_scores(matching_kernel, make_matching, monkey
     def watched(self, *args):
         inner = scorer(self, *args)
 
-        def scores(chosen):
-            found = inner(chosen)
-            held.append(found.size)
-            return found
+        def scores(selection):
+            result = inner(selection)
+            held.append(result.size)
+            return result
 
         return scores
 
@@ -143,13 +143,13 @@ def test_search_scores_are_products_of_features(matching_kernel, features):
     ranker = searcher(matching_kernel, features, steps=30)
     text = TextFeatures.from_spec(features or "text").fit(list(DOCUMENTS.values()))
     w = ranker.model_.weights.toarray().astype(np.float64)
-    asked = ["flow flow heat", "wing"]
-    q, d = (text.transform(some).toarray() for some in (asked, DOCUMENTS.values()))
+    queries = ["flow flow heat", "wing"]
+    q, d = (text.transform(some).toarray() for some in (queries, DOCUMENTS.values()))
     expected = q.astype(np.float64) @ w @ d.T.astype(np.float64)
-    for row, (_, found) in zip(expected, ranker.search(asked, k=3), strict=True):
+    for row, (_, result) in zip(expected, ranker.search(queries, k=3), strict=True):
         order = sorted(range(4), key=lambda i, row=row: (-row[i], list(DOCUMENTS)[i]))[:3]
-        assert [one for one, _ in found] == [list(DOCUMENTS)[i] for i in order]
-        np.testing.assert_allclose([score for _, score in found], row[order], rtol=1e-5, atol=1e-6)
+        assert [one for one, _ in result] == [list(DOCUMENTS)[i] for i in order]
+        np.testing.assert_allclose([score for _, score in result], row[order], rtol=1e-5, atol=1e-6)
     assert len(ranker.search(["wing"])["wing"]) == 4
 
 
@@ -166,9 +166,9 @@ def test_search_refuses_bad_arguments(matching_kernel):
     ranker = searcher(matching_kernel)
     assert list(ranker.search([])) == []
     with pytest.warns(DataWarning, match="no known word"):
-        ((_, found),) = ranker.search(["xyzzy"])
-    assert [one for one, _ in found] == sorted(DOCUMENTS)
-    assert {score for _, score in found} == {0.0}
+        ((_, result),) = ranker.search(["xyzzy"])
+    assert [one for one, _ in result] == sorted(DOCUMENTS)
+    assert {score for _, score in result} == {0.0}
     with pytest.raises(DataError, match="list of texts"):
         ranker.search("wing")
     with pytest.raises(DataError, match="k is"):
@@ -183,9 +183,9 @@ def test_features_are_for_texts_only(matching_kernel, make_matching):
 
 
 def test_features_as_an_object(matching_kernel):
-    given = TextFeatures(words=None, ngrams="1-2", stop_words="english", weighting="counts")
-    ranker = searcher(matching_kernel, given)
-    assert ranker.text_ is not given
-    assert ranker.text_ == given
+    features = TextFeatures(words=None, ngrams="1-2", stop_words="english", weighting="counts")
+    ranker = searcher(matching_kernel, features)
+    assert ranker.text_ is not features
+    assert ranker.text_ == features
     assert "boundary layer" in ranker.text_.feature_names
-    assert given.idf_ is None
+    assert features.idf_ is None

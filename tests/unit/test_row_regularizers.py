@@ -34,7 +34,7 @@ def within_a_ball(smooth, slope, strength, limit, size=3):
     best = np.inf
     for start in range(4):
         halves = np.random.default_rng(start).random(2 * size) * limit / 4
-        found = minimize(
+        solution = minimize(
             cost,
             halves,
             jac=gradient,
@@ -43,7 +43,7 @@ def within_a_ball(smooth, slope, strength, limit, size=3):
             constraints=[room],
             options={"ftol": 1e-15, "maxiter": 500},
         )
-        best = min(best, found.fun)
+        best = min(best, solution.fun)
     return best
 
 
@@ -54,9 +54,9 @@ CASES = [MaxNorm(0.7), MaxNorm(5.0), L1L2Row(0.2, 0.7), L1L2Row(0.5, 9.0), L1L2R
 @pytest.mark.parametrize("step", [0.3, 1.7])
 def test_prox_of_rows_is_the_minimiser(regularizer, step):
     strength = step * getattr(regularizer, "strength", 0.0)
-    found = regularizer.prox(ROWS, step)
-    assert np.isfinite(regularizer.penalty(found))
-    for row, p in zip(found, ROWS, strict=True):
+    result = regularizer.prox(ROWS, step)
+    assert np.isfinite(regularizer.penalty(result))
+    for row, p in zip(result, ROWS, strict=True):
         best = within_a_ball(
             lambda v, p=p: 0.5 * ((v - p) ** 2).sum(),
             lambda v, p=p: v - p,
@@ -65,15 +65,15 @@ def test_prox_of_rows_is_the_minimiser(regularizer, step):
         )
         assert 0.5 * ((row - p) ** 2).sum() + strength * np.abs(row).sum() <= best + 1e-8
     # The operator may be taken of each row by itself.
-    assert np.array_equal(found, np.vstack([regularizer.prox(row[None], step) for row in ROWS]))
+    assert np.array_equal(result, np.vstack([regularizer.prox(row[None], step) for row in ROWS]))
 
 
 @pytest.mark.parametrize("regularizer", CASES, ids=lambda r: r.spec())
 def test_maximize_of_rows_is_the_maximiser(regularizer):
     strength = getattr(regularizer, "strength", 0.0)
-    found = regularizer.maximize(ROWS)
-    assert np.isfinite(regularizer.penalty(found))
-    for row, gain in zip(found, ROWS, strict=True):
+    result = regularizer.maximize(ROWS)
+    assert np.isfinite(regularizer.penalty(result))
+    for row, gain in zip(result, ROWS, strict=True):
         best = -within_a_ball(
             lambda v, gain=gain: -float(gain @ v),
             lambda v, gain=gain: -gain,
@@ -110,11 +110,11 @@ def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
     p = np.random.default_rng(2).normal(size=shape)
     regularizer = Orthonormal(scale)
     length = np.sqrt(rows / columns) if scale == "unit-rows" else scale
-    found = regularizer.prox(p, 0.3)
-    np.testing.assert_allclose(found.T @ found, length**2 * np.eye(columns), atol=1e-12)
-    assert regularizer.penalty(found) == 0.0
-    assert np.array_equal(found, regularizer.maximize(p))
-    assert np.array_equal(found, regularizer.prox(p, 99.0))  # a constraint has no strength
+    result = regularizer.prox(p, 0.3)
+    np.testing.assert_allclose(result.T @ result, length**2 * np.eye(columns), atol=1e-12)
+    assert regularizer.penalty(result) == 0.0
+    assert np.array_equal(result, regularizer.maximize(p))
+    assert np.array_equal(result, regularizer.prox(p, 99.0))  # a constraint has no strength
 
     corner = np.triu_indices(rows, 1)
 
@@ -127,12 +127,12 @@ def test_orthonormal_is_the_nearest_and_the_best(scale, shape):
         minimize(lambda a, q=q: ((turned(a, q) - p) ** 2).sum(), np.zeros(corner[0].size)).fun
         for q in list(rotations(rows))[:2]
     )
-    assert ((found - p) ** 2).sum() <= best + 1e-6
+    assert ((result - p) ** 2).sum() <= best + 1e-6
     # All have one norm, so the nearest has the largest inner product too.
     for q in rotations(rows):
         other = length * q[:, :columns]
-        assert (p * found).sum() >= (p * other).sum() - 1e-9
-        assert ((found - p) ** 2).sum() <= ((other - p) ** 2).sum() + 1e-9
+        assert (p * result).sum() >= (p * other).sum() - 1e-9
+        assert ((result - p) ** 2).sum() <= ((other - p) ** 2).sum() + 1e-9
 
 
 def test_the_penalty_is_infinite_for_other_matrices():

@@ -57,8 +57,8 @@ def test_texts_and_documents_come_back(matching_kernel, tmp_path, features, mode
     ranker = fitted(matching_kernel, features, model)
     ranker.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=matching_kernel)
-    asked = ["flow of heat", "wing"]
-    assert loaded.search(asked) == ranker.search(asked)
+    queries = ["flow of heat", "wing"]
+    assert loaded.search(queries) == ranker.search(queries)
     assert np.array_equal(loaded.predict(texts()), ranker.predict(texts()))
     resolved = dataclasses.replace(ranker.text_, **ranker.text_.auto_values())
     assert loaded.text_ == resolved
@@ -178,8 +178,8 @@ def test_damaged_arrays_are_refused_or_harmless(content, tmp_path, choice, chang
         loaded = load_damaged(tmp_path / "model", tensors, description)
     except ModelFileError:
         return
-    for _, found in loaded.search(["wing flow"]):
-        assert len(found) <= 8
+    for _, result in loaded.search(["wing flow"]):
+        assert len(result) <= 8
     assert loaded.predict(texts()).shape == (3, 4)
 
 

@@ -25,17 +25,17 @@ class Log(Callback):
     name = "log"
 
     def __init__(self):
-        self.told = []
+        self.events = []
 
     def on_fit_begin(self, run):
-        self.told.append(("start", run.model.stage))
+        self.events.append(("start", run.model.stage))
 
     def on_epoch_end(self, run, result):
-        self.told.append((result.epoch, run.model.stage))
+        self.events.append((result.epoch, run.model.stage))
         return False
 
     def on_fit_end(self, run):
-        self.told.append((run.stopped, run.model.stage))
+        self.events.append((run.stopped, run.model.stage))
 
 
 class StopAt(Callback):
@@ -94,7 +94,7 @@ def bits(model):
 def test_observers_begin_and_end_with_each_stage(factored_kernel, make_tastes):
     log = Log()
     fitted = cascade(factored_kernel, log).fit(make_tastes(1))
-    assert log.told == [
+    assert log.events == [
         *[("start", 0), (1, 0), (2, 0), (3, 0), ("max_epochs", 0)],
         *[("start", 1), (4, 1), (5, 1), (6, 1), ("max_epochs", 1)],
         *[("start", 2), (7, 2), (8, 2), (9, 2), ("max_epochs", 2)],
@@ -106,7 +106,7 @@ def test_observers_begin_and_end_with_each_stage(factored_kernel, make_tastes):
 def test_a_stage_may_be_stopped_by_itself(factored_kernel, make_tastes):
     log = Log()
     fitted = cascade(factored_kernel, StopAt(2, 3, 99), log).fit(make_tastes(1))
-    assert [told for told in log.told if isinstance(told[0], str)] == [
+    assert [output for output in log.events if isinstance(output[0], str)] == [
         *[("start", 0), ("stop-at", 0)],
         *[("start", 1), ("stop-at", 1)],
         *[("start", 2), ("max_epochs", 2)],
@@ -127,8 +127,8 @@ def test_the_best_of_each_stage_is_kept(factored_kernel, make_tastes):
     first, second = np.array(values[:border]), np.array(values[border:])
     assert border == min(int(first.argmax()) + 3, 10)
     # Stage 1 stands upon the best of stage 0, and the model is the best of stage 1.
-    kernel, asked = fitted.kernel_, [parse_metric("map")]
-    at_first = evaluate_model(fitted.model_.at_stage(0), asked, valid, kernel)
+    kernel, queries = fitted.kernel_, [parse_metric("map")]
+    at_first = evaluate_model(fitted.model_.at_stage(0), queries, valid, kernel)
     assert mean(at_first[MAP]) == first.max()
     assert fitted.score(valid, metric="map") == second.max()
     assert stopping.best_epoch == border + 1 + int(second.argmax())
@@ -154,8 +154,8 @@ def test_an_interrupt_in_any_stage(factored_kernel, make_tastes, tmp_path, epoch
     assert bits(again.model) == bits(whole.model_)
     assert again.history == whole.history_
     assert again.stopped == "max_epochs"
-    told = [epoch for epoch, _ in log.told if not isinstance(epoch, str)]
-    assert told == list(range(epoch + 1, 10))
+    output = [epoch for epoch, _ in log.events if not isinstance(epoch, str)]
+    assert output == list(range(epoch + 1, 10))
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 3, 4, 6, 7])
@@ -226,7 +226,7 @@ def test_finished_training_does_not_run_again(factored_kernel, make_tastes, tmp_
     log = Log()
     again = cascade(factored_kernel, *callbacks(), log).plan().trainer(data, valid)
     again.train(Checkpoint(tmp_path / "checkpoint").read())
-    assert log.told == [("start", 0)]
+    assert log.events == [("start", 0)]
     assert bits(again.model) == bits(run.model)
     assert (again.history, again.stopped) == (run.history, "max_epochs")
 
@@ -265,8 +265,8 @@ def held_out(data, seed=0):
     """Matches in two halves, and a pair that is in both."""
     rng = np.random.default_rng(seed)
     matrix = data.relevance.toarray()
-    chosen = rng.random(matrix.shape) < 0.4
-    halves = matrix * ~chosen, matrix * chosen
+    sample = rng.random(matrix.shape) < 0.4
+    halves = matrix * ~sample, matrix * sample
     for half in halves:
         half[np.arange(12), np.arange(12) % 3] = 1.0
     names = {"query_ids": data.query_ids, "document_ids": data.document_ids}
@@ -281,9 +281,9 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
         fitted[exclude] = run.fit(train, valid=valid, exclude_seen=exclude)
     exclusions = known_pairs(valid, train, but_relevant=True)
     last = fitted[True]
-    model, asked = last.model_, [parse_metric("map"), parse_metric("p@3")]
+    model, queries = last.model_, [parse_metric("map"), parse_metric("p@3")]
     for exclude, pairs in ((True, exclusions), (False, None)):
-        values = evaluate_model(model, asked, valid, factored_kernel, exclusions=pairs)
+        values = evaluate_model(model, queries, valid, factored_kernel, exclusions=pairs)
         row = fitted[exclude].history_[-1]
         assert {name: mean(column) for name, column in values.items()}.items() <= row.items()
     assert last.history_[-1][MAP] > fitted[False].history_[-1][MAP]
@@ -296,8 +296,8 @@ def test_what_is_known_is_left_out_of_validation(factored_kernel, make_tastes):
         pool = [d for d in range(15) if relevance[query, d] or not known[query, d]]
         pool.sort(key=lambda d, q=query: -scores[q, d])
         hits = [relevance[query, d] for d in pool]
-        found = [sum(hits[: i + 1]) / (i + 1) for i, hit in enumerate(hits) if hit]
-        precisions.append(sum(found) / max(relevance[query].sum(), 1))
+        result = [sum(hits[: i + 1]) / (i + 1) for i, hit in enumerate(hits) if hit]
+        precisions.append(sum(result) / max(relevance[query].sum(), 1))
     assert last.history_[-1][MAP] == pytest.approx(np.mean(precisions), rel=1e-6)
 
 

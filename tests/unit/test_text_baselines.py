@@ -16,18 +16,18 @@ def test_bm25_is_its_formula(seed):
     documents = rng.poisson(0.7, (12, 6)).astype(float)
     queries = rng.poisson(0.4, (4, 6)).astype(float)
     lengths = documents.sum(axis=1)
-    found = bm25(sp.csr_array(queries), sp.csr_array(documents), k1=1.5, b=0.6)
+    matrix = bm25(sp.csr_array(queries), sp.csr_array(documents), k1=1.5, b=0.6)
     for q in range(4):
         for d in range(12):
-            wanted = 0.0
+            expected = 0.0
             for t in range(6):
                 n = sum(documents[:, t] > 0)
                 c = documents[d, t]
                 damping = 1.5 * (1 - 0.6 + 0.6 * lengths[d] / lengths.mean())
-                wanted += (
+                expected += (
                     queries[q, t] * log(1 + (12 - n + 0.5) / (n + 0.5)) * (c * 2.5 / (c + damping))
                 )
-            assert found[q, d] == pytest.approx(wanted)
+            assert matrix[q, d] == pytest.approx(expected)
 
 
 def test_the_walk_is_a_power_of_its_matrix(seed):
@@ -38,6 +38,6 @@ def test_the_walk_is_a_power_of_its_matrix(seed):
     sums = graph.sum(axis=1, keepdims=True)
     step = 0.9 * np.eye(12) + 0.1 * graph / np.where(sums > 0, sums, 1.0)
     start = np.concatenate((entries[0], np.zeros(7)))
-    wanted = np.linalg.matrix_power(step, 4) @ start
-    found = random_walk(sp.csr_array(clicks), sp.csr_array(entries), 4)
-    np.testing.assert_allclose(found[0], wanted[5:])
+    expected = np.linalg.matrix_power(step, 4) @ start
+    matrix = random_walk(sp.csr_array(clicks), sp.csr_array(entries), 4)
+    np.testing.assert_allclose(matrix[0], expected[5:])

@@ -71,7 +71,7 @@ def test_top_k_equals_a_full_sort(factored_kernel, make_tastes, k, whole, limits
         exclusions[3] = list(range(15))  # who may have nothing gets nothing
     if limits in ("candidates", "both"):
         candidates = np.array([14, 3, 8, 9, 0])
-    found = list(
+    result = list(
         top_k(
             model,
             data,
@@ -81,13 +81,13 @@ def test_top_k_equals_a_full_sort(factored_kernel, make_tastes, k, whole, limits
             candidates=candidates,
         )
     )
-    assert [one.query for one in found] == list(range(12))
+    assert [one.query for one in result] == list(range(12))
     expected = by_sorting(scores, data, k, exclusions, candidates)
-    for one, wanted in zip(found, expected, strict=True):
-        assert one.documents.tolist() == wanted
+    for one, target in zip(result, expected, strict=True):
+        assert one.documents.tolist() == target
         assert one.documents.dtype == np.int64
         assert one.scores.dtype == np.float64
-        assert np.array_equal(one.scores, scores[one.query, wanted])
+        assert np.array_equal(one.scores, scores[one.query, target])
 
 
 @pytest.mark.parametrize("k", [1, 3, 20])
@@ -140,13 +140,13 @@ def test_a_query_is_excluded_from_its_own_list(factored_kernel, make_matching):
     model = initialized(data)
     scores = model.scores(data, factored_kernel)
     exclusions = [[(q + 1) % 14] for q in range(14)]
-    for given in (None, exclusions):
-        pairs = None if given is None else as_pairs(given)
-        found = [
+    for value in (None, exclusions):
+        pairs = None if value is None else as_pairs(value)
+        result = [
             one.documents.tolist()
             for one in top_k(model, data, 5, factored_kernel, exclusions=pairs)
         ]
-        assert found == list(by_sorting(scores, data, 5, given))
+        assert result == list(by_sorting(scores, data, 5, value))
 
 
 def test_best_lists_are_padded(factored_kernel, make_matching, make_tastes):
@@ -191,13 +191,13 @@ def test_positives_of_exclude_are_left_out(factored_kernel, make_tastes):
     scores = ranker.predict(data)
     known = [data.relevant(query).tolist() for query in range(12)]
     for k in (3, None):
-        found = positions(data, ranker.rank(data, k, exclude=data))
-        assert found == list(by_sorting(scores, data, k, known))
-        assert not any(set(a) & set(b) for a, b in zip(found, known, strict=True))
+        results = positions(data, ranker.rank(data, k, exclude=data))
+        assert results == list(by_sorting(scores, data, k, known))
+        assert not any(set(a) & set(b) for a, b in zip(results, known, strict=True))
     # The same by the candidates' ids, in any order.
     names = [data.document_ids[i] for i in (9, 2, 4)]
-    found = positions(data, ranker.rank(data, 3, candidates=names))
-    assert found == list(by_sorting(scores, data, 3, None, [2, 4, 9]))
+    results = positions(data, ranker.rank(data, 3, candidates=names))
+    assert results == list(by_sorting(scores, data, 3, None, [2, 4, 9]))
     both = positions(data, ranker.rank(data, 3, exclude=data, candidates=names))
     assert both == list(by_sorting(scores, data, 3, known, [2, 4, 9]))
 
@@ -216,8 +216,8 @@ def test_exclusions_are_found_by_id(factored_kernel, make_tastes):
         list(ranker.rank(data, exclude=MatchingData(None, None, np.eye(3))))
     scores = ranker.predict(data)
     exclusions = [[3] if query == 7 else [] for query in range(12)]
-    found = positions(data, ranker.rank(data, 15, exclude=known))
-    assert found == list(by_sorting(scores, data, 15, exclusions))
+    results = positions(data, ranker.rank(data, 15, exclude=known))
+    assert results == list(by_sorting(scores, data, 15, exclusions))
 
 
 def test_no_candidate_is_refused(factored_kernel, make_tastes, judged):
@@ -246,9 +246,9 @@ def test_similar_is_the_cosine(factored_kernel, make_tastes):
         vectors = matrix[:, :8].astype(np.float64)
         units = vectors / np.linalg.norm(vectors, axis=1)[:, None]
         cosine = units @ units.T
-        found = ranker.similar(data, 4, side=side)
-        assert found.query_ids.tolist() == ids.tolist()
-        for query, (name, one) in enumerate(found):
+        results = ranker.similar(data, 4, side=side)
+        assert results.query_ids.tolist() == ids.tolist()
+        for query, (name, one) in enumerate(results):
             assert name == ids[query]
             others = [i for i in range(len(vectors)) if i != query]
             others.sort(key=lambda i, row=cosine[query]: (-row[i], ids[i]))
@@ -265,9 +265,9 @@ def test_similar_handles_zero_embeddings_and_bad_arguments(
 ):
     vectors = np.zeros((3, 8), np.float32)
     vectors[:2, 0] = [2.0, -5.0]
-    found = list(similar(vectors, np.array(["b", "c", "a"]), 9, factored_kernel))
-    assert [one.documents.tolist() for one in found] == [[2, 1], [2, 0], [0, 1]]
-    assert [one.scores.tolist() for one in found] == [[0.0, -1.0], [0.0, -1.0], [0.0, 0.0]]
+    result = list(similar(vectors, np.array(["b", "c", "a"]), 9, factored_kernel))
+    assert [one.documents.tolist() for one in result] == [[2, 1], [2, 0], [0, 1]]
+    assert [one.scores.tolist() for one in result] == [[0.0, -1.0], [0.0, -1.0], [0.0, 0.0]]
     (alone,) = similar(vectors[:1], np.array([1]), 3, factored_kernel)
     assert alone.documents.size == 0
     ranker = fitted(factored_kernel, make_tastes(4), max_steps=10)
@@ -317,8 +317,8 @@ def test_fold_in_of_one_query_hardly_depends_on_others(fast_kernel, make_tastes)
     ranker = fitted(fast_kernel, data, max_steps=4000, steps_per_epoch=1000)
     alone = ranker.fold_in(data, {"new": ["i0", "i3"]}, 3)
     first = ranker.fold_in(data, [["i0", "i3", "i3"], ["i1"]], 3)
-    for found in (alone["new"], first[0]):
-        assert all(int(name[1:]) % 3 == 0 for name, _ in found)
+    for result in (alone["new"], first[0]):
+        assert all(int(name[1:]) % 3 == 0 for name, _ in result)
 
 
 def test_fold_in_refuses_bad_positives(factored_kernel, make_tastes, make_matching):
@@ -345,8 +345,8 @@ def test_fold_in_works_after_loading(factored_kernel, make_tastes, tmp_path):
     ranker = fitted(factored_kernel, data, max_steps=60)
     ranker.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
-    asked = [["i1", "i4"], ["i2"]]
-    assert loaded.fold_in(data, asked, 4) == ranker.fold_in(data, asked, 4)
+    queries = [["i1", "i4"], ["i2"]]
+    assert loaded.fold_in(data, queries, 4) == ranker.fold_in(data, queries, 4)
 
 
 def test_a_structured_model_folds_in(fast_kernel, make_tastes):
@@ -358,8 +358,8 @@ def test_a_structured_model_folds_in(fast_kernel, make_tastes):
         kernel=fast_kernel,
     ).fit(data)
     known = [[f"i{taste}", f"i{taste + 3}", f"i{taste + 6}"] for taste in range(3)]
-    found = ranker.fold_in(data, known, 6)
-    right = [int(name[1:]) % 3 == taste for taste in range(3) for name, _ in found[taste]]
+    results = ranker.fold_in(data, known, 6)
+    right = [int(name[1:]) % 3 == taste for taste in range(3) for name, _ in results[taste]]
     assert np.mean(right) > 0.5  # 9 of 33 by chance
 
 
@@ -398,8 +398,8 @@ def test_known_pairs_are_positions_in_the_data():
 
 def test_known_pairs_of_classes_and_numbers(make_matching):
     data = make_matching(1)
-    wanted = [data.relevant(query).tolist() for query in range(data.n_queries)]
-    assert sets(known_pairs(data, data)) == wanted
+    expected = [data.relevant(query).tolist() for query in range(data.n_queries)]
+    assert sets(known_pairs(data, data)) == expected
     # Numbers in the one and texts in the other are the same if they are spelled the same.
     spelled = MatchingData(
         data.queries,
@@ -408,8 +408,8 @@ def test_known_pairs_of_classes_and_numbers(make_matching):
         query_ids=data.query_ids.astype(np.str_),
         document_ids=data.document_ids.astype(np.str_),
     )
-    assert sets(known_pairs(spelled, data)) == wanted
-    assert sets(known_pairs(data, spelled)) == wanted
+    assert sets(known_pairs(spelled, data)) == expected
+    assert sets(known_pairs(data, spelled)) == expected
     same = make_matching(1, queries_are_documents=True)
     assert all(query not in row for query, row in enumerate(sets(known_pairs(same, same))))
 
@@ -424,7 +424,7 @@ def test_embeddings_without_a_model_are_ranked(factored_kernel):
     """Without a model: what somebody else has trained is ranked too."""
     rng = np.random.default_rng(0)
     queries, documents = (rng.normal(size=(n, 8)).astype(np.float32) for n in (5, 9))
-    given = Embedding(queries, documents, np.zeros(0, np.float32))
+    value = Embedding(queries, documents, np.zeros(0, np.float32))
     products = queries.astype(float) @ documents.T.astype(float)
-    for one in top_k_by_embeddings(given, np.arange(9), 4, factored_kernel):
+    for one in top_k_by_embeddings(value, np.arange(9), 4, factored_kernel):
         assert one.documents.tolist() == np.argsort(-products[one.query])[:4].tolist()

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ranking.contracts.loss import Array, Loss, LossInterface
-from ranking.contracts.parameters import boolean
+from ranking.contracts.parameters import boolean, number
 
 
 @dataclasses.dataclass
@@ -26,6 +26,10 @@ class Alignment(Loss):
         pairs have the same weight.
     log : bool
         Whether the response is log(1 + r), which reduces the weight of frequent pairs.
+    query_degree, document_degree : float
+        Exponents of degree normalization: a response is divided by these powers of the sums of
+        responses of its query and of its document. With 0.5 for both, M is the normalized adjacency
+        matrix of graph filters, in which popular documents do not dominate.
     """
 
     name: ClassVar[str] = "alignment"
@@ -37,6 +41,13 @@ class Alignment(Loss):
 
     per_query: bool = boolean(True)
     log: bool = boolean(False)
+    query_degree: float = number(0.0, minimum=0.0, maximum=1.0)
+    document_degree: float = number(0.0, minimum=0.0, maximum=1.0)
+
+    @property
+    def degrees(self) -> tuple[float, float]:
+        """The exponents of degree normalization, of queries and of documents."""
+        return self.query_degree, self.document_degree
 
     def pair_weights(self, relevance: Array) -> Array:
         """Return the responses."""

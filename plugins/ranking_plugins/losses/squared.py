@@ -1,19 +1,36 @@
-"""The squared error of a factorized matrix: the objective of SVD and NMF."""
+"""The squared error of all pairs: the objective of SVD, NMF, iALS, EASE and SLIM."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ranking.contracts.loss import Array, Loss, LossInterface
+from ranking.contracts.parameters import number
+from ranking.kernels.alternating import AlternatingMatrix
+from ranking.kernels.contract import SquaredRule
+from ranking_plugins.regularizers.polar import gram
+
+if TYPE_CHECKING:
+    from ranking.kernels.kernel import Kernel
 
 
 @dataclasses.dataclass
 class Squared(Loss):
-    """``sum (r - f)**2`` over all pairs of a query and a document; r is 0 where none is stored.
+    """``sum w (r - f)**2`` over all pairs of a query and a document; r is 0 where none is stored.
 
-    It has no interface: it couples all pairs, and its solvers minimize it as a whole.
+    The weight w is `observed` for the stored pairs and `unobserved` for all others (Hu, Koren and
+    Volinsky, 2008). The loss has no interface: it couples all pairs, and its solvers minimize it as
+    a whole.
+
+    Parameters
+    ----------
+    observed, unobserved : float
+        The weights. Only the alternating solver takes different ones (iALS).
     """
 
     name: ClassVar[str] = "squared"
@@ -21,9 +38,16 @@ class Squared(Loss):
         "pairwise": "the loss is the error of single scores, not a function of a margin",
         "coordinate": "the loss is the error of a relevance matrix, which judged lists do not have",
         "linear": "the loss is not linear in the embeddings of a side, so no half-step is the "
-        "closed maximum of a regularizer; alternating least squares converge to singular vectors "
-        "(Eckart and Young, 1936), which svd computes directly",
+        "closed maximum of a regularizer; it is a least-squares problem of each row, with l2",
     }
+
+    observed: float = number(1.0, above=0.0)
+    unobserved: float = number(1.0, above=0.0)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether observed and unobserved pairs have different weights, or one other than 1."""
+        return (self.observed, self.unobserved) != (1.0, 1.0)
 
     def factored_value(self, relevance: Any, queries: Array, documents: Array) -> float:
         """Return the loss of ``f = queries @ documents.T``, in time linear in the non-zeros.
@@ -34,7 +58,38 @@ class Squared(Loss):
         queries, documents : arrays
             One row per query or document.
         """
-        return expanded(relevance, documents * (relevance.T @ queries), queries, documents)
+        if not self.weighted:
+            return expanded(relevance, documents * (relevance.T @ queries), queries, documents)
+        pairs = relevance.tocoo()
+        scores = (queries[pairs.row] * documents[pairs.col]).sum(axis=1)
+        gram = (queries.T @ queries) * (documents.T @ documents)
+        errors = self.observed * (pairs.data - scores) ** 2 - self.unobserved * scores**2
+        return float(errors.sum() + self.unobserved * gram.sum())
+
+    def fold_in(
+        self,
+        documents: NDArray[np.float32],
+        pairs: Any,
+        regularizer: Any,
+        kernel: Kernel,
+        threads: int,
+    ) -> NDArray[np.float32]:
+        """Return the embeddings with the least squared error, documents fixed."""
+        counts = np.diff(pairs.indptr)
+        weights = self.observed * counts + self.unobserved * (documents.shape[0] - counts)
+        strengths = getattr(regularizer, "row_strengths", np.zeros_like)(weights)
+        width = documents.shape[1]
+        queries = np.zeros((counts.size, width), np.float32)
+        kernel.alternating.squared_half_step(
+            AlternatingMatrix(pairs),
+            documents,
+            gram(documents, threads).astype(np.float32),
+            SquaredRule(self.observed, self.unobserved, width),
+            (strengths / 2.0).astype(np.float32),
+            queries,
+            threads,
+        )
+        return queries
 
 
 def expanded(relevance: Any, products: Array, queries: Array, documents: Array) -> float:

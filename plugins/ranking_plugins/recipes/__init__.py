@@ -50,6 +50,10 @@ RECIPES: Final = {
         "sparse-sgd, refitted without L1 on the remaining weights.",
     ),
     "popularity": ("baselines:popularity", "The most popular items, the same for all users."),
+    "item-knn": (
+        "baselines:item_knn",
+        "Nearest neighbours of items, by the cosine of their users.",
+    ),
     "svd": ("baselines:svd", "Singular value decomposition of the relevance matrix."),
     "nmf": ("baselines:nmf", "Non-negative factorization of the relevance matrix."),
     "one-vs-rest": (
@@ -84,6 +88,22 @@ RECIPES: Final = {
         "RMLS with a margin: half-steps by SGD, with the other side frozen.",
     ),
     "pls": ("matching:pls", "Matching from clicks: partial least squares, by the same half-steps."),
+    "graph-filter": (
+        "recommenders:graph_filter",
+        "Items of a history filtered by the graph of items: no training loop.",
+    ),
+    "ials": (
+        "recommenders:ials",
+        "Embeddings by weighted least squares over all pairs, alternating.",
+    ),
+    "ease": (
+        "recommenders:ease",
+        "Item-item weights by ridge regression, in closed form.",
+    ),
+    "slim": (
+        "recommenders:slim",
+        "Sparse item-item weights by the elastic net, by coordinate descent.",
+    ),
     "lsi": ("matching:lsi", "The singular value decomposition of the clicks."),
     "lsi-documents": (
         "matching:lsi_documents",

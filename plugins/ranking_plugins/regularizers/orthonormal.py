@@ -52,8 +52,8 @@ class Orthonormal(Regularizer):
     def penalty(self, parameters: Array) -> float:
         """Return 0 if the columns are orthogonal and long enough, up to rounding; else infinity."""
         square = self._length(parameters.shape) ** 2
-        found = gram(parameters)
-        off = np.abs(found - square * np.eye(found.shape[0])).max(initial=0.0)
+        products = gram(parameters)
+        off = np.abs(products - square * np.eye(products.shape[0])).max(initial=0.0)
         return 0.0 if off <= 1e-4 * square else float("inf")
 
     def prox(self, parameters: Array, step: float) -> Array:

@@ -93,13 +93,13 @@ def times(
 ) -> Matrix:
     """Return a product with a small matrix, in the precision of the tall one; that may be `out`."""
     right = square.astype(matrix.dtype)
-    made: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
+    result: Matrix = np.empty(matrix.shape, matrix.dtype) if out is None else out
 
     def part(rows: slice) -> None:
-        made[rows] = matrix[rows] @ right
+        result[rows] = matrix[rows] @ right
 
     in_blocks(part, cuts or (0, matrix.shape[0]), threads)
-    return made
+    return result
 
 
 def in_blocks(part: Callable[[slice], None], cuts: Sequence[int], threads: int = 1) -> None:

@@ -17,6 +17,7 @@ REPRODUCTIONS = {
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
     "matching": "ranking_plugins.reproductions.matching",
     "text-retrieval": "ranking_plugins.reproductions.text_retrieval",
+    "leaderboards": "ranking_plugins.reproductions.leaderboards",
 }
 """Names and modules, each with a `title`, some `notes` and a function `rows`."""
 

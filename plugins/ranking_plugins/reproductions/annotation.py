@@ -137,7 +137,7 @@ def rows(options: Options, seeds: Sequence[int]) -> Iterator[Row]:
 
 def read(folder: Path, files: Sequence[str], size: int | None = None) -> MatchingData:
     """Return all examples, of unit length and with a constant feature more, or the first few."""
-    found = []
+    parts = []
     for name in files:
         if not (folder / name).exists():
             raise DataError(
@@ -145,14 +145,14 @@ def read(folder: Path, files: Sequence[str], size: int | None = None) -> Matchin
             )
         part = read_any(folder / name)
         assert isinstance(part, MatchingData)
-        found.append(part.unit_length())
-    features = sparse.vstack([part.query_rows for part in found], format="csr")
+        parts.append(part.unit_length())
+    features = sparse.vstack([part.query_rows for part in parts], format="csr")
     ones = np.ones((features.shape[0], 1), np.float32)
     whole = MatchingData(
         sparse.hstack((features, ones), format="csr"),
         None,
-        sparse.vstack([part.relevance for part in found], format="csr"),
-        document_ids=found[0].document_ids,
+        sparse.vstack([part.relevance for part in parts], format="csr"),
+        document_ids=parts[0].document_ids,
     )
     return whole if size is None else whole.select(np.arange(min(size, whole.n_queries)))
 

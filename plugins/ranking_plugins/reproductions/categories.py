@@ -100,8 +100,8 @@ def rows(options: Options) -> Iterator[Row]:
         "domination-induction, l2": (induced_l2, (0.01, 0.001)),
         "domination, all features": (everything, (0.01, 0.001)),
     }
-    for name, (fit, tried) in methods.items():
-        values = tried[:1] if options.quick else tried
+    for name, (fit, grid) in methods.items():
+        values = grid[:1] if options.quick else grid
         paper = dict(zip((*MEASURES, "density"), published.get(name, ()), strict=False))
         yield _best(name, fit, values, parts, paper, options)
 
@@ -127,25 +127,25 @@ def _ranker(options: Options, model: str, loss: str, regularizer: str, solver: s
 def _best(
     name: str,
     fit: Fit,
-    tried: Sequence[float],
+    strengths: Sequence[float],
     parts: Parts,
     paper: dict[str, float],
     options: Options,
 ) -> Row:
     """Return the test result of the value that is best on the validation part."""
-    found: list[tuple[float, float, float, Bilinear]] = []
-    for value in tried:
+    fits: list[tuple[float, float, float, Bilinear]] = []
+    for value in strengths:
         options.tell(f"{name}: {value:g}")
         started = time.process_time()
         model = fit(value, parts.train)
         seconds = time.process_time() - started
-        found.append((_measured(model, parts.valid, options)["map"], value, seconds, model))
-    reached, chosen, seconds, model = max(found, key=lambda one: one[0])
+        fits.append((_measured(model, parts.valid, options)["map"], value, seconds, model))
+    reached, strength, seconds, model = max(fits, key=lambda one: one[0])
     weights = model.weights
     return Row(
         f"Reuters-21578, {parts.train.n_queries} topics",
         name,
-        {**_measured(model, parts.test, options), "valid map": reached, "chosen": chosen},
+        {**_measured(model, parts.test, options), "valid map": reached, "chosen": strength},
         paper,
         seconds,
         weights.data.nbytes + weights.indices.nbytes + weights.indptr.nbytes,
@@ -175,23 +175,23 @@ def read(folder: Path, quick: bool, seed: int) -> Parts:
     places = (np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out]), np.flatnonzero(~early))
     topics = sorted({topic for one in documents for topic in one["topics"]})
     has = np.array([[topic in one["topics"] for one in documents] for topic in topics], float)
-    counts = np.array([has[:, chosen].sum(axis=1) for chosen in places])
-    kept = np.flatnonzero((counts >= np.array(LEAST)[:, None]).all(axis=0))
+    counts = np.array([has[:, places_of_part].sum(axis=1) for places_of_part in places])
+    classes = np.flatnonzero((counts >= np.array(LEAST)[:, None]).all(axis=0))
     if quick:
-        kept = np.sort(kept[np.argsort(-counts[0, kept])[:4]])
+        classes = np.sort(classes[np.argsort(-counts[0, classes])[:4]])
     texts = [f"{one.get('title') or ''} {one['body']}" for one in documents]
     features = TextFeatures.from_spec(FEATURES).fit([texts[at] for at in places[0].tolist()])
 
-    def part(chosen: Ints) -> MatchingData:
+    def part(selection: Ints) -> MatchingData:
         return MatchingData(
             None,
-            features.transform([texts[at] for at in chosen.tolist()]),
-            sp.csr_array(has[np.ix_(kept, chosen)]),
-            query_ids=[topics[at] for at in kept.tolist()],
+            features.transform([texts[at] for at in selection.tolist()]),
+            sp.csr_array(has[np.ix_(classes, selection)]),
+            query_ids=[topics[at] for at in classes.tolist()],
             document_feature_ids=np.array(features.feature_names),
         )
 
-    return Parts(*(part(chosen) for chosen in places))
+    return Parts(*(part(places_of_part) for places_of_part in places))
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:

@@ -168,32 +168,32 @@ def _cell(task: Task, cell: tuple[str, str, str], free: float, options: Options)
     if name != "orthonormal":
         strengths = task.strengths[1:3] if options.quick else task.strengths
         specs = [f"{name}:strength={strength:g}" for strength in strengths]
-    tried = {}
+    candidates = {}
     for spec in specs if len(specs) > 1 else ():
-        tried[spec] = _measure(task, (loss, spec, task.solvers[solver]), options, task.choose)
-    best = max(tried, key=lambda spec: tried[spec].quality) if tried else specs[0]
-    found = _measure(task, (loss, best, task.solvers[solver]), options)
+        candidates[spec] = _measure(task, (loss, spec, task.solvers[solver]), options, task.choose)
+    best = max(candidates, key=lambda spec: candidates[spec].quality) if candidates else specs[0]
+    result = _measure(task, (loss, best, task.solvers[solver]), options)
     more = {"free": free}
     if solver == "sgd":
         untrained = _measure(task, (loss, best, "sgd:max_steps=0"), options)
         more["start"] = float(untrained.ranker.history_[-1]["objective"])
-    return _row(task, f"{loss} x {best} x {solver}", found, more)
+    return _row(task, f"{loss} x {best} x {solver}", result, more)
 
 
-def _row(task: Task, method: str, found: Measured, more: dict[str, float]) -> Row:
-    history = [float(row["objective"]) for row in found.ranker.history_]
+def _row(task: Task, method: str, measured: Measured, more: dict[str, float]) -> Row:
+    history = [float(row["objective"]) for row in measured.ranker.history_]
     falls = all(after <= before for before, after in itertools.pairwise(history))
     metrics = {
-        task.metric: found.quality,
+        task.metric: measured.quality,
         "first": history[0],
         "last": history[-1],
         "falls": float(falls),
-        **_properties(found.ranker.model_),
+        **_properties(measured.ranker.model_),
         **more,
     }
-    size = sum(array.nbytes for array in found.ranker.model_.tensors().values())
-    density = found.ranker.model_.density
-    return Row(task.name, method, metrics, {}, found.seconds, size, density)
+    size = sum(array.nbytes for array in measured.ranker.model_.tensors().values())
+    density = measured.ranker.model_.density
+    return Row(task.name, method, metrics, {}, measured.seconds, size, density)
 
 
 def _properties(model: Any) -> dict[str, float]:

@@ -97,12 +97,12 @@ def rows(options: Options) -> Iterator[Row]:
             for name, values in collection.paper.items()
         }
         for name in METHODS:
-            found = []
+            folds = []
             for fold in range(1 if options.quick else FOLDS):
                 options.tell(f"{collection.name}: {name}, fold {fold + 1}")
-                found.append(run(collection.name, name, parts, fold, options))
-            yield _mean(found, name, paper.pop(name, {}))
-            yield from found
+                folds.append(run(collection.name, name, parts, fold, options))
+            yield _mean(folds, name, paper.pop(name, {}))
+            yield from folds
         for name, values in paper.items():
             yield Row(collection.name, name, {}, values)
 
@@ -142,16 +142,16 @@ def run(dataset: str, name: str, parts: list[JudgedLists], fold: int, options: O
     )
 
 
-def _mean(found: list[Row], name: str, paper: dict[str, float]) -> Row:
+def _mean(folds: list[Row], name: str, paper: dict[str, float]) -> Row:
     """Return the means of the folds; seconds are the sum."""
     return Row(
-        found[0].dataset,
+        folds[0].dataset,
         name,
-        {key: float(np.mean([row.metrics[key] for row in found])) for key in MEASURES},
+        {key: float(np.mean([row.metrics[key] for row in folds])) for key in MEASURES},
         paper,
-        sum(row.seconds for row in found),
-        found[0].model_bytes,
-        float(np.mean([row.density for row in found])),
+        sum(row.seconds for row in folds),
+        folds[0].model_bytes,
+        float(np.mean([row.density for row in folds])),
     )
 
 

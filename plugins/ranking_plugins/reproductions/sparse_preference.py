@@ -154,13 +154,13 @@ def _read(path: Path, collection: Collection) -> MatchingData | TextCollection:
 def _part(data: MatchingData | TextCollection, size: int) -> MatchingData | TextCollection:
     """Return every so many-th object of a labelled collection, as query and as document."""
     assert data.labels is not None
-    chosen = np.linspace(0, data.n_queries - 1, min(size, data.n_queries)).astype(np.int64)
-    labels = (data.labels[0][chosen],) * 2
-    ids = data.query_ids[chosen]
+    positions = np.linspace(0, data.n_queries - 1, min(size, data.n_queries)).astype(np.int64)
+    labels = (data.labels[0][positions],) * 2
+    ids = data.query_ids[positions]
     if isinstance(data, TextCollection):
-        texts = [data.query_texts[place] for place in chosen.tolist()]
+        texts = [data.query_texts[place] for place in positions.tolist()]
         return TextCollection(ids, texts, ids, texts, labels=labels, queries_are_documents=True)
-    rows_of = data.query_rows[chosen]
+    rows_of = data.query_rows[positions]
     return MatchingData(
         rows_of, rows_of, labels=labels, query_ids=ids, document_ids=ids, queries_are_documents=True
     )

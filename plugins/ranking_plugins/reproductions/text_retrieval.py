@@ -319,7 +319,9 @@ def read_scifact(folder: Path) -> tuple[TextCollection, TextCollection]:
 
 def _table(path: Path) -> list[dict[str, str]]:
     if not path.exists():
-        raise DataError(f"{path} does not exist; give the folder that holds ir/scifact with --data.")
+        raise DataError(
+            f"{path} does not exist; give the folder that holds ir/scifact with --data."
+        )
     csv.field_size_limit(1 << 30)
     stream: IO[str]
     if path.suffix == ".gz":

@@ -9,8 +9,11 @@ from ranking.registry.parts import PartTable, lazy_parts, load_class
 if TYPE_CHECKING:
     from ranking.data.click_matrix import click_matrix_of_chunks
     from ranking_plugins.solvers.alternating import Alternating
+    from ranking_plugins.solvers.closed_form import ClosedForm
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.coordinate_search import CoordinateSearch
+    from ranking_plugins.solvers.graph_filter import GraphFilter
+    from ranking_plugins.solvers.item_knn import ItemKNN
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
     from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
@@ -24,8 +27,11 @@ __all__ = [
     "SGD",
     "SVD",
     "Alternating",
+    "ClosedForm",
     "Coordinate",
     "CoordinateSearch",
+    "GraphFilter",
+    "ItemKNN",
     "OneVsRest",
     "PassiveAggressive",
     "Popularity",
@@ -56,6 +62,11 @@ _PARTS: PartTable = {
         "CoordinateSearch",
         "The weights of a combination, one after the other, by a metric.",
     ),
+    "item-knn": (
+        "item_knn",
+        "ItemKNN",
+        "Nearest neighbours of items: cosines, shrunk and pruned.",
+    ),
     "popularity": (
         "popularity",
         "Popularity",
@@ -65,6 +76,16 @@ _PARTS: PartTable = {
         "random_walk",
         "RandomWalk",
         "Random walks on the click graph: the probability of coming from a document to a query.",
+    ),
+    "closed-form": (
+        "closed_form",
+        "ClosedForm",
+        "Item-item weights from the inverse of the Gram matrix of the items: EASE.",
+    ),
+    "graph-filter": (
+        "graph_filter",
+        "GraphFilter",
+        "Item-item weights and a low-pass filter from degree-normalized interactions.",
     ),
     "one-vs-rest": (
         "one_vs_rest",

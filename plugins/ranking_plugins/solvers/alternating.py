@@ -37,6 +37,9 @@ from ranking.models.sparse_factored import (
 from ranking_plugins.engines.local import Local
 from ranking_plugins.losses.margin_lists import margin_list_reason
 from ranking_plugins.losses.pairwise import WARP
+from ranking_plugins.losses.squared import Squared
+from ranking_plugins.regularizers.l2 import L2
+from ranking_plugins.regularizers.none import NoPenalty
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
 from ranking_plugins.solvers.directions import direction_epochs
 from ranking_plugins.solvers.margin_half_steps import margin_epochs
@@ -53,6 +56,7 @@ from ranking_plugins.solvers.shards import (
     rotated,
     split,
 )
+from ranking_plugins.solvers.squared_half_steps import squared_epochs
 
 INNER_STEPS = 10
 """Updates of all rows of one side in a half-step of a loss without a closed form, at most."""
@@ -72,7 +76,8 @@ class Alternating(Solver):
     of the best directions so far. A loss without a closed half-step, such as hinge or domination,
     takes up to ten majorize-minimize steps on all rows of a side (see `row_blocks`), none of which
     increases the objective: large-margin RMLS. WARP, whose weights are sampled, takes one pass of
-    SGD over the positives, with the other side frozen.
+    SGD over the positives, with the other side frozen. The squared loss of all pairs (iALS) takes
+    `steps` steps of conjugate gradients on each row (see `squared_half_steps`).
     `scale`, `center` and `sparse_below` have no effect on these losses.
 
     Parameters
@@ -99,6 +104,8 @@ class Alternating(Solver):
         For orthonormal: whether to multiply the columns of V by the singular values of M, so that
         scores are those of its best approximation U S V', as LSI has them; else all directions
         count the same.
+    steps : int
+        For the squared loss: the steps of conjugate gradients in a half-step.
     """
 
     name: ClassVar[str] = "alternating"
@@ -110,6 +117,7 @@ class Alternating(Solver):
     sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
     n_negatives: int = integer(10, minimum=1)
     singular_values: bool = boolean(False)
+    steps: int = integer(3, minimum=1)
 
     def _setup(self) -> None:
         self.used_scale: float | None = None
@@ -137,6 +145,8 @@ class Alternating(Solver):
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
                 "this model has only one, or one that both sides share",
             )
+        if issubclass(loss, Squared):
+            return _accept_squared(model, regularizer)
         if "linear" not in loss.interfaces:
             if not {"pairwise", "listwise"} & loss.interfaces:
                 return Compatibility(False, loss.unsupported_reason("linear"))
@@ -158,6 +168,9 @@ class Alternating(Solver):
         """Yield one result per epoch of two half-steps."""
         directions = isinstance(problem.regularizer, OrthogonalColumns)
         closed = "linear" in problem.loss.interfaces
+        if isinstance(problem.loss, Squared):
+            yield from squared_epochs(self, problem)
+            return
         if self.singular_values and not (directions and closed):
             raise CombinationError(
                 f"singular_values=true is for loss alignment and regularizer orthonormal, not for "
@@ -390,11 +403,30 @@ class Center:
         return row.astype(np.float32)
 
 
+def _accept_squared(model: type[Model], regularizer: type[Regularizer]) -> Compatibility:
+    """Accept embeddings and L2, or no penalty."""
+    if model.name != Factored.name:
+        return Compatibility(
+            False, "each row of embeddings is the solution of a least-squares problem, and dense"
+        )
+    if regularizer is not L2 and regularizer is not NoPenalty:
+        return Compatibility(
+            False,
+            "the half-step of the squared error is a linear system only with a penalty that is a "
+            "sum of squares",
+        )
+    return YES
+
+
 def _matrix(problem: TrainingProblem) -> ClickMatrix:
     data, loss = cast(MatchingData, problem.data), cast(LinearLoss, problem.loss)
     model = cast(Factored, problem.model)
     result = click_matrix(
-        data, loss.pair_weights, per_query=loss.per_query, threads=problem.threads
+        data,
+        loss.pair_weights,
+        per_query=loss.per_query,
+        degrees=getattr(loss, "degrees", (0.0, 0.0)),
+        threads=problem.threads,
     )
     for side in ("query", "document"):
         name = f"{side}_feature_ids"

@@ -18,9 +18,12 @@ from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, St
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError
 from ranking.models.factored import Factored
+from ranking.models.item_item import ItemItem
 from ranking.models.linear import Linear
 from ranking_plugins.losses.margin_lists import margin_list_reason
 from ranking_plugins.losses.pairwise_problem import PairProblem, is_bounded
+from ranking_plugins.losses.squared import Squared
+from ranking_plugins.solvers.item_columns import item_column_epochs
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
@@ -37,7 +40,8 @@ class Coordinate(Solver):
 
     Of a factored model, the blocks are the rows of U and of V: block coordinate descent on lists of
     one positive and `n_negatives` sampled negatives. Then only `max_epochs`, `tolerance` and
-    `n_negatives` matter.
+    `n_negatives` matter. Of an item-item model, one column of weights is minimized at a time, by up
+    to 20 sweeps per epoch.
 
     Parameters
     ----------
@@ -58,6 +62,11 @@ class Coordinate(Solver):
         Whether each sweep has its own random order.
     n_negatives : int
         For embeddings: the negatives that are sampled for each positive, once for the whole run.
+    neighbors : int
+        For item-item weights (SLIM): an item may have weights for this many items only, those with
+        the largest cosine; 0 is no limit. Without L1 that is a sparse approximate inverse.
+    nonnegative : bool
+        For item-item weights: whether they are at least 0.
     """
 
     name: ClassVar[str] = "coordinate"
@@ -69,6 +78,8 @@ class Coordinate(Solver):
     top: int = integer(50, minimum=1)
     shuffled: bool = boolean(False)
     n_negatives: int = integer(10, minimum=1)
+    neighbors: int = integer(0, minimum=0)
+    nonnegative: bool = boolean(False)
 
     def idle(self) -> set[str]:
         """Return `top`, unless features are induced."""
@@ -86,6 +97,8 @@ class Coordinate(Solver):
         """Accept a vector of weights, a coordinate loss and a penalty by entries; or embeddings."""
         if issubclass(model, Factored) and not issubclass(model, StagedModel):
             return _accept_rows(loss, regularizer)
+        if issubclass(model, ItemItem):
+            return _accept_items(loss, regularizer)
         if model.form != "vector":
             return Compatibility(
                 False,
@@ -109,6 +122,9 @@ class Coordinate(Solver):
             yield from row_block_epochs(
                 problem, RowBlockSettings(self.max_epochs, self.tolerance, self.n_negatives)
             )
+            return
+        if isinstance(problem.model, ItemItem):
+            yield from item_column_epochs(self, problem)
             return
         penalty = kernel_form(problem.regularizer, "vector")
         if not isinstance(penalty, EntryPenalty):
@@ -194,6 +210,24 @@ def _coordinate_problem(problem: TrainingProblem, curvature: str) -> CoordinateP
     if "coordinate" not in loss.interfaces:
         return PairProblem(loss, data, weights, *settings)
     return cast(CoordinateLoss, loss).coordinate_problem(data, weights, *settings)
+
+
+def _accept_items(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibility:
+    """Accept the squared loss, and a penalty by entries."""
+    if not issubclass(loss, Squared):
+        return Compatibility(
+            False,
+            "the columns of item-item weights are independent least-squares problems only for the "
+            "squared error",
+        )
+    if regularizer.granularity != "entry" or "matrix" not in getattr(
+        regularizer, "kernel_forms", ()
+    ):
+        return Compatibility(
+            False,
+            "the regularizer is not a sum over single weights of the form l1 |w| + l2/2 w^2",
+        )
+    return YES
 
 
 def _accept_rows(loss: type[Loss], regularizer: type[Regularizer]) -> Compatibility:

@@ -121,17 +121,19 @@ def bisected(trials: list[Trial], density: float) -> float:
 
 def next_guess(trials: list[Trial], density: float) -> float:
     """Return the strength at which the curve through the last trials reaches a density."""
-    strength, got = trials[-1]
+    strength, measured_density = trials[-1]
     power = POWER
     if len(trials) > 1:
         before = trials[-2]
         across = math.log(strength / before.strength)
-        risen = math.log(_depth(got) / _depth(before.density))
+        risen = math.log(_depth(measured_density) / _depth(before.density))
         if across and risen / across > 0.0:
             power = risen / across
-        if (before.density - density) * (got - density) > 0.0:  # limit the effect of a noisy slope
+        if (before.density - density) * (
+            measured_density - density
+        ) > 0.0:  # limit the effect of a noisy slope
             power = min(max(power, SMALLEST_POWER), LARGEST_POWER)
-    factor = (_depth(density) / _depth(got)) ** (1.0 / power)
+    factor = (_depth(density) / _depth(measured_density)) ** (1.0 / power)
     return strength * float(min(max(factor, 1e-3), 1e3))
 
 

@@ -17,7 +17,7 @@ from ranking.contracts.model import Model
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, TrainingProblem
 from ranking.data.matching_data import MatchingData
-from ranking.errors import DataError
+from ranking.errors import CombinationError, DataError
 from ranking.models.factored import Factored
 from ranking_plugins.losses.squared import Squared
 from ranking_plugins.regularizers.none import NoPenalty
@@ -52,6 +52,7 @@ class Factorization(Solver):
 
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Factorize, with the given number of threads in the linear algebra."""
+        refuse_weights(problem.loss, self.name)
         epochs = self.factorize(problem)
         while True:
             with threadpool_limits(problem.threads):
@@ -95,3 +96,12 @@ def embeddings(model: Factored) -> tuple[Floats, Floats]:
     """Return the embeddings of a model, in float64 and without padding."""
     width = model.dimensions
     return model.U[:, :width].astype(np.float64), model.V[:, :width].astype(np.float64)
+
+
+def refuse_weights(loss: Loss, solver: str) -> None:
+    """Refuse different weights of observed and unobserved pairs."""
+    if cast(Squared, loss).weighted:
+        raise CombinationError(
+            f"solver {solver!r} weights all pairs by 1, and the loss is {loss.spec()}: leave the "
+            "weights out, or take solver alternating with model factored (recipe ials)."
+        )

@@ -208,11 +208,11 @@ class Steps(ABC):
             at = int(np.argmin(finite))
             slope = f": its slope is {slopes[at]:g}" if self._is_custom else ""
             epoch = (first + at) // self.settings.steps_per_epoch + 1
-            found = f"the margin is {margins[at]:g} and its loss {losses[at]:g}"
+            values_at_step = f"the margin is {margins[at]:g} and its loss {losses[at]:g}"
             if self.listwise:
-                found = f"the loss of a list is {losses[at]:g}, or a slope is not finite,"
+                values_at_step = f"the loss of a list is {losses[at]:g}, or a slope is not finite,"
             raise DivergenceError(
-                f"{found} at step "
+                f"{values_at_step} at step "
                 f"{first + 1 + at}, in epoch {epoch}; use a smaller learning_rate "
                 f"({constant:g}), or scale the features to unit length"
                 f"{self._hint}{slope}."

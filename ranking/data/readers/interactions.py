@@ -87,7 +87,7 @@ class Interactions(_Roles):
         """Read the file and the tables of features."""
         columns, _ = _table(path)
         roles = find_roles(columns.names, self._columns(), str(path))
-        tables = {}
+        tables: dict[str, Any] = {}
         for side, ending in (("user", ".user"), ("item", ".item")):
             name = getattr(self, f"{side}_features")
             table = Path(name) if name else _sibling(path, ending)
@@ -98,7 +98,8 @@ class Interactions(_Roles):
             columns.floats(roles["value"]) if "value" in roles else None,
             columns.floats(roles["time"]) if "time" in roles else None,
             duplicates=self.duplicates,
-            **tables,
+            user_features=tables["user_features"],
+            item_features=tables["item_features"],
         )
 
 

@@ -107,8 +107,8 @@ def read_any(
     JudgedLists, MatchingData, TextCollection, Judgements or Run
         As the reader returns them.
     """
-    found = find_reader(path, reader, kernel=kernel, threads=threads, registry=registry)
-    return found.read(Path(path))
+    reader_of_path = find_reader(path, reader, kernel=kernel, threads=threads, registry=registry)
+    return reader_of_path.read(Path(path))
 
 
 # A literal is a str as well; mypy takes the first signature that fits.
@@ -161,12 +161,12 @@ def read_data(
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if len(paths) != 1:
         return read(paths, reader, kernel=kernel, threads=threads)
-    found = find_reader(paths[0], reader, kernel=kernel, threads=threads)
-    data = found.read(Path(paths[0]))
+    reader_of_path = find_reader(paths[0], reader, kernel=kernel, threads=threads)
+    data = reader_of_path.read(Path(paths[0]))
     if reader in TREC or isinstance(data, JudgedLists | MatchingData | TextCollection):
         return data
     raise DataError(
-        f"{paths[0]} was read as {found.name} and holds a {type(data).__name__}, which a "
+        f"{paths[0]} was read as {reader_of_path.name} and holds a {type(data).__name__}, which a "
         "model cannot be trained on or applied to; name data with features or texts."
     )
 

@@ -56,13 +56,13 @@ def blocks(stream: BufferedIOBase, path: Path) -> Iterator[tuple[bytearray, int,
     while True:
         # A byte stays free for the newline that the last line may lack.
         with memoryview(buffer)[filled:-1] as free:
-            got = stream.readinto(free)
-        filled += got
-        if got and filled + 1 < len(buffer):
+            count = stream.readinto(free)
+        filled += count
+        if count and filled + 1 < len(buffer):
             continue
         if first and filled:
             start, first = len(codecs.BOM_UTF8) * buffer.startswith(codecs.BOM_UTF8), False
-        if not got:
+        if not count:
             if start < filled:
                 buffer[filled] = ord("\n")
                 yield buffer, start, filled + 1

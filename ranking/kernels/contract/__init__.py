@@ -51,6 +51,7 @@ from ranking.kernels.contract.bilinear import BilinearStore as BilinearStore
 from ranking.kernels.contract.constants import *  # noqa: F403
 from ranking.kernels.contract.domination import DominationFamily as DominationFamily
 from ranking.kernels.contract.factored import FactoredFamily as FactoredFamily
+from ranking.kernels.contract.item_item import ItemItemFamily as ItemItemFamily
 from ranking.kernels.contract.letor import LetorFamily as LetorFamily
 from ranking.kernels.contract.linear import LinearFamily as LinearFamily
 from ranking.kernels.contract.listwise import ListwiseFamily as ListwiseFamily
@@ -74,6 +75,7 @@ class Implementations(TypedDict, total=False):
     bilinear: BilinearFamily
     factored: FactoredFamily
     alternating: AlternatingFamily
+    item_item: ItemItemFamily
     listwise: ListwiseFamily
     native: NativeFamily
 

@@ -582,3 +582,36 @@ class GradedScores(NamedTuple):
     group_ptr: Ints
     scores: Floats
     grades: Floats
+
+
+# --- squared error of all pairs, and of items by items ---
+
+
+class SquaredRule(NamedTuple):
+    """Weights of observed and of unobserved pairs, and the steps of conjugate gradients per row."""
+
+    observed: float
+    unobserved: float
+    steps: int
+
+
+class ItemRule(NamedTuple):
+    """The elastic net of a column of item weights, and when its coordinate descent ends.
+
+    Attributes
+    ----------
+    l1, l2 : float
+        The penalty is ``l1 |w| + l2/2 w**2``.
+    nonnegative : bool
+    tolerance : float
+        A sweep whose largest ``curvature * step**2`` is at most this share of the sum of squares of
+        the column has converged.
+    sweeps : int
+        The maximal number of sweeps.
+    """
+
+    l1: float
+    l2: float
+    nonnegative: bool
+    tolerance: float
+    sweeps: int

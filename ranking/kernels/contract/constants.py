@@ -7,7 +7,7 @@ from typing import Final
 
 from ranking.contracts.loss import PairwiseForm
 
-ABI: Final = 4
+ABI: Final = 5
 """Version of the contract; a kernel that was built for another one is refused."""
 
 LANES: Final = 4

@@ -24,6 +24,7 @@ BUILT = (
     "bilinear",
     "factored",
     "alternating",
+    "item_item",
     "listwise",
 )
 """Families that are built once per instruction set."""

@@ -8,10 +8,11 @@ from libc.stdlib cimport calloc, free
 
 from c_library cimport (
     half_step_chunks, half_step_rule_t, half_step_sparse_t, half_step_t, sparse_rows_free,
-    sparse_rows_join, sparse_rows_t,
+    sparse_rows_join, sparse_rows_t, squared_step_t,
 )
 from c_library cimport half_step as c_half_step
 from c_library cimport half_step_sparse as c_half_step_sparse
+from c_library cimport squared_half_step as c_squared_half_step
 
 from ranking.kernels.cython.library cimport address, csr_of
 
@@ -89,3 +90,23 @@ def half_step_sparse(
         free(chunks)
     np.cumsum(indptr, out=indptr)
     return indptr, dimensions, values
+
+
+def squared_half_step(
+    matrix, const float[:, ::1] embeddings, const float[:, ::1] gram, rule,
+    const float[::1] ridges, float[:, ::1] out, double[::1] gains, int threads,
+):
+    """Decrease the squared error of all pairs over the rows of `out`."""
+    cdef squared_step_t task
+    cdef bint ready
+    if out.shape[0] == 0:
+        return
+    task.matrix = csr_of(matrix)
+    task.embeddings, task.gram = <const float *>address(embeddings), &gram[0, 0]
+    task.ridges, task.width = &ridges[0], out.shape[1]
+    task.observed, task.unobserved, task.steps = rule.observed, rule.unobserved, rule.steps
+    task.out, task.gains = &out[0, 0], &gains[0]
+    with nogil:
+        ready = c_squared_half_step(&task, threads)
+    if not ready:
+        raise MemoryError("out of memory for a row of the half-step.")

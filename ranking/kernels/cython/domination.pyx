@@ -140,6 +140,23 @@ cdef inline Slopes wide_range_slopes(
     return Slopes(g, h)
 
 
+cdef inline double add_exponentials(
+    const double *margins, Py_ssize_t start, Py_ssize_t stop, double C, double Z
+) noexcept nogil:
+    # Z plus exp(m - C) of each margin, in order.
+    cdef double e[4]
+    cdef Py_ssize_t i, whole = start + (stop - start) // 4 * 4
+    for i in range(start, whole, 4):
+        lanes_store(e, lanes_exp(lanes_load(margins + i) - lanes_splat(C)))
+        Z += e[0]
+        Z += e[1]
+        Z += e[2]
+        Z += e[3]
+    for i in range(whole, stop):
+        Z += lanes_exp_one(margins[i] - C)
+    return Z
+
+
 cdef double list_value(const Layout *at, Py_ssize_t q, const double *margins) noexcept nogil:
     cdef double value = 0.0, C = 0.0, Z = 0.0, below, u, top
     cdef Py_ssize_t layer, i, start, stop
@@ -161,8 +178,7 @@ cdef double list_value(const Layout *at, Py_ssize_t q, const double *margins) no
                 C = top
             elif top > C:
                 Z, C = Z * lanes_exp_one(C - top), top
-            for i in range(start, stop):
-                Z += lanes_exp_one(margins[i] - C)
+            Z = add_exponentials(margins, start, stop, C, Z)
     return value
 
 

@@ -1,8 +1,8 @@
 """Parsing of LETOR text; see :mod:`ranking.kernels.contract.letor`.
 
-Each byte is read once. Rare cases (a defect, a number that needs more than one rounding, features
-out of order) are left to slower functions below the fast ones. The text ends with a newline, at
-which every scan stops.
+Each byte is read once. Rare cases (a number that needs more than one rounding, features out of
+order) are left to slower functions below the fast ones, and what is wrong with a line to the
+reference. The text ends with a newline, at which every scan stops.
 """
 
 from cython.parallel cimport prange
@@ -10,9 +10,13 @@ from libc.float cimport FLT_MAX, DBL_MAX
 from libc.math cimport fabs, ldexp
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 from ranking.kernels.cython.library cimport feature_t
+
+import numpy as np
+
+from ranking.kernels.reference.letor import defect_of_line
 
 cdef extern from *:
     """
@@ -38,40 +42,22 @@ cdef extern from *:
 ctypedef const uint8_t *text_t
 
 cdef enum:
-    # Defect of the contract
-    NONE = 0
-    NUL_BYTE = 1
-    NO_QID = 2
-    NOT_UTF8 = 3
-    EMPTY_QID = 4
-    BAD_GRADE = 5
-    QID_ELSEWHERE = 6
-    NOT_A_PAIR = 7
-    NEGATIVE_INDEX = 8
-    BAD_INDEX = 9
-    LARGE_INDEX = 10
-    MISSING_VALUE = 11
-    BAD_VALUE = 12
-    LARGE_VALUE = 13
-    REPEATED = 14
-    NO_MEMORY = 15
+    # What a row has; the reference finds the defect.
+    NO_DEFECT = 0
+    DEFECT = 1
+    NO_MEMORY = 15  # of the contract
 
 cdef enum:
     PAIR_BYTES = 4
     ROW_INFO = 6
     LARGEST_INDEX = 0x7FFFFFFF
+    MOST_DIGITS = 20
 
 cdef double[23] POWERS
 POWERS[:] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ]
-
-
-cdef struct Fault:
-    int code
-    text_t word
-    text_t end
 
 
 cdef struct Row:
@@ -85,7 +71,7 @@ cdef struct Row:
     int64_t high
     bint consecutive
     text_t end  # of the line
-    Fault fault
+    int defect
 
 
 cdef struct Chunk:
@@ -104,6 +90,11 @@ cdef struct Chunk:
 def parse_letor(source, out, int threads):
     """Parse chunks of whole lines; each writes to its own part of the arrays."""
     parse_chunks(source, out, out.values, threads)
+    largest = float(np.finfo(out.values.dtype).max)
+    for chunk in np.flatnonzero(out.chunk_info[:, 6] == DEFECT):
+        start, stop = out.chunk_info[chunk, 7:].tolist()
+        line = source.text[start:stop].tobytes()
+        out.chunk_info[chunk, 6:] = defect_of_line(line, start, largest)
 
 
 def parse_chunks(source, out, feature_t[::1] values, int threads):
@@ -132,7 +123,7 @@ cdef void parse_chunk(
     cdef text_t end = text + chunk_ptr[1]
     cdef Chunk chunk = Chunk(0, 0, 0, 0, 0, <int64_t>LARGEST_INDEX + 1, -1, NULL, 0)
     cdef Row row
-    row.fault.code = NONE
+    row.defect = NO_DEFECT
     while at < end:
         chunk.lines += 1
         while is_blank(at[0]):
@@ -143,22 +134,21 @@ cdef void parse_chunk(
         if at[0] == b"#":
             row.end = line_end(at, end)
             if memchr(at, 0, row.end - at):
-                row.fault = Fault(NUL_BYTE, text, text)
+                row.defect = DEFECT
                 break
             at = row.end + 1
             continue
         row = parse_row(at, end, indices + chunk.pairs, values + chunk.pairs)
-        if row.fault.code:
-            row.fault = first_fault(row.fault, text, at, end)
+        if row.defect:
             break
         grades[chunk.rows] = row.grade
         add_row(&chunk, &row, text, row_info + chunk.rows * ROW_INFO)
         at = row.end + 1
     chunk_info[0], chunk_info[1], chunk_info[2] = chunk.rows, chunk.pairs, chunk.lines
     chunk_info[3], chunk_info[4], chunk_info[5] = chunk.width, chunk.low, chunk.high
-    chunk_info[6] = row.fault.code
-    chunk_info[7] = row.fault.word - text if row.fault.code else 0
-    chunk_info[8] = row.fault.end - row.fault.word if row.fault.code else 0
+    chunk_info[6], chunk_info[7], chunk_info[8] = row.defect, 0, 0
+    if row.defect == DEFECT:  # the span of the line, until its defect is known
+        chunk_info[7], chunk_info[8] = at - text, line_end(at, end) + 1 - text
 
 
 cdef inline void add_row(Chunk *chunk, Row *row, text_t text, int64_t *row_info) noexcept nogil:
@@ -183,17 +173,16 @@ cdef inline Row parse_row(
 ) noexcept nogil:
     """Parse the line whose first word is at `at`."""
     cdef Row row
-    row.fault = Fault(NONE, at, at)
-    row.consecutive = True
+    row.defect, row.consecutive = NO_DEFECT, True
     row.low = <int64_t>LARGEST_INDEX + 1
     row.high = -1
     row.qid_length = row.doc_length = row.size = 0
     row.qid = row.doc = row.end = at
     at = parse_head(&row, at)
-    if row.fault.code:
-        return row
-    at = parse_pairs(&row, at, indices, values)
-    if row.fault.code:
+    if at != NULL:
+        at = parse_pairs(&row, at, indices, values)
+    if at == NULL:
+        row.defect = row.defect or DEFECT
         return row
     row.end = at
     if at[0] == b"#":
@@ -203,43 +192,35 @@ cdef inline Row parse_row(
 
 
 cdef inline text_t parse_head(Row *row, text_t at) noexcept nogil:
-    """Parse grade and qid; return where the features begin."""
-    cdef text_t word = at
+    """Parse grade and qid; return where the features begin, or NULL at a defect."""
     cdef uint8_t all_bits = 0
-    cdef bint good_grade
     at = read_number(at, &row.grade)
-    good_grade = at != NULL and is_end(at[0]) and fabs(row.grade) <= DBL_MAX
-    at = word_end(word)
-    if not good_grade:
-        row.fault = Fault(BAD_GRADE, word, at)
+    if at == NULL or not is_end(at[0]) or not fabs(row.grade) <= DBL_MAX:
+        return NULL
     while is_blank(at[0]):
         at += 1
     if not (at[0] == b"q" and at[1] == b"i" and at[2] == b"d" and at[3] == b":"):
-        row.fault.code = NO_QID
-        return at
+        return NULL
     at += 4
     row.qid = at
     while not is_end(at[0]):
         all_bits |= at[0]
         if at[0] == 0:
-            row.fault.code = NUL_BYTE
-            return at
+            return NULL
         at += 1
     row.qid_length = at - row.qid
-    if all_bits > 127 and not is_utf8(row.qid, at):
-        row.fault.code = NOT_UTF8
-    elif not row.qid_length:
-        row.fault.code = EMPTY_QID
+    if not row.qid_length or (all_bits > 127 and not is_utf8(row.qid, at)):
+        return NULL
     return at
 
 
 cdef inline text_t parse_pairs(
     Row *row, text_t at, int32_t *indices, feature_t *values
 ) noexcept nogil:
-    """Parse the features; return where they end."""
+    """Parse the features; return where they end, or NULL at a defect."""
     cdef double largest = FLT_MAX if feature_t is float else DBL_MAX
     cdef double value = 0.0
-    cdef text_t word, tail, pairs = at
+    cdef text_t word
     cdef uint64_t index
     cdef int64_t last = -1
     cdef bint rising = True
@@ -255,18 +236,12 @@ cdef inline text_t parse_pairs(
         if at == word and (at[0] == b"\n" or at[0] == b"#"):
             break
         if at[0] != b":" or at == word:
-            row.fault = Fault(word_fault(word, largest), word, word)
-            break
-        if at - word > 9:
-            index = long_index(word, at)
-            if index > LARGEST_INDEX:
-                row.fault = Fault(LARGE_INDEX, word, word)
-                break
-        tail = read_number(at + 1, &value)
-        if tail == NULL or not is_end(tail[0]) or not fabs(value) <= largest:
-            row.fault = Fault(word_fault(word, largest), word, word)
-            break
-        at = tail
+            return NULL
+        if at - word > 9 and is_large(word, at, index):
+            return NULL
+        at = read_number(at + 1, &value)
+        if at == NULL or not is_end(at[0]) or not fabs(value) <= largest:
+            return NULL
         indices[n], values[n] = <int32_t>index, <feature_t>value
         n += 1
         if <int64_t>index != last + 1:
@@ -279,11 +254,9 @@ cdef inline text_t parse_pairs(
     if row.high >= 0:
         row.low = min(row.low, <int64_t>indices[0])
     row.size = n
-    if row.fault.code:
-        row.fault.end = word_end(row.fault.word)
     if not rising:
-        find_repeat(&row.fault, pairs, indices, n)
-    return at
+        row.defect = find_repeat(indices, n)
+    return NULL if row.defect else at
 
 
 # --- characters ---------------------------------------------------------------------------------
@@ -313,39 +286,11 @@ cdef inline text_t line_end(text_t at, text_t end) noexcept nogil:
     return <text_t>memchr(at, b"\n", end - at)
 
 
-cdef bint is_utf8(text_t at, text_t end) noexcept nogil:
-    """Well-formed as Unicode defines it: no surrogates, nothing longer than need be."""
-    cdef uint8_t c, low, high
-    cdef Py_ssize_t more, i
-    while at < end:
-        c = at[0]
-        if c < 0x80:
-            at += 1
-            continue
-        low = 0x80
-        high = 0xBF
-        if 0xC2 <= c <= 0xDF:
-            more = 1
-        elif 0xE0 <= c <= 0xEF:
-            more = 2
-            if c == 0xE0:
-                low = 0xA0
-            elif c == 0xED:
-                high = 0x9F
-        elif 0xF0 <= c <= 0xF4:
-            more = 3
-            if c == 0xF0:
-                low = 0x90
-            elif c == 0xF4:
-                high = 0x8F
-        else:
-            return False
-        if end - at <= more or not low <= at[1] <= high:
-            return False
-        for i in range(2, more + 1):
-            if at[i] & 0xC0 != 0x80:
-                return False
-        at += more + 1
+cdef bint is_utf8(text_t at, text_t end) noexcept with gil:
+    try:
+        (<const char *>at)[:end - at].decode("utf-8")
+    except UnicodeDecodeError:
+        return False
     return True
 
 
@@ -356,11 +301,8 @@ cdef void read_comment(Row *row, text_t at) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(row.end - at):
         all_bits |= at[i]
-    if memchr(at, 0, row.end - at):
-        row.fault.code = NUL_BYTE
-        return
-    if all_bits > 127 and not is_utf8(at, row.end):
-        row.fault.code = NOT_UTF8
+    if memchr(at, 0, row.end - at) or (all_bits > 127 and not is_utf8(at, row.end)):
+        row.defect = DEFECT
         return
     while row.end - at >= 7:
         at = <text_t>memchr(at, b"d", row.end - at)
@@ -482,110 +424,30 @@ cdef double slow_number(text_t at, Py_ssize_t length) noexcept with gil:
     return float((<const char *>at)[:length])
 
 
-cdef uint64_t long_index(text_t at, text_t end) noexcept nogil:
-    """Return an index of ten digits or more, or one that is too large for it."""
-    cdef uint64_t index = 0
-    if end - at > 20:
-        return <uint64_t>LARGEST_INDEX + 1
-    while at < end and index <= LARGEST_INDEX:
-        index = index * 10 + (at[0] - 48)
-        at += 1
-    return index
+cdef bint is_large(text_t at, text_t end, uint64_t index) noexcept nogil:
+    """Whether an index of ten digits or more is too large; twenty that begin with 0 fit."""
+    if end - at > MOST_DIGITS or (end - at == MOST_DIGITS and at[0] != b"0"):
+        return True
+    return index > LARGEST_INDEX
 
 
-# --- defects ------------------------------------------------------------------------------------
-
-
-cdef Fault first_fault(Fault fault, text_t text, text_t at, text_t end) noexcept nogil:
-    """Return the defect of a line, given the first one that was met while reading it."""
-    cdef text_t stop = line_end(at, end)
-    cdef text_t comment
-    if memchr(at, 0, stop - at):
-        return Fault(NUL_BYTE, text, text)
-    if fault.code >= EMPTY_QID and fault.code != NO_MEMORY:
-        comment = <text_t>memchr(at, b"#", stop - at)
-        if comment != NULL and not is_utf8(comment, stop):
-            return Fault(NOT_UTF8, text, text)
-    if fault.code < BAD_GRADE or fault.code == NO_MEMORY:
-        return Fault(fault.code, text, text)
-    return fault
-
-
-cdef int word_fault(text_t word, double largest) noexcept nogil:
-    """Return what is wrong with a word that is not a good <index>:<value>."""
-    cdef text_t end = word_end(word)
-    cdef text_t colon = <text_t>memchr(word, b":", end - word)
-    cdef text_t at = word
-    cdef text_t tail
-    cdef double value = 0.0
-    if (end if colon == NULL else colon) - word == 3 and memcmp(word, b"qid", 3) == 0:
-        return QID_ELSEWHERE
-    if colon == NULL or colon == word or colon + 1 == end:
-        return NOT_A_PAIR
-    if at[0] == b"-" and colon - at > 1:
-        at += 1
-    while is_digit(at[0]):
-        at += 1
-    if at != colon:
-        return BAD_INDEX
-    if word[0] == b"-":
-        return NEGATIVE_INDEX
-    if long_index(word, colon) > LARGEST_INDEX:
-        return LARGE_INDEX
-    if is_missing(colon + 1, end - colon - 1):
-        return MISSING_VALUE
-    tail = read_number(colon + 1, &value)
-    if tail != end or not fabs(value) <= DBL_MAX:
-        return BAD_VALUE
-    return LARGE_VALUE
-
-
-cdef bint is_missing(text_t at, Py_ssize_t length) noexcept nogil:
-    cdef uint8_t[4] low
+cdef int find_repeat(const int32_t *indices, Py_ssize_t n) noexcept nogil:
+    """Look for an index that is repeated."""
+    cdef int32_t *sorted_ = <int32_t *>malloc(n * sizeof(int32_t))
+    cdef int found = NO_DEFECT
     cdef Py_ssize_t i
-    if length > 4:
-        return False
-    for i in range(length):
-        low[i] = at[i] + 32 if b"A" <= at[i] <= b"Z" else at[i]
-    if length == 1:
-        return low[0] == b"?"
-    if length == 2:
-        return memcmp(low, b"na", 2) == 0
-    if length == 3:
-        return memcmp(low, b"nan", 3) == 0
-    return memcmp(low, b"null", 4) == 0 or memcmp(low, b"none", 4) == 0
-
-
-cdef void find_repeat(
-    Fault *fault, text_t pairs, const int32_t *indices, Py_ssize_t n
-) noexcept nogil:
-    """Find the first word that repeats an index, among the words before any other fault."""
-    cdef uint64_t *keys = <uint64_t *>malloc(n * sizeof(uint64_t))
-    cdef uint64_t place, first = <uint64_t>n
-    cdef Py_ssize_t i, _i
-    if keys == NULL:
-        fault.code = NO_MEMORY
-        return
-    for i in range(n):
-        keys[i] = <uint64_t>indices[i] << 32 | <uint64_t>i
-    qsort(keys, n, sizeof(uint64_t), compare_keys)
+    if sorted_ == NULL:
+        return NO_MEMORY
+    memcpy(sorted_, indices, n * sizeof(int32_t))
+    qsort(sorted_, n, sizeof(int32_t), compare_indices)
     for i in range(1, n):
-        if keys[i] >> 32 == keys[i - 1] >> 32:
-            place = keys[i] & <uint64_t>0xFFFFFFFF
-            first = min(first, place)
-    free(keys)
-    if first == <uint64_t>n:
-        return
-    for _i in range(<Py_ssize_t>first + 1):
-        while is_blank(pairs[0]):
-            pairs += 1
-        fault.word = pairs
-        pairs = word_end(pairs)
-    fault.code = REPEATED
-    fault.end = pairs
+        if sorted_[i] == sorted_[i - 1]:
+            found = DEFECT
+    free(sorted_)
+    return found
 
 
-cdef int compare_keys(const void *a, const void *b) noexcept nogil:
-    cdef uint64_t one = (<const uint64_t *>a)[0]
-    cdef uint64_t other = (<const uint64_t *>b)[0]
+cdef int compare_indices(const void *a, const void *b) noexcept nogil:
+    cdef int32_t one = (<const int32_t *>a)[0]
+    cdef int32_t other = (<const int32_t *>b)[0]
     return (one > other) - (one < other)

@@ -40,27 +40,8 @@ cdef uint64_t SIGN = <uint64_t>1 << 63
 
 
 cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define ranking_zeros_below(bits) __builtin_ctzll(bits)
-    #define ranking_zeros_above(bits) __builtin_clzll(bits)
-    #else
-    static int ranking_zeros_below(unsigned long long bits)
-    {
-        int count = 0;
-        while (!(bits >> count & 1)) count++;
-        return count;
-    }
-    static int ranking_zeros_above(unsigned long long bits)
-    {
-        int count = 0;
-        while (!(bits << count >> 63)) count++;
-        return count;
-    }
-    #endif
-    """
-    int ranking_zeros_below(uint64_t bits) noexcept nogil
-    int ranking_zeros_above(uint64_t bits) noexcept nogil
+    int __builtin_ctzll(uint64_t bits) noexcept nogil
+    int __builtin_clzll(uint64_t bits) noexcept nogil
 
 
 cdef struct Keyed:
@@ -150,7 +131,7 @@ cdef void sort(item_t *items, item_t *spare, Py_ssize_t n, int shift) noexcept n
     differs = differs >> shift << shift
     if differs == 0:
         return
-    shift, end = ranking_zeros_below(differs), 64 - ranking_zeros_above(differs)
+    shift, end = __builtin_ctzll(differs), 64 - __builtin_clzll(differs)
     digit = DIGIT if n >= MANY else SHORT_DIGIT
     count = (end - shift + digit - 1) // digit
     digit = <int>((end - shift + count - 1) // count)

@@ -26,7 +26,7 @@ cdef enum:
 def describe():
     """Return the self-description of the kernel."""
     return {
-        "abi": 4,
+        "abi": 5,
         "lanes": LANES,
         "block": BLOCK,
         "rng": "splitmix64",

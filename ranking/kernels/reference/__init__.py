@@ -13,6 +13,7 @@ from ranking.kernels.reference import (
     bilinear,
     domination,
     factored,
+    item_item,
     letor,
     linear,
     listwise,
@@ -34,6 +35,7 @@ IMPLEMENTATIONS: Implementations = {
     "bilinear": bilinear,
     "factored": factored,
     "alternating": alternating,
+    "item_item": item_item,
     "listwise": listwise,
     "native": native,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ranking.kernels.contract import WIDE, Csr, Floats, Int32s, Ints, Singles
+from ranking.kernels.contract import WIDE, Csr, Floats, Int32s, Ints, Singles, SquaredRule
 from ranking.kernels.reference.factored import ZERO, dot
 
 
@@ -60,3 +60,77 @@ def half_step_sparse(
     nonzero = out != ZERO
     indptr = np.concatenate(([0], np.cumsum(nonzero.sum(axis=1)))).astype(np.int64)
     return indptr, np.nonzero(nonzero)[1].astype(np.int32), out[nonzero]
+
+
+LEAST = np.float32(1e-30)
+"""Below it a squared residual counts as 0."""
+
+
+def _times(x: Singles, gram: Singles) -> Singles:
+    """Return x'G, row by row of G."""
+    total = np.zeros_like(x)
+    for value, row in zip(x, gram, strict=True):
+        total += value * row
+    return total
+
+
+class _Quadratic:
+    """The quadratic of one row: A and b of the contract."""
+
+    def __init__(
+        self, entries: tuple[Singles, Singles], gram: Singles, rule: SquaredRule, ridge: np.float32
+    ) -> None:
+        (self.responses, self.rows), self.gram, self.ridge = entries, gram, ridge
+        self.observed, self.unobserved = np.float32(rule.observed), np.float32(rule.unobserved)
+        self.excess = self.observed - self.unobserved
+
+    def product(self, x: Singles) -> Singles:
+        """Return A x."""
+        total: Singles = self.ridge * x + self.unobserved * _times(x, self.gram)
+        for row in self.rows:
+            total += (self.excess * dot(row, x)) * row
+        return total
+
+    def target(self) -> Singles:
+        """Return b."""
+        total = np.zeros(self.gram.shape[0], np.float32)
+        for response, row in zip(self.responses, self.rows, strict=True):
+            total += (self.observed * response) * row
+        return total
+
+
+def _descend(quadratic: _Quadratic, x: Singles, steps: int) -> float:
+    """Take steps of conjugate gradients from x, in place; return the gain."""
+    b = quadratic.target()
+    residual = b - quadratic.product(x)
+    direction, square = residual.copy(), dot(residual, residual)
+    for _ in range(steps):
+        if not square > LEAST:
+            break
+        product = quadratic.product(direction)
+        curvature = dot(direction, product)
+        if not curvature > ZERO:
+            break
+        length = square / curvature
+        x += length * direction
+        residual -= length * product
+        before, square = square, dot(residual, residual)
+        direction = residual + (square / before) * direction
+    return float(dot(x, b)) + float(dot(x, residual))
+
+
+def squared_half_step(
+    matrix: Csr,
+    embeddings: Singles,
+    gram: Singles,
+    rule: SquaredRule,
+    ridges: Singles,
+    out: Singles,
+    gains: Floats,
+    threads: int,
+) -> None:
+    """Decrease the squared error of all pairs, row by row."""
+    for row in range(out.shape[0]):
+        part = slice(int(matrix.indptr[row]), int(matrix.indptr[row + 1]))
+        entries = matrix.data[part].astype(np.float32), embeddings[matrix.indices[part]]
+        gains[row] = _descend(_Quadratic(entries, gram, rule, ridges[row]), out[row], rule.steps)

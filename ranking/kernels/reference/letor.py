@@ -93,6 +93,18 @@ def _parse_chunk(
     return rows, pairs, lines, width, low, high, *defect
 
 
+def defect_of_line(line: bytes, start: int, largest: float) -> tuple[int, int, int]:
+    """Return a line's defect, and start and length of the word that has it, if it is a word's.
+
+    `start` is where the line starts. Compiled kernels only see that there is a defect.
+    """
+    try:
+        _parse_line(line, start, largest)
+    except LineError as error:
+        return error.location
+    raise AssertionError(f"a compiled kernel refused a line without a defect: {line!r}")
+
+
 def _parse_line(
     line: bytes, at: int, largest: float
 ) -> tuple[float, tuple[int, int], tuple[int, int], list[int], list[float]] | None:

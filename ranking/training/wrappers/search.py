@@ -10,8 +10,9 @@ from ranking._utils.tensors import Tensors, pack_history, section, under, unpack
 from ranking.contracts.metric import Metric
 from ranking.contracts.recipe import Search
 from ranking.data.inputs import Trainable
-from ranking.errors import DataError
+from ranking.errors import DataError, ModelFileError
 from ranking.io.result import TrainingResult
+from ranking.io.schema import check_search
 from ranking.metrics.evaluation import mean
 from ranking.metrics.parse import parse_metric
 from ranking.training.fitter import Fitter
@@ -50,13 +51,20 @@ class SearchProgress:
         return arrays
 
     @classmethod
-    def restore(cls, facts: dict[str, Any], tensors: Tensors) -> SearchProgress:
-        """Restore what `facts` and `tensors` returned."""
+    def restore(cls, facts: Any, tensors: Tensors) -> SearchProgress:
+        """Restore what `facts` and `tensors` returned, or raise `ModelFileError`."""
+        check_search("the checkpoint", facts)
         trials = [
             {**trial, "history": unpack_history(section(tensors, f"history/{number}"))}
             for number, trial in enumerate(facts["trials"])
         ]
-        return cls(trials, facts["best"], section(tensors, "best"), section(tensors, "last"))
+        best, last = section(tensors, "best"), section(tensors, "last")
+        if trials and not (best and last and all(trial["history"] for trial in trials)):
+            raise ModelFileError(
+                "the checkpoint is damaged: tensors of its completed trials are missing; train "
+                "again from the start."
+            )
+        return cls(trials, facts["best"], best, last)
 
 
 def _no_callback(trainer: Trainer, progress: SearchProgress) -> None:
@@ -128,6 +136,7 @@ class SearchTraining:
         """
         search, progress = self.wrapper.search, self.progress
         metric = parse_metric(search.metric)
+        self._refuse_other_search(metric.spelled())
         for number in range(len(progress.trials), len(search.trials())):
             warm = number % len(search.values) != 0
             trainer = self._trainer(number, progress.last_tensors if warm else None, self.valid)
@@ -136,6 +145,18 @@ class SearchTraining:
             trainer.train(resume)
             resume = None
             self._record(number, trainer, metric)
+
+    def _refuse_other_search(self, metric: str) -> None:
+        """Refuse completed trials that are not those of this search."""
+        expected = self.wrapper.search.trials()
+        for number, trial in enumerate(self.progress.trials):
+            choices = expected[number] if number < len(expected) else ()
+            same = all(trial.get(choice.parameter) == choice.value for choice in choices)
+            if not (choices and same and metric in trial):
+                raise ModelFileError(
+                    f"the checkpoint belongs to another search: its trial {number + 1} is not "
+                    "one of this search; train again from the start."
+                )
 
     def _trainer(
         self, number: int, initial: Tensors | None, valid: Trainable | None = None

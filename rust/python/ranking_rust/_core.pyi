@@ -7,6 +7,7 @@ from ranking.kernels.contract import (
     BilinearFamily,
     DominationFamily,
     FactoredFamily,
+    ItemItemFamily,
     ListwiseFamily,
     PairwiseListsFamily,
     RandomFamily,
@@ -17,6 +18,7 @@ alternating: AlternatingFamily
 bilinear: BilinearFamily
 domination: DominationFamily
 factored: FactoredFamily
+item_item: ItemItemFamily
 listwise: ListwiseFamily
 pairwise_lists: PairwiseListsFamily
 random: RandomFamily

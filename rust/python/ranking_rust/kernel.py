@@ -1,7 +1,8 @@
-"""The Rust kernel: the loops of training and of the factored model.
+"""The Rust kernel: the training loops.
 
 It inherits from Cython what gains nothing in Rust: the families `letor`, `metrics`, `linear` and
-`native`, the scores of the bilinear model, and the bounds of domination.
+`native`, random numbers and sums, the scores of both models, top-k retrieval, steps with known
+slopes, and value and bounds of domination.
 """
 
 from importlib import metadata
@@ -22,6 +23,7 @@ def rust_kernel() -> Kernel:
         bilinear=_core.bilinear,
         factored=_core.factored,
         alternating=_core.alternating,
+        item_item=_core.item_item,
         listwise=_core.listwise,
     )
     version = metadata.version("ranking-kit-rust")

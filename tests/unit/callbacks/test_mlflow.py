@@ -27,8 +27,8 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def parts(**changes):
-    made = {"loss": "domination", "regularizer": "l2:strength=0.01", "solver": "coordinate"}
-    return {**made, "random_state": 3, **changes}
+    result = {"loss": "domination", "regularizer": "l2:strength=0.01", "solver": "coordinate"}
+    return {**result, "random_state": 3, **changes}
 
 
 def test_parts_epochs_and_model_are_stored(mlflow, judged, valid):
@@ -47,9 +47,9 @@ def test_parts_epochs_and_model_are_stored(mlflow, judged, valid):
     client = mlflow.MlflowClient()
     for name in ("objective", next(key for key in ranker.history_[0] if key.startswith("ndcg"))):
         key = "".join(one if one.isalnum() or one in "_-./ " else "_" for one in name)
-        found = client.get_metric_history(log.run_id, key)
-        assert [metric.step for metric in found] == [row["epoch"] for row in ranker.history_]
-        assert [metric.value for metric in found] == [row[name] for row in ranker.history_]
+        history = client.get_metric_history(log.run_id, key)
+        assert [metric.step for metric in history] == [row["epoch"] for row in ranker.history_]
+        assert [metric.value for metric in history] == [row[name] for row in ranker.history_]
     path = mlflow.artifacts.download_artifacts(run_id=log.run_id, artifact_path="model.safetensors")
     again = Ranker.load(path)
     assert np.array_equal(again.predict(judged), ranker.predict(judged))

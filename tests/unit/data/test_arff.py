@@ -45,24 +45,26 @@ def test_examples_with_labels(write, registry, content, compressed):
 
 
 @pytest.mark.parametrize(
-    ("labels", "wanted"),
+    ("labels", "expected"),
     [("=-2", ["cat", "dog"]), ("=-1", ["dog"]), ("=other.xml", ["cat", "dog"])],
 )
-def test_labels_by_number_or_by_another_file(write, registry, monkeypatch, labels, wanted):
+def test_labels_by_number_or_by_another_file(write, registry, monkeypatch, labels, expected):
     path = write(SPARSE, "x.arff")
     monkeypatch.chdir(write(XML, "other.xml").parent)
     data = read_any(path, f"arff:labels{labels}", registry=registry)
-    assert data.document_ids.tolist() == wanted
+    assert data.document_ids.tolist() == expected
 
 
-@pytest.mark.parametrize(("said", "wanted"), [("-C -2", ["cat", "dog"]), ("-C 2", ["size", "red"])])
-def test_labels_by_the_name_of_the_relation(write, registry, said, wanted):
+@pytest.mark.parametrize(
+    ("said", "expected"), [("-C -2", ["cat", "dog"]), ("-C 2", ["size", "red"])]
+)
+def test_labels_by_the_name_of_the_relation(write, registry, said, expected):
     content = f"@relation 'pets: {said}'\n" + "".join(
         f"@attribute {name} {{0,1}}\n" for name in ("size", "red", "cat", "dog")
     )
     data = read_any(write(content + "@data\n1,0,0,1\n"), registry=registry)
-    assert data.document_ids.tolist() == wanted
-    assert data.relevant(0).tolist() == [1 if wanted[1] == "dog" else 0]
+    assert data.document_ids.tolist() == expected
+    assert data.relevant(0).tolist() == [1 if expected[1] == "dog" else 0]
 
 
 @settings(deadline=None, max_examples=30)
@@ -78,11 +80,11 @@ def test_dense_and_sparse_match_scipy(tmp_path_factory, registry, n, features, l
     dense.write_text(header + "".join(",".join(map(repr, row)) + "\n" for row in table.tolist()))
     rows = [", ".join(f"{k} {row[k]!r}" for k in np.flatnonzero(row)) for row in table.tolist()]
     thin.write_text(header + "".join(f"{{{row}}}\n" for row in rows))
-    wanted = np.array(scipy_arff.loadarff(dense)[0].tolist())
+    expected = np.array(scipy_arff.loadarff(dense)[0].tolist())
     for path in (dense, thin):
         data = read_any(path, f"arff:labels=-{labels}", registry=registry)
-        np.testing.assert_array_equal(data.queries, wanted[:, :features].astype(np.float32))
-        np.testing.assert_array_equal(data.relevance.toarray(), wanted[:, features:])
+        np.testing.assert_array_equal(data.queries, expected[:, :features].astype(np.float32))
+        np.testing.assert_array_equal(data.relevance.toarray(), expected[:, features:])
 
 
 @pytest.mark.parametrize(

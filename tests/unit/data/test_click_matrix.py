@@ -53,8 +53,8 @@ def test_click_matrix_matches_a_double_loop(
 def test_custom_responses(make_matching, seed):
     data = make_matching(seed, kind="relevance")
     result = click_matrix(data, lambda r: np.log1p(np.maximum(r, 0.0)))
-    wanted = naive(data, lambda r: np.log1p(max(r, 0.0)))
-    np.testing.assert_allclose(result.rows.toarray(), wanted, rtol=1e-5, atol=1e-7)
+    expected = naive(data, lambda r: np.log1p(max(r, 0.0)))
+    np.testing.assert_allclose(result.rows.toarray(), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_stored_zero_counts_as_a_document(seed):

@@ -15,8 +15,8 @@ QIDS = ["b", "a", "b", "c", "a", "b"]
 
 
 def judged(**changes):
-    given = {"features": X, "grades": GRADES, "qids": QIDS, **changes}
-    return JudgedLists(given.pop("features"), given.pop("grades"), given.pop("qids"), **given)
+    value = {"features": X, "grades": GRADES, "qids": QIDS, **changes}
+    return JudgedLists(value.pop("features"), value.pop("grades"), value.pop("qids"), **value)
 
 
 def test_rows_are_grouped_in_order_of_first_appearance():
@@ -33,9 +33,9 @@ def test_rows_are_grouped_in_order_of_first_appearance():
 
 def test_row_order_restores_the_input_order():
     data = judged()
-    given = np.empty(6)
-    given[data.row_order] = data.features[:, 0]
-    np.testing.assert_array_equal(given, X[:, 0])
+    array = np.empty(6)
+    array[data.row_order] = data.features[:, 0]
+    np.testing.assert_array_equal(array, X[:, 0])
 
 
 def test_defaults():
@@ -95,26 +95,26 @@ def test_any_sparse_format_becomes_csr(make, container, dtype):
 
 @pytest.mark.parametrize("width", [np.int32, np.int64])
 def test_both_index_widths_are_kept(width):
-    given = sparse.csr_array(X)
-    parts = (given.data, given.indices.astype(width), given.indptr.astype(width))
+    matrix = sparse.csr_array(X)
+    parts = (matrix.data, matrix.indices.astype(width), matrix.indptr.astype(width))
     data = JudgedLists(sparse.csr_array(parts, shape=X.shape), GRADES, [1] * 6)
     assert data.features.indices.dtype == width
     np.testing.assert_array_equal(data.features.toarray(), X)
 
 
 def test_unsorted_indices_are_sorted_in_a_copy():
-    given = sparse.csr_array((np.array([2.0, 1.0]), [1, 0], [0, 2]), shape=(1, 2))
-    data = JudgedLists(given, [1], [1])
+    matrix = sparse.csr_array((np.array([2.0, 1.0]), [1, 0], [0, 2]), shape=(1, 2))
+    data = JudgedLists(matrix, [1], [1])
     assert data.features.indices.tolist() == [0, 1]
     assert data.features.data.tolist() == [1, 2]
-    assert given.indices.tolist() == [1, 0]
+    assert matrix.indices.tolist() == [1, 0]
 
 
 def damaged(**parts):
-    given = sparse.csr_array(np.ones((2, 3)))
+    matrix = sparse.csr_array(np.ones((2, 3)))
     for name, value in parts.items():
-        setattr(given, name, np.array(value))
-    return given
+        setattr(matrix, name, np.array(value))
+    return matrix
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_damaged_sparse_features_raise(features, message):
 
 
 def test_damaged_coordinates_raise():
-    given = sparse.coo_array(([1.0], ([0], [1])), shape=(2, 2))
-    given.coords = (np.array([5]), np.array([1]))
+    matrix = sparse.coo_array(([1.0], ([0], [1])), shape=(2, 2))
+    matrix.coords = (np.array([5]), np.array([1]))
     with pytest.raises(DataError, match=r"a row index is outside 0\.\.1"):
-        JudgedLists(given, [0, 0], [1, 1])
+        JudgedLists(matrix, [0, 0], [1, 1])
 
 
 BAD = X.copy()

@@ -370,9 +370,9 @@ def test_write_and_read_round_trip(tmp_path_factory, rows):
 def test_writer_round_trips(tmp_path_factory, rows, is_sparse):
     features, grades, qids = rows
     features[0] = 1.0  # a file has to have some feature, and sparse ones only know what occurs
-    given = sparse.csr_array(features) if is_sparse else features.astype(np.float32)
+    matrix = sparse.csr_array(features) if is_sparse else features.astype(np.float32)
     names = [f"d{row}" for row in range(qids.size)]
-    want = JudgedLists(given, grades, qids, doc_ids=names, feature_ids=[2, 3, 5])
+    want = JudgedLists(matrix, grades, qids, doc_ids=names, feature_ids=[2, 3, 5])
     path = tmp_path_factory.mktemp("letor") / "data.gz"
     write_data(want, "letor", path)
     data = Letor(dtype="float64" if is_sparse else "float32").read(path)
@@ -393,8 +393,8 @@ def test_result_matches_scikit_learn(tmp_path_factory, rows):
     want, labels, want_qids = load_svmlight_file(path, query_id=True, zero_based=False)
     np.testing.assert_array_equal(data.features, want.toarray())
     np.testing.assert_array_equal(data.grades, labels)
-    got = np.repeat(data.query_ids, np.diff(data.group_ptr)).astype(int)
-    np.testing.assert_array_equal(got, want_qids)
+    actual = np.repeat(data.query_ids, np.diff(data.group_ptr)).astype(int)
+    np.testing.assert_array_equal(actual, want_qids)
 
 
 @pytest.fixture
@@ -437,10 +437,10 @@ def test_kernel_and_threads_reach_the_parser(write, registry, kernel_name, monke
     kernel = get_kernel(kernel_name)
     spy = dataclasses.replace(kernel, implementations={**kernel.implementations, "letor": Spy})
     path = write(GOOD)
-    wanted = Letor(kernel=kernel).read(path)
+    expected = Letor(kernel=kernel).read(path)
     for reader in ("auto", "letor"):
         data = read([path], reader, kernel=spy, threads=3, registry=registry)
-        assert data.features.tobytes() == wanted.features.tobytes()
+        assert data.features.tobytes() == expected.features.tobytes()
     read_any(path, "letor:threads=2", kernel=spy, threads=3, registry=registry)
     read_any(path, Letor(kernel=spy), kernel="reference", threads=3, registry=registry)
     assert used == [(kernel_name, 3)] * 2 + [(kernel_name, 2), (kernel_name, 1)]

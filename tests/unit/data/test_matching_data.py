@@ -60,13 +60,13 @@ def test_a_stored_zero_is_a_judgement_and_not_relevant():
 
 
 def test_times_follow_their_entries():
-    given = sparse.csr_array(([1.0, 2, 3], [2, 0, 1], [0, 2, 3]), shape=(2, 3))
-    data = MatchingData(None, None, given, times=[20, 10, 30])
+    matrix = sparse.csr_array(([1.0, 2, 3], [2, 0, 1], [0, 2, 3]), shape=(2, 3))
+    data = MatchingData(None, None, matrix, times=[20, 10, 30])
     assert data.relevance.indices.tolist() == [0, 2, 1]
     assert data.times.tolist() == [10, 20, 30]
     assert data.select([1, 0]).times.tolist() == [30, 10, 20]
     days = np.array(["1970-01-02", "1970-01-03", "1970-01-04"], "datetime64[D]")
-    assert MatchingData(None, None, given, times=days).times.tolist() == [172800, 86400, 259200]
+    assert MatchingData(None, None, matrix, times=days).times.tolist() == [172800, 86400, 259200]
 
 
 def test_own_document_is_not_relevant():
@@ -88,8 +88,8 @@ def test_classes_equal_the_dense_relevance_matrix(one, other):
     want = np.equal.outer(one, other)
     for query in range(len(one)):
         np.testing.assert_array_equal(data.relevant(query), np.flatnonzero(want[query]))
-        got = data.is_relevant(query, np.arange(len(other)))
-        np.testing.assert_array_equal(got, want[query])
+        actual = data.is_relevant(query, np.arange(len(other)))
+        np.testing.assert_array_equal(actual, want[query])
     np.testing.assert_array_equal(data.n_relevant, want.sum(axis=1))
 
 
@@ -165,9 +165,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_invalid_input_raises_data_error(case):
-    given, named, message = REFUSED[case]
+    value, named, message = REFUSED[case]
     with pytest.raises(DataError, match=message):
-        MatchingData(*given, **named)
+        MatchingData(*value, **named)
 
 
 def test_positions_are_checked():
@@ -215,8 +215,8 @@ def test_the_order_of_interactions_does_not_matter(data, how):
     rows = data.draw(st.lists(row, min_size=1))
     shuffled = data.draw(st.permutations(rows))
     one, other = (
-        MatchingData.from_interactions(*zip(*given, strict=True), duplicates=how)
-        for given in (rows, shuffled)
+        MatchingData.from_interactions(*zip(*value, strict=True), duplicates=how)
+        for value in (rows, shuffled)
     )
     np.testing.assert_array_equal(one.relevance.toarray(), other.relevance.toarray())
     np.testing.assert_array_equal(one.times, other.times)
@@ -247,7 +247,7 @@ def test_feature_tables_are_checked():
 
 
 @pytest.mark.parametrize(
-    ("given", "named", "message"),
+    ("columns", "options", "message"),
     [
         (([], []), {}, "users is empty"),
         (([1, "a"], [1, 1]), {}, "all of one type"),
@@ -258,9 +258,9 @@ def test_feature_tables_are_checked():
         (([1], [1]), {"duplicates": "mean"}, "sum or max or last"),
     ],
 )
-def test_invalid_interactions_raise(given, named, message):
+def test_invalid_interactions_raise(columns, options, message):
     with pytest.raises(DataError, match=message):
-        MatchingData.from_interactions(*given, **named)
+        MatchingData.from_interactions(*columns, **options)
 
 
 def test_text_collection_with_features_is_matching_data():

@@ -99,12 +99,12 @@ def test_write_and_read_round_trip(tmp_path_factory, rows):
     write_data(Judgements(*columns, numbers), "qrels", folder / "qrels")
     write_data(Run(*columns, numbers, "mine"), "run", folder / "run.gz")
     want = dict(zip(zip(*columns, strict=True), numbers, strict=True))
-    for data, got in (
+    for data, actual in (
         (read_qrels(folder / "qrels"), "grades"),
         (read_run(folder / "run.gz"), "scores"),
     ):
         keys = zip(data.query_ids[data.row_groups].tolist(), data.document_ids, strict=True)
-        assert dict(zip(keys, getattr(data, got).tolist(), strict=True)) == want
+        assert dict(zip(keys, getattr(data, actual).tolist(), strict=True)) == want
 
 
 REFUSED = {
@@ -142,7 +142,7 @@ def test_run_cannot_be_read_as_judged_lists(write, registry):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("columns", "message"),
     [
         ((["a"], ["b"], []), "at least one"),
         ((["a"], ["b"], [np.nan]), "is NaN"),
@@ -150,9 +150,9 @@ def test_run_cannot_be_read_as_judged_lists(write, registry):
         ((["a"], ["b", "c"], [1]), "document_ids has 2 entries and grades 1 rows"),
     ],
 )
-def test_invalid_judgements_and_runs_raise(given, message):
+def test_invalid_judgements_and_runs_raise(columns, message):
     with pytest.raises(DataError, match=message):
-        Judgements(*given)
+        Judgements(*columns)
 
 
 def test_real_judgements(real_data, registry):

@@ -32,7 +32,7 @@ def by_query(lists):
     return sets
 
 
-def wanted(data):
+def expected_positives(data):
     """The same from what the data say, document by document; without who has not both."""
     sets = {}
     for query in range(data.n_queries):
@@ -47,9 +47,9 @@ def wanted(data):
 @pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
 def test_lists_hold_the_positives(make_matching, kind, queries_are_documents):
     data = make_matching(1, kind=kind, queries_are_documents=queries_are_documents)
-    assert by_query(positive_lists(data)) == wanted(data)
+    assert by_query(positive_lists(data)) == expected_positives(data)
     some = data.select([5, 0, 3])
-    assert by_query(positive_lists(some)) == wanted(some)
+    assert by_query(positive_lists(some)) == expected_positives(some)
 
 
 def test_judged_zeros_and_negative_grades_are_negatives():
@@ -78,12 +78,12 @@ def test_own_document_is_neither_positive_nor_negative():
 def test_own_document_of_another_class_is_not_sampled():
     labels = (["a", "a", "b", "b"], ["b", "a", "a", "b"])
     data = MatchingData(None, None, labels=labels, queries_are_documents=True)
-    assert by_query(positive_lists(data)) == wanted(data)
+    assert by_query(positive_lists(data)) == expected_positives(data)
     assert 0 not in by_query(positive_lists(data))[0][1]
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {"relevance": [[0, 0], [1, 1]]},
         {"labels": (["a", "b"], ["c", "c"])},
@@ -91,9 +91,9 @@ def test_own_document_of_another_class_is_not_sampled():
         {"relevance": [[1]], "queries_are_documents": True},
     ],
 )
-def test_nothing_to_learn_from(given):
+def test_nothing_to_learn_from(fields):
     with pytest.raises(DataError, match="nothing to learn from"):
-        positive_lists(MatchingData(None, None, **given))
+        positive_lists(MatchingData(None, None, **fields))
 
 
 @pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
@@ -104,7 +104,7 @@ def test_triplets_are_valid_and_uniform(
         2, n_queries=4, n_documents=7, kind=kind, queries_are_documents=queries_are_documents
     )
     lists = positive_lists(data)
-    allowed = wanted(data)
+    allowed = expected_positives(data)
     triplets = matching_kernel.sampling.sample_triplets(lists, 11, 0, 3000, 2)
     assert triplets.shape == (3000, 4)
     for query, positive, *negatives in triplets.tolist():

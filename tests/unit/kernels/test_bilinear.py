@@ -112,10 +112,10 @@ def test_lazy_shrinkage_equals_the_dense_algorithm(
     n_steps = 300
     triplets, rates = make_triplets(seed, n_steps, 12, 15), RATES[rate](np.arange(1.0, n_steps + 1))
     w0 = sp.csr_array(np.eye(9, 11).astype(storage))
-    made = BilinearWeights(kernel, w0)
+    weights = BilinearWeights(kernel, w0)
     rule = UpdateRule(every, l1, l2)
     loss = TrainingLoss(form)
-    margins, _ = made.train(BilinearInputs(x, y), triplets, rates, loss=loss, rule=rule)
+    margins, _ = weights.train(BilinearInputs(x, y), triplets, rates, loss=loss, rule=rule)
     if form == PairwiseForm.HINGE:
         # Rounding decides on which side of its kink a margin falls that is just 1, and a whole
         # step hangs on that.
@@ -123,14 +123,14 @@ def test_lazy_shrinkage_equals_the_dense_algorithm(
     swept = np.eye(9, 11)
     features = BilinearFeatures(*(Csr(m.indptr, m.indices, m.data) for m in (x, y)), False)
     dense_train(swept, features, triplets, rates, hinge_like(form), rule)
-    got = made.weights().toarray()
+    result = weights.weights().toarray()
     if storage == "float64":
-        assert np.abs(got - swept).max() < 1e-12
-        differ = (got != 0.0) != (swept != 0.0)
-        assert not np.any(differ & (np.abs(got - swept) > 1e-13))
+        assert np.abs(result - swept).max() < 1e-12
+        differ = (result != 0.0) != (swept != 0.0)
+        assert not np.any(differ & (np.abs(result - swept) > 1e-13))
     else:
-        assert np.abs(got - swept).max() < 1e-5
-        assert np.abs(got + swept)[(got != 0.0) != (swept != 0.0)].max(initial=0.0) < 1e-5
+        assert np.abs(result - swept).max() < 1e-5
+        assert np.abs(result + swept)[(result != 0.0) != (swept != 0.0)].max(initial=0.0) < 1e-5
 
 
 @pytest.mark.slow
@@ -147,8 +147,10 @@ def test_groups_are_a_group_lasso(kernel: Kernel, seed, strength, every, size, f
     triplets, rates = make_triplets(seed, 200, 12, 15), np.full(200, 0.3)
     groups = np.arange(9) // size
     omega = np.sqrt(np.bincount(groups).astype(float))
-    made = BilinearWeights(kernel, sp.csr_array(np.eye(9, 11)), groups, omega)
-    train(made, BilinearInputs(x, y), triplets, rates, form=form, prox_interval=every, l1=strength)
+    weights = BilinearWeights(kernel, sp.csr_array(np.eye(9, 11)), groups, omega)
+    train(
+        weights, BilinearInputs(x, y), triplets, rates, form=form, prox_interval=every, l1=strength
+    )
     w, due = np.eye(9, 11), 0.0
     for step, (q, better, worse) in enumerate(triplets, start=1):
         a, b = x[[q]].toarray()[0], (y[[better]] - y[[worse]]).toarray()[0]
@@ -159,10 +161,10 @@ def test_groups_are_a_group_lasso(kernel: Kernel, seed, strength, every, size, f
         if step % every == 0:
             for group in range(omega.size):
                 norm = float(np.linalg.norm(w[groups == group]))
-                taken = strength * omega[group] * due
-                w[groups == group] *= max(1.0 - taken / norm, 0.0) if norm else 0.0
+                part = strength * omega[group] * due
+                w[groups == group] *= max(1.0 - part / norm, 0.0) if norm else 0.0
             due = 0.0
-    np.testing.assert_allclose(made.weights().toarray(), w, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(weights.weights().toarray(), w, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", BUILTIN_FORMS)
@@ -172,13 +174,13 @@ def test_a_step_follows_the_slope_of_the_loss(
 ) -> None:
     # W is one number, q and delta are 1: a step takes rate * slope(w) from it.
     ones = sp.csr_array(np.array([[1.0], [0.0]]))
-    made = BilinearWeights(kernel, sp.csr_array(np.array([[at]])))
+    weights = BilinearWeights(kernel, sp.csr_array(np.array([[at]])))
     triplets = np.array([[0, 0, 1]])
-    margins, _ = train(made, BilinearInputs(ones, ones), triplets, np.array([1.0]), form=form)
+    margins, _ = train(weights, BilinearInputs(ones, ones), triplets, np.array([1.0]), form=form)
     assert margins[0] == at
     h = 1e-6
     slope = (VALUES[form](at + h) - VALUES[form](at - h)) / (2.0 * h)
-    assert at - made.weights().toarray()[0, 0] == pytest.approx(slope, abs=1e-8)
+    assert at - weights.weights().toarray()[0, 0] == pytest.approx(slope, abs=1e-8)
 
 
 def test_negatives_are_sampled_until_one_violates_the_margin(kernel: Kernel) -> None:
@@ -193,16 +195,16 @@ def test_negatives_are_sampled_until_one_violates_the_margin(kernel: Kernel) -> 
         ((4, 3, 2, 2), 0.8, ranks[2], 2.2),
         ((1, 4, 1, 4), 4.0, 0.0, None),  # none: the last margin, and no step
     ):
-        made = BilinearWeights(kernel, sp.csr_array(np.array([[1.0]])))
+        model_weights = BilinearWeights(kernel, sp.csr_array(np.array([[1.0]])))
         triplets = np.array([[0, 0, *negatives]])
-        z, weights = train(made, inputs, triplets, np.array([0.1]), rank_weights=ranks)
+        z, weights = train(model_weights, inputs, triplets, np.array([0.1]), rank_weights=ranks)
         assert z[0] == pytest.approx(margin)
         assert weights[0] == weight
         step = 0.0 if moved is None else 0.1 * weight * (3.0 - moved)
-        assert made.weights().toarray()[0, 0] == pytest.approx(1.0 + step)
+        assert model_weights.weights().toarray()[0, 0] == pytest.approx(1.0 + step)
     # Ranks beyond the end of the weights have the last of them.
-    made = BilinearWeights(kernel, sp.csr_array(np.array([[1.0]])))
-    assert made.train(inputs, np.array([[0, 0, 2, 1]]), np.zeros(1)).weights[0] == 1.0
+    model_weights = BilinearWeights(kernel, sp.csr_array(np.array([[1.0]])))
+    assert model_weights.train(inputs, np.array([[0, 0, 2, 1]]), np.zeros(1)).weights[0] == 1.0
 
 
 @pytest.mark.slow
@@ -222,17 +224,17 @@ def test_hogwild_learns(kernel: Kernel, storage: str, penalty: str, seed: int) -
     groups = np.arange(40) // 4 if penalty == "groups" else None
     omega = np.ones(10) if penalty == "groups" else None
     w0 = sp.csr_array((40, 40), dtype=storage)
-    made = BilinearWeights(kernel, w0, groups, omega)
+    model_weights = BilinearWeights(kernel, w0, groups, omega)
     inputs, held_out = BilinearInputs(x, x), triplets[5000:]
-    before = np.maximum(1.0 - made.margins(inputs, held_out), 0.0).mean()
+    before = np.maximum(1.0 - model_weights.margins(inputs, held_out), 0.0).mean()
     l1 = 0.0 if penalty == "none" else 1e-4
     options = {"l1": l1, "prox_interval": 50, "hogwild": True, "threads": 2}
-    margins, weights = train(made, inputs, triplets[:5000], np.full(5000, 0.3), **options)
-    after = np.maximum(1.0 - made.margins(inputs, held_out), 0.0).mean()
-    assert np.isfinite(made.weights().data).all()
+    margins, weights = train(model_weights, inputs, triplets[:5000], np.full(5000, 0.3), **options)
+    after = np.maximum(1.0 - model_weights.margins(inputs, held_out), 0.0).mean()
+    assert np.isfinite(model_weights.weights().data).all()
     assert np.isfinite(margins).all()
     assert np.all(weights == 1.0)
-    assert made.shrinkage[ShrinkageState.STEP] == 5000
+    assert model_weights.shrinkage[ShrinkageState.STEP] == 5000
     assert after < 0.6 * before
 
 
@@ -240,7 +242,7 @@ def test_hogwild_learns(kernel: Kernel, storage: str, penalty: str, seed: int) -
 
 
 @pytest.fixture
-def made(kernel: Kernel) -> BilinearWeights:
+def weights(kernel: Kernel) -> BilinearWeights:
     return BilinearWeights(kernel, sp.csr_array(np.eye(9, 11)))
 
 
@@ -279,7 +281,7 @@ TRIPLETS, ONE = np.array([[0, 1, 2]]), np.ones(1)
     ],
 )
 def test_invalid_training_calls(
-    made: BilinearWeights,
+    weights: BilinearWeights,
     inputs: BilinearInputs,
     triplets: Any,
     rates: Any,
@@ -287,20 +289,24 @@ def test_invalid_training_calls(
     message: str,
 ) -> None:
     with refuses(message):
-        train(made, inputs, triplets, rates, **options)
-    assert made.shrinkage[ShrinkageState.STEP] == 0
-    assert made.n_nonzero == 9
+        train(weights, inputs, triplets, rates, **options)
+    assert weights.shrinkage[ShrinkageState.STEP] == 0
+    assert weights.n_nonzero == 9
 
 
-def test_slopes_of_another_shape_are_refused(made: BilinearWeights, inputs: BilinearInputs) -> None:
+def test_slopes_of_another_shape_are_refused(
+    weights: BilinearWeights, inputs: BilinearInputs
+) -> None:
     with refuses("slopes: expected shape"):
-        made.update(inputs, TRIPLETS, np.ones(2), ONE)
+        weights.update(inputs, TRIPLETS, np.ones(2), ONE)
 
 
 def test_groups_have_no_l2(kernel: Kernel, inputs: BilinearInputs) -> None:
-    made = BilinearWeights(kernel, sp.csr_array(np.eye(9, 11)), np.zeros(9, np.int64), np.ones(1))
+    weights = BilinearWeights(
+        kernel, sp.csr_array(np.eye(9, 11)), np.zeros(9, np.int64), np.ones(1)
+    )
     with refuses(r"l2 is 0\.5; a group penalty has none"):
-        train(made, inputs, TRIPLETS, ONE, l2=0.5)
+        train(weights, inputs, TRIPLETS, ONE, l2=0.5)
 
 
 @pytest.mark.parametrize(
@@ -339,9 +345,9 @@ def test_weights_that_are_not_finite_are_refused(kernel: Kernel, bad: float) -> 
     ],
 )
 def test_states_that_are_refused(
-    kernel: Kernel, made: BilinearWeights, name: str, change: Any, message: str
+    kernel: Kernel, weights: BilinearWeights, name: str, change: Any, message: str
 ) -> None:
-    state = made.state()
+    state = weights.state()
     state[name] = np.ascontiguousarray(change(state[name]))
     with refuses(message):
         BilinearWeights.restore(kernel, 11, state)

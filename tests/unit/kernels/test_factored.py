@@ -37,11 +37,11 @@ Dense = NDArray[np.float64]
 
 def make_inputs(seed: int = 0, *, contexts: bool = False) -> FactoredInputs:
     rng = np.random.default_rng(seed)
-    made = []
+    result = []
     for n_rows, n_features in ((5, 6), (7, 9), (5, 9)):
         dense = rng.normal(size=(n_rows, n_features))
-        made.append(sp.csr_array(dense * (rng.random(dense.shape) < 0.6)))
-    return FactoredInputs(made[0], made[1], made[2] if contexts else None)
+        result.append(sp.csr_array(dense * (rng.random(dense.shape) < 0.6)))
+    return FactoredInputs(result[0], result[1], result[2] if contexts else None)
 
 
 def make_factors(
@@ -49,7 +49,7 @@ def make_factors(
 ) -> Factors:
     rng = np.random.default_rng(seed)
     n_features, contexts = inputs.n_document_features, inputs.features.contexts is not None
-    made = [
+    result = [
         rng.normal(scale=scale, size=shape).astype(np.float32)
         for shape in (
             (inputs.n_query_features, WIDTH),
@@ -58,7 +58,7 @@ def make_factors(
             (n_features * biases,),
         )
     ]
-    return Factors(*made)
+    return Factors(*result)
 
 
 def no_contexts(U: Any, V: Any, biases: Any = None) -> Factors:
@@ -164,23 +164,29 @@ def test_a_step_follows_the_gradient(kernel: Kernel, form: PairwiseForm, which: 
     inputs = make_inputs(contexts=True)
     factors = make_factors(inputs)
     ranks, moved = np.array([0.5, 1.5], np.float32), 0
-    for chosen in make_triplets(inputs, 12):
-        made = make_weights(kernel, factors)
+    for selection in make_triplets(inputs, 12):
+        model_weights = make_weights(kernel, factors)
         margins, weights = train(
-            made, inputs, chosen[None], full(1, 1.0), form=form, rank_weights=ranks, batch_size=1
+            model_weights,
+            inputs,
+            selection[None],
+            full(1, 1.0),
+            form=form,
+            rank_weights=ranks,
+            batch_size=1,
         )
         plain = Plain(inputs, factors)
-        assert margins[0] == pytest.approx(plain.margin(*chosen), abs=1e-5)
+        assert margins[0] == pytest.approx(plain.margin(*selection), abs=1e-5)
         assert weights[0] == 1.5
 
-        def loss(plain: Plain = plain, chosen: Any = chosen) -> float:
-            return 1.5 * LOSSES[form](plain.margin(*chosen))
+        def loss(plain: Plain = plain, triplet: Any = selection) -> float:
+            return 1.5 * LOSSES[form](plain.margin(*triplet))
 
-        if abs(plain.margin(*chosen) - 1.0) < 1e-2:
+        if abs(plain.margin(*selection) - 1.0) < 1e-2:
             continue  # a kink has no derivative
-        change = factors[which].astype(float) - made.factors[which]
-        wanted = numerical(loss, plain.arrays[which])
-        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-5)
+        change = factors[which].astype(float) - model_weights.factors[which]
+        expected = numerical(loss, plain.arrays[which])
+        np.testing.assert_allclose(change, expected, rtol=1e-3, atol=1e-5)
         moved += bool(np.any(change))
     assert moved >= 3
 
@@ -197,18 +203,18 @@ def test_a_list_of_documents_follows_the_gradient(
     for n_documents in (1, 2, 3, 5):
         documents = rng.integers(0, inputs.n_documents, n_documents)
         slopes = rng.normal(size=n_documents).astype(np.float32)
-        made = make_weights(kernel, factors)
+        weights = make_weights(kernel, factors)
         queries = np.array([n_documents % inputs.n_queries])
         steps = FactoredSteps(queries, np.array([0, n_documents]), documents, slopes)
-        made.update(inputs, steps, learning_rate=1.0)
+        weights.update(inputs, steps, learning_rate=1.0)
         plain = Plain(inputs, factors)
 
         def loss(plain: Plain = plain, own: Any = (queries[0], documents, slopes)) -> float:
             return float(own[2].astype(float) @ [plain.score(own[0], d) for d in own[1]])
 
-        change = factors[which].astype(float) - made.factors[which]
-        wanted = numerical(loss, plain.arrays[which])
-        np.testing.assert_allclose(change, wanted, rtol=1e-3, atol=1e-5)
+        change = factors[which].astype(float) - weights.factors[which]
+        expected = numerical(loss, plain.arrays[which])
+        np.testing.assert_allclose(change, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) -> None:
@@ -216,14 +222,14 @@ def test_the_first_violation_is_taken_and_weighted_by_its_trial(kernel: Kernel) 
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [5.0, 1.0, 2.0, 4.5, 4.25, 0.0]
     ranks = np.arange(10.0, 16.0, dtype=np.float32)
-    made = make_weights(kernel, no_contexts(U, V))
+    model_weights = make_weights(kernel, no_contexts(U, V))
     triplets = np.array([[0, 0, 1, 2, 3, 4], [0, 0, 1, 2, 5, 5]])
-    chosen, margins, weights = made.sample(inputs, triplets, rank_weights=ranks)
-    assert chosen.tolist() == [[0, 0, 3], [0, 0, 5]]
+    selection, margins, weights = model_weights.sample(inputs, triplets, rank_weights=ranks)
+    assert selection.tolist() == [[0, 0, 3], [0, 0, 5]]
     assert margins.tolist() == [0.5, 5.0]
     assert weights.tolist() == [10.0 + 5 // 3, 0.0]
-    train(made, inputs, triplets, full(2, 0.5), rank_weights=ranks)
-    changed = np.flatnonzero(np.any(made.factors[1] != V, axis=1))
+    train(model_weights, inputs, triplets, full(2, 0.5), rank_weights=ranks)
+    changed = np.flatnonzero(np.any(model_weights.factors[1] != V, axis=1))
     assert changed.tolist() == [0, 3]
 
 
@@ -231,11 +237,11 @@ def test_the_positive_is_the_one_of_its_rank(kernel: Kernel) -> None:
     inputs = FactoredInputs(1, 6)
     U, V = np.zeros((1, WIDTH), np.float32), np.zeros((6, WIDTH), np.float32)
     U[0, 0], V[:, 0] = 1.0, [1.0, 3.0, 2.0, 3.0, 0.5, 0.0]
-    made = make_weights(kernel, no_contexts(U, V))
+    weights = make_weights(kernel, no_contexts(U, V))
     triplets = np.array([[0, 0, 1, 2, 3, 5]])
     for place, better in enumerate([1, 3, 2, 0]):  # 1 and 3 are equal, and 1 was sampled first
-        chosen, margins, _ = made.sample(inputs, triplets, n_positives=4, positive_rank=place)
-        assert chosen.tolist() == [[0, better, 5]]
+        selection, margins, _ = weights.sample(inputs, triplets, n_positives=4, positive_rank=place)
+        assert selection.tolist() == [[0, better, 5]]
         assert margins.tolist() == [V[better, 0]]
 
 
@@ -260,11 +266,11 @@ def test_member_weights_are_those_of_the_positive(kernel: Kernel) -> None:
     inputs = FactoredInputs(4, 6)
     matches = np.arange(1.0, 9.0, dtype=np.float32)
     lists = lists_for(4, 6, member_weights=matches)
-    made = make_weights(kernel, make_factors(inputs))
-    chosen, _, weights = made.sample(inputs, TripletSampler(lists, 1, 0, 50))
+    model_weights = make_weights(kernel, make_factors(inputs))
+    selection, _, weights = model_weights.sample(inputs, TripletSampler(lists, 1, 0, 50))
     # Query i has the documents i and i + 1 at the places 2 i and 2 i + 1.
-    wanted = matches[2 * chosen[:, 0] + (chosen[:, 1] - chosen[:, 0])]
-    assert weights.tolist() == wanted.tolist()
+    expected = matches[2 * selection[:, 0] + (selection[:, 1] - selection[:, 0])]
+    assert weights.tolist() == expected.tolist()
     assert len(set(weights.tolist())) == 8
 
 
@@ -278,10 +284,10 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel
     lists = PositiveLists(
         np.array([0]), np.array([0]), np.array([0, 1]), np.array([0]), np.array([-1]), n_documents
     )
-    made = make_weights(kernel, no_contexts(U, V))
+    weights = make_weights(kernel, no_contexts(U, V))
     ranks = np.arange(n_documents, dtype=np.float32)
     inputs = FactoredInputs(1, n_documents)
-    _, _, found = made.sample(
+    _, _, result = weights.sample(
         inputs, TripletSampler(lists, 3, 0, n, max_trials), rank_weights=ranks
     )
     share = 9 / 39
@@ -289,8 +295,8 @@ def test_the_sampled_rank_has_the_expectation_of_its_distribution(kernel: Kernel
     rank = (n_documents - 1) // np.arange(1, max_trials + 1)
     mean = float(np.dot(chance, rank))
     deviation = np.sqrt(np.dot(chance, rank**2) - mean**2)
-    assert abs(found.mean() - mean) < 4 * deviation / np.sqrt(n)
-    assert set(found.tolist()) == {0.0, *rank.astype(float)}
+    assert abs(result.mean() - mean) < 4 * deviation / np.sqrt(n)
+    assert set(result.tolist()) == {0.0, *rank.astype(float)}
 
 
 # --- a block ------------------------------------------------------------------------------------
@@ -307,9 +313,9 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
         (sp.csr_array(np.eye(5)), sp.csr_array(np.eye(7))),
     ]
     for side in sides:
-        made = make_weights(kernel, factors, adagrad=True)
+        weights = make_weights(kernel, factors, adagrad=True)
         parts = train(
-            made,
+            weights,
             FactoredInputs(*side),
             triplets,
             full(60, 0.1),
@@ -317,7 +323,7 @@ def test_identity_features_are_no_features(kernel: Kernel) -> None:
             batch_size=8,
             threads=2,
         )
-        finished.append(b"".join(array.tobytes() for array in (*parts, *made.state().values())))
+        finished.append(b"".join(array.tobytes() for array in (*parts, *weights.state().values())))
     assert len(set(finished)) == 1
 
 
@@ -336,10 +342,10 @@ class PlainBlock:
             self.gradients[which] += np.multiply.outer(features, total)
             self.squares[which] += np.multiply.outer(features**2, squares)
 
-    def sum_up(self, chosen: NDArray[np.int64], slopes: list[float]) -> None:
+    def sum_up(self, triplets: NDArray[np.int64], slopes: list[float]) -> None:
         q, c, d = self.plain.q, self.plain.c, self.plain.d
         U, V, S, _ = self.plain.arrays
-        steps = list(zip(chosen.tolist(), slopes, strict=True))
+        steps = list(zip(triplets.tolist(), slopes, strict=True))
         for query in range(q.shape[0]):
             differences = [s * (d[b] - d[w]) for (own, b, w), s in steps if own == query]
             self.add(0, q[query], [each @ V for each in differences])
@@ -365,9 +371,9 @@ def test_training_matches_a_loop_in_numpy(
     inputs = FactoredInputs(5, 7) if sides == "none" else make_inputs(contexts=sides == "contexts")
     factors = make_factors(inputs, biases=biases)
     triplets, rate, max_norm = make_triplets(inputs, 20), 0.2, 0.9
-    made = make_weights(kernel, factors, adagrad=adagrad)
+    weights = make_weights(kernel, factors, adagrad=adagrad)
     train(
-        made,
+        weights,
         inputs,
         triplets,
         full(20, rate),
@@ -379,39 +385,43 @@ def test_training_matches_a_loop_in_numpy(
     plain = Plain(inputs, factors)
     G = [np.ones_like(array) for array in plain.arrays]
     for start in range(0, 20, block):
-        chosen = triplets[start : start + block]
+        selection = triplets[start : start + block]
         sums = PlainBlock(plain)
-        sums.sum_up(chosen, [-1.0 / (1.0 + np.exp(plain.margin(*one))) for one in chosen])
+        sums.sum_up(selection, [-1.0 / (1.0 + np.exp(plain.margin(*one))) for one in selection])
         for which, array in enumerate(plain.arrays):
             G[which] += sums.squares[which]
             array -= rate * sums.gradients[which] / (np.sqrt(G[which]) if adagrad else 1.0)
         named = np.zeros(plain.d.shape[0], bool)
-        named[chosen[:, 1:]] = True
+        named[selection[:, 1:]] = True
         by_documents = np.any(plain.d[named], axis=0)
-        by_contexts = np.any(plain.c[chosen[:, 0]], axis=0)
-        touched = (np.any(plain.q[chosen[:, 0]], axis=0), by_documents, by_documents | by_contexts)
+        by_contexts = np.any(plain.c[selection[:, 0]], axis=0)
+        touched = (
+            np.any(plain.q[selection[:, 0]], axis=0),
+            by_documents,
+            by_documents | by_contexts,
+        )
         for array, rows in zip(plain.arrays, touched, strict=False):
             for row in np.flatnonzero(rows) if array.size else ():
                 array[row] *= min(1.0, max_norm / np.linalg.norm(array[row]))
-    for got, wanted in zip(made.factors, plain.arrays, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
+    for actual, expected in zip(weights.factors, plain.arrays, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=2e-5)
     if adagrad:
-        for got, wanted in zip(made.squares, G, strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5)
+        for actual, expected in zip(weights.squares, G, strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=2e-5)
 
 
 def test_rows_are_shrunk_only_if_a_step_changed_them(kernel: Kernel) -> None:
     inputs = FactoredInputs(3, 4)
     U, V = full(3 * WIDTH, 2.0).reshape(3, -1), full(4 * WIDTH, 2.0).reshape(4, -1)
     V[3] = -2.0  # far below the others: no violation
-    made = make_weights(kernel, no_contexts(U, V))
+    weights = make_weights(kernel, no_contexts(U, V))
     triplets = np.array([[0, 0, 1], [1, 2, 3], [0, 1, 0]])
-    margins, _ = train(made, inputs, triplets, full(3, 0.25), max_norm=1.0)
+    margins, _ = train(weights, inputs, triplets, full(3, 0.25), max_norm=1.0)
     assert margins.tolist() == [0.0, 64.0, 0.0]
-    norms = [np.linalg.norm(array, axis=1) for array in made.factors[:2]]
-    kept = np.sqrt(4.0 * WIDTH)
-    np.testing.assert_allclose(norms[0], [1.0, kept, kept], rtol=1e-6)
-    np.testing.assert_allclose(norms[1], [1.0, 1.0, kept, kept], rtol=1e-6)
+    norms = [np.linalg.norm(array, axis=1) for array in weights.factors[:2]]
+    selection = np.sqrt(4.0 * WIDTH)
+    np.testing.assert_allclose(norms[0], [1.0, selection, selection], rtol=1e-6)
+    np.testing.assert_allclose(norms[1], [1.0, 1.0, selection, selection], rtol=1e-6)
 
 
 def test_zeros_on_the_right_stay_and_change_nothing(kernel: Kernel) -> None:
@@ -420,9 +430,9 @@ def test_zeros_on_the_right_stay_and_change_nothing(kernel: Kernel) -> None:
     padded = [np.pad(array, ((0, 0), (0, 16))) for array in factors[:3]]
     triplets, states = make_triplets(inputs, 30, 2), []
     for own in (factors, (padded[0], padded[1], padded[2], factors[3])):
-        made = make_weights(kernel, own, adagrad=True)
-        train(made, inputs, triplets, full(30, 0.1), max_norm=0.6, batch_size=7)
-        states.append(made.factors)
+        weights = make_weights(kernel, own, adagrad=True)
+        train(weights, inputs, triplets, full(30, 0.1), max_norm=0.6, batch_size=7)
+        states.append(weights.factors)
     for narrow, wide in zip(states[0][:2], states[1][:2], strict=True):
         assert np.array_equal(narrow, wide[:, :WIDTH])
         assert not wide[:, WIDTH:].any()
@@ -446,10 +456,10 @@ def test_hogwild_learns(kernel: Kernel) -> None:
         n_documents,
     )
     inputs = FactoredInputs(n_queries, n_documents)
-    made = make_weights(kernel, make_factors(inputs, scale=0.05), adagrad=True)
-    start = made.sample(inputs, TripletSampler(lists, 2, 0, 2000))[1]
+    weights = make_weights(kernel, make_factors(inputs, scale=0.05), adagrad=True)
+    start = weights.sample(inputs, TripletSampler(lists, 2, 0, 2000))[1]
     margins, _ = train(
-        made,
+        weights,
         inputs,
         TripletSampler(lists, 1, 0, n, 5),
         full(n, 0.2),
@@ -458,8 +468,8 @@ def test_hogwild_learns(kernel: Kernel) -> None:
         threads=3,
     )
     assert np.isfinite(margins).all()
-    assert all(np.isfinite(array).all() for array in made.state().values())
-    _, margins, _ = made.sample(inputs, TripletSampler(lists, 2, 0, 2000))
+    assert all(np.isfinite(array).all() for array in weights.state().values())
+    _, margins, _ = weights.sample(inputs, TripletSampler(lists, 2, 0, 2000))
     assert np.mean(start > 0.0) < 0.7
     assert np.mean(margins > 0.0) > 0.97
 
@@ -474,11 +484,11 @@ def test_embeddings_and_scores(kernel: Kernel) -> None:
     sides = [sp.csr_array(plain.q), sp.csr_array(plain.d)]
     Q, D = (kernel.factored.embeddings(side, factors[at], 2) for at, side in enumerate(sides))
     np.testing.assert_allclose(Q, plain.q @ plain.arrays[0], rtol=1e-5, atol=1e-6)
-    found = kernel.factored.scores(Q, D, (plain.d @ plain.arrays[3]).astype(np.float32), 2)
+    scores = kernel.factored.scores(Q, D, (plain.d @ plain.arrays[3]).astype(np.float32), 2)
     for query in range(inputs.n_queries):
         for document in range(inputs.n_documents):
-            wanted = plain.score(query, document)
-            assert found[query, document] == pytest.approx(wanted, abs=1e-5)
+            expected = plain.score(query, document)
+            assert scores[query, document] == pytest.approx(expected, abs=1e-5)
     assert kernel.factored.embeddings(factors[0].shape[0], factors[0]) is factors[0]
 
 
@@ -494,27 +504,27 @@ def test_top_k_is_the_head_of_a_full_sort(kernel: Kernel, k: int, ties: bool) ->
     excluded = [np.sort(rng.permutation(400)[: 100 * (query % 5)]) for query in range(9)]
     ptr = np.concatenate(([0], np.cumsum([each.size for each in excluded])))
     every = kernel.factored.scores(Q, D, biases)
-    found, best = kernel.factored.top_k(Q, D, biases, k, (ptr, np.concatenate(excluded)), 2)
-    assert found.shape == best.shape == (9, min(k, 400))
+    result, best = kernel.factored.top_k(Q, D, biases, k, (ptr, np.concatenate(excluded)), 2)
+    assert result.shape == best.shape == (9, min(k, 400))
     for query in range(9):
         left = [
             (-score, document)
             for document, score in enumerate(every[query].tolist())
             if not np.isnan(score) and document not in set(excluded[query].tolist())
         ]
-        wanted = sorted(left)[:k]
-        n = len(wanted)
-        assert found[query, :n].tolist() == [document for _, document in wanted]
-        assert best[query, :n].tolist() == [-score for score, _ in wanted]
-        assert (found[query, n:] == -1).all()
+        expected = sorted(left)[:k]
+        n = len(expected)
+        assert result[query, :n].tolist() == [document for _, document in expected]
+        assert best[query, :n].tolist() == [-score for score, _ in expected]
+        assert (result[query, n:] == -1).all()
         assert np.isneginf(best[query, n:]).all()
 
 
 def test_top_k_has_documents_of_infinite_scores(kernel: Kernel) -> None:
     Q, D = np.ones((1, WIDTH), np.float32), np.zeros((4, WIDTH), np.float32)
     biases = np.array([-np.inf, 1.0, np.inf, -np.inf], np.float32)
-    found, best = kernel.factored.top_k(Q, D, biases, 3)
-    assert found.tolist() == [[2, 1, 0]]
+    result, best = kernel.factored.top_k(Q, D, biases, 3)
+    assert result.tolist() == [[2, 1, 0]]
     assert best.tolist() == [[np.inf, 1.0, -np.inf]]
 
 
@@ -525,8 +535,8 @@ def step(kernel: Kernel, **changed: Any) -> None:
     """Take a valid step, one argument changed."""
     inputs = changed.pop("inputs", FactoredInputs(2, 3))
     arguments = {"triplets": np.array([[0, 1, 2], [1, 0, 2]]), "rates": full(2, 0.1)} | changed
-    made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
-    train(made, inputs, arguments.pop("triplets"), arguments.pop("rates"), **arguments)
+    weights = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
+    train(weights, inputs, arguments.pop("triplets"), arguments.pop("rates"), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -592,13 +602,13 @@ def test_invalid_updates(kernel: Kernel, changed: dict[str, Any], message: str) 
         "learning_rate": 0.1,
         "max_norm": 0.0,
     }
-    made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
+    weights = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
     for change in ({}, changed):
         every = arguments | change
         penalty = RowPenalty(every.pop("max_norm"))
         rate, steps = every.pop("learning_rate"), FactoredSteps(**every)
         with refuses(message) if change else contextlib.nullcontext():
-            made.update(FactoredInputs(2, 3), steps, learning_rate=rate, penalty=penalty)
+            weights.update(FactoredInputs(2, 3), steps, learning_rate=rate, penalty=penalty)
 
 
 def test_invalid_samplers() -> None:
@@ -719,11 +729,11 @@ def test_inputs_may_be_read_only(kernel: Kernel) -> None:
     lists = lists_for(2, 3)
     for array in lists.arrays[:8]:
         array.flags.writeable = False  # type: ignore[union-attr]
-    made = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
+    weights = make_weights(kernel, make_factors(FactoredInputs(2, 3)))
     for source in (triplets, TripletSampler(lists, 1, 0, 2)):
-        train(made, FactoredInputs(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
-        made.sample(FactoredInputs(2, rows), source)
-    U, V, _, biases = (read_only(array.copy()) for array in made.factors)
+        train(weights, FactoredInputs(2, rows), source, rates, rank_weights=read_only(full(1, 1.0)))
+        weights.sample(FactoredInputs(2, rows), source)
+    U, V, _, biases = (read_only(array.copy()) for array in weights.factors)
     assert kernel.factored.scores(U, V, biases).shape == (2, 3)
     assert kernel.factored.top_k(U, V, biases, 2)[0].shape == (2, 2)
     assert kernel.factored.embeddings(rows, V).shape == (3, WIDTH)

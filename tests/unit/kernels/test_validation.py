@@ -194,8 +194,8 @@ BAD_COLUMNS = [*BAD_ROWS, *((*each, "not sorted, or hold dup") for each in UNSOR
 @pytest.fixture
 def lists(make_problem: MakeProblem) -> Any:
     """Lists of four rows in all."""
-    made = (make_problem(seed, sizes=[4], grades=2, sparse=True).lists for seed in range(100))
-    return next(lists for lists in made if lists.n_rows == 4)
+    result = (make_problem(seed, sizes=[4], grades=2, sparse=True).lists for seed in range(100))
+    return next(lists for lists in result if lists.n_rows == 4)
 
 
 @pytest.mark.parametrize(("indptr", "indices", "words"), BAD_COLUMNS)

@@ -32,12 +32,12 @@ def precision_at(k):
 
 
 def average_precision(grades):
-    found, total = 0, 0.0
+    result, total = 0, 0.0
     for rank, grade in enumerate(grades, start=1):
         if grade >= 1:
-            found += 1
-            total += found / rank
-    return total / found if found else 0.0
+            result += 1
+            total += result / rank
+    return total / result if result else 0.0
 
 
 def mean_ndcg(grades):

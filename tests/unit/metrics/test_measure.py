@@ -27,7 +27,7 @@ def started(data, scale=1.0):
     return model
 
 
-def asked(*names):
+def parse(*names):
     return [parse_metric(name) for name in names]
 
 
@@ -52,11 +52,11 @@ def trec_eval(data, scores):
 def test_trec_eval_agrees(matching_kernel, make_matching, kind, queries_are_documents, scale):
     data = make_matching(3, n_documents=15, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data, scale)
-    found = evaluate_model(model, asked(*NAMES), data, matching_kernel)
+    values = evaluate_model(model, parse(*NAMES), data, matching_kernel)
     expected = trec_eval(data, model.scores(data, matching_kernel))
-    for metric, (ours, theirs) in zip(asked(*NAMES), NAMES.items(), strict=True):
+    for metric, (ours, theirs) in zip(parse(*NAMES), NAMES.items(), strict=True):
         want = [expected[str(query)][theirs] for query in range(data.n_queries)]
-        np.testing.assert_allclose(found[metric.spelled()], want, atol=1e-9, err_msg=ours)
+        np.testing.assert_allclose(values[metric.spelled()], want, atol=1e-9, err_msg=ours)
 
 
 @pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
@@ -66,7 +66,7 @@ def test_the_pair_error_counts_ties_as_errors(
     data = make_matching(3, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data)
     metric = parse_metric("pair-error")
-    found = evaluate_model(model, [metric], data, matching_kernel)[metric.spelled()]
+    values = evaluate_model(model, [metric], data, matching_kernel)[metric.spelled()]
     scores = model.scores(data, matching_kernel)
     for query in range(data.n_queries):
         itself = None if data.own_document is None else data.own_document[query]
@@ -78,7 +78,7 @@ def test_the_pair_error_counts_ties_as_errors(
         )
         pairs = [(a, b) for a in others for b in others if grade[a] > grade[b]]
         wrong = [scores[query, a] <= scores[query, b] for a, b in pairs]
-        assert found[query] == pytest.approx(np.mean(wrong))
+        assert values[query] == pytest.approx(np.mean(wrong))
 
 
 @pytest.mark.parametrize(("kind", "queries_are_documents"), KINDS)
@@ -88,7 +88,7 @@ def test_blocks_change_nothing(
 ):
     data = make_matching(3, kind=kind, queries_are_documents=queries_are_documents)
     model = started(data)
-    metrics = asked("map", "ndcg@3", "precision@2", "pair-error", "mean-rank")
+    metrics = parse("map", "ndcg@3", "precision@2", "pair-error", "mean-rank")
     whole = evaluate_model(model, metrics, data, matching_kernel)
     sizes = []
     scorer = Bilinear.scorer
@@ -96,9 +96,9 @@ def test_blocks_change_nothing(
     def watched(self, *args):
         inner = scorer(self, *args)
 
-        def scores(chosen):
-            sizes.append(chosen.size * data.n_documents)
-            return inner(chosen)
+        def scores(selection):
+            sizes.append(selection.size * data.n_documents)
+            return inner(selection)
 
         return scores
 
@@ -134,11 +134,11 @@ def test_a_score_is_the_mean(matching_kernel, make_matching):
 def test_other_data_are_refused(matching_kernel, make_matching, judged):
     data = make_matching(3)
     with pytest.raises(DataError, match=r"'bilinear' scores queries and documents.*LETOR"):
-        evaluate_model(started(data), asked("map"), judged, matching_kernel)
+        evaluate_model(started(data), parse("map"), judged, matching_kernel)
     linear = Linear()
     linear.initialize(judged, 0, matching_kernel)
     with pytest.raises(DataError, match="'linear' scores rows of features"):
-        evaluate_model(linear, asked("map"), data, matching_kernel)
+        evaluate_model(linear, parse("map"), data, matching_kernel)
 
 
 def test_metrics_of_judged_data_are_refused(matching_kernel, make_matching, judged):

@@ -59,9 +59,9 @@ def test_trec_eval_agrees(levels):
         if q % 7:
             qrels[f"q{q}"] = dict(zip(judged.tolist(), grades.tolist(), strict=True))
         if q % 5:
-            found = random.choice(documents, random.integers(1, 40), replace=False)
-            scores = 1.0 + random.integers(0, levels, found.size) * 1e-9
-            run[f"q{q}"] = dict(zip(found.tolist(), scores.tolist(), strict=True))
+            result = random.choice(documents, random.integers(1, 40), replace=False)
+            scores = 1.0 + random.integers(0, levels, result.size) * 1e-9
+            run[f"q{q}"] = dict(zip(result.tolist(), scores.tolist(), strict=True))
     compare(qrels, run)
 
 

@@ -20,8 +20,8 @@ def test_the_interval_is_that_of_a_plain_loop(load_kernel):
     kernel = load_kernel("reference")
     means = []
     for b in range(RESAMPLES):
-        drawn = kernel.random.below(SEED, b * values.size, values.size, values.size)
-        means.append(np.mean([values[at] for at in drawn]))
+        sample = kernel.random.below(SEED, b * values.size, values.size, values.size)
+        means.append(np.mean([values[at] for at in sample]))
     np.testing.assert_allclose(bootstrap_interval(values), np.quantile(means, [0.025, 0.975]))
 
 
@@ -121,6 +121,6 @@ def test_every_pair_of_systems_is_compared():
         system: {metrics[0].spelled(): np.random.default_rng(at).random(30)}
         for at, system in enumerate("abc")
     }
-    made = compare(metrics, list(range(30)), values)
-    assert [(one.a, one.b) for one in made] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert [one.p_t_holm for one in made] == holm([one.p_t for one in made])
+    result = compare(metrics, list(range(30)), values)
+    assert [(one.a, one.b) for one in result] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [one.p_t_holm for one in result] == holm([one.p_t for one in result])

@@ -112,10 +112,10 @@ def parts(model, data):
 
 def test_the_identity_is_the_cosine(matching_kernel, make_matching):
     data = make_matching(0, dtype=np.float64)
-    got = started(data).scores(data, matching_kernel)
+    scores = started(data).scores(data, matching_kernel)
     dense = data.query_rows.toarray(), data.document_rows.toarray()
-    np.testing.assert_allclose(got, dense[0] @ dense[1].T, atol=1e-14)
-    assert got.max() <= 1.0 + 1e-12
+    np.testing.assert_allclose(scores, dense[0] @ dense[1].T, atol=1e-14)
+    assert scores.max() <= 1.0 + 1e-12
 
 
 def test_features_are_matched_by_id(matching_kernel):

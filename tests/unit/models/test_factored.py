@@ -47,15 +47,15 @@ def test_initial_embeddings_are_normal(dimensions):
         assert matrix.dtype == np.float32
         assert matrix.shape == (rows, -(-dimensions // 8) * 8)
         assert not matrix[:, dimensions:].any()
-        drawn = matrix[:, :dimensions].astype(np.float64) * np.sqrt(dimensions)
-        n = drawn.size
+        sample = matrix[:, :dimensions].astype(np.float64) * np.sqrt(dimensions)
+        n = sample.size
         # Moments of a standard normal, within five standard errors.
         for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
-            assert abs((drawn**power).mean() - expected) < 5 * np.sqrt(variance / n)
-        assert abs((np.abs(drawn) < 0.6744897501960817).mean() - 0.5) < 5 * np.sqrt(0.25 / n)
+            assert abs((sample**power).mean() - expected) < 5 * np.sqrt(variance / n)
+        assert abs((np.abs(sample) < 0.6744897501960817).mean() - 0.5) < 5 * np.sqrt(0.25 / n)
         if dimensions > 1:  # columns, and neighbours in a column, have nothing to do with another
-            assert abs((drawn[:, 0] * drawn[:, 1]).mean()) < 5 / np.sqrt(rows)
-        assert abs((drawn[1:, 0] * drawn[:-1, 0]).mean()) < 5 / np.sqrt(rows)
+            assert abs((sample[:, 0] * sample[:, 1]).mean()) < 5 / np.sqrt(rows)
+        assert abs((sample[1:, 0] * sample[:-1, 0]).mean()) < 5 / np.sqrt(rows)
     assert abs((model.U[:2000, 0] * model.V[:, 0]).mean() * dimensions) < 5 / np.sqrt(2000)
 
 
@@ -88,8 +88,8 @@ def test_seeds_and_sides_have_numbers_of_their_own():
     one, again, other = (started(data, seed) for seed in (3, 3, 4))
     assert one.U.tobytes() == again.U.tobytes()
     assert one.V.tobytes() == again.V.tobytes()
-    drawn = [matrix[:, :5].ravel() for matrix in (one.U, one.V, other.U, other.V)]
-    assert np.unique(np.concatenate(drawn)).size == 4 * 45
+    sample = [matrix[:, :5].ravel() for matrix in (one.U, one.V, other.U, other.V)]
+    assert np.unique(np.concatenate(sample)).size == 4 * 45
 
 
 def test_a_row_does_not_depend_on_when_it_is_added():
@@ -101,10 +101,10 @@ def test_a_row_does_not_depend_on_when_it_is_added():
     assert grown.V.tobytes() == whole.V.tobytes()
     assert grown.query_feature_ids.tolist() == list(range(10))
     # Also after it was kept in a file in between.
-    kept = Factored(5, init_scale=1.0)
-    kept.restore(started(small, 5).tensors())
-    kept.add_features(large, get_kernel())
-    assert kept.U.tobytes() == whole.U.tobytes()
+    selection = Factored(5, init_scale=1.0)
+    selection.restore(started(small, 5).tensors())
+    selection.add_features(large, get_kernel())
+    assert selection.U.tobytes() == whole.U.tobytes()
 
 
 def test_starting_again_forgets():
@@ -124,12 +124,12 @@ def test_scores_are_dense_products(factored_kernel, make_tastes, features, biase
     data = make_tastes(2, features=features)
     for dimensions in (3, 8, 19):
         model = started(data, 1, dimensions, biases)
-        found = model.scores(data, factored_kernel, threads)
-        assert found.dtype == np.float64
-        np.testing.assert_allclose(found, by_dense_products(model, data), rtol=1e-5, atol=1e-6)
-        chosen = np.array([5, 0, 5])
-        some = model.scorer(data, factored_kernel, threads)(chosen)
-        assert some.tobytes() == found[chosen].tobytes()
+        scores = model.scores(data, factored_kernel, threads)
+        assert scores.dtype == np.float64
+        np.testing.assert_allclose(scores, by_dense_products(model, data), rtol=1e-5, atol=1e-6)
+        selection = np.array([5, 0, 5])
+        some = model.scorer(data, factored_kernel, threads)(selection)
+        assert some.tobytes() == scores[selection].tobytes()
 
 
 @pytest.mark.parametrize("features", SIDES)

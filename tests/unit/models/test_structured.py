@@ -71,12 +71,12 @@ def dense(matrix, dimensions):
 
 
 def lists_by_sorting(scores, data, k):
-    found = []
+    result = []
     for query, row in enumerate(scores):
         itself = None if data.own_document is None else data.own_document[query]
         others = [d for d in range(data.n_documents) if d != itself]
-        found.append(sorted(others, key=lambda d: (-row[d], data.document_ids[d]))[:k])
-    return found
+        result.append(sorted(others, key=lambda d: (-row[d], data.document_ids[d]))[:k])
+    return result
 
 
 def by_formula(model, data):
@@ -90,8 +90,8 @@ def by_formula(model, data):
     if model.stage:
         before = by_formula(model.at_stage(model.stage - 1), data)
         fits = d @ dense(model.S, n)
-        for query, found in enumerate(lists_by_sorting(before, data, model.k)):
-            for j, document in enumerate(found, start=1):
+        for query, result in enumerate(lists_by_sorting(before, data, model.k)):
+            for j, document in enumerate(result, start=1):
                 scores[query] += (1.0 / j) * (fits @ fits[document])
     return scores
 
@@ -110,13 +110,13 @@ def test_a_stage_is_the_formula(factored_kernel, make_tastes, features, biases, 
         model.document_biases = rng.normal(size=data.n_document_features).astype(np.float32)
     for stage in range(stages + 1):
         at = model.at_stage(stage)
-        found = at.scores(data, factored_kernel)
-        np.testing.assert_allclose(found, by_formula(at, data), rtol=1e-4, atol=1e-5)
+        scores = at.scores(data, factored_kernel)
+        np.testing.assert_allclose(scores, by_formula(at, data), rtol=1e-4, atol=1e-5)
     assert model.at_stage(stages) is model
     embedding = model.embedding(data, factored_kernel)
     products = embedding.queries.astype(float) @ embedding.documents.T.astype(float)
     products += embedding.biases if biases else 0.0
-    np.testing.assert_allclose(products, found, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(products, scores, rtol=1e-4, atol=1e-5)
 
 
 def test_a_query_is_not_in_its_own_list(factored_kernel, make_matching):
@@ -148,13 +148,13 @@ def test_lists_are_those_of_the_stage_before(factored_kernel, make_tastes):
         query_feature_ids=other.query_feature_ids,
         document_feature_ids=other.document_feature_ids,
     )
-    taken = MatchingData(
+    matrix = MatchingData(
         sp.csr_array(np.pad(other.queries.toarray(), ((0, 0), (0, 7)))[:, : data.n_query_features]),
         other.documents,
         other.relevance,
     )
     scores = model.scores(new, factored_kernel)
-    np.testing.assert_allclose(scores, by_formula(model, taken), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scores, by_formula(model, matrix), rtol=1e-4, atol=1e-5)
 
 
 # --- stages -------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def test_lists_are_those_of_the_stage_before(factored_kernel, make_tastes):
 
 def test_each_stage_has_its_own_embeddings(make_tastes):
     model = staged(make_tastes(2), 2)
-    drawn = [model.at_stage(0).U, model.at_stage(0).V]
-    drawn += [model.at_stage(1).U, model.at_stage(1).V, model.at_stage(1).S]
-    drawn += [model.U, model.V, model.S]
-    every = np.concatenate([matrix[:, :5].ravel() for matrix in drawn])
+    sample = [model.at_stage(0).U, model.at_stage(0).V]
+    sample += [model.at_stage(1).U, model.at_stage(1).V, model.at_stage(1).S]
+    sample += [model.U, model.V, model.S]
+    every = np.concatenate([matrix[:, :5].ravel() for matrix in sample])
     assert np.unique(every).size == every.size
     assert model.at_stage(0).S.shape == (0, 8)
     assert abs(model.S[:, :5].std() * np.sqrt(5) - 1.0) < 0.3
@@ -291,11 +291,11 @@ def test_a_step_follows_the_gradient_of_the_stage(factored_kernel, make_tastes, 
 def test_structure_is_learnt(fast_kernel):
     """Items come in pairs that are taken together: what is found already tells what else fits."""
     rng = np.random.default_rng(0)
-    taken = np.zeros((60, 20))
+    part = np.zeros((60, 20))
     for user in range(60):
-        chosen = rng.choice(10, 3, replace=False)
-        taken[user, np.concatenate((2 * chosen, 2 * chosen + 1))] = 1
-    data = MatchingData(None, None, taken)
+        sample = rng.choice(10, 3, replace=False)
+        part[user, np.concatenate((2 * sample, 2 * sample + 1))] = 1
+    data = MatchingData(None, None, part)
     model = Structured(8, stages=1, k=5)
     fitted = ranker(
         fast_kernel, model, max_steps=6000, steps_per_epoch=2000, learning_rate=0.1
@@ -336,20 +336,20 @@ def test_any_trained_model_can_be_the_first_stage(factored_kernel, make_tastes, 
         "bilinear": lambda data: trained_bilinear(data).model_,
         "structured": lambda data: staged(data, 1),
     }[kind](data)
-    kept = bits(base)
-    given = Structured(5, stages=1, k=3, base=base)
-    fitted = ranker(factored_kernel, given).fit(data)
+    selection = bits(base)
+    value = Structured(5, stages=1, k=3, base=base)
+    fitted = ranker(factored_kernel, value).fit(data)
     model = fitted.model_
     assert model.stage == 1
     assert [row["epoch"] for row in fitted.history_] == [1, 2]
-    assert bits(base) == kept  # the user's stays as it is
+    assert bits(base) == selection  # the user's stays as it is
     first = base.scores(data, factored_kernel)
     assert model.at_stage(0).scores(data, factored_kernel).tobytes() == first.tobytes()
     # The formula, with the base's lists.
     fits = dense(model.S, 5)
     expected = dense(model.U, 5) @ dense(model.V, 5).T
-    for query, found in enumerate(lists_by_sorting(first, data, 3)):
-        for j, document in enumerate(found, start=1):
+    for query, result in enumerate(lists_by_sorting(first, data, 3)):
+        for j, document in enumerate(result, start=1):
             expected[query] += fits @ fits[document] / j
     np.testing.assert_allclose(fitted.predict(data), expected, rtol=1e-4, atol=1e-5)
 
@@ -399,12 +399,12 @@ def test_a_clone_keeps_its_base(make_tastes):
 # --- choosing jointly ---------------------------------------------------------------------------
 
 
-def worth(alone, fits, chosen):
+def worth(alone, fits, documents):
     """Equation 6: sum_i w_i a(d_i) + sum_{i <= j} w_i w_j s(d_i) . s(d_j), with w_i = 1/i."""
     total = 0.0
-    for j, second in enumerate(chosen, start=1):
+    for j, second in enumerate(documents, start=1):
         total += alone[second] / j
-        for i, first in enumerate(chosen[:j], start=1):
+        for i, first in enumerate(documents[:j], start=1):
             total += (fits[first] @ fits[second]) / (i * j)
     return total
 
@@ -418,25 +418,25 @@ def random_case(seed, n=6, width=8):
 @pytest.mark.parametrize("seed", range(5))
 def test_greedy_is_the_best_next_document_each_time(seed):
     alone, fits = random_case(seed)
-    found = choose_jointly(alone, fits, 4, 1)
-    for row, scores in zip(found.tolist(), alone, strict=True):
-        chosen = []
+    result = choose_jointly(alone, fits, 4, 1)
+    for row, scores in zip(result.tolist(), alone, strict=True):
+        selection = []
         for _ in range(4):
-            free = [d for d in range(6) if d not in chosen]
-            best = max(free, key=lambda d, c=chosen, s=scores: worth(s, fits, [*c, d]))
-            chosen.append(best)
-        assert row == chosen
+            free = [d for d in range(6) if d not in selection]
+            best = max(free, key=lambda d, c=selection, s=scores: worth(s, fits, [*c, d]))
+            selection.append(best)
+        assert row == selection
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_a_beam_that_keeps_all_finds_the_best_list(seed, k):
     alone, fits = random_case(seed)
-    found = choose_jointly(alone, fits, k, 6**3)
-    for row, scores in zip(found.tolist(), alone, strict=True):
+    result = choose_jointly(alone, fits, k, 6**3)
+    for row, scores in zip(result.tolist(), alone, strict=True):
         best = max(
             itertools.permutations(range(6), k),
-            key=lambda chosen, s=scores: worth(s, fits, list(chosen)),
+            key=lambda documents, s=scores: worth(s, fits, list(documents)),
         )
         assert row == list(best)
 
@@ -444,14 +444,14 @@ def test_a_beam_that_keeps_all_finds_the_best_list(seed, k):
 def test_a_beam_keeps_the_best_lists_of_each_length():
     alone, fits = random_case(11, n=7)
     for breadth in (2, 3, 5):
-        found = choose_jointly(alone, fits, 4, breadth)
-        for row, scores in zip(found.tolist(), alone, strict=True):
-            kept = [[]]
+        result = choose_jointly(alone, fits, 4, breadth)
+        for row, scores in zip(result.tolist(), alone, strict=True):
+            selection = [[]]
             for _ in range(4):
-                longer = [[*one, d] for one in kept for d in range(7) if d not in one]
+                longer = [[*one, d] for one in selection for d in range(7) if d not in one]
                 longer.sort(key=lambda one, s=scores: -worth(s, fits, one))
-                kept = longer[:breadth]
-            assert row == kept[0]
+                selection = longer[:breadth]
+            assert row == selection[0]
 
 
 def test_more_lists_are_never_worse():
@@ -459,8 +459,8 @@ def test_more_lists_are_never_worse():
     for seed in range(20):
         alone, fits = random_case(seed, n=8)
         values = [
-            [worth(s, fits, row) for row, s in zip(found.tolist(), alone, strict=True)]
-            for found in (choose_jointly(alone, fits, 4, breadth) for breadth in (1, 8**4))
+            [worth(s, fits, row) for row, s in zip(result.tolist(), alone, strict=True)]
+            for result in (choose_jointly(alone, fits, 4, breadth) for breadth in (1, 8**4))
         ]
         assert (np.array(values[1]) >= np.array(values[0]) - 1e-9).all()
         better += (np.array(values[1]) > np.array(values[0]) + 1e-6).sum()
@@ -471,12 +471,12 @@ def test_all_documents_can_be_chosen():
     alone, fits = random_case(0)
     for breadth in (1, 4, 100):
         for k in (6, 50):
-            found = choose_jointly(alone, fits, k, breadth)
-            assert found.shape == (3, 6)
-            assert np.array_equal(np.sort(found, axis=1), np.tile(np.arange(6), (3, 1)))
+            result = choose_jointly(alone, fits, k, breadth)
+            assert result.shape == (3, 6)
+            assert np.array_equal(np.sort(result, axis=1), np.tile(np.arange(6), (3, 1)))
 
 
-def test_the_chosen_come_first():
+def test_joint_choices_come_first():
     scores = np.array([[5.0, 1.0, 3.0, 4.0]])
     placed = place_first(scores.copy(), np.array([[1, 3]]))
     assert np.argsort(-placed[0]).tolist() == [1, 3, 0, 2]
@@ -493,18 +493,18 @@ def test_inference_ranks_the_joint_list_first(factored_kernel, make_tastes, infe
     rows = data.document_rows.toarray().astype(float)
     alone = dense(joint.U, 5) @ (rows @ dense(joint.V, 5)).T
     fits = rows @ dense(joint.S, 5)
-    chosen = choose_jointly(
+    selection = choose_jointly(
         alone.astype(np.float32), fits.astype(np.float32), 4, 3 if inference == "beam" else 1
     )
     iterative = by_formula(plain, data)
     scores = joint.scores(data, factored_kernel)
     for k in (2, None):
-        for found in top_k(joint, data, k, factored_kernel):
-            first = chosen[found.query].tolist()
+        for result in top_k(joint, data, k, factored_kernel):
+            first = selection[result.query].tolist()
             rest = [d for d in range(15) if d not in first]
-            rest.sort(key=lambda d, row=iterative[found.query]: -row[d])
-            assert found.documents.tolist() == (first + rest)[:k]
-            assert np.array_equal(found.scores, scores[found.query, found.documents])
+            rest.sort(key=lambda d, row=iterative[result.query]: -row[d])
+            assert result.documents.tolist() == (first + rest)[:k]
+            assert np.array_equal(result.scores, scores[result.query, result.documents])
 
 
 @pytest.mark.parametrize("inference", ["greedy", "beam"])
@@ -516,15 +516,15 @@ def test_a_query_is_not_chosen_for_itself(factored_kernel, make_matching, infere
     alone = (rows @ dense(model.U, 5)) @ (rows @ dense(model.V, 5)).T
     fits = rows @ dense(model.S, 5)
     breadth = model.beam if inference == "beam" else 1
-    for found in top_k(model, data, 3, factored_kernel):
-        others = np.delete(np.arange(14), found.query)
+    for result in top_k(model, data, 3, factored_kernel):
+        others = np.delete(np.arange(14), result.query)
         expected = choose_jointly(
-            alone[found.query][None, others].astype(np.float32),
+            alone[result.query][None, others].astype(np.float32),
             fits[others].astype(np.float32),
             min(k, 13),
             breadth,
         )
-        assert found.documents.tolist() == others[expected[0, :3]].tolist()
+        assert result.documents.tolist() == others[expected[0, :3]].tolist()
 
 
 # --- files and resuming -------------------------------------------------------------------------
@@ -533,11 +533,11 @@ def test_a_query_is_not_chosen_for_itself(factored_kernel, make_matching, infere
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_a_cascade_survives_its_file(factored_kernel, make_tastes, tmp_path, features):
     data = make_tastes(1, features=features)
-    given = Structured(5, stages=2, k=3, inference="beam", beam=2, biases=True)
-    fitted = ranker(factored_kernel, given).fit(data)
+    value = Structured(5, stages=2, k=3, inference="beam", beam=2, biases=True)
+    fitted = ranker(factored_kernel, value).fit(data)
     fitted.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=factored_kernel)
-    assert loaded.model_ == given
+    assert loaded.model_ == value
     assert loaded.model_.stage == 2
     for stage in range(3):
         one, other = (one.model_.at_stage(stage) for one in (fitted, loaded))
@@ -596,14 +596,14 @@ class Snapshots(Callback):
     name = "snapshots"
 
     def __init__(self):
-        self.kept = []
+        self.snapshots = []
 
     def on_epoch_end(self, run, result):
-        self.kept.append(run.snapshot())
+        self.snapshots.append(run.snapshot())
         return False
 
     def on_fit_end(self, run):
-        self.kept.append(run.snapshot())
+        self.snapshots.append(run.snapshot())
 
 
 @pytest.mark.slow
@@ -627,12 +627,12 @@ def test_training_resumes_in_each_stage(factored_kernel, make_tastes, regularize
             .trainer(data, valid)
         )
 
-    kept = Snapshots()
-    whole = cascade(kept)
+    snapshots = Snapshots()
+    whole = cascade(snapshots)
     whole.train()
-    assert len(kept.kept) >= (4 if base else 6)
+    assert len(snapshots.snapshots) >= (4 if base else 6)
     stages = set()
-    for snapshot in kept.kept:
+    for snapshot in snapshots.snapshots:
         again = cascade()
         again.train(snapshot)
         stages.add("model/S" in snapshot.tensors)
@@ -707,10 +707,12 @@ def test_density_is_that_of_the_last_stage(make_tastes):
 
 
 @pytest.mark.parametrize("biases", [False, True])
-@pytest.mark.parametrize("given", [False, True])
-def test_a_stage_can_begin_where_the_one_before_ended(factored_kernel, make_tastes, given, biases):
+@pytest.mark.parametrize("has_base", [False, True])
+def test_a_stage_can_begin_where_the_one_before_ended(
+    factored_kernel, make_tastes, has_base, biases
+):
     data = make_tastes(1)
-    base = ranker(factored_kernel, Factored(5, biases)).fit(data) if given else None
+    base = ranker(factored_kernel, Factored(5, biases)).fit(data) if has_base else None
     cascade = Structured(5, biases, stages=2, k=3, base=base, init="previous-stage")
     model = ranker(factored_kernel, cascade, max_steps=40).fit(data).model_
     for stage in (1, 2):
@@ -743,10 +745,10 @@ def test_training_from_the_previous_stage_resumes(factored_kernel, make_tastes):
             ranker(factored_kernel, model, callbacks=callbacks, max_steps=60).plan().trainer(data)
         )
 
-    kept = Snapshots()
-    whole = run(kept)
+    snapshots = Snapshots()
+    whole = run(snapshots)
     whole.train()
-    for snapshot in kept.kept:
+    for snapshot in snapshots.snapshots:
         again = run()
         again.train(snapshot)
         assert bits(again.model) == bits(whole.model)
@@ -779,7 +781,7 @@ def by_hand(kernel, data, train, model):
     begun.initialize(data, SEED, kernel)
     begun._earlier, begun._lists = [model.at_stage(0)], None
     begun._sample_stage(kernel)
-    found = np.zeros((data.n_queries, 3), np.int64)
+    result = np.zeros((data.n_queries, 3), np.int64)
     left_out = Structured(5, folds=3)
     left_out.initialize(data, SEED, kernel)
     parts = left_out._folds(data.n_queries, kernel)
@@ -788,10 +790,10 @@ def by_hand(kernel, data, train, model):
     for part in parts:
         others = [query for query in range(data.n_queries) if query not in part]
         scores = train(data.select(np.array(others))).model_.scores(data.select(part), kernel)
-        found[part] = lists_by_sorting(scores, data.select(part), 3)
+        result[part] = lists_by_sorting(scores, data.select(part), 3)
     in_sample = lists_by_sorting(model.at_stage(0).scores(data, kernel), data, 3)
-    assert found.tolist() != in_sample
-    begun._lists = found
+    assert result.tolist() != in_sample
+    begun._lists = result
     return begun
 
 
@@ -802,14 +804,14 @@ def test_folds_are_lists_of_models_without_the_query(factored_kernel, make_taste
     def first(rate=0.3):
         return ranker(factored_kernel, Factored(5, biases=False), learning_rate=rate)
 
-    given, rate = None, 0.3
+    value, rate = None, 0.3
     if base != "none":  # which was trained otherwise than the stage after it
         rate = 0.1
-        given = first(rate).fit(data)
+        value = first(rate).fit(data)
         if base == "file":
-            given.save(tmp_path / "base")
-            given = str(tmp_path / "base")
-    fitted = folded(factored_kernel, data, given).fit(data)
+            value.save(tmp_path / "base")
+            value = str(tmp_path / "base")
+    fitted = folded(factored_kernel, data, value).fit(data)
     model = fitted.model_
     begun = by_hand(factored_kernel, data, lambda part: first(rate).fit(part), model)
     problem = TrainingProblem(begun, WARP(3), NoPenalty(), data, factored_kernel, seed=99)
@@ -842,11 +844,11 @@ def test_training_with_folds_resumes(factored_kernel, make_tastes, base):
             .trainer(data, valid)
         )
 
-    kept = Snapshots()
-    whole = run(kept)
+    snapshots = Snapshots()
+    whole = run(snapshots)
     whole.train()
-    assert any("model/lists" in snapshot.tensors for snapshot in kept.kept)
-    for snapshot in kept.kept:
+    assert any("model/lists" in snapshot.tensors for snapshot in snapshots.snapshots)
+    for snapshot in snapshots.snapshots:
         again = run()
         again.train(snapshot)
         assert again.history == whole.history

@@ -62,10 +62,10 @@ def test_a_half_step_is_the_maximum(seed):
     gain = rng.normal(size=(20, 4)) * rng.random((20, 1))
     best = part.maximize(gain)
     value = (gain * best).sum(axis=1) - 0.3 * np.abs(best).sum(axis=1)
-    tried = rng.normal(size=(20000, 4)) * (rng.random((20000, 4)) < 0.7)
-    lengths = np.linalg.norm(tried, axis=1, keepdims=True)
-    tried *= 2.0 * rng.random((20000, 1)) ** 0.1 / np.where(lengths > 0, lengths, 1.0)
-    others = gain @ tried.T - 0.3 * np.abs(tried).sum(axis=1)
+    sample = rng.normal(size=(20000, 4)) * (rng.random((20000, 4)) < 0.7)
+    lengths = np.linalg.norm(sample, axis=1, keepdims=True)
+    sample *= 2.0 * rng.random((20000, 1)) ** 0.1 / np.where(lengths > 0, lengths, 1.0)
+    others = gain @ sample.T - 0.3 * np.abs(sample).sum(axis=1)
     assert (value >= others.max(axis=1) - 1e-12).all()
     assert (value - others.max(axis=1) < 0.1).all()
 
@@ -74,13 +74,13 @@ def test_a_half_step_is_the_maximum(seed):
 def test_pls_has_the_energy_of_the_singular_vectors(seed, d):
     data = clicks(seed)
     M = scaled(data, d)
-    wanted = svds(M, k=d, return_singular_vectors=False).sum()
+    expected = svds(M, k=d, return_singular_vectors=False).sum()
     fitted = ranker(
         "orthonormal:scale=1",
         f"factored:dimensions={d},biases=false,init_scale=1",
         "alternating:max_epochs=300,tolerance=1e-8",
     ).fit(data)
-    assert -fitted.objective_ == pytest.approx(wanted, rel=1e-4)
+    assert -fitted.objective_ == pytest.approx(expected, rel=1e-4)
     U, V = fitted.model_.U[:, :d].astype(float), fitted.model_.V[:, :d].astype(float)
     for side in (U, V):
         np.testing.assert_allclose(side.T @ side, np.eye(d), atol=1e-5)
@@ -148,13 +148,13 @@ def test_a_resumed_run_has_the_same_bits(seed, regularizer):
 @pytest.mark.parametrize("regularizer", ["l1l2-row:strength=0.5", "orthonormal", "max-norm"])
 def test_kernels_and_threads_change_nothing(seed, regularizer, load_kernel):
     data = clicks(seed)
-    wanted = ranker(regularizer).fit(data).model_
+    expected = ranker(regularizer).fit(data).model_
     for name in ("reference", "cython", "rust"):
         kernel = load_kernel(name)
         for threads in (1, 2, 3):
             again = ranker(regularizer, threads=threads).set_params(kernel=kernel).fit(data).model_
-            assert again.U.tobytes() == wanted.U.tobytes()
-            assert again.V.tobytes() == wanted.V.tobytes()
+            assert again.U.tobytes() == expected.U.tobytes()
+            assert again.V.tobytes() == expected.V.tobytes()
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_sparse_embeddings_are_the_same_and_smaller(seed, tmp_path):
 def test_it_trains_on_the_matrix_alone(seed):
     data = clicks(seed)
     settings = {"solver": "alternating:max_epochs=4"}
-    wanted = ranker("l1l2-row:strength=0.5", **settings).fit(data)
+    expected = ranker("l1l2-row:strength=0.5", **settings).fit(data)
     alone = Ranker(
         MODELS[0],
         "alignment:per_query=false",
@@ -190,8 +190,8 @@ def test_it_trains_on_the_matrix_alone(seed):
         settings["solver"],
         kernel="reference",
     ).fit(click_matrix(data).as_matching())
-    assert alone.model_.U.tobytes() == wanted.model_.U.tobytes()
-    np.testing.assert_array_equal(alone.predict(data), wanted.predict(data))
+    assert alone.model_.U.tobytes() == expected.model_.U.tobytes()
+    np.testing.assert_array_equal(alone.predict(data), expected.predict(data))
 
 
 def test_incompatible_parts_and_data_are_refused(seed):
@@ -236,8 +236,8 @@ def test_the_center_is_what_popularity_explains(seed, model, regularizer):
     fitted = ranker(regularizer, model, solver).fit(data)
     U, V = (side[:, :5].astype(float) for side in (fitted.model_.U, fitted.model_.V))
     penalty = fitted.regularizer_.penalty
-    wanted = penalty(U) + penalty(V) - np.sum(U * (M @ V))
-    assert fitted.objective_ == pytest.approx(wanted, rel=1e-4)
+    expected = penalty(U) + penalty(V) - np.sum(U * (M @ V))
+    assert fitted.objective_ == pytest.approx(expected, rel=1e-4)
     # Orthonormal half-steps have more columns than the model, which sees whole rounds only.
     names = ("objective",) if regularizer == "orthonormal" else ("half objective", "objective")
     steps = [row[name] for row in fitted.history_[1:] for name in names]
@@ -280,9 +280,9 @@ def test_the_projection_of_l1_row_is_the_nearest(seed):
     part, rows = L1Row(limit=1.0), rng.normal(size=(30, 4))
     near = part.prox(rows, 0.1)
     assert part.penalty(near) == 0.0
-    tried = rng.normal(size=(5000, 4))
-    tried /= np.maximum(np.abs(tried).sum(axis=1, keepdims=True), 1.0)
-    distances = np.linalg.norm(rows[:, None] - tried[None], axis=2).min(axis=1)
+    sample = rng.normal(size=(5000, 4))
+    sample /= np.maximum(np.abs(sample).sum(axis=1, keepdims=True), 1.0)
+    distances = np.linalg.norm(rows[:, None] - sample[None], axis=2).min(axis=1)
     assert (np.linalg.norm(rows - near, axis=1) <= distances + 1e-12).all()
     inside = 0.1 * rows / np.abs(rows).sum(axis=1, keepdims=True)
     np.testing.assert_array_equal(part.prox(inside, 0.1), inside)

@@ -42,14 +42,14 @@ def data(request, wide) -> JudgedLists:
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_every_way_leads_to_the_minimum(data, way, regularizer):
     exact = {"max_epochs": 20_000, "tolerance": 1e-13}
-    wanted = Ranker(loss="domination", regularizer=regularizer, solver=Coordinate(**exact)).fit(
+    expected = Ranker(loss="domination", regularizer=regularizer, solver=Coordinate(**exact)).fit(
         data
     )
     solver = Coordinate(**exact, **way)
-    found = Ranker(loss="domination", regularizer=regularizer, solver=solver).fit(data)
-    assert found.stopped_ == "converged"
-    assert found.objective_ == pytest.approx(wanted.objective_, rel=1e-8)
-    history = [row["objective"] for row in found.history_]
+    result = Ranker(loss="domination", regularizer=regularizer, solver=solver).fit(data)
+    assert result.stopped_ == "converged"
+    assert result.objective_ == pytest.approx(expected.objective_, rel=1e-8)
+    history = [row["objective"] for row in result.history_]
     assert np.all(np.diff(history) <= 1e-12)
 
 
@@ -66,7 +66,7 @@ def test_the_decrease_is_guaranteed(data, penalty, curvature):
     columns = np.arange(3, data.n_features)
     promised = problem.decrease(columns, penalty)
     base = problem.value()
-    found = []
+    result = []
     for column in columns:
 
         def along(t: float, column: int = column) -> float:
@@ -75,11 +75,11 @@ def test_the_decrease_is_guaranteed(data, penalty, curvature):
             there = Domination().coordinate_problem(data, moved, get_kernel(), 1, curvature)
             return there.value() + penalty.l1 * abs(t) + penalty.l2 / 2 * t * t
 
-        found.append(base - minimize_scalar(along, (-0.1, 0.1)).fun)
-    found = np.array(found)
-    assert np.all(promised <= np.maximum(found, 0.0) + 1e-9)
+        result.append(base - minimize_scalar(along, (-0.1, 0.1)).fun)
+    result = np.array(result)
+    assert np.all(promised <= np.maximum(result, 0.0) + 1e-9)
     assert np.all(promised >= 0.0)
-    assert promised.max() > 0.2 * found.max()  # and the promise is worth something
+    assert promised.max() > 0.2 * result.max()  # and the promise is worth something
 
 
 def test_induction_adds_the_best_and_ends_when_none_helps(wide):

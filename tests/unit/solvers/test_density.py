@@ -53,10 +53,10 @@ def test_target_densities_are_reached(matching_kernel, data):
     off = []
     for density in (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
         for seed in range(4):
-            asked = ranker(
+            model = ranker(
                 matching_kernel, density, max_steps=5000, steps_per_epoch=5000, prox_interval=100
             )
-            fitted = asked.set_params(random_state=seed).fit(data)
+            fitted = model.set_params(random_state=seed).fit(data)
             assert len(fitted.description_["density search"]) <= 2
             off.append(abs(fitted.model_.density / density - 1.0))
     assert np.median(off) <= 0.05
@@ -81,9 +81,9 @@ def test_pilots_are_recorded(matching_kernel, data, monkeypatch):
 
 
 def test_the_file_tells_strength_and_density(matching_kernel, data, tmp_path):
-    asked = ranker(matching_kernel, 0.2)
-    fitted = asked.fit(data)
-    assert asked.regularizer == L1(density=0.2)  # the user's own stays as it was
+    model = ranker(matching_kernel, 0.2)
+    fitted = model.fit(data)
+    assert model.regularizer == L1(density=0.2)  # the user's own stays as it was
     fitted.save(tmp_path / "model")
     loaded = Ranker.load(tmp_path / "model", kernel=matching_kernel)
     strength = fitted.regularizer_.strength
@@ -119,9 +119,9 @@ def test_the_first_guess_is_a_share_of_the_mean_gradient(matching_kernel, data):
     ).tolist():
         gradient += np.outer(rows[q], rows[better] - rows[worse]) / 1000
     guess = first_guess(problem, 0.1)
-    kept = np.count_nonzero(gradient) // 10
-    assert np.count_nonzero(np.abs(gradient) > guess * (1 + 1e-9)) == kept
-    assert guess == pytest.approx(np.sort(np.abs(gradient).ravel())[-1 - kept])
+    selection = np.count_nonzero(gradient) // 10
+    assert np.count_nonzero(np.abs(gradient) > guess * (1 + 1e-9)) == selection
+    assert guess == pytest.approx(np.sort(np.abs(gradient).ravel())[-1 - selection])
 
 
 def curve(strength, power=0.8, scale=3.0):

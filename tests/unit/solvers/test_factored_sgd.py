@@ -105,13 +105,13 @@ class ByHand:
         return better, worse, margin, 0.0
 
     def block(self, triplets, rates, importance=None):
-        chosen = [self.violation(*each) for each in triplets.tolist()]
+        selection = [self.violation(*each) for each in triplets.tolist()]
         U, V, _ = self.parts
         totals = [np.zeros_like(part) for part in self.parts]
         squared = [np.zeros_like(part) for part in self.parts]
         touched = [set(), set()]
         for query, rate, (better, worse, margin, weight) in zip(
-            triplets[:, 0].tolist(), rates, chosen, strict=True
+            triplets[:, 0].tolist(), rates, selection, strict=True
         ):
             weight *= 1.0 if importance is None else importance[query, better]
             margin = np.array([margin])
@@ -167,9 +167,9 @@ class ByHand:
 
     def assert_like(self, model, tolerance=2e-4):
         n = model.dimensions
-        found = (model.U[:, :n], model.V[:, :n], model.document_biases[:, None])
-        for got, wanted in zip(found, self.parts, strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+        result = (model.U[:, :n], model.V[:, :n], model.document_biases[:, None])
+        for actual, expected in zip(result, self.parts, strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def start_of(data, biases=True):
@@ -251,10 +251,10 @@ def test_other_penalties_are_paid_at_boundaries(
             due = sum(rates[start:stop]) * scale
             plain.parts[which] = regularizer.prox(plain.parts[which], due)
     plain.assert_like(fitted.model_)
-    for found, wanted in zip(
+    for result, expected in zip(
         (fitted.model_.U[:, :5], fitted.model_.V[:, :5]), plain.parts[:2], strict=False
     ):
-        assert np.array_equal(found == 0.0, wanted == 0.0)
+        assert np.array_equal(result == 0.0, expected == 0.0)
     penalty = sum(regularizer.penalty(part) for part in plain.parts[:2])
     assert penalty > 0.0
     assert fitted.objective_ - fitted.history_[-1]["loss"] == pytest.approx(penalty, rel=1e-3)
@@ -318,13 +318,15 @@ def test_a_listwise_loss_follows_its_gradient(factored_kernel, make_tastes, feat
 def test_a_listwise_loss_learns_and_is_resumed(factored_kernel, make_tastes, regularizer):
     data = make_tastes(1)
     options = {"n_negatives": 4, "max_steps": 150, "steps_per_epoch": 50, "prox_interval": 16}
-    kept = Snapshots()
+    snapshots = Snapshots()
     whole = (
-        ranker(factored_kernel, Domination(), regularizer, [kept], **options).plan().trainer(data)
+        ranker(factored_kernel, Domination(), regularizer, [snapshots], **options)
+        .plan()
+        .trainer(data)
     )
     whole.train()
     assert whole.history[-1]["loss"] < 0.8 * whole.history[0]["loss"]
-    for snapshot in kept.kept:
+    for snapshot in snapshots.snapshots:
         again = ranker(factored_kernel, Domination(), regularizer, **options).plan().trainer(data)
         again.train(snapshot)
         assert bits(again) == bits(whole)
@@ -340,17 +342,17 @@ def test_a_listwise_loss_learns_and_is_resumed(factored_kernel, make_tastes, reg
     assert bits(parts) == bits(at_once.fit(data))
 
 
-# --- what is drawn ------------------------------------------------------------------------------
+# --- what is sampled -----------------------------------------------------------------------------
 
 
-def frequencies(drawn, expected):
+def frequencies(sample, expected):
     """Compare how often each was drawn with how often it should be, by chi-square."""
-    counts = Counter(map(tuple, drawn.tolist()))
+    counts = Counter(map(tuple, sample.tolist()))
     assert set(counts) <= {key for key, share in expected.items() if share > 0.0}
     keys = [key for key, share in expected.items() if share > 0.0]
     total = sum(expected[key] for key in keys)
-    wanted = np.array([expected[key] / total * len(drawn) for key in keys])
-    assert stats.chisquare([counts[key] for key in keys], wanted).pvalue > 1e-4
+    target = np.array([expected[key] / total * len(sample) for key in keys])
+    assert stats.chisquare([counts[key] for key in keys], target).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("sampling", ["queries", "positives", "weighted"])
@@ -379,17 +381,17 @@ def test_weighted_sampling_follows_the_relevance(
         else make_matching(3, queries_are_documents=True, kind="grades")
     )
     lists = sampling_lists(data, SGD(), sampling)
-    wanted = np.maximum(data.relevance.toarray(), 0)
+    expected = np.maximum(data.relevance.toarray(), 0)
     if data.own_document is not None:
-        np.fill_diagonal(wanted, 0)
-    wanted[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
-    wanted = wanted if sampling == "weighted" else (wanted > 0).astype(float)
-    size = int(wanted.sum())
+        np.fill_diagonal(expected, 0)
+    expected[np.setdiff1d(np.arange(data.n_queries), lists.queries)] = 0
+    expected = expected if sampling == "weighted" else (expected > 0).astype(float)
+    size = int(expected.sum())
     passes = fast_kernel.sampling.sample_triplets(lists, 1, 0, 3 * size).reshape(3, size, 3)
     for one in passes:
-        counts = np.zeros_like(wanted)
+        counts = np.zeros_like(expected)
         np.add.at(counts, (one[:, 0], one[:, 1]), 1)
-        assert np.array_equal(counts, wanted)
+        assert np.array_equal(counts, expected)
     # Each pass, and each seed, has an order of its own, and it is none that one would expect.
     other = fast_kernel.sampling.sample_triplets(lists, 2, 0, size)
     orders = [one[:, :2].tobytes() for one in (*passes, other)]
@@ -435,8 +437,8 @@ def test_fit_trains_on_the_sampled_triplets(factored_kernel, make_tastes, sampli
         data, SGD(negatives=negatives), "positives" if sampling == "auto" else sampling
     )
     triplets = factored_kernel.sampling.sample_triplets(lists, SEED, 0, 70, 3)
-    given = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=triplets)
-    assert bits(given) == bits(fitted)
+    result = ranker(factored_kernel, WARP(3), **options).partial_fit(data, triplets=triplets)
+    assert bits(result) == bits(fitted)
 
 
 @pytest.mark.parametrize("schedule", ["adagrad", "constant"])
@@ -495,7 +497,7 @@ def test_what_auto_is(fast_kernel, make_tastes):
         left = Ranker(
             Factored(5, init_scale=1.0), "warp", solver="sgd", kernel=fast_kernel, random_state=SEED
         ).fit(data)
-        told = ranker(
+        result = ranker(
             fast_kernel,
             "warp",
             max_steps=10 * matches,
@@ -505,7 +507,7 @@ def test_what_auto_is(fast_kernel, make_tastes):
             sampling="positives",
             batch_size=block,
         ).fit(data)
-        assert bits(left) == bits(told)
+        assert bits(left) == bits(result)
         assert [row["steps"] for row in left.history_] == [matches * n for n in range(1, 11)]
 
 
@@ -514,9 +516,9 @@ def test_blocks_have_a_largest_size(fast_kernel, make_tastes, features: str, mos
     data = make_tastes(1, 40, 45, features=features)
     steps = {"max_steps": 2 * most, "steps_per_epoch": 1000 * most}
     left = ranker(fast_kernel, "warp", batch_size="auto", **steps).fit(data)
-    told = ranker(fast_kernel, "warp", batch_size=most, **steps).fit(data)
+    result = ranker(fast_kernel, "warp", batch_size=most, **steps).fit(data)
     other = ranker(fast_kernel, "warp", batch_size=most // 2, **steps).fit(data)
-    assert bits(left) == bits(told) != bits(other)
+    assert bits(left) == bits(result) != bits(other)
 
 
 def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
@@ -530,7 +532,7 @@ def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
         steps_per_epoch="auto",
         max_steps="auto",
     )
-    told = ranker(
+    model = ranker(
         fast_kernel,
         "warp",
         L1(0.05),
@@ -538,7 +540,7 @@ def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
         steps_per_epoch=matches,
         max_steps=10 * matches,
     )
-    assert bits(left.fit(data)) == bits(told.fit(data))
+    assert bits(left.fit(data)) == bits(model.fit(data))
 
 
 def test_zero_epochs_leave_the_initial_model(factored_kernel, make_tastes):
@@ -614,13 +616,13 @@ def test_threads_change_nothing(factored_kernel, make_tastes, features, loss):
     if factored_kernel.describe()["threads"] == "none":
         pytest.skip("one thread only")
     data = make_tastes(1, 30, 33, features=features)
-    found = set()
+    result = set()
     for threads in (1, 2, 3):
         fitted = ranker(
             factored_kernel, loss, MaxNorm(1.0), max_steps=600, steps_per_epoch=200, batch_size=64
         )
-        found.add(bits(fitted.set_params(threads=threads).fit(data)))
-    assert len(found) == 1
+        result.add(bits(fitted.set_params(threads=threads).fit(data)))
+    assert len(result) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -644,10 +646,10 @@ class Snapshots(Callback):
     name = "snapshots"
 
     def __init__(self):
-        self.kept = []
+        self.snapshots = []
 
     def on_epoch_end(self, run, result):
-        self.kept.append(run.snapshot())
+        self.snapshots.append(run.snapshot())
         return False
 
 
@@ -667,12 +669,16 @@ RESUMED = [
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_a_resumed_run_has_the_same_bits(factored_kernel, make_tastes, parts, features):
     data, valid = (make_tastes(seed, features=features, counts=True) for seed in (1, 2))
-    kept = Snapshots()
+    snapshots = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(factored_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
+    whole = (
+        ranker(factored_kernel, callbacks=[stopping, snapshots], **parts)
+        .plan()
+        .trainer(data, valid)
+    )
     whole.train()
-    assert len(kept.kept) == len(whole.history) == (1 if "max_steps" in parts else 3)
-    for snapshot in kept.kept:
+    assert len(snapshots.snapshots) == len(whole.history) == (1 if "max_steps" in parts else 3)
+    for snapshot in snapshots.snapshots:
         again = (
             ranker(factored_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
             .plan()
@@ -1009,9 +1015,9 @@ def test_l2_of_embeddings_is_minimized(fast_kernel, make_tastes):
         fitted = Ranker("factored:dimensions=8", "logistic", *settings, kernel=fast_kernel).fit(
             data
         )
-        found = [row["objective"] for row in fitted.history_]
-        assert found[-1] == pytest.approx(min(found), rel=0.02)
-        assert found[-1] < found[0]
+        result = [row["objective"] for row in fitted.history_]
+        assert result[-1] == pytest.approx(min(result), rel=0.02)
+        assert result[-1] < result[0]
 
 
 def test_several_positives_and_any_other_negative(make_tastes):

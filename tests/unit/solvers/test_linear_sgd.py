@@ -45,15 +45,15 @@ def test_sgd_matches_the_algorithm_by_hand(judged, sparse, sampling, spec):
     solver = f"sgd:max_steps={STEPS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
     solver += f",sampling={sampling}"
     ranker = Ranker("linear", "hinge", spec, solver, random_state=SEED).fit(data)
-    wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=sampling == "queries")
-    np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
+    expected = by_hand(judged, ranker.regularizer_, 20, 0.3, by_query=sampling == "queries")
+    np.testing.assert_allclose(ranker.model_.weights, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_l1_in_the_loop_is_its_operator_at_the_boundary(judged):
     spec = f"sgd:max_steps={STEPS},steps_per_epoch=100,prox_interval=20,learning_rate=0.3"
     ranker = Ranker("linear", "hinge", "l1:strength=0.1", spec, random_state=SEED).fit(judged)
-    wanted = by_hand(judged, ranker.regularizer_, 20, 0.3)
-    np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
+    expected = by_hand(judged, ranker.regularizer_, 20, 0.3)
+    np.testing.assert_allclose(ranker.model_.weights, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_warp_estimates_ranks_among_lower_grades(judged):
@@ -62,8 +62,8 @@ def test_warp_estimates_ranks_among_lower_grades(judged):
     )
     loss = WARP(max_trials=4)
     ranker = Ranker("linear", loss, "max-norm:limit=0.5", spec, random_state=SEED).fit(judged)
-    wanted = by_hand(judged, ranker.regularizer_, 20, 0.3, warp=loss)
-    np.testing.assert_allclose(ranker.model_.weights, wanted, rtol=1e-9, atol=1e-12)
+    expected = by_hand(judged, ranker.regularizer_, 20, 0.3, warp=loss)
+    np.testing.assert_allclose(ranker.model_.weights, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
@@ -83,9 +83,9 @@ def test_prox_of_packed_rows_is_that_of_full_rows(kind, seed, monkeypatch):
     dense[[3, 8]] = 0.0
     penalty = Penalty.__new__(Penalty)
     penalty.regularizer = kind
-    made = penalty.prox(sp.csr_array(dense), 0.5)
-    np.testing.assert_allclose(made.toarray(), kind.prox(dense, 0.5), rtol=1e-12)
-    assert made.nnz == np.count_nonzero(kind.prox(dense, 0.5))
+    matrix = penalty.prox(sp.csr_array(dense), 0.5)
+    np.testing.assert_allclose(matrix.toarray(), kind.prox(dense, 0.5), rtol=1e-12)
+    assert matrix.nnz == np.count_nonzero(kind.prox(dense, 0.5))
 
 
 @pytest.mark.parametrize("model", ["linear", "bilinear"])
@@ -104,8 +104,8 @@ def test_a_resumed_run_has_the_same_bits(model, judged, make_matching):
     snapshot = first.snapshot()
     snapshot.facts["stopped"] = ""
     second.train(resume=snapshot)
-    for key, wanted in whole.model.tensors().items():
-        np.testing.assert_array_equal(second.model.tensors()[key], wanted)
+    for key, expected in whole.model.tensors().items():
+        np.testing.assert_array_equal(second.model.tensors()[key], expected)
 
 
 def test_what_is_refused(judged):

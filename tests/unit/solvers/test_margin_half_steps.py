@@ -91,8 +91,8 @@ def test_kernels_and_threads_agree(factored_kernel, make_tastes):
         return ranker.set_params(threads=threads).fit(data).model_
 
     threads = 1 if factored_kernel.name == "reference" else 2
-    wanted, found = trained("reference", 1), trained(factored_kernel, threads)
-    for one, other in zip(wanted.factors, found.factors, strict=True):
+    expected, result = trained("reference", 1), trained(factored_kernel, threads)
+    for one, other in zip(expected.factors, result.factors, strict=True):
         assert np.array_equal(one, other)
 
 

@@ -30,13 +30,13 @@ def make_labelled(seed: int = 0, dense: bool = False) -> MatchingData:
 
 
 def ranker(**parts):
-    chosen = {
+    selection = {
         "model": "bilinear:dtype=float64",
         "loss": "logistic",
         "regularizer": L2(STRENGTH),
         "solver": OneVsRest(tolerance=1e-9),
     }
-    return Ranker(**{**chosen, **parts})
+    return Ranker(**{**selection, **parts})
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -77,9 +77,9 @@ def test_every_margin_is_scikit_learns(dense):
         losses = np.maximum(0.0, 1.0 - signs * (features @ oracle.coef_[0]))
         objective += losses.mean() + 0.5 * STRENGTH * (oracle.coef_[0] ** 2).sum()
     assert fitted.objective_ == pytest.approx(objective)
-    told = [row["objective"] for row in fitted.history_]
-    assert told[-1] == pytest.approx(min(told))
-    assert len(told) > 5
+    output = [row["objective"] for row in fitted.history_]
+    assert output[-1] == pytest.approx(min(output))
+    assert len(output) > 5
 
 
 def test_the_hinge_is_trained_pass_by_pass():
@@ -101,17 +101,17 @@ def test_the_hinge_is_trained_pass_by_pass():
 def test_the_hinge_is_resumed_after_each_pass():
     class Snapshots(Callback):
         name = "snapshots"
-        kept: ClassVar[list[Snapshot]] = []
+        snapshots: ClassVar[list[Snapshot]] = []
 
         def on_epoch_end(self, run, result):
-            self.kept.append(run.snapshot())
+            self.snapshots.append(run.snapshot())
             return False
 
     data = make_labelled()
     whole = ranker(loss="hinge", solver=OneVsRest(6), callbacks=[Snapshots()]).plan().trainer(data)
     whole.train()
-    assert len(Snapshots.kept) == 6
-    for snapshot in Snapshots.kept:
+    assert len(Snapshots.snapshots) == 6
+    for snapshot in Snapshots.snapshots:
         again = ranker(loss="hinge", solver=OneVsRest(6)).plan().trainer(data)
         again.train(snapshot)
         assert again.history == whole.history

@@ -30,25 +30,25 @@ from ranking_plugins.solvers import PassiveAggressive
 
 
 def test_sampled_rows_are_of_one_query_with_decreasing_grades(judged):
-    found, _ = LowerRows.of(judged).sample(get_kernel(), 3, 0, 20_000)
-    better, worse = found[:, 1], found[:, 2]
-    assert np.all(found[:, 0] == 0)
+    result, _ = LowerRows.of(judged).sample(get_kernel(), 3, 0, 20_000)
+    better, worse = result[:, 1], result[:, 2]
+    assert np.all(result[:, 0] == 0)
     assert np.all(judged.row_groups[better] == judged.row_groups[worse])
     assert np.all(judged.grades[better] > judged.grades[worse])
     # All pairs that there are, a better row as often as another.
-    wanted = [
+    expected = [
         (i, j)
         for i in range(judged.n_rows)
         for j in range(judged.n_rows)
         if judged.row_groups[i] == judged.row_groups[j] and judged.grades[i] > judged.grades[j]
     ]
-    assert set(map(tuple, found[:, 1:].tolist())) == set(wanted)
+    assert set(map(tuple, result[:, 1:].tolist())) == set(expected)
     counts = np.bincount(better, minlength=judged.n_rows)
-    mean = 20_000 / len({i for i, _ in wanted})
+    mean = 20_000 / len({i for i, _ in expected})
     assert counts[counts > 0].min() > 0.6 * mean
     assert counts.max() < 1.5 * mean
     again, _ = LowerRows.of(judged).sample(get_kernel(), 3, 7, 5)
-    np.testing.assert_array_equal(again, found[7:12])
+    np.testing.assert_array_equal(again, result[7:12])
 
 
 def best_tau(gap: float, n: float, c: float, power: int) -> float:
@@ -59,13 +59,13 @@ def best_tau(gap: float, n: float, c: float, power: int) -> float:
     if gap <= 0.0 or n == 0.0:
         return 0.0
     tau = min(c, gap / n) if power == 1 else gap / (n + 0.5 / c)
-    found = minimize_scalar(
+    solution = minimize_scalar(
         lambda tau: tau * tau * n / 2.0 + c * max(0.0, gap - tau * n) ** power,
         bounds=(0.0, gap / n),
         method="bounded",
         options={"xatol": 1e-13},
     )
-    assert found.x == pytest.approx(tau, rel=1e-5, abs=1e-9)
+    assert solution.x == pytest.approx(tau, rel=1e-5, abs=1e-9)
     return tau
 
 
@@ -91,8 +91,8 @@ def test_a_linear_model_is_the_algorithm_by_hand(judged, loss, sparse):
         w += best_tau(gap, delta @ delta, 0.05 * weight, power) * delta
     np.testing.assert_allclose(ranker.model_.weights, w, rtol=1e-9)
     objective = [row["objective"] for row in ranker.history_]
-    wanted = np.mean(np.reshape(losses, (3, 100)), axis=1)
-    np.testing.assert_allclose(objective, wanted)
+    expected = np.mean(np.reshape(losses, (3, 100)), axis=1)
+    np.testing.assert_allclose(objective, expected)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "warp"])
@@ -131,8 +131,8 @@ def test_the_k_th_best_positive_is_learnt_from(make_matching):
     sides = (data.query_rows, data.document_rows)
     queries, documents = (side.toarray().astype(np.float64) for side in sides)
     W = np.zeros((queries.shape[1], documents.shape[1]))
-    drawn = get_kernel().sampling.sample_triplets(positive_lists(data), 1, 0, 150, 4, 3)
-    for step, (q, *rest) in enumerate(drawn.tolist()):
+    sample = get_kernel().sampling.sample_triplets(positive_lists(data), 1, 0, 150, 4, 3)
+    for step, (q, *rest) in enumerate(sample.tolist()):
         if step % 75 % 64 == 0:
             frozen = W.copy()
         scores = [queries[q] @ frozen @ documents[d] for d in rest[:3]]
@@ -277,19 +277,19 @@ def test_no_step_of_the_logistic_loss_would_be_passive():
         assert (loss.pairwise_value(margins) > 0.0).all()
         assert (loss.pairwise_slope(margins) < 0.0).all()
     for z in (1.0, 4.0, 9.0):
-        found = minimize_scalar(
+        solution = minimize_scalar(
             lambda tau, z=z: tau * tau / 2.0 + float(Logistic().pairwise_value(np.array(z + tau))),
             options={"xtol": 1e-12},
         )
-        assert found.x > 1e-5
+        assert solution.x > 1e-5
     for loss in (Hinge(), SquaredHinge(), WARP()):
         assert (loss.pairwise_value(margins)[margins >= 1.0] == 0.0).all()
 
 
 def test_several_positives_of_judged_lists_are_refused():
     data = JudgedLists(np.eye(3), [2, 1, 1], [1, 1, 1])
-    drawn, below = LowerRows.of(data).sample(get_kernel(), 0, 0, 50)
-    assert set(drawn[:, 2]) == {1, 2}
+    sample, below = LowerRows.of(data).sample(get_kernel(), 0, 0, 50)
+    assert set(sample[:, 2]) == {1, 2}
     assert set(below) == {2}  # rows 1 and 2 are below row 0, and neither is below the other
 
 

@@ -137,8 +137,8 @@ def test_gradients_are_derivatives_of_the_objective(
     ) / (2.0 * step)
     U, _, _ = blocks._majorizer(0)
     V, _, biases = blocks._majorizer(1)
-    found = np.concatenate((U.ravel(), V.ravel(), biases))
-    np.testing.assert_allclose(found, numerical, atol=2e-6)
+    result = np.concatenate((U.ravel(), V.ravel(), biases))
+    np.testing.assert_allclose(result, numerical, atol=2e-6)
 
 
 @pytest.mark.parametrize("solver", ["coordinate", "alternating"])
@@ -189,8 +189,8 @@ def test_kernels_and_threads_agree(factored_kernel, make_tastes, make_matching, 
         return ranker.fit(data).model_
 
     threads = 1 if factored_kernel.name == "reference" else 2
-    expected, found = trained("reference", 1), trained(factored_kernel, threads)
-    for one, other in zip(expected.factors, found.factors, strict=True):
+    expected, result = trained("reference", 1), trained(factored_kernel, threads)
+    for one, other in zip(expected.factors, result.factors, strict=True):
         assert np.array_equal(one, other)
 
 

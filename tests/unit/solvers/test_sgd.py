@@ -338,10 +338,10 @@ class Snapshots(Callback):
     name = "snapshots"
 
     def __init__(self):
-        self.kept = []
+        self.snapshots = []
 
     def on_epoch_end(self, run, result):
-        self.kept.append(run.snapshot())
+        self.snapshots.append(run.snapshot())
         return False
 
 
@@ -359,12 +359,16 @@ RESUMED = [
 @pytest.mark.parametrize("parts", RESUMED, ids=lambda parts: str(sorted(map(str, parts.values()))))
 def test_a_resumed_run_has_the_same_bits(matching_kernel, make_matching, parts):
     data, valid = make_matching(1), make_matching(2)
-    kept = Snapshots()
+    snapshots = Snapshots()
     stopping = EarlyStopping(metric="map", patience=50)
-    whole = ranker(matching_kernel, callbacks=[stopping, kept], **parts).plan().trainer(data, valid)
+    whole = (
+        ranker(matching_kernel, callbacks=[stopping, snapshots], **parts)
+        .plan()
+        .trainer(data, valid)
+    )
     whole.train()
-    assert len(kept.kept) == len(whole.history) >= 1
-    for snapshot in kept.kept:
+    assert len(snapshots.snapshots) == len(whole.history) >= 1
+    for snapshot in snapshots.snapshots:
         again = (
             ranker(matching_kernel, callbacks=[EarlyStopping(metric="map", patience=50)], **parts)
             .plan()

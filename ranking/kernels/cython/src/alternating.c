@@ -380,3 +380,157 @@ void sparse_rows_join(
     join_t join = {chunks, dimensions, values};
     team_for(join_work, &join, (int)n_chunks, n_threads);
 }
+
+/* --- squared error of all pairs ------------------------------------------------------------ */
+
+/* Working memory of a row, each of `width` floats. */
+typedef struct {
+    float *target, *residual, *direction, *product;
+} squared_row_t;
+
+static const float LEAST = 1e-30f;
+
+/* out = x'G for `parts` vectors of eight from `from` on. */
+LANES_INLINE void gram_tile(
+    const squared_step_t *task, const float *x, float *out, ptrdiff_t from, const int parts)
+{
+    float8_t sums[8];
+    for (int k = 0; k < parts; k++)
+        sums[k] = float8_splat(0.0f);
+    for (ptrdiff_t j = 0; j < task->width; j++) {
+        const float *row = task->gram + j * task->width + from;
+        float8_t value = float8_splat(x[j]);
+#pragma GCC unroll 8
+        for (int k = 0; k < parts; k++)
+            sums[k] += value * float8_load(row + 8 * k);
+    }
+    for (int k = 0; k < parts; k++)
+        float8_store(out + from + 8 * k, sums[k]);
+}
+
+static void gram_product(const squared_step_t *task, const float *x, float *out)
+{
+    ptrdiff_t from = 0;
+    for (; from + 64 <= task->width; from += 64)
+        gram_tile(task, x, out, from, 8);
+#define CASE(n)                                                                                    \
+    case n:                                                                                        \
+        gram_tile(task, x, out, from, n);                                                          \
+        break;
+    switch ((task->width - from) / 8) {
+        CASE_1_TO_7(CASE)
+    }
+#undef CASE
+}
+
+/* to += sum of c_j P[j] over the entries of a row, with c_j = excess (P[j] . x). */
+LANES_INLINE void add_entries(
+    const squared_step_t *task, int64_t row, const float *x, float *to, ptrdiff_t width)
+{
+    int64_t stop = csr_start(&task->matrix, row + 1);
+    float excess = task->observed - task->unobserved;
+    for (int64_t at = csr_start(&task->matrix, row); at < stop; at++) {
+        const float *embedding = task->embeddings + csr_column(&task->matrix, at) * width;
+        float8_t sums = float8_splat(0.0f);
+#pragma GCC unroll 8
+        for (ptrdiff_t i = 0; i < width; i += 8)
+            sums += float8_load(embedding + i) * float8_load(x + i);
+        float8_t by = float8_splat(excess * float8_sum(sums));
+#pragma GCC unroll 8
+        for (ptrdiff_t i = 0; i < width; i += 8)
+            float8_store(to + i, float8_load(to + i) + by * float8_load(embedding + i));
+    }
+}
+
+/* out = A x */
+static void quadratic_product(const squared_step_t *task, int64_t row, const float *x, float *out)
+{
+    float8_t ridge = float8_splat(task->ridges[row]), weight = float8_splat(task->unobserved);
+    gram_product(task, x, out);
+    for (ptrdiff_t i = 0; i < task->width; i += 8)
+        float8_store(out + i, ridge * float8_load(x + i) + weight * float8_load(out + i));
+    switch (task->width) {
+    case 32:
+        add_entries(task, row, x, out, 32);
+        break;
+    case 64:
+        add_entries(task, row, x, out, 64);
+        break;
+    default:
+        add_entries(task, row, x, out, task->width);
+    }
+}
+
+/* Fill b, and fetch the embeddings of the next row. */
+static void squared_target(const squared_step_t *task, int64_t row, float *target)
+{
+    int64_t stop = csr_start(&task->matrix, row + 1);
+    memset(target, 0, (size_t)task->width * sizeof(float));
+    for (int64_t at = csr_start(&task->matrix, row); at < stop; at++) {
+        float8_prefetch(
+            task->embeddings + column_ahead(&task->matrix, at + AHEAD) * task->width,
+            task->width);
+        float8_add(
+            target, task->embeddings + csr_column(&task->matrix, at) * task->width,
+            task->observed * csr_value_float(&task->matrix, at), task->width);
+    }
+}
+
+/* Take steps of conjugate gradients on a row; return its gain. */
+static double squared_row(const squared_step_t *task, int64_t row, const squared_row_t *work)
+{
+    ptrdiff_t n = task->width;
+    float *x = task->out + row * n, *residual = work->residual, *direction = work->direction;
+    squared_target(task, row, work->target);
+    quadratic_product(task, row, x, work->product);
+    for (ptrdiff_t i = 0; i < n; i += 8) {
+        float8_t r = float8_load(work->target + i) - float8_load(work->product + i);
+        float8_store(residual + i, r);
+        float8_store(direction + i, r);
+    }
+    float square = float8_dot(residual, residual, n);
+    for (int64_t step = 0; step < task->steps && square > LEAST; step++) {
+        quadratic_product(task, row, direction, work->product);
+        float curvature = float8_dot(direction, work->product, n);
+        if (!(curvature > 0.0f))
+            break;
+        float length = square / curvature, before = square;
+        float8_add(x, direction, length, n);
+        float8_step(residual, work->product, length, n);
+        square = float8_dot(residual, residual, n);
+        float8_t keep = float8_splat(square / before);
+        for (ptrdiff_t i = 0; i < n; i += 8)
+            float8_store(
+                direction + i, float8_load(residual + i) + keep * float8_load(direction + i));
+    }
+    return (double)float8_dot(x, work->target, n) + (double)float8_dot(x, residual, n);
+}
+
+typedef struct {
+    const squared_step_t *task;
+    int failed;
+} squared_run_t;
+
+static void squared_work(void *of, int chunk, int n_chunks)
+{
+    squared_run_t *run = of;
+    const squared_step_t *task = run->task;
+    size_t n = (size_t)task->width;
+    float *memory = calloc(4 * n, sizeof(float));
+    squared_row_t work = {memory, memory + n, memory + 2 * n, memory + 3 * n};
+    int64_t last = chunk_start(&task->matrix, chunk + 1, n_chunks);
+    if (memory)
+        for (int64_t row = chunk_start(&task->matrix, chunk, n_chunks); row < last; row++)
+            task->gains[row] = squared_row(task, row, &work);
+    else
+        __atomic_store_n(&run->failed, 1, __ATOMIC_RELAXED);
+    free(memory);
+}
+
+int squared_half_step(const squared_step_t *task, int n_threads)
+{
+    squared_run_t run = {.task = task};
+    team_for(
+        squared_work, &run, (int)half_step_chunks(task->matrix.n_rows, n_threads), n_threads);
+    return !run.failed;
+}

@@ -55,4 +55,18 @@ void sparse_rows_join(
 
 void sparse_rows_free(sparse_rows_t *rows);
 
+/* The squared error of all pairs: steps of conjugate gradients on each row. */
+typedef struct {
+    csr_t matrix;
+    const float *embeddings, *gram, *ridges;
+    ptrdiff_t width;
+    float observed, unobserved;
+    int64_t steps;
+    float *out; /* read and written */
+    double *gains;
+} squared_step_t;
+
+/* Return 0 without memory. */
+int squared_half_step(const squared_step_t *task, int n_threads);
+
 #endif

@@ -1,7 +1,9 @@
 #include "top_k.h"
 
-#include <stdlib.h>
+#include <math.h>
+#include <string.h>
 
+#include "arena.h"
 #include "float8.h"
 #include "thread_team.h"
 
@@ -11,6 +13,8 @@ enum {
     TILE = 64, /* documents of a tile of the selection, at most */
     TILE_FLOATS = 4096, /* floats of a tile's documents: half of the first-level cache */
     STRIP = 128, /* queries whose embeddings and scores stay in the second-level cache */
+    CANDIDATES = 1 << 17, /* of a strip: 1 MiB */
+    FEW = 16, /* up to here insertion sort is faster */
 };
 
 /* --- scores --------------------------------------------------------------------------------- */
@@ -48,164 +52,205 @@ void score_all(const embedding_pair_t *pair, float *out, int n_threads)
 
 /* --- selection ------------------------------------------------------------------------------ */
 
-typedef struct {
+/* A document and its score in one number: the better, the smaller; of equal scores the earlier
+ * document. No score is -0.0, for partial sums start at 0; there are fewer than 2**32 documents. */
+LANES_INLINE uint64_t candidate_of(float score, int64_t document)
+{
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof(bits));
+    bits = bits >> 31 ? bits : ~bits & INT32_MAX;
+    return (uint64_t)bits << 32 | (uint64_t)document;
+}
+
+LANES_INLINE float score_of(uint64_t candidate)
+{
+    uint32_t bits = (uint32_t)(candidate >> 32);
     float score;
-    int64_t document;
-} scored_t;
+    bits = bits >> 31 ? bits : ~bits & INT32_MAX;
+    memcpy(&score, &bits, sizeof(score));
+    return score;
+}
 
-/* The best documents so far: a heap with the worst at its root. Ties go to earlier documents. */
+/* Move those of n different numbers that are at most the median of three to the front; return how
+ * many these are: not 0, and not n. */
+static int64_t partition(uint64_t *a, int64_t n)
+{
+    uint64_t x = a[0], y = a[n / 2], z = a[n - 1];
+    uint64_t low = x < y ? x : y, high = x < y ? y : x;
+    uint64_t pivot = z < low ? low : z < high ? z : high;
+    int64_t front = 0;
+    for (int64_t i = 0; i < n; i++) { /* no branch: it could not be predicted */
+        uint64_t item = a[i];
+        a[i] = a[front];
+        a[front] = item;
+        front += item <= pivot;
+    }
+    return front;
+}
+
+/* Sort at least the numbers around place `at`: those before it are smaller, and it is in place. */
+static void sort_around(uint64_t *a, int64_t n, int64_t at)
+{
+    while (n > FEW) {
+        int64_t low = partition(a, n);
+        if (at < low) {
+            n = low;
+        } else {
+            a += low;
+            n -= low;
+            at -= low;
+        }
+    }
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t item = a[i];
+        int64_t j = i;
+        for (; j > 0 && a[j - 1] > item; j--)
+            a[j] = a[j - 1];
+        a[j] = item;
+    }
+}
+
+static void sort(uint64_t *a, int64_t n)
+{
+    while (n > FEW) {
+        int64_t low = partition(a, n);
+        sort(a, low);
+        a += low;
+        n -= low;
+    }
+    sort_around(a, n, 0);
+}
+
+/* Candidates for the best documents of a query: all that may be among them, and some more. */
 typedef struct {
-    float *scores;
-    int64_t *documents;
+    uint64_t *candidates;
     int64_t n;
+    float limit; /* lower scores are not candidates */
     const int64_t *excluded, *excluded_end;
-} heap_t;
+} best_t;
 
-LANES_INLINE scored_t heap_at(const heap_t *heap, int64_t i)
-{
-    return (scored_t){heap->scores[i], heap->documents[i]};
-}
+/* Selections of a strip of queries, by one thread. */
+typedef struct {
+    const top_k_t *task;
+    int64_t k, capacity; /* wanted, and held until the best are selected */
+    float *tile;
+    best_t best[STRIP];
+} strip_t;
 
-LANES_INLINE void heap_set(heap_t *heap, int64_t i, scored_t item)
+/* Add a candidate. Documents come in order, so the excluded ones are skipped in order, and later
+ * ones are better only if their scores are better than that of the last one kept. */
+static void add_candidate(const strip_t *strip, best_t *best, float score, int64_t document)
 {
-    heap->scores[i] = item.score;
-    heap->documents[i] = item.document;
-}
-
-LANES_INLINE int is_worse(scored_t a, scored_t b)
-{
-    return a.score < b.score || (a.score == b.score && a.document > b.document);
-}
-
-/* Put an item at the root of a heap of n and let it sink. */
-static void sift_down(heap_t *heap, int64_t n, scored_t item)
-{
-    int64_t at = 0, child;
-    while ((child = 2 * at + 1) < n) {
-        if (child + 1 < n && is_worse(heap_at(heap, child + 1), heap_at(heap, child)))
-            child++;
-        if (!is_worse(heap_at(heap, child), item))
-            break;
-        heap_set(heap, at, heap_at(heap, child));
-        at = child;
-    }
-    heap_set(heap, at, item);
-}
-
-/* Append an item and let it rise. */
-static void sift_up(heap_t *heap, scored_t item)
-{
-    int64_t at = heap->n++;
-    while (at > 0 && is_worse(item, heap_at(heap, (at - 1) / 2))) {
-        heap_set(heap, at, heap_at(heap, (at - 1) / 2));
-        at = (at - 1) / 2;
-    }
-    heap_set(heap, at, item);
-}
-
-/* Offer a document. Documents come in order, so the excluded ones are skipped in order. */
-static void offer(heap_t *heap, int64_t k, scored_t item)
-{
-    while (heap->excluded < heap->excluded_end && *heap->excluded < item.document)
-        heap->excluded++;
-    if (heap->excluded < heap->excluded_end && *heap->excluded == item.document)
+    while (best->excluded < best->excluded_end && *best->excluded < document)
+        best->excluded++;
+    if (best->excluded < best->excluded_end && *best->excluded == document)
         return;
-    if (heap->n < k)
-        sift_up(heap, item);
-    else if (item.score > heap->scores[0])
-        sift_down(heap, k, item);
+    best->candidates[best->n++] = candidate_of(score, document);
+    if (best->n == strip->capacity) {
+        sort_around(best->candidates, best->n, strip->k - 1);
+        best->n = strip->k;
+        best->limit = nextafterf(score_of(best->candidates[strip->k - 1]), INFINITY);
+    }
 }
 
-/* Mask of eight scores that exceed the worst of the heap; while it is not full, of all numbers. */
-LANES_INLINE int candidates(const float *scores, float worst, int is_full)
+/* Mask of eight scores that are not below a limit, nor NaN. */
+LANES_INLINE int candidates(const float *scores, float limit)
 {
     float8_t v = float8_load(scores);
 #ifdef __AVX2__
-    return is_full ? _mm256_movemask_ps(_mm256_cmp_ps(v, float8_splat(worst), _CMP_GT_OQ))
-                   : _mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_EQ_OQ));
+    return _mm256_movemask_ps(_mm256_cmp_ps(v, float8_splat(limit), _CMP_GE_OQ));
 #else
     int mask = 0;
     for (int i = 0; i < 8; i++)
-        mask |= (is_full ? v[i] > worst : v[i] == v[i]) << i;
+        mask |= (v[i] >= limit) << i;
     return mask;
 #endif
 }
 
-/* Offer `count` documents from `first` on. */
-static void offer_tile(
-    heap_t *heap, int64_t k, const float *scores, int64_t first, int64_t count)
+/* Add those of `count` documents from `first` on that are candidates. */
+static void add_tile(
+    const strip_t *strip, best_t *best, const float *scores, int64_t first, int64_t count)
 {
     int64_t j = 0;
-    for (; j + 8 <= count; j += 8) {
-        int is_full = heap->n >= k;
-        int mask = candidates(scores + j, is_full ? heap->scores[0] : 0.0f, is_full);
-        for (; mask; mask &= mask - 1) {
-            int at = __builtin_ctz((unsigned)mask);
-            offer(heap, k, (scored_t){scores[j + at], first + j + at});
+    for (; j + 8 <= count; j += 8)
+        for (int mask = candidates(scores + j, best->limit); mask; mask &= mask - 1) {
+            int64_t at = j + __builtin_ctz((unsigned)mask);
+            add_candidate(strip, best, scores[at], first + at);
         }
-    }
     for (; j < count; j++)
-        if (scores[j] == scores[j])
-            offer(heap, k, (scored_t){scores[j], first + j});
+        if (scores[j] >= best->limit)
+            add_candidate(strip, best, scores[j], first + j);
 }
 
-/* Sort the heap, best first, and fill the rest with -1. */
-static void sort_heap(heap_t *heap, int64_t k)
+/* Write the best documents of a query, best first, and fill the rest with -1. */
+static void write_best(const top_k_t *task, const best_t *best, int64_t query)
 {
-    for (int64_t n = heap->n; n > 1;) {
-        scored_t worst = heap_at(heap, 0);
-        n--;
-        sift_down(heap, n, heap_at(heap, n));
-        heap_set(heap, n, worst);
+    int64_t *documents = task->documents + query * task->k;
+    float *scores = task->scores + query * task->k;
+    sort(best->candidates, best->n);
+    for (int64_t i = 0; i < task->k; i++) {
+        documents[i] = i < best->n ? (int64_t)(uint32_t)best->candidates[i] : -1;
+        scores[i] = i < best->n ? score_of(best->candidates[i]) : -INFINITY;
     }
-    for (int64_t n = heap->n; n < k; n++)
-        heap_set(heap, n, (scored_t){-INFINITY, -1});
 }
 
 /* Select for at most STRIP queries. */
-static void select_strip(const top_k_t *task, float *tile, int64_t first, int64_t last)
+static void select_strip(strip_t *strip, int64_t first, int64_t last)
 {
+    const top_k_t *task = strip->task;
     const embedding_pair_t *pair = &task->pair;
-    heap_t heaps[STRIP];
     int64_t fits = TILE_FLOATS / pair->width / 8 * 8, most = fits < TILE ? fits : TILE;
     int64_t size = most > 8 ? most : 8;
-    for (int64_t i = first; i < last; i++)
-        heaps[i - first] = (heap_t){
-            task->scores + i * task->k, task->documents + i * task->k, 0,
-            task->excluded + task->excluded_ptr[i], task->excluded + task->excluded_ptr[i + 1]};
+    for (int64_t i = first; i < last; i++) {
+        best_t *best = strip->best + i - first;
+        best->n = 0;
+        best->limit = -INFINITY;
+        best->excluded = task->excluded + task->excluded_ptr[i];
+        best->excluded_end = task->excluded + task->excluded_ptr[i + 1];
+    }
     for (int64_t at = 0; at < pair->n_documents; at += size) {
         int64_t rest = pair->n_documents - at, count = rest < size ? rest : size;
         float8_scores_t scores = {
             pair->queries + first * pair->width, pair->documents + at * pair->width,
-            pair->biases ? pair->biases + at : NULL, pair->width, tile, TILE};
+            pair->biases ? pair->biases + at : NULL, pair->width, strip->tile, TILE};
         float8_score_tile(&scores, 0, last - first, count);
         for (int64_t i = 0; i < last - first; i++)
-            offer_tile(heaps + i, task->k, tile + i * TILE, at, count);
+            add_tile(strip, strip->best + i, strip->tile + i * TILE, at, count);
     }
-    for (int64_t i = 0; i < last - first; i++)
-        sort_heap(heaps + i, task->k);
+    for (int64_t i = first; i < last; i++)
+        write_best(task, strip->best + i - first, i);
 }
 
 typedef struct {
-    const top_k_t *task;
-    float *tiles; /* one per thread */
+    strip_t *strips; /* one per thread */
+    int64_t size; /* queries of a strip */
 } selection_t;
 
 static void select_work(void *of, int thread, int n_threads)
 {
     const selection_t *selection = of;
-    int64_t n = selection->task->pair.n_queries, last = n * (thread + 1) / n_threads;
-    float *tile = selection->tiles + (int64_t)thread * STRIP * TILE;
-    for (int64_t first = n * thread / n_threads; first < last; first += STRIP)
-        select_strip(selection->task, tile, first, first + STRIP < last ? first + STRIP : last);
+    strip_t *strip = selection->strips + thread;
+    int64_t n = strip->task->pair.n_queries, last = n * (thread + 1) / n_threads;
+    for (int64_t first = n * thread / n_threads; first < last; first += selection->size)
+        select_strip(strip, first, first + selection->size < last ? first + selection->size : last);
 }
 
 int select_top_k(const top_k_t *task, int n_threads)
 {
-    selection_t selection = {task, malloc((size_t)n_threads * TILE * STRIP * sizeof(float))};
-    if (!selection.tiles)
-        return 0;
-    team_run(select_work, &selection, n_threads);
-    free(selection.tiles);
-    return 1;
+    int64_t n = task->pair.n_documents, k = task->k < n ? task->k : n;
+    int64_t capacity = k + (k > FEW ? k : FEW), fits = CANDIDATES / capacity;
+    int64_t size = fits < 1 ? 1 : fits < STRIP ? fits : STRIP;
+    arena_t arena = {0};
+    selection_t selection = {ARENA_ALLOC(&arena, n_threads, strip_t), size};
+    for (int i = 0; selection.strips && i < n_threads; i++) {
+        strip_t *strip = selection.strips + i;
+        uint64_t *memory = ARENA_ALLOC(&arena, size * capacity, uint64_t);
+        *strip = (strip_t){task, k, capacity, ARENA_ALLOC(&arena, TILE * STRIP, float), {{0}}};
+        for (int64_t j = 0; memory && j < size; j++)
+            strip->best[j].candidates = memory + j * capacity;
+    }
+    if (!arena.failed)
+        team_run(select_work, &selection, n_threads);
+    arena_free(&arena);
+    return !arena.failed;
 }

@@ -1,7 +1,7 @@
 //! The constants of the kernel contract; `ranking/kernels/contract/constants.py` explains each.
 
 /// Version of the contract.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 /// Partial sums of a sum in lanes.
 pub const LANES: usize = 4;
 /// Elements of a block of `block_sum`.

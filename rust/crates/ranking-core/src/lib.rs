@@ -16,6 +16,7 @@ mod error;
 pub mod exp;
 pub mod factored;
 mod guide_tables;
+pub mod item_item;
 pub mod listwise;
 mod matrix;
 pub mod pairwise;

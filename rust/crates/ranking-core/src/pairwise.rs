@@ -184,19 +184,6 @@ impl PassiveAggressive {
 mod tests {
     use super::*;
 
-    extern "C" fn shifted(margin: f64, context: *const c_void) -> f64 {
-        if context.addr() == 3 {
-            margin + 3.0
-        } else {
-            margin
-        }
-    }
-
-    #[test]
-    fn a_native_slope_is_called_with_its_context() {
-        assert_eq!(NativeSlope::new(shifted, 3).slope(0.5), 3.5);
-    }
-
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "rounding is wanted")]
     fn doubles_rounded_have_the_bits_of_single_precision() {

@@ -61,8 +61,6 @@ pub trait Machine: Copy + Send + Sync {
     fn abs_wide(self, a: Self::Singles) -> Self::Singles;
     /// The soft threshold: |a| - cut with the sign of a where that is positive, else 0.
     fn soft_wide(self, a: Self::Singles, cut: Self::Singles) -> Self::Singles;
-    /// A bit for each value that is at least a limit.
-    fn at_least_wide(self, a: Self::Singles, limit: f32) -> u32;
     /// A bit for each value with |value| <= limit.
     fn within_wide(self, values: &[f32; WIDE], limit: f32) -> u32;
 
@@ -135,7 +133,6 @@ impl Machine for Portable {
             let shrunk = a.abs() - cut;
             if shrunk > 0.0 { shrunk.copysign(a) } else { 0.0 }
         });
-        fn at_least_wide(self, a: Eight, limit: f32) -> u32 = bits(&a, |a| a >= limit);
         fn within_wide(self, values: &Eight, limit: f32) -> u32 =
             bits(values, |value| value.abs() <= limit);
 
@@ -190,8 +187,6 @@ mod avx2 {
             fn div_wide(self, a: f32x8, b: f32x8) -> f32x8 = self.div_f32x8(a, b);
             fn sqrt_wide(self, a: f32x8) -> f32x8 = self.sqrt_f32x8(a);
             fn abs_wide(self, a: f32x8) -> f32x8 = self.abs_f32x8(a);
-            fn at_least_wide(self, a: f32x8, limit: f32) -> u32 =
-                mask(self, self.cmp_le_f32x8(self.splat_f32x8(limit), a));
             fn within_wide(self, values: &Eight, limit: f32) -> u32 =
                 mask(self, self.cmp_le_f32x8(self.abs_f32x8(cast(*values)), self.splat_f32x8(limit)));
 
@@ -354,12 +349,6 @@ impl<M: Machine> Wide<M> {
         self.with(self.machine.soft_wide(self.register, cut.register))
     }
 
-    /// A bit for each value that is at least a limit, the first one lowest.
-    #[inline(always)]
-    pub(crate) fn at_least(self, limit: f32) -> u32 {
-        self.machine.at_least_wide(self.register, limit)
-    }
-
     /// Add the partial sums, in the contract's order.
     #[inline(always)]
     pub(crate) fn fold(self) -> f32 {
@@ -420,7 +409,6 @@ mod tests {
             out.push(c.fold().to_bits());
             let [keys, _] = self.0;
             let masks = [
-                a.at_least(y[0]),
                 machine.within_wide(&x, y[0]),
                 machine.within(&x.map(f64::from), f64::from(y[0])),
                 machine.at_most(keys, keys[3]),

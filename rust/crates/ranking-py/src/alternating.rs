@@ -21,6 +21,10 @@ argument! {
     Sparse<'py> { indptr: Array<'py, i64>, indices: Array<'py, i32>, data: Array<'py, f32> }
 }
 
+argument! {
+    SquaredRule { observed: f64, unobserved: f64, steps: usize }
+}
+
 family! {
     alternating, also half_step_sparse;
 
@@ -36,6 +40,23 @@ family! {
         let (rule, width) = (Rule::new(threshold, limit), embeddings.width);
         with_sparse!(matrix, |matrix| {
             core::half_step(matrix, embeddings.data, width, rule, out, gains, &threads);
+        });
+    }
+
+    fn squared_half_step(
+        matrix: Csr<'_>,
+        embeddings: Table<'_, f32>,
+        gram: Array<'_, f32>,
+        rule: SquaredRule,
+        ridges: Array<'_, f32>,
+        out: ArrayMut<'_, f32>,
+        gains: ArrayMut<'_, f64>,
+        threads: Threads,
+    ) {
+        let (width, embeddings) = (embeddings.width, embeddings.data);
+        let others = core::Others { embeddings, gram, width };
+        with_sparse!(matrix, |matrix| {
+            core::squared_half_step(matrix, others, rule, ridges, out, gains, &threads);
         });
     }
 }

@@ -29,14 +29,6 @@ argument! { EntryPenalty { l1: f64, l2: f64 } }
 family! {
     domination;
 
-    fn domination_value(
-        layout: ListLayout<'_>,
-        margins: Array<'_, f64>,
-        threads: Threads,
-    ) -> f64 {
-        core::value(&layout, margins, &threads)
-    }
-
     fn domination_slopes(
         features: Columns<'_>,
         layout: ListLayout<'_>,

@@ -1,4 +1,4 @@
-//! Training and scores of the factored model.
+//! Training of the factored model.
 
 use pyo3::prelude::*;
 use ranking_core::factored as core;
@@ -95,57 +95,8 @@ argument! {
     }
 }
 
-argument! {
-    FactoredSteps<'py> {
-        queries: Array<'py, i64>,
-        step_ptr: Array<'py, i64>,
-        documents: Array<'py, i64>,
-        slopes: Array<'py, f32>,
-    }
-}
-
-argument! {
-    Embeddings<'py> {
-        queries: Array<'py, f32>,
-        documents: Table<'py, f32>,
-        biases: Array<'py, f32>,
-    } => core::Embeddings<'a> =
-        core::Embeddings::new(queries, documents.data, biases, documents.width)
-}
-
-argument! { Exclusions<'py> { indptr: Array<'py, i64>, documents: Array<'py, i64> } }
-
-argument! { TopK<'py> { documents: ArrayMut<'py, i64>, scores: ArrayMut<'py, f32> } }
-
 family! {
     factored;
-
-    fn factored_embeddings(
-        features: Csr<'_>,
-        matrix: Table<'_, f32>,
-        out: ArrayMut<'_, f32>,
-        threads: Threads,
-    ) {
-        let features = core::Features::Sparse(features, 0);
-        core::factored_embeddings(&features, matrix.data, matrix.width, out, &threads);
-    }
-
-    fn factored_scores(
-        embeddings: Embeddings<'_>,
-        out: ArrayMut<'_, f32>,
-        threads: Threads,
-    ) {
-        core::factored_scores(embeddings, out, &threads);
-    }
-
-    fn factored_top_k(
-        embeddings: Embeddings<'_>,
-        exclusions: Exclusions<'_>,
-        out: TopK<'_>,
-        threads: Threads,
-    ) {
-        core::factored_top_k(embeddings, exclusions, out, &threads);
-    }
 
     fn factored_sample(
         features: FactoredFeatures<'_>,
@@ -157,19 +108,6 @@ family! {
     ) {
         let features = features.over(factors.n_rows());
         core::factored_sample(&features, factors, &source, &loss.rank_weights, out, &threads);
-    }
-
-    fn factored_update(
-        features: FactoredFeatures<'_>,
-        state: FactoredState<'_>,
-        steps: FactoredSteps<'_>,
-        learning_rate: f64,
-        penalty: RowPenalty,
-        threads: Threads,
-    ) {
-        let (mut state, learning_rate) = (state, f32::narrow(learning_rate));
-        let features = features.over(state.factors.view().n_rows());
-        core::factored_update(&features, &mut state, &steps, learning_rate, penalty, &threads);
     }
 
     fn factored_train(
@@ -184,14 +122,13 @@ family! {
     ) {
         let mut state = state;
         let features = features.over(state.factors.view().n_rows());
-        let plan = core::Plan {
+        let steps = core::Steps {
             learning_rates,
-            form: loss.form(),
-            rank_weights: loss.rank_weights,
             penalty,
             batch_size: execution.batch_size,
         };
-        core::factored_train(&features, &mut state, &source, &plan, out, &execution.team);
+        let (form, ranks, team) = (loss.form(), &loss.rank_weights, &execution.team);
+        core::factored_train(&features, &mut state, &source, steps, form, ranks, out, team);
     }
 
     fn factored_train_lists(
@@ -206,12 +143,12 @@ family! {
     ) {
         let mut state = state;
         let features = features.over(state.factors.view().n_rows());
-        let plan = core::ListPlan {
+        let steps = core::Steps {
             learning_rates,
-            loss: loss.form(),
             penalty,
             batch_size: execution.batch_size,
         };
-        core::factored_train_lists(&features, &mut state, &source, &plan, losses, &execution.team);
+        let (loss, team) = (loss.form(), &execution.team);
+        core::factored_train_lists(&features, &mut state, &source, steps, loss, losses, team);
     }
 }

@@ -8,6 +8,7 @@ mod arguments;
 mod bilinear;
 mod domination;
 mod factored;
+mod item_item;
 mod listwise;
 mod native;
 mod pairwise_lists;
@@ -30,6 +31,8 @@ mod _core {
     use crate::domination::domination;
     #[pymodule_export]
     use crate::factored::factored;
+    #[pymodule_export]
+    use crate::item_item::item_item;
     #[pymodule_export]
     use crate::listwise::listwise;
     #[pymodule_export]

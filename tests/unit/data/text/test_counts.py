@@ -48,6 +48,6 @@ def test_ngrams_do_not_cross_texts():
 def test_columns_are_moved_or_left_out():
     terms, counts = count(["a b b", "c a", "b"], (1, 1), frozenset())
     assert terms == ["a", "b", "c"]
-    taken = take_columns(counts, np.array([1, -1, 0]), 4)
-    assert taken.toarray().tolist() == [[0, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
-    assert taken.has_canonical_format
+    part = take_columns(counts, np.array([1, -1, 0]), 4)
+    assert part.toarray().tolist() == [[0, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+    assert part.has_canonical_format

@@ -81,8 +81,8 @@ def test_the_identity_with_bm25_features_scores_by_bm25(seed, k1, b):
     data = collection(seed)
     features = f"text:words=none,weighting=bm25,k1={k1},b={b}"
     ranker = Ranker.from_recipe("bm25", features=features).fit(data)
-    wanted = literal_bm25(data.query_texts, data.document_texts, k1, b)
-    np.testing.assert_allclose(matrix(ranker, data), wanted, rtol=1e-6, atol=1e-6)
+    expected = literal_bm25(data.query_texts, data.document_texts, k1, b)
+    np.testing.assert_allclose(matrix(ranker, data), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_bm25_ranks_and_scores_as_bm25s(seed):
@@ -105,8 +105,8 @@ def test_dirichlet_features_score_by_the_likelihood_of_the_query(seed, mu):
     data = collection(seed)
     features = f"text:words=none,weighting=lm-dirichlet,mu={mu}"
     ranker = Ranker.from_recipe("lm-dirichlet", features=features).fit(data)
-    wanted = literal_dirichlet(data.query_texts, data.document_texts, mu)
-    np.testing.assert_allclose(matrix(ranker, data), wanted, rtol=2e-5, atol=2e-6)
+    expected = literal_dirichlet(data.query_texts, data.document_texts, mu)
+    np.testing.assert_allclose(matrix(ranker, data), expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("recipe", ["bm25", "lm-dirichlet"])
@@ -130,9 +130,9 @@ def test_queries_have_counts_also_if_they_are_the_documents(seed):
     left = ranker.text_.transform_queries(texts)
     assert left.sum() == sum(len(words(text)) for text in texts)
     ((_, ranked),) = ranker.search([texts[3]], k=60)
-    wanted = literal_bm25([texts[3]], texts, 1.2, 0.75)[0]
+    expected = literal_bm25([texts[3]], texts, 1.2, 0.75)[0]
     results = dict(ranked)
-    np.testing.assert_allclose([results[at] for at in range(60)], wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose([results[at] for at in range(60)], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_other_weightings_treat_queries_as_documents():

@@ -9,10 +9,12 @@ mod chunks;
 mod dense;
 mod rule;
 mod sparse;
+mod squared;
 
 pub use dense::*;
 pub use rule::Rule;
 pub use sparse::*;
+pub use squared::*;
 
 /// Non-zeros of M by which an embedding is prefetched ahead.
 const AHEAD: usize = 8;

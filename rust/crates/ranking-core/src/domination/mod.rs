@@ -4,12 +4,10 @@ mod dense;
 pub(crate) mod layout;
 mod sparse;
 mod step;
-mod value;
 mod wide_range;
 
 pub use layout::*;
 pub use step::*;
-pub use value::*;
 
 use crate::constants::{LANES, ROUNDING};
 use crate::exp;

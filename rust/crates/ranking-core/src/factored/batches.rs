@@ -11,10 +11,9 @@ use crate::factored::sample::{Lists, Sample, SampleBuffers, Samples, Slopes, Tri
 use crate::factored::share_embeddings::{BatchEmbeddings, ShareEmbeddings};
 use crate::factored::sums::{Gradients, Sum, Terms};
 use crate::factored::tables::Table;
-use crate::factored::train::FactoredSteps;
 use crate::factored::triplets::TripletSource;
 use crate::listwise::ListwiseLoss;
-use crate::simd::{Eight, Machine};
+use crate::simd::Eight;
 use crate::threads::ThreadTeam;
 
 /// Batches after which the rows are shared out among threads again.
@@ -292,24 +291,6 @@ impl<'a> Batches<'a> {
         run(team, tasks.collect());
     }
 
-    /// Record known steps, and load their embeddings.
-    pub(super) fn record(&mut self, factors: Factors<'_>, steps: &FactoredSteps<'_>) {
-        let team = self.team;
-        let size = steps.queries.len().div_ceil(self.shares).max(1);
-        let parts = (0..self.shares).map(|share| steps.share(share, size));
-        let parts: Vec<_> = parts.collect();
-        let counts: Vec<_> = parts.iter().map(FactoredSteps::n_documents).collect();
-        let (sides, shares) = self.begin(factors, size, Some(&counts));
-        let tasks = parts.iter().zip(shares).map(|(steps, share)| {
-            task(Record {
-                steps,
-                sides,
-                share,
-            })
-        });
-        run(team, tasks.collect());
-    }
-
     /// Take the recorded steps.
     pub(super) fn update(&mut self, state: &mut FactoredState<'_>, update: RowUpdate) {
         let threads = self.team.threads();
@@ -499,28 +480,4 @@ struct Share<'a> {
     embeddings: [ShareEmbeddings<'a>; 2],
     buffers: &'a mut SampleBuffers,
     records: Option<ShareRecords<'a>>,
-}
-
-/// Load the embeddings that a share's steps need, and record these.
-struct Record<'a> {
-    steps: &'a FactoredSteps<'a>,
-    sides: [Side<'a>; 2],
-    share: Share<'a>,
-}
-
-impl Job for Record<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
-        let (steps, [queries, documents]) = (self.steps, &self.sides);
-        let [mut of_queries, mut of_documents] = self.share.embeddings;
-        of_queries.load(machine, queries, steps.queries());
-        of_documents.load(machine, documents, steps.documents());
-        let views = [of_queries.view(queries), of_documents.view(documents)];
-        if let Some(mut records) = self.share.records {
-            for (query, terms) in steps.iter() {
-                records.push(machine, views, query, terms);
-            }
-        }
-    }
 }

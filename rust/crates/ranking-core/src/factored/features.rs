@@ -63,18 +63,6 @@ impl Features<'_> {
             entries(x, entity).fold(0.0, |total, (at, value)| total + value * numbers[at])
         })
     }
-
-    /// Fill `out` with the sum of the rows of the features; without features do nothing.
-    #[inline(always)]
-    pub(super) fn compose<M: Machine>(
-        &self,
-        machine: M,
-        entity: usize,
-        matrix: &[Eight],
-        out: &mut [Eight],
-    ) {
-        with_features!(self, _n => (), |x| compose(machine, &entries(x, entity), matrix, out));
-    }
 }
 
 /// Features and their values, rounded to singles.

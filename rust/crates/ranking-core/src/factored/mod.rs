@@ -1,4 +1,4 @@
-//! The factored model in training (U, V, S and biases), embeddings, scores and top-k retrieval.
+//! The factored model in training (U, V, S and biases).
 //!
 //! `ranking/kernels/contract/factored.py` says what is computed, and
 //! `ranking/kernels/reference/factored.py` in which order. A batch of steps goes through phases, in
@@ -17,27 +17,19 @@
 
 mod batches;
 mod cache;
-mod embeddings;
 mod features;
 mod occurrences;
 mod parameters;
 mod records;
 mod rows;
 mod sample;
-mod scores;
 mod share_embeddings;
 mod sums;
 mod tables;
-mod tiles;
-mod top_k;
 mod train;
 mod triplets;
 
-pub use embeddings::*;
 pub use features::Features;
 pub use parameters::{FactoredFeatures, FactoredState, Factors, FactorsMut};
-pub use scores::*;
-pub use tiles::Embeddings;
-pub use top_k::*;
 pub use train::*;
 pub use triplets::TripletSource;

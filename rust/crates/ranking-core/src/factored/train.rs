@@ -1,4 +1,4 @@
-//! Sampling and updates of the factored model: separate, or batch by batch.
+//! Sampling, and training batch by batch, of the factored model.
 
 use std::ops::Range;
 
@@ -10,7 +10,6 @@ use crate::factored::rows::RowUpdate;
 use crate::factored::sample::{Samples, Slopes, Triplet};
 use crate::factored::triplets::TripletSource;
 use crate::listwise::ListwiseLoss;
-use crate::matrix::Index;
 use crate::pairwise::{PairwiseForm, RankWeights, StepResults};
 use crate::threads::ThreadTeam;
 
@@ -24,19 +23,31 @@ pub struct RowPenalty {
     pub max_norm: f32,
 }
 
-/// How steps are taken.
+/// How the steps of a call are taken.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// One per triplet.
+pub struct Steps<'a> {
+    /// One per triplet or list.
     pub learning_rates: &'a [f32],
-    /// The loss.
-    pub form: PairwiseForm,
-    /// The weights of violations.
-    pub rank_weights: RankWeights<'a, f32>,
     /// What is done to rows besides their steps.
     pub penalty: RowPenalty,
-    /// Triplets that are sampled at the same parameters.
+    /// Triplets or lists that are sampled at the same parameters.
     pub batch_size: usize,
+}
+
+impl<'a> Steps<'a> {
+    /// The size of the largest batch.
+    fn size(&self) -> usize {
+        self.batch_size.min(self.learning_rates.len())
+    }
+
+    /// The learning rates of a batch, of which slopes are multiples; Adagrad has its own.
+    fn rates(&self, part: &Range<usize>, adagrad: bool) -> &'a [f32] {
+        if adagrad {
+            &[]
+        } else {
+            &self.learning_rates[part.clone()]
+        }
+    }
 }
 
 /// Output of `factored_sample`.
@@ -46,67 +57,6 @@ pub struct SampledTriplets<'a> {
     pub triplets: &'a mut [i64],
     pub margins: &'a mut [f32],
     pub weights: &'a mut [f32],
-}
-
-/// Steps with known slopes.
-#[derive(Clone, Copy, Debug)]
-pub struct FactoredSteps<'a> {
-    /// The query of each.
-    pub queries: &'a [i64],
-    /// Step i has the documents, and slopes, `step_ptr[i]..step_ptr[i + 1]`.
-    pub step_ptr: &'a [i64],
-    /// The documents of all steps.
-    pub documents: &'a [i64],
-    /// One per document.
-    pub slopes: &'a [f32],
-}
-
-impl FactoredSteps<'_> {
-    /// Those from share * size on, `size` at most.
-    pub(super) fn share(&self, share: usize, size: usize) -> Self {
-        let count = self.queries.len();
-        let [first, end] = [share, share + 1].map(|share| count.min(share * size));
-        Self {
-            queries: &self.queries[first..end],
-            step_ptr: &self.step_ptr[first..=end],
-            ..*self
-        }
-    }
-
-    /// The number of documents of all steps.
-    pub(super) fn n_documents(&self) -> usize {
-        let ends = [self.step_ptr.first(), self.step_ptr.last()];
-        let [first, end] = ends.map(|end| end.map_or(0, |end| end.position()));
-        end - first
-    }
-
-    /// Their queries.
-    pub(super) fn queries(&self) -> impl ExactSizeIterator<Item = u32> {
-        self.queries.iter().copied().map(short)
-    }
-
-    /// The documents of all.
-    pub(super) fn documents(&self) -> impl ExactSizeIterator<Item = u32> {
-        let first = self.step_ptr.first().map_or(0, |first| first.position());
-        let documents = self.documents[first..][..self.n_documents()].iter();
-        documents.copied().map(short)
-    }
-
-    /// The steps that are not zero.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (u32, f32)>)> {
-        let steps = self.queries.iter().zip(self.step_ptr.windows(2));
-        steps.filter_map(move |(query, ends)| {
-            let places = ends[0].position()..ends[1].position();
-            let slopes = &self.slopes[places.clone()];
-            let documents = self.documents[places].iter().copied().map(short);
-            let is_step = slopes.iter().any(|&slope| slope != 0.0);
-            is_step.then(|| (short(*query), documents.zip(slopes.iter().copied())))
-        })
-    }
-}
-
-fn short(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// The weight of a violation by trial, from 0.
@@ -155,57 +105,24 @@ pub fn factored_sample(
     });
 }
 
-/// Take the steps of one batch.
-pub fn factored_update(
-    features: &FactoredFeatures<'_>,
-    state: &mut FactoredState<'_>,
-    steps: &FactoredSteps<'_>,
-    learning_rate: f32,
-    penalty: RowPenalty,
-    team: &ThreadTeam,
-) {
-    let team = &sized(team, steps.queries.len());
-    team.enter(|| {
-        let factors = state.factors.view();
-        let mut batches = Batches::new(features, factors, steps.queries.len(), team);
-        batches.record(factors, steps);
-        batches.update(state, RowUpdate::new(learning_rate, penalty));
-    });
-}
-
-/// How steps on lists are taken.
-#[derive(Clone, Copy, Debug)]
-pub struct ListPlan<'a> {
-    /// One per list.
-    pub learning_rates: &'a [f32],
-    /// The loss.
-    pub loss: ListwiseLoss<'a>,
-    /// What is done to rows besides their steps.
-    pub penalty: RowPenalty,
-    /// Lists that are sampled at the same parameters.
-    pub batch_size: usize,
-}
-
 /// Sample and update by batches; margins and violation weights are filled.
 pub fn factored_train(
     features: &FactoredFeatures<'_>,
     state: &mut FactoredState<'_>,
     source: &TripletSource<'_>,
-    plan: &Plan<'_>,
+    steps: Steps<'_>,
+    form: PairwiseForm,
+    rank_weights: &RankWeights<'_, f32>,
     out: StepResults<'_, f32>,
     team: &ThreadTeam,
 ) {
     let StepResults { margins, weights } = out;
-    let by_trial = &by_trial(&plan.rank_weights, source);
+    let by_trial = &by_trial(rank_weights, source);
     let adagrad = !state.squares.queries.is_empty();
-    let steps = Steps {
-        learning_rates: plan.learning_rates,
-        batch_size: plan.batch_size,
-        penalty: plan.penalty,
-    };
     let mut triplets = filled(steps.size(), Triplet::default());
     train(features, state, source, steps, team, |batch, factors| {
-        let (part, learning_rates) = (batch.part.clone(), &plan.learning_rates[batch.part.clone()]);
+        let part = batch.part;
+        let learning_rates = steps.rates(&part, adagrad);
         let request = Request {
             source: batch.source,
             by_trial,
@@ -217,8 +134,8 @@ pub fn factored_train(
             weights: &mut weights[part],
         };
         let slopes = Slopes {
-            form: plan.form,
-            learning_rates: if adagrad { &[] } else { learning_rates },
+            form,
+            learning_rates,
         };
         batch
             .batches
@@ -231,46 +148,26 @@ pub fn factored_train_lists(
     features: &FactoredFeatures<'_>,
     state: &mut FactoredState<'_>,
     source: &TripletSource<'_>,
-    plan: &ListPlan<'_>,
+    steps: Steps<'_>,
+    loss: ListwiseLoss<'_>,
     losses: &mut [f64],
     team: &ThreadTeam,
 ) {
     let adagrad = !state.squares.queries.is_empty();
-    let steps = Steps {
-        learning_rates: plan.learning_rates,
-        batch_size: plan.batch_size,
-        penalty: plan.penalty,
-    };
     let mut triplets = filled(steps.size(), Triplet::default());
     train(features, state, source, steps, team, |batch, factors| {
-        let (part, learning_rates) = (batch.part.clone(), &plan.learning_rates[batch.part.clone()]);
+        let part = batch.part;
         let request = Request {
             source: batch.source,
             by_trial: &[],
             first: part.start,
         };
-        let rates = if adagrad { &[] } else { learning_rates };
+        let how = (loss, steps.rates(&part, adagrad));
         let triplets = &mut triplets[..part.len()];
-        let how = (plan.loss, rates);
         batch
             .batches
             .sample_lists(factors, &request, how, triplets, &mut losses[part]);
     });
-}
-
-/// The steps of a call.
-#[derive(Clone, Copy)]
-struct Steps<'a> {
-    learning_rates: &'a [f32],
-    batch_size: usize,
-    penalty: RowPenalty,
-}
-
-impl Steps<'_> {
-    /// The size of the largest batch.
-    fn size(&self) -> usize {
-        self.batch_size.min(self.learning_rates.len())
-    }
 }
 
 /// The steps `part` of a call, and the buffers that sample them.

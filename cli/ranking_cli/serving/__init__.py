@@ -1,0 +1,1 @@
+"""`ranking serve`: models behind HTTP."""

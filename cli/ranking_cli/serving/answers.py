@@ -1,0 +1,138 @@
+"""Answer requests: from a JSON body to ranked ids and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ranking import JudgedLists, Ranker
+
+MOST = 10_000
+"""The largest k, and the largest number of documents of one request."""
+
+Body = Mapping[str, Any]
+
+
+class RequestError(Exception):
+    """A request that cannot be answered; the message says what to change."""
+
+
+def rank(ranker: Ranker, body: Body) -> dict[str, Any]:
+    """Rank documents by their features, or the documents of a collection for a text."""
+    if "query" in body:
+        query = _text(body, "query")
+        results = ranker.search([query], _count(body))
+        return {"results": _pairs(results[query])}
+    documents = body.get("documents")
+    if not isinstance(documents, list) or not 0 < len(documents) <= MOST:
+        raise RequestError(
+            f"give query (a text), or documents: a list of 1 to {MOST} objects of id and features."
+        )
+    data = _judged(ranker, documents)
+    results = ranker.rank(data, _count(body, default=len(documents)))
+    best = next(iter(results))[1]
+    names = [document["id"] for document in documents]
+    return {"results": [{"id": names[int(at)], "score": score} for at, score in best]}
+
+
+def _judged(ranker: Ranker, documents: list[Any]) -> JudgedLists:
+    """Return documents with features as judged rows of one query, named by their positions."""
+    ids = getattr(ranker.model_, "feature_ids", None)
+    if ids is None:
+        raise RequestError(
+            "this model takes no features of documents; give query, or call /recommend."
+        )
+    names = getattr(ranker, "feature_names_in_", None)
+    column = {str(name): at for at, name in enumerate(ids.tolist() if names is None else names)}
+    rows = np.zeros((len(documents), len(column)))
+    for at, document in enumerate(documents):
+        if not isinstance(document, dict) or "id" not in document:
+            raise RequestError(f"documents[{at}] must be an object with id and features.")
+        _fill(rows[at], document.get("features"), column, f"documents[{at}].features")
+    zeros = np.zeros(len(documents))
+    positions = np.arange(len(documents))
+    return JudgedLists(rows, zeros, zeros.astype(np.int64), doc_ids=positions, feature_ids=ids)
+
+
+def _fill(row: Any, features: Any, column: Mapping[str, int], where: str) -> None:
+    """Write features into a row: a list of all, or an object by name; missing ones are 0."""
+    if isinstance(features, list) and len(features) == row.size:
+        pairs = list(enumerate(features))
+    elif isinstance(features, dict):
+        unknown = [name for name in features if name not in column]
+        if unknown:
+            raise RequestError(f"{where} has the unknown feature {unknown[0]!r}.")
+        pairs = [(column[name], value) for name, value in features.items()]
+    else:
+        raise RequestError(f"{where} must be a list of {row.size} numbers, or an object by name.")
+    for at, value in pairs:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise RequestError(f"{where} has {value!r}; features are numbers.")
+        row[at] = value
+
+
+def recommend(ranker: Ranker, body: Body) -> dict[str, Any]:
+    """Return the best items for a user of the training data."""
+    user = _id(body, "user")
+    exclude = body.get("exclude_seen", True)
+    if not isinstance(exclude, bool):
+        raise RequestError("exclude_seen must be true or false.")
+    results = ranker.recommend([user], _count(body), exclude_seen=exclude)
+    return {"results": _pairs(results[user])}
+
+
+def similar(ranker: Ranker, body: Body) -> dict[str, Any]:
+    """Return the items that are most similar to an item."""
+    item = _id(body, "item")
+    return {"results": _pairs(ranker.similar_items([item], _count(body))[item])}
+
+
+def explain(ranker: Ranker, body: Body) -> dict[str, Any]:
+    """Return the weights of a term, or the contributions to the score of a pair of texts."""
+    if "term" in body:
+        related = ranker.related_features(_text(body, "term"), _count(body, default=5))
+        return {"related": [{"term": str(one), "weight": float(weight)} for one, weight in related]}
+    if "query" not in body or "document" not in body:
+        raise RequestError("give term, or query and document.")
+    entries = ranker.explain(_text(body, "query"), _text(body, "document"))
+    return {
+        "score": float(sum(entry.contribution for entry in entries)),
+        "contributions": [
+            {
+                "query": str(entry.query_feature),
+                "document": str(entry.document_feature),
+                "contribution": float(entry.contribution),
+            }
+            for entry in entries[: _count(body, default=20)]
+        ],
+    }
+
+
+def _id(body: Body, name: str) -> str | int:
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise RequestError(f"give {name}: an id of the training data, a text or a whole number.")
+    return value
+
+
+def _text(body: Body, name: str) -> str:
+    if not isinstance(body[name], str):
+        raise RequestError(f"{name} must be a text.")
+    return str(body[name])
+
+
+def _count(body: Body, default: int = 10) -> int:
+    k = body.get("k", default)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MOST:
+        raise RequestError(f"k is {k!r}; it must be a whole number from 1 to {MOST}.")
+    return k
+
+
+def _pairs(best: Any) -> list[dict[str, Any]]:
+    return [{"id": one, "score": score} for one, score in best]
+
+
+ANSWERS = {"rank": rank, "recommend": recommend, "similar": similar, "explain": explain}
+"""What each path answers."""

@@ -1,0 +1,89 @@
+"""Recommenders from linear algebra on the interactions: graph filter, iALS, EASE and SLIM."""
+
+from ranking.contracts.recipe import Axis, Recipe, Search
+
+
+def graph_filter() -> Recipe:
+    """Filter a user's history by the graph of items (GF-CF).
+
+    With validation data, the weight of the low-pass filter and its number of directions are the
+    best of four by three.
+    """
+    return Recipe(
+        parts={
+            "model": "item-item:dimensions=128,low_pass=0.1",
+            "loss": "alignment:per_query=false,query_degree=0.5,document_degree=0.5",
+            "regularizer": "orthonormal:scale=1",
+            "solver": "graph-filter",
+        },
+        search=Search(
+            part="model",
+            parameter="low_pass",
+            values=(0.0, 0.1, 0.3, 1.0),
+            metric="ndcg@20",
+            outer=Axis("model", "dimensions", (64, 128, 256)),
+        ),
+    )
+
+
+def ials() -> Recipe:
+    """Factorize the interactions, all other pairs weakly 0 (iALS), by alternating least squares.
+
+    With validation data, the strength of L2 is the best of four.
+    """
+    return Recipe(
+        parts={
+            "model": "factored:dimensions=64,biases=false",
+            "loss": "squared:unobserved=0.01",
+            "regularizer": "l2:strength=0.02,frequency=1",
+            "solver": "alternating:max_epochs=10",
+        },
+        search=Search(
+            part="regularizer",
+            parameter="strength",
+            values=(0.1, 0.03, 0.01, 0.003),
+            metric="ndcg@20",
+        ),
+    )
+
+
+def ease() -> Recipe:
+    """Predict each item from all others by ridge regression, in closed form (EASE).
+
+    With validation data, the strength of L2 is the best of four.
+    """
+    return Recipe(
+        parts={
+            "model": "item-item",
+            "loss": "squared",
+            "regularizer": "l2:strength=500",
+            "solver": "closed-form",
+        },
+        search=Search(
+            part="regularizer",
+            parameter="strength",
+            values=(2000.0, 500.0, 100.0, 20.0),
+            metric="ndcg@20",
+        ),
+    )
+
+
+def slim() -> Recipe:
+    """Predict each item from few others by non-negative sparse regression (SLIM).
+
+    With validation data, the strength of the elastic net is the best of four.
+    """
+    return Recipe(
+        parts={
+            "model": "item-item",
+            "loss": "squared",
+            "regularizer": "elastic:strength=50,share=0.1",
+            "solver": "coordinate:nonnegative=true,tolerance=0.0001,max_epochs=10",
+        },
+        search=Search(
+            part="regularizer",
+            parameter="strength",
+            values=(300.0, 100.0, 30.0, 10.0),
+            metric="ndcg@20",
+        ),
+    )

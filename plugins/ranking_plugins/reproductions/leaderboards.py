@@ -1,0 +1,263 @@
+"""Public leaderboards of recommenders: recall@20 and NDCG@20 beside published lines.
+
+To add a recipe, add a `Method` to `METHODS`: its settings to try, of which the best by NDCG@20 on
+validation pairs, one in ten of the training pairs, is trained on all of them. The test pairs are
+looked at once.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ranking import MatchingData, Ranker
+from ranking.data.split import split_data
+from ranking.metrics.evaluation import mean
+from ranking_plugins.reproductions import Options, Row
+from ranking_plugins.reproductions.leaderboard_data import (
+    Split,
+    read_gowalla,
+    read_irbench,
+    read_last_out,
+)
+
+title = "Leaderboards: recommenders beside published lines"
+notes = (
+    "Recall@20 is the share of a user's test items among the first 20, training items left out; "
+    "recall@20/min divides by min(20, test items), as IR-Benchmark does. NDCG@20 is binary. Users "
+    "without test items do not count. hr@10 and ndcg@10 rank the last item of a user among 99 others "
+    "that the user does not have, sampled with the seed; the published lines have other samples. "
+    "Settings are the best by NDCG@20 on one in ten of the training pairs, chosen with the seed; then "
+    "all training pairs are trained on. Seconds are those of this last training, in processor time of "
+    "all threads; `search seconds` those of the choice, and megabytes those of the model's parameters. "
+    "`peak megabytes` is the largest memory of the process so far."
+)
+
+SPLIT_SEED = 1
+"""Of the validation pairs, so that all methods and seeds choose on the same."""
+
+CANDIDATES = 99
+"""Sampled items that the last item of a user is ranked among."""
+
+Settings = Mapping[str, Any]
+
+
+class Method(NamedTuple):
+    """A recipe and the settings that are tried on validation pairs.
+
+    Attributes
+    ----------
+    trials : sequence of mappings
+        Parts that replace those of the recipe, each as `Ranker.from_recipe` takes them.
+    most_items : int
+        Larger catalogues are left out.
+    """
+
+    recipe: str
+    trials: Sequence[Settings]
+    most_items: int = 1 << 31
+
+
+class Board(NamedTuple):
+    """A data set and its published lines, as (recall or hit rate, NDCG)."""
+
+    name: str
+    folder: str
+    read: Any
+    published: Mapping[str, tuple[float, float]]
+    last_out: bool = False
+
+
+def _filters() -> list[Settings]:
+    return [
+        {"model": f"item-item:dimensions={dimensions},low_pass={weight}"}
+        for dimensions in (128, 256)
+        for weight in (0.1, 0.3, 1.0)
+    ] + [{"model": "item-item:dimensions=0"}]
+
+
+def _strengths(template: str, values: Sequence[float], **parts: str) -> list[Settings]:
+    return [{"regularizer": template.format(value), **parts} for value in values]
+
+
+METHODS: list[Method] = [
+    Method("graph-filter", _filters()),
+    Method("ials", _strengths("l2:strength={},frequency=1", (0.3, 0.1, 0.03, 0.01, 0.003))),
+    Method("ease", _strengths("l2:strength={}", (4000, 1000, 200, 50)), most_items=15_000),
+    Method(
+        "slim", _strengths("elastic:strength={},share=0.1", (100, 30, 10, 3)), most_items=15_000
+    ),
+]
+"""In this order. Append a method to add it."""
+
+BOARDS = [
+    Board(
+        "Gowalla (LightGCN split)",
+        "interactions/gowalla_lightgcn",
+        read_gowalla,
+        {
+            "MF-BPR": (0.1627, 0.1378),
+            "SLIM": (0.1699, 0.1382),
+            "EASE": (0.1765, 0.1467),
+            "LightGCN": (0.1820, 0.1547),
+            "MF-CCL": (0.1837, 0.1493),
+            "GF-CF": (0.1849, 0.1518),
+            "UltraGCN": (0.1862, 0.1580),
+            "SimpleX": (0.1872, 0.1557),
+        },
+    ),
+    Board(
+        "Health (IR-Benchmark)",
+        "interactions/irbench/amazon2014-health.zip",
+        read_irbench,
+        {"BPR": (0.1627, 0.1234), "SL": (0.1719, 0.1261), "SL@20": (0.1823, 0.1390)},
+    ),
+    Board(
+        "Electronic (IR-Benchmark)",
+        "interactions/irbench/amazon2014-electronic.zip",
+        read_irbench,
+        {"BPR": (0.0816, 0.0527), "SL": (0.0821, 0.0529), "SL@20": (0.0901, 0.0590)},
+    ),
+    Board(
+        "MovieLens 1M (IR-Benchmark)",
+        "interactions/irbench/movielens-1m.zip",
+        read_irbench,
+        {"SL@20": (0.3580, 0.3677)},
+    ),
+    Board(
+        "MovieLens 1M (leave last out)",
+        "interactions/movielens1m",
+        read_last_out,
+        {
+            "EASE": (0.7192, 0.4494),
+            "SLIM": (0.7162, 0.4468),
+            "iALS": (0.7109, 0.4382),
+            "NeuMF": (0.7093, 0.4349),
+            "MF-BPR": (0.6305, 0.3730),
+        },
+        last_out=True,
+    ),
+]
+
+
+class Chosen(NamedTuple):
+    """The best settings on validation pairs, and what choosing took."""
+
+    settings: Settings
+    seconds: float
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """Yield the published lines and those of each method, board after board."""
+    boards = BOARDS[1:2] if options.quick else BOARDS
+    for board in boards:
+        if not (options.data / board.folder).exists():
+            options.tell(f"{board.name} is left out: there is no {board.folder}")
+            continue
+        yield from published(board)
+        split = board.read(options.data / board.folder)
+        for method in METHODS:
+            if split.train.n_documents <= method.most_items:
+                yield measured(board, split, method, options)
+
+
+def published(board: Board) -> Iterator[Row]:
+    """Yield the published lines of a board."""
+    names = ("hr@10", "ndcg@10") if board.last_out else ("recall@20", "ndcg@20")
+    for name, values in board.published.items():
+        yield Row(board.name, f"published {name}", {}, dict(zip(names, values, strict=True)))
+
+
+def measured(board: Board, split: Split, method: Method, options: Options) -> Row:
+    """Choose settings on validation pairs, train on all training pairs, and test once."""
+    trials = method.trials[:1] if options.quick else method.trials
+    chosen = choose(split.train, method.recipe, trials, options)
+    start = time.process_time()
+    ranker = _ranker(method.recipe, chosen.settings, options).fit(split.train)
+    seconds = time.process_time() - start
+    values = (
+        last_out_values(ranker, split, options.seed)
+        if board.last_out
+        else values_of(ranker, split.test, split.train)
+    )
+    name = f"{method.recipe} {' '.join(map(str, chosen.settings.values()))}"
+    options.tell(f"{board.name}: {name}: {values}")
+    size = sum(tensor.nbytes for tensor in ranker.model_.tensors().values())
+    # Linux counts in kilobytes.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    metrics = {**values, "search seconds": round(chosen.seconds, 1), "peak megabytes": round(peak)}
+    return Row(board.name, name, metrics, {}, seconds, float(size), ranker.model_.density)
+
+
+def choose(
+    train: MatchingData, recipe: str, trials: Sequence[Settings], options: Options
+) -> Chosen:
+    """Return the settings with the largest NDCG@20 on one in ten of the training pairs."""
+    if len(trials) == 1:
+        return Chosen(trials[0], 0.0)
+    start = time.process_time()
+    part, valid = split_data(train, method="random", share=0.1, seed=SPLIT_SEED, check=False)
+    best, settings = -np.inf, trials[0]
+    for trial in trials:
+        ranker = _ranker(recipe, trial, options).fit(part)
+        value = values_of(ranker, valid, part)["ndcg@20"]
+        options.tell(f"{recipe} {trial}: NDCG@20 {value:.4f} on validation pairs")
+        if value > best:
+            best, settings = value, trial
+    return Chosen(settings, time.process_time() - start)
+
+
+def values_of(ranker: Ranker, test: MatchingData, train: MatchingData) -> dict[str, float]:
+    """Return recall@20 by both definitions, and NDCG@20."""
+    known = np.isin(test.query_ids, train.query_ids[np.diff(train.relevance.indptr) > 0])
+    users = np.flatnonzero(known & (np.diff(test.relevance.indptr) > 0))
+    part = MatchingData(
+        relevance=test.relevance[users],
+        query_ids=test.query_ids[users],
+        document_ids=test.document_ids,
+    )
+    evaluation = ranker.evaluate(part, metrics="recall@20,ndcg@20", exclude=train)
+    recall = evaluation["recall@20"]
+    counts = np.diff(part.relevance.indptr)
+    return {
+        "recall@20": evaluation.mean("recall@20"),
+        "recall@20/min": mean(recall * counts / np.minimum(counts, 20)),
+        "ndcg@20": evaluation.mean("ndcg@20"),
+    }
+
+
+def last_out_values(ranker: Ranker, split: Split, seed: int) -> dict[str, float]:
+    """Return hit rate and NDCG at 10 of the last item of each user among sampled others."""
+    rng = np.random.default_rng(seed)
+    train, test = split
+    hits, gains = [], []
+    for block in np.array_split(np.arange(test.n_queries), -(-test.n_queries // 512)):
+        users = MatchingData(
+            relevance=test.relevance[block],
+            query_ids=test.query_ids[block],
+            document_ids=test.document_ids,
+        )
+        for user, scores in zip(block.tolist(), ranker.predict(users), strict=True):
+            last = test.relevance.indices[test.relevance.indptr[user]]
+            row = np.searchsorted(train.query_ids, test.query_ids[user])
+            own = train.relevance.indices[slice(*train.relevance.indptr[row : row + 2])]
+            others = np.setdiff1d(np.arange(scores.size), np.append(own, last))
+            sampled = rng.choice(others, min(CANDIDATES, others.size), replace=False)
+            rank = int((scores[sampled] >= scores[last]).sum())  # ties count against it
+            hits.append(rank < 10)
+            gains.append(1.0 / np.log2(rank + 2.0) if rank < 10 else 0.0)
+    return {"hr@10": float(np.mean(hits)), "ndcg@10": float(np.mean(gains))}
+
+
+def _ranker(recipe: str, settings: Settings, options: Options) -> Ranker:
+    return Ranker.from_recipe(
+        recipe,
+        **settings,
+        kernel=options.kernel,
+        threads=options.threads,
+        random_state=options.seed,
+    )

@@ -1,0 +1,1 @@
+"""What `tools/fuzz.py` runs: targets with small seeds, and mutations of them."""

@@ -1,0 +1,168 @@
+"""Targets of what is read back: model files, which are used, and checkpoints, which are resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from scipy import sparse
+
+import ranking_cli.train
+from fuzzing.target import Target
+from ranking import JudgedLists, MatchingData, PerQuery, Ranker, TextCollection, write_data
+from ranking.errors import RankingError
+from ranking_cli.main import cli
+from ranking_plugins.callbacks import Checkpoint
+
+SGD = "sgd:max_steps=20"
+STEPS = "sgd:max_steps=40,steps_per_epoch=10"
+
+
+def small_texts() -> TextCollection:
+    """Return four texts in two classes."""
+    texts = ["puck ice goal", "ice team goal", "moon orbit rocket", "rocket moon launch"]
+    classes = np.array(["a", "a", "b", "b"])
+    ids = np.arange(4)
+    return TextCollection(
+        ids, texts, ids, texts, labels=(classes, classes), queries_are_documents=True
+    )
+
+
+def small_data() -> tuple[JudgedLists, MatchingData, MatchingData]:
+    """Return judged lists, relevance without features, and relevance with features."""
+    rng = np.random.default_rng(0)
+    judged = JudgedLists(rng.normal(size=(12, 3)), rng.integers(0, 3, 12), np.repeat([1, 2], 6))
+    relevance = sparse.csr_array((rng.random((6, 7)) < 0.5).astype(float))
+    ids = {"query_ids": [f"u{i}" for i in range(6)], "document_ids": [f"i{i}" for i in range(7)]}
+    featured = MatchingData(
+        queries=sparse.csr_array(rng.normal(size=(6, 3))),
+        documents=sparse.csr_array(rng.normal(size=(7, 4))),
+        relevance=relevance,
+    )
+    return judged, MatchingData(relevance=relevance, **ids), featured
+
+
+def save_small_models(folder: Path) -> dict[str, tuple[Path, Any]]:
+    """Train a small model of each kind; return its file and its data."""
+    judged, matching, featured = small_data()
+    texts = small_texts()
+    rankers: dict[str, tuple[Ranker, Any]] = {
+        "linear": (Ranker(loss="domination"), judged),
+        "bilinear": (Ranker("bilinear", "hinge", "l1:strength=0.001", SGD), texts),
+        "factored": (Ranker("factored:dimensions=3,biases=true", "warp", solver=SGD), matching),
+        "featured": (Ranker("factored:dimensions=3", "bpr", solver=SGD), featured),
+        "structured": (Ranker("structured:dimensions=3,k=3", "warp", solver=SGD), matching),
+        "cascade": (Ranker("structured:dimensions=3,k=2", "warp", solver=SGD), texts),
+    }
+    saved = {}
+    for name, (ranker, data) in rankers.items():
+        saved[name] = folder / f"{name}.safetensors", data
+        ranker.fit(data).save(saved[name][0])
+    ranker = Ranker(loss="domination", solver="coordinate:max_epochs=3")
+    prepared = ranker.prepare_data(texts)
+    wrapper = PerQuery(ranker.plan())
+    result = wrapper.fit(*wrapper.prepare(prepared.data, None))
+    saved["per query"] = folder / "perquery.safetensors", texts
+    ranker.adopt(result, prepared).save(saved["per query"][0])
+    return saved
+
+
+def use(path: Path, data: Any) -> None:
+    """Load a model, measure, rank and explain with it, and train on."""
+    loaded = Ranker.load(path)
+    loaded.evaluate(data, metrics=["map"])
+    if isinstance(data, JudgedLists):
+        return
+    loaded.rank(data, k=3)
+    if isinstance(data, TextCollection):
+        if not loaded.per_query:
+            loaded.search(["ice moon"], k=2)
+    elif loaded.seen_ is not None and data.query_ids[0] == "u0":
+        loaded.recommend(["u1"], k=2)
+        loaded.similar_items(["i1"], k=2)
+    if not loaded.per_query:
+        loaded.partial_fit(data, steps=3)
+
+
+def model_targets(folder: Path) -> Iterator[Target]:
+    """Yield a small model file of each kind, which is loaded and used."""
+    for name, (path, data) in save_small_models(folder).items():
+        yield Target(
+            f"model {name}",
+            "a.safetensors",
+            path.read_bytes(),
+            lambda path, data=data: use(path, data),
+        )
+
+
+def checkpoint_targets(folder: Path) -> Iterator[Target]:
+    """Yield checkpoints, from which a training is resumed."""
+    judged, matching, featured = small_data()
+    factored = {"model": "factored:dimensions=3"}
+    half = {"loss": "alignment", "regularizer": "l1l2-row"}
+    kinds: dict[str, tuple[dict[str, str], Any]] = {
+        "coordinate": ({"loss": "domination", "solver": "coordinate:max_epochs=4"}, judged),
+        "pairwise lists": ({"loss": "hinge", "solver": "coordinate:max_epochs=3"}, judged),
+        "passive-aggressive": ({"loss": "hinge", "solver": "passive-aggressive"}, judged),
+        "sgd": ({"loss": "logistic", "solver": STEPS}, judged),
+        "bilinear": ({"model": "bilinear", "loss": "hinge", "solver": STEPS}, featured),
+        "factored": ({**factored, "loss": "warp", "solver": STEPS}, matching),
+        "listwise": ({**factored, "loss": "domination", "solver": STEPS}, matching),
+        "row blocks": ({**factored, "loss": "hinge", "solver": "coordinate:max_epochs=3"}, featured),
+        "alternating": ({**factored, **half, "solver": "alternating:max_epochs=3"}, matching),
+        "cascade": (
+            {"model": "structured:dimensions=3,k=2", "loss": "warp", "solver": STEPS},
+            matching,
+        ),
+    }
+    for name, (parts, data) in kinds.items():
+        path = folder / f"{name.replace(' ', '-')}.checkpoint"
+        keep = Checkpoint(path, every=0.0)
+        Ranker(**parts, callbacks=[keep]).fit(data)  # type: ignore[arg-type]
+
+        def resume(path: Path, parts: Any = parts, data: Any = data) -> None:
+            snapshot = Checkpoint(path, every=1e9).read()
+            Ranker(**parts).plan().trainer(data).train(snapshot)
+
+        yield Target(f"checkpoint {name}", "a.checkpoint", path.read_bytes(), resume)
+    yield search_target(folder, judged)
+
+
+def search_target(folder: Path, judged: JudgedLists) -> Target:
+    """Return the checkpoint of a search, which the command line resumes."""
+    rng = np.random.default_rng(1)
+    other = JudgedLists(rng.normal(size=(12, 3)), rng.integers(0, 3, 12), np.repeat([1, 2], 6))
+    write_data(judged, "letor", folder / "train.letor")
+    write_data(other, "letor", folder / "valid.letor")
+    output = folder / "search"
+    checkpoint = folder / "search.checkpoint"
+    words = ["train", str(folder / "train.letor"), "--valid", str(folder / "valid.letor")]
+    words += ["--recipe", "domination", "-o", str(output), "--quiet"]
+
+    class Interrupted(Checkpoint):
+        """A checkpoint that stays behind because the third trial fails."""
+
+        def write(self, run: Any) -> None:
+            super().write(run)
+            if len(self.outer_facts["search"]["trials"]) == 2:
+                raise KeyboardInterrupt
+
+    own, ranking_cli.train.Checkpoint = ranking_cli.train.Checkpoint, Interrupted
+    try:
+        cli(words, standalone_mode=False)
+    except (SystemExit, KeyboardInterrupt, click.Abort):
+        pass
+    finally:
+        ranking_cli.train.Checkpoint = own
+
+    def resume(path: Path) -> None:
+        checkpoint.write_bytes(path.read_bytes())
+        try:
+            cli([*words, "--resume"], standalone_mode=False)
+        except click.ClickException as error:
+            raise RankingError(error.message) from error
+
+    return Target("checkpoint search", "a.search", checkpoint.read_bytes(), resume, 1)
