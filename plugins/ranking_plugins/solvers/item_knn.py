@@ -26,16 +26,16 @@ BLOCK = 1024
 class ItemKNN(Solver):
     """Set ``W_ij = G_ij / (|r_i| |r_j| + shrinkage)`` for the nearest neighbours i of each item j.
 
-    r_i are the values of item i for all users, and ``G = R'R`` their inner products; the diagonal is
-    0. Without shrinkage W_ij is the cosine. These weights minimise
-    ``sum_ij (|r_i| |r_j| + shrinkage) W_ij**2 / 2 - G_ij W_ij`` over the chosen pairs: the alignment
-    of histories and scores, with a penalty on weights between popular items. That is the objective.
-    The seed has no effect.
+    r_i are the values of item i for all users, and ``G = R'R`` their inner products; the diagonal
+    is 0. Without shrinkage W_ij is the cosine. These weights minimise
+    ``sum_ij (|r_i| |r_j| + shrinkage) W_ij**2 / 2 - G_ij W_ij`` over the chosen pairs: the
+    alignment of histories and scores, with a penalty on weights between popular items. That is the
+    objective. The seed has no effect.
 
     Parameters
     ----------
     neighbors : int
-        The number of neighbours of an item, those with the largest weights; of equal ones the first.
+        The number of neighbours of an item, those with the largest weights, the first of equals.
     shrinkage : float
         How strongly weights of pairs with few common users are reduced.
     """

@@ -88,4 +88,6 @@ def test_users_are_recommended_folded_in_explained_and_stored(tmp_path):
 
 def test_features_are_refused():
     with pytest.raises(DataError, match="knows items by id only"):
-        Ranker.from_recipe("item-knn").fit(MatchingData(None, np.eye(8), sp.csr_array(make_counts(0))))
+        Ranker.from_recipe("item-knn").fit(
+            MatchingData(None, np.eye(8), sp.csr_array(make_counts(0)))
+        )
