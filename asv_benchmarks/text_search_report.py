@@ -13,6 +13,7 @@ import time
 import warnings
 
 import numpy as np
+from scipy import sparse
 
 from ranking import Ranker, TextCollection
 
@@ -34,8 +35,6 @@ def collection(n_documents: int, n_words: int = 200_000, seed: int = 0) -> TextC
     ]
     drawn = rng.integers(n_documents, size=N_QUERIES)
     queries = [" ".join(texts[at].split()[:3]) for at in drawn.tolist()]
-    from scipy import sparse
-
     ones = (np.ones(N_QUERIES), (np.arange(N_QUERIES), drawn))
     relevance = sparse.coo_array(ones, shape=(N_QUERIES, n_documents)).tocsr()
     return TextCollection(np.arange(N_QUERIES), queries, np.arange(n_documents), texts, relevance)
@@ -53,14 +52,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     started = time.process_time()
     data = collection(parser.parse_args().documents)
-    print(f"texts      {time.process_time() - started:7.1f} s  {peak():5.2f} GiB", flush=True)
+    print(f"texts      {time.process_time() - started:7.1f} s  {peak():5.2f} GiB", flush=True)  # noqa: T201
     started = time.process_time()
     ranker = Ranker.from_recipe("bm25", features="text:words=none,weighting=bm25").fit(data)
-    print(f"index      {time.process_time() - started:7.1f} s  {peak():5.2f} GiB", flush=True)
+    print(f"index      {time.process_time() - started:7.1f} s  {peak():5.2f} GiB", flush=True)  # noqa: T201
     started = time.process_time()
     results = [list(ranked) for _, ranked in ranker.search(list(data.query_texts), k=10)]
     seconds = time.process_time() - started
-    print(f"{len(results)} queries{seconds:7.1f} s  {peak():5.2f} GiB", flush=True)
+    print(f"{len(results)} queries{seconds:7.1f} s  {peak():5.2f} GiB", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

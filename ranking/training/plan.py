@@ -169,9 +169,9 @@ def _read_components(model: Model, trusted: bool) -> None:
         return
     if not trusted:
         raise PartError(
-            f"the model file names other files ({', '.join(model.files)}), and a model file may not "
-            f"choose which files are read; if you trust it, set model={model.spec()!r} and train "
-            "again."
+            f"the model file names other files ({', '.join(model.files)}), and a model file may "
+            f"not choose which files are read; if you trust it, set model={model.spec()!r} and "
+            "train again."
         )
     files = [read_model(Path(name)) for name in model.files]
-    model.attach_models([(file.result.model, file.text) for file in files])
+    model.attach_models([(file.result.model, file.extras.text) for file in files])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from ranking import Ranker
 from ranking.contracts.loss import Loss
 from ranking.contracts.metric import Metric
 from ranking.contracts.reader import Reader
@@ -18,6 +19,7 @@ from ranking.data.readers.letor import Letor
 from ranking.kernels.contract import RandomFamily
 from ranking.kernels.kernel import Kernel
 from ranking.metrics.parse import parse_metric
+from ranking.models.combination import Combination
 from ranking.models.linear import Linear
 from ranking.registry import get_registry
 from ranking.registry.security import OURS
@@ -79,11 +81,20 @@ def test_our_regularizers(name: str, seed: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", named("solver"))
 def test_our_solvers(name: str):
-    by_id = dict.fromkeys(("svd", "nmf", "popularity", "random-walk"), "none")
+    without = ("svd", "nmf", "popularity", "random-walk", "item-knn", "coordinate-search")
+    by_id = dict.fromkeys(without, "none")
     features = {**by_id, "one-vs-rest": "queries"}.get(name, "both")
     data = small_matching(features=features) if features != "both" else None
-    cells = [("factored:dimensions=4", "squared", "none")] if name == "svd" else None
+    cells: Any = [("factored:dimensions=4", "squared", "none")] if name == "svd" else None
+    if name == "coordinate-search":
+        cells = [(Combination([untrained(data, at) for at in range(2)]), "metric", "none")]
     check_solver(create_part("solver", name, SHORT), cells=cells, data=data)
+
+
+def untrained(data: Any, seed: int) -> Ranker:
+    """Return a model with random embeddings."""
+    solver = "sgd:max_steps=0"
+    return Ranker("factored:dimensions=4", "bpr", solver=solver, random_state=seed).fit(data)
 
 
 @pytest.mark.parametrize("name", [*named("metric"), "ndcg@5", "p@3", "letor-ndcg@3"])

@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import ndcg_score
 
 from ranking import JudgedLists, MatchingData, Ranker
 from ranking.errors import CombinationError
 from ranking.kernels.kernel import Kernel
+from ranking.models.combination import Combination
 from ranking.registry.compatibility import Cell, Grid
 from ranking.registry.manager import Registry, installed_sources
 from ranking.training.trainer import Trainer
@@ -51,6 +53,18 @@ SOLVERS = {
     "rankboost": "rankboost:max_epochs=5",
     "lightgbm": "lightgbm:max_epochs=5,min_data_in_leaf=5",
 }
+BY_ID = (
+    "svd",
+    "nmf",
+    "popularity",
+    "random-walk",
+    "item-knn",
+    "closed-form",
+    "graph-filter",
+    "coordinate-search",
+)
+"""Solvers of data without features."""
+
 LIMIT = 1.5
 MILD = {
     "l1": "l1:strength=0.01",
@@ -108,7 +122,7 @@ def data_for(model: str, solver: str) -> JudgedLists | MatchingData:
         return judged()
     if model == "item-item":
         return matching("none")
-    by_id = dict.fromkeys(("svd", "nmf", "popularity", "random-walk"), "none")
+    by_id = dict.fromkeys(BY_ID, "none")
     featured = {**by_id, "one-vs-rest": "queries"}.get(solver, "both")
     return matching(featured)
 
@@ -121,15 +135,27 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
     rate = ",learning_rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
     if cell.model.name == "structured" and cell.solver.name == "sgd":
         rate = ",learning_rate=0.1"  # each stage starts from scratch and has few steps
-    walks = cell.solver.name == "random-walk"  # from no weights, which score 0
+    model: Any = spec(MODELS, cell.model)
+    if cell.solver.name == "random-walk":
+        model = "bilinear:initial=zero"  # no weights, which score 0
+    if cell.model.name == "combination":
+        model = Combination([untrained(seed, kernel) for seed in range(2)])
     ranker = Ranker(
-        "bilinear:initial=zero" if walks else spec(MODELS, cell.model),
+        model,
         cell.loss.name,
         regularizer,
         spec(SOLVERS, cell.solver) + rate,
         kernel=kernel,
     )
     return ranker.plan().trainer(data_for(cell.model.name, cell.solver.name))
+
+
+def untrained(seed: int, kernel: Kernel) -> Ranker:
+    """Return a model with random embeddings."""
+    ranker = Ranker(
+        "factored:dimensions=3", "bpr", solver="sgd:max_steps=0", kernel=kernel, random_state=seed
+    )
+    return ranker.fit(matching("none"))
 
 
 def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
@@ -149,6 +175,8 @@ def parameters(run: Trainer) -> list[np.ndarray]:
         return [model.weights[None, :]]
     if run.solver.name == "graph-filter":
         return [np.asarray(model.left, float)[:, : model.dimensions]]
+    if model.form == "components":
+        return [model.weights[None, :]]
     if model.form in ("matrix", "items"):
         return [model.weights.toarray()]
     matrices = [model.U, model.V] + ([model.S] if model.S.size else [])
@@ -174,6 +202,8 @@ def objective(run: Trainer) -> float:
             scores = run.model.scores(data, run.kernel)
         elif run.model.name == "structured":  # which scores by the lists of the stage before, too
             scores, result = run.model.scores(data, run.kernel), result[:2]
+        elif run.model.form in ("items", "components"):
+            scores = run.model.scores(data, run.kernel)
         elif len(result) == 1:
             scores = data.query_rows @ result[0] @ data.document_rows.toarray().T
         else:
@@ -214,6 +244,8 @@ def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
         return float(loss.pairwise_value(margins).mean()) if margins.size else 0.0
     if "listwise" in loss.interfaces:
         return float(loss.listwise_value(scores, grades)) / max((grades > grades.min()).sum(), 1)
+    if loss.name == "metric":
+        return 1.0 - float(ndcg_score(grades[None], scores[None], k=10))
     if "linear" in loss.interfaces:
         return -float(loss.pair_weights(grades) @ scores)
     return float(((grades - scores) ** 2).sum())

@@ -50,6 +50,10 @@ RECIPES: Final = {
         "sparse-sgd, refitted without L1 on the remaining weights.",
     ),
     "popularity": ("baselines:popularity", "The most popular items, the same for all users."),
+    "item-knn": (
+        "baselines:item_knn",
+        "Nearest neighbours of items, by the cosine of their users.",
+    ),
     "svd": ("baselines:svd", "Singular value decomposition of the relevance matrix."),
     "nmf": ("baselines:nmf", "Non-negative factorization of the relevance matrix."),
     "one-vs-rest": (

@@ -24,6 +24,27 @@ def popularity() -> Recipe:
     )
 
 
+def item_knn() -> Recipe:
+    """Score an item by its cosines with the items of the history, over its 100 nearest neighbours.
+
+    With validation data, the shrinkage is the best of five from 0 to 1000.
+    """
+    return Recipe(
+        parts={
+            "model": "item-item",
+            "loss": "alignment",
+            "regularizer": "none",
+            "solver": "item-knn",
+        },
+        search=Search(
+            part="solver",
+            parameter="shrinkage",
+            values=(0.0, 1.0, 10.0, 100.0, 1000.0),
+            metric="ndcg@20",
+        ),
+    )
+
+
 def nmf() -> Recipe:
     """Factorize the relevance matrix into non-negative matrices."""
     return Recipe(

@@ -64,7 +64,7 @@ def bm25_hinge() -> Recipe:
 
 
 def combine() -> Recipe:
-    """Sum the scores of trained models; the data are validation data, by which weights are chosen."""
+    """Sum the scores of trained models; the data are validation data, which choose the weights."""
     return Recipe(
         parts={
             "features": "text:words=none,weighting=counts",

@@ -29,14 +29,14 @@ from ranking_plugins.reproductions import Options, Row
 title = "Retrieval of texts: BM25, and matrices that are learnt from it"
 notes = (
     "nDCG@10 over all documents. SciFact: official split, 809 training claims and 300 test claims; "
-    "'seen' are the test claims with a relevant document that is also relevant for a training claim, "
-    "'unseen' the others. A quarter of the training claims (connected by their documents) are held "
-    "out, so that none of their documents is seen, and a fifth of the others. On these the learning "
-    "rate and the share are chosen: the share of the change of W that is applied, "
-    "W = I + share (trained - I), so that 0 is BM25. The best mean over all of them is taken for which "
-    "the unseen ones are not below BM25. The chosen setting is trained again on all "
-    "training claims. Cranfield, MED and CISI: five folds over queries, the next fold for validation; "
-    "the same choice. 'low' and 'high' are a 95 % interval over queries."
+    "'seen' are the test claims with a relevant document that is also relevant for a training "
+    "claim, 'unseen' the others. A quarter of the training claims (connected by their documents) "
+    "are held out, so that none of their documents is seen, and a fifth of the others. On these "
+    "the learning rate and the share are chosen: the share of the change of W that is applied, "
+    "W = I + share (trained - I), so that 0 is BM25. The best mean over all of them is taken for "
+    "which the unseen ones are not below BM25. The chosen setting is trained again on all training "
+    "claims. Cranfield, MED and CISI: five folds over queries, the next fold for validation; the "
+    "same choice. 'low' and 'high' are a 95 % interval over queries."
 )
 
 RATES = (0.001, 0.003)
@@ -184,15 +184,19 @@ def _choose(
         matching = trained.ranker.to_model_data(valid)
         for share in SHARES:
             values = measure(trained.at(share), matching, options)
-            safe = not isolated.any() or values[isolated].mean() >= base[isolated].mean()
+            apart, reference_apart = _mean(values[isolated]), _mean(base[isolated])
+            safe = not isolated.any() or apart >= reference_apart
             options.tell(
                 f"{learner.name}: rate {rate:g}, share {share:g}: validation {values.mean():.4f}, "
-                f"isolated {values[isolated].mean() if isolated.any() else np.nan:.4f} "
-                f"(BM25 {base.mean():.4f}, {base[isolated].mean() if isolated.any() else np.nan:.4f})"
+                f"isolated {apart:.4f} (BM25 {base.mean():.4f}, {reference_apart:.4f})"
             )
             if safe and values.mean() > reached:
                 best, reached = Setting(rate, share), float(values.mean())
     return best
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if values.size else float("nan")
 
 
 def train_from_bm25(
@@ -290,7 +294,7 @@ def _select(data: TextCollection, queries: NDArray[np.int64]) -> TextCollection:
 
 
 def read_scifact(folder: Path) -> tuple[TextCollection, TextCollection]:
-    """Read the claims to learn from and the test claims: those that cite documents, as BEIR has them."""
+    """Read the claims to learn from and the test claims: those that cite documents, as in BEIR."""
     corpus = [
         (row["doc_id"], f"{row['title']}\n{row['abstract']}")
         for row in _table(folder / "corpus_train.csv.gz")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.coordinate_search import CoordinateSearch
     from ranking_plugins.solvers.graph_filter import GraphFilter
+    from ranking_plugins.solvers.item_knn import ItemKNN
     from ranking_plugins.solvers.lbfgs import LBFGS
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
@@ -36,6 +37,7 @@ __all__ = [
     "Coordinate",
     "CoordinateSearch",
     "GraphFilter",
+    "ItemKNN",
     "LightGBM",
     "OneVsRest",
     "PassiveAggressive",
@@ -67,6 +69,11 @@ _PARTS: PartTable = {
         "coordinate_search",
         "CoordinateSearch",
         "The weights of a combination, one after the other, by a metric.",
+    ),
+    "item-knn": (
+        "item_knn",
+        "ItemKNN",
+        "Nearest neighbours of items: cosines, shrunk and pruned.",
     ),
     "popularity": (
         "popularity",

@@ -56,7 +56,8 @@ class CoordinateSearch(Solver):
         """Accept a combination, a metric and no penalty."""
         if not issubclass(model, Combination):
             return Compatibility(
-                False, "each trial ranks all documents, so it suits the few weights of a combination"
+                False,
+                "each trial ranks all documents, so it suits the few weights of a combination",
             )
         if not issubclass(loss, MetricLoss):
             return Compatibility(False, "trials are compared by a metric, not by a smooth loss")

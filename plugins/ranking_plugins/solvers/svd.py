@@ -21,7 +21,9 @@ from ranking_plugins.solvers.factorization import Factorization, Floats, embeddi
 
 @dataclasses.dataclass
 class SVD(Factorization):
-    """Compute the largest singular values and vectors of a matrix, by ARPACK. The seed has no effect.
+    """Compute the largest singular values and vectors of a matrix, by ARPACK.
+
+    The seed has no effect.
 
     Parameters
     ----------

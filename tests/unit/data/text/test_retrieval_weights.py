@@ -190,4 +190,6 @@ def test_a_feature_per_document_starts_at_bm25_and_is_stored(seed, tmp_path):
     np.testing.assert_allclose(column, scores[0], rtol=1e-4, atol=1e-4)
     document = data.document_ids[3].item()
     parts = loaded.explain(data.query_texts[0], document)
-    assert sum(part.contribution for part in parts) == pytest.approx(scores[0, 3], rel=1e-3, abs=1e-4)
+    assert sum(part.contribution for part in parts) == pytest.approx(
+        scores[0, 3], rel=1e-3, abs=1e-4
+    )
