@@ -49,8 +49,9 @@ def row_dots(a: Singles, b: Singles) -> Singles:
 def unit_rows(matrix: Singles) -> tuple[Singles, Singles]:
     """Return the rows, each divided by its norm, and the norms, 1 for a row of zeros."""
     total = row_dots(matrix, matrix)
-    norms = np.where(total > 0.0, np.sqrt(total), np.float32(1.0))
-    return matrix / norms[:, None], norms
+    norms: Singles = np.where(total > 0.0, np.sqrt(total), np.float32(1.0)).astype(np.float32)
+    unit: Singles = matrix / norms[:, None]
+    return unit, norms
 
 
 @dataclasses.dataclass

@@ -211,7 +211,9 @@ class Structured(Factored):
         if not self._earlier:
             copy: Factored = Factored(self.dimensions, self.biases, self.init_scale)
         else:
-            copy = Structured(self.dimensions, self.biases, self.init_scale, self.stages, self.k)
+            copy = Structured(
+                self.dimensions, self.biases, self.init_scale, stages=self.stages, k=self.k
+            )
             copy._earlier = list(self._earlier)
         copy._seed = self._seed
         copy.factors = Factors(*(part.copy() for part in self.factors))

@@ -155,8 +155,8 @@ def test_arguments_that_do_not_fit_are_refused(kernel: Kernel) -> None:
         gradients(lists._replace(queries=np.zeros((3, 6), np.float32)), loss)
     with pytest.raises(ValueError, match="negatives: expected one or more, got none"):
         gradients(lists._replace(negatives=np.zeros((0, 8), np.float32)), loss)
+    beyond = Exclusions(np.array([0, 2, 2, 2]), np.array([0, 9]))
     with pytest.raises(ValueError, match="indices run from 0 to 9"):
-        beyond = Exclusions(np.array([0, 2, 2, 2]), np.array([0, 9]))
         gradients(lists._replace(excluded=beyond), loss)
     with pytest.raises(ValueError, match="must be finite, the scale positive"):
         SharedTrainingLoss(scale=0.0)

@@ -66,12 +66,14 @@ class Softmax(Loss):
         if not relevant.any():
             return np.zeros(scores.shape)
         scaled = scores / self.temperature
-        slopes: Array = np.exp(scaled - logsumexp(scaled)) - relevant / relevant.sum()
-        return slopes / self.temperature
+        probabilities = np.exp(scaled - logsumexp(scaled))
+        slopes: Array = (probabilities - relevant / relevant.sum()) / self.temperature
+        return slopes
 
     def margin_values(self, margins: Array) -> Array:
         """Return log(1 + sum of exp(-z / T))."""
-        return np.logaddexp(0.0, logsumexp(-margins / self.temperature, axis=1))
+        values: Array = np.logaddexp(0.0, logsumexp(-margins / self.temperature, axis=1))
+        return values
 
     def margin_slopes(self, margins: Array) -> Array:
         """Return minus the probability of each negative, over the temperature."""
@@ -158,8 +160,9 @@ class BCE(Loss):
 
     def shared_values(self, own: Array, others: Array) -> Array:
         """Return the loss of each list from its scores; those left out are -inf."""
-        values: Array = np.logaddexp(0.0, -own)
-        return values + self.weight * np.logaddexp(0.0, others).sum(axis=1) / others.shape[1]
+        below = np.logaddexp(0.0, others).sum(axis=1) / others.shape[1]
+        values: Array = np.logaddexp(0.0, -own) + self.weight * below
+        return values
 
     def listwise_value(self, scores: Array, grades: Array) -> float:
         """Return the mean over the relevant documents of one list."""

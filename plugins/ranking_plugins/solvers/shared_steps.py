@@ -219,11 +219,11 @@ class SharedSteps(FactoredSteps):
         if self.model.score == "cosine":
             by_query = _through_norm(by_query, queries, query_norms)
             by_document = _through_norm(by_document, documents, document_norms)
-        self._update("U", block.queries, by_query, eta)
-        self._update("V", block.documents, by_document, eta)
+        self._step_rows("U", block.queries, by_query, eta)
+        self._step_rows("V", block.documents, by_document, eta)
         if biases.size and self.model.document_biases.size:
             slopes = np.concatenate((found.positive_slopes, found.negative_slopes))
-            self._update("biases", block.documents, slopes[:, None], eta)
+            self._step_rows("biases", block.documents, slopes[:, None], eta)
         return _losses(found)
 
     def _lists_of(
@@ -245,7 +245,7 @@ class SharedSteps(FactoredSteps):
         )
         return lists, loss
 
-    def _update(self, name: str, at: Occurrences, gradients: Singles, eta: Floats) -> None:
+    def _step_rows(self, name: str, at: Occurrences, gradients: Singles, eta: Floats) -> None:
         """Add the gradients up by feature, and take a step on each of these rows."""
         parameter = self._trained()[name]
         rows, add = at.features, self.problem.kernel.factored.embeddings
@@ -334,7 +334,8 @@ class SharedSteps(FactoredSteps):
 def _through_norm(gradient: Singles, unit: Singles, norms: Singles) -> Singles:
     """Return the gradients by vectors from those by the vectors over their norms."""
     along = row_dots(gradient, unit)
-    return (gradient - along[:, None] * unit) / norms[:, None]
+    through: Singles = (gradient - along[:, None] * unit) / norms[:, None]
+    return through
 
 
 def _losses(found: SharedGradients) -> Floats:

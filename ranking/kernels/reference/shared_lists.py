@@ -41,7 +41,8 @@ def exp32(x: Singles) -> Singles:
 def logistic32(x: Singles) -> Singles:
     """Return 1 / (1 + exp(-x))."""
     e = exp32(-np.abs(x))
-    return np.where(x >= ZERO, ONE, e) / (ONE + e)
+    probabilities: Singles = np.where(x >= ZERO, ONE, e) / (ONE + e)
+    return probabilities
 
 
 def dots(a: Singles, b: Singles) -> Singles:

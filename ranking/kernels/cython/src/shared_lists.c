@@ -39,16 +39,31 @@ typedef struct {
 
 /* --- products ------------------------------------------------------------------------------- */
 
-/* c = [c +] sum over k of a(row, k) b(k), for `rows` rows and `registers` registers of columns. */
+/* c = [c +] sum over k of a(row, k) b(k): the arrays, and their steps by row and by term. */
+typedef struct {
+    const float *a;
+    ptrdiff_t row_step, step;
+    const float *b;
+    ptrdiff_t b_step;
+    float *c;
+    ptrdiff_t c_step;
+    int64_t terms;
+    bool add;
+} product_t;
+
+/* The product for `rows` rows and `registers` registers of columns. */
 LANES_INLINE void product_tile(
-    const float *a, ptrdiff_t row_step, ptrdiff_t step, int64_t n, const float *b, ptrdiff_t b_step,
-    float *c, ptrdiff_t c_step, bool add, const int rows, const int registers)
+    const product_t *of, int64_t row, int64_t column, const int rows, const int registers)
 {
+    const float *a = of->a + row * of->row_step, *b = of->b + column;
+    float *c = of->c + row * of->c_step + column;
+    const ptrdiff_t row_step = of->row_step, step = of->step, b_step = of->b_step;
     float8_t sums[ROWS][2];
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < registers; v++)
-            sums[r][v] = add ? float8_load(c + r * c_step + v * WIDTH) : float8_splat(0.0f);
-    for (int64_t k = 0; k < n; k++) {
+            sums[r][v]
+                = of->add ? float8_load(c + r * of->c_step + v * WIDTH) : float8_splat(0.0f);
+    for (int64_t k = 0; k < of->terms; k++) {
         float8_t right[2];
         for (int v = 0; v < registers; v++)
             right[v] = float8_load(b + k * b_step + v * WIDTH);
@@ -62,34 +77,25 @@ LANES_INLINE void product_tile(
     }
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < registers; v++)
-            float8_store(c + r * c_step + v * WIDTH, sums[r][v]);
+            float8_store(c + r * of->c_step + v * WIDTH, sums[r][v]);
 }
 
-/* The same for any number of rows and of columns, a multiple of eight. */
-LANES_INLINE void product_rows(
-    const float *a, ptrdiff_t row_step, ptrdiff_t step, int64_t n, const float *b, ptrdiff_t b_step,
-    float *c, ptrdiff_t c_step, bool add, int64_t n_rows, int64_t n_columns)
+/* The product for any number of rows and of columns, a multiple of eight. */
+LANES_INLINE void product_rows(const product_t *of, int64_t n_rows, int64_t n_columns)
 {
     for (int64_t column = 0; column < n_columns; column += PANEL) {
-        const float *right = b + column;
         bool both = column + PANEL <= n_columns;
-        int64_t r = 0;
-        for (; r + ROWS <= n_rows; r += ROWS) {
-            const float *left = a + r * row_step;
-            float *to = c + r * c_step + column;
+        int64_t row = 0;
+        for (; row + ROWS <= n_rows; row += ROWS)
             if (both)
-                product_tile(left, row_step, step, n, right, b_step, to, c_step, add, ROWS, 2);
+                product_tile(of, row, column, ROWS, 2);
             else
-                product_tile(left, row_step, step, n, right, b_step, to, c_step, add, ROWS, 1);
-        }
-        for (; r < n_rows; r++) {
-            const float *left = a + r * row_step;
-            float *to = c + r * c_step + column;
+                product_tile(of, row, column, ROWS, 1);
+        for (; row < n_rows; row++)
             if (both)
-                product_tile(left, row_step, step, n, right, b_step, to, c_step, add, 1, 2);
+                product_tile(of, row, column, 1, 2);
             else
-                product_tile(left, row_step, step, n, right, b_step, to, c_step, add, 1, 1);
-        }
+                product_tile(of, row, column, 1, 1);
     }
 }
 
@@ -218,13 +224,17 @@ static void take_lists(const shared_work_t *work, int64_t first, int64_t last, f
     int64_t width = task->width, padded = work->padded;
     for (int64_t panel = 0; panel < padded; panel += PANEL)
         product_rows(
-            task->queries + first * width, width, 1, width, work->panels + panel * width, PANEL,
-            slopes + panel, padded, false, last - first, PANEL);
+            &(product_t){
+                task->queries + first * width, width, 1, work->panels + panel * width, PANEL,
+                slopes + panel, padded, width, false},
+            last - first, PANEL);
     for (int64_t b = first; b < last; b++)
         list_slopes_of(work, b, slopes + (b - first) * padded);
     product_rows(
-        slopes, padded, 1, task->n_negatives, task->negatives, width,
-        task->query_gradients + first * width, width, false, last - first, width);
+        &(product_t){
+            slopes, padded, 1, task->negatives, width, task->query_gradients + first * width, width,
+            task->n_negatives, false},
+        last - first, width);
     for (int64_t b = first; b < last; b++) {
         float own = task->positive_slopes[b];
         scaled_row(task->query_gradients + b * width, task->positives + b * width, own, width, 1);
@@ -241,8 +251,10 @@ static void take_negatives(
     if (stop <= start)
         return;
     product_rows(
-        work->slopes + start, 1, padded, last - first, task->queries + first * width, width,
-        work->gradients + start * width, width, true, stop - start, width);
+        &(product_t){
+            work->slopes + start, 1, padded, task->queries + first * width, width,
+            work->gradients + start * width, width, last - first, true},
+        stop - start, width);
     for (int64_t b = 0; b < last - first; b++)
         for (int64_t j = start; j < stop; j += WIDTH)
             float8_store(

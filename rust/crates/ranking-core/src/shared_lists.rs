@@ -85,6 +85,7 @@ pub struct SharedGradients<'a> {
 }
 
 /// exp(x) of numbers that are not positive; 0 below -87.
+#[expect(clippy::excessive_precision, reason = "as the contract has them")]
 #[inline(always)]
 fn exp<M: Machine>(machine: M, x: Wide<M>) -> Wide<M> {
     let all = |value: f32| Wide::splat(machine, value);
@@ -353,7 +354,7 @@ impl Piece<'_, '_> {
         let own = loss.scale * dot_wide(machine, query, positive) + self.lists.positive_offsets[at];
         let scaled = self.lists.weights[at] * loss.scale;
         for j in self.lists.excluded.of(at) {
-            row.as_flattened_mut()[*j as usize] = f32::NEG_INFINITY;
+            row.as_flattened_mut()[j.position()] = f32::NEG_INFINITY;
         }
         let mut most = all(own);
         for (values, offsets) in row.iter_mut().zip(&self.negatives.offsets) {
@@ -361,50 +362,77 @@ impl Piece<'_, '_> {
             *values = a.array();
             most = most.if_less(a, a, most);
         }
-        let (mut sums, mut top) = (all(0.0), 0.0);
-        let total;
-        if loss.form == SharedForm::Softmax {
-            top = most.array().into_iter().fold(own, |top, x| if x > top { x } else { top });
-            for values in row.iter_mut() {
-                let e = exp(machine, Wide::new(machine, *values) - all(top));
-                *values = e.array();
-                sums += e;
-            }
-            let below = sums.fold();
-            let [e, ..] = exp(machine, all(own - top)).array();
-            total = e + below;
-            let r = scaled / total;
-            for values in row.iter_mut() {
-                *values = (Wide::new(machine, *values) * all(r)).array();
-            }
-            self.out.positive_slopes[b] = -(r * below);
-            top += 0.0;
+        let scores = Scores { own, scaled, most };
+        let (slope, top, total) = if loss.form == SharedForm::Softmax {
+            softmax(machine, scores, row)
         } else {
-            let (r, zero) = (all(scaled * loss.weight), all(0.0));
-            for values in row.iter_mut() {
-                let a = Wide::new(machine, *values);
-                if loss.form == SharedForm::CosineContrastive {
-                    let excess = a - all(loss.threshold);
-                    *values = zero.if_less(excess, r, zero).array();
-                    sums += zero.if_less(excess, excess, zero);
-                } else {
-                    let p = logistic(machine, a);
-                    *values = (r * p).array();
-                    sums += p;
-                }
-            }
-            total = sums.fold();
-            self.out.positive_slopes[b] = if loss.form == SharedForm::Logistic {
-                let [p, ..] = logistic(machine, all(-own)).array();
-                -(scaled * p)
-            } else {
-                -scaled
-            };
-        }
+            single(machine, loss, scores, row)
+        };
+        self.out.positive_slopes[b] = slope;
         self.out.scores[b] = own;
         self.out.tops[b] = top;
         self.out.totals[b] = total;
     }
+}
+
+/// The score of the positive, weight times scale, and the greatest score by lane.
+struct Scores<M: Machine> {
+    own: f32,
+    scaled: f32,
+    most: Wide<M>,
+}
+
+/// Replace scores by slopes; return the positive's slope, the greatest score and the total.
+#[inline(always)]
+fn softmax<M: Machine>(machine: M, scores: Scores<M>, row: &mut [Eight]) -> (f32, f32, f32) {
+    let all = |value: f32| Wide::splat(machine, value);
+    let greater = |top: f32, x: f32| if x > top { x } else { top };
+    let top = scores.most.array().into_iter().fold(scores.own, greater);
+    let mut sums = all(0.0);
+    for values in row.iter_mut() {
+        let e = exp(machine, Wide::new(machine, *values) - all(top));
+        *values = e.array();
+        sums += e;
+    }
+    let below = sums.fold();
+    let [own, ..] = exp(machine, all(scores.own - top)).array();
+    let total = own + below;
+    let r = scores.scaled / total;
+    for values in row.iter_mut() {
+        *values = (Wide::new(machine, *values) * all(r)).array();
+    }
+    (-(r * below), top + 0.0, total)
+}
+
+/// The same for a loss of single scores.
+#[inline(always)]
+fn single<M: Machine>(
+    machine: M,
+    loss: SharedLoss,
+    scores: Scores<M>,
+    row: &mut [Eight],
+) -> (f32, f32, f32) {
+    let all = |value: f32| Wide::splat(machine, value);
+    let (r, zero, mut sums) = (all(scores.scaled * loss.weight), all(0.0), all(0.0));
+    for values in row.iter_mut() {
+        let a = Wide::new(machine, *values);
+        if loss.form == SharedForm::CosineContrastive {
+            let excess = a - all(loss.threshold);
+            *values = zero.if_less(excess, r, zero).array();
+            sums += zero.if_less(excess, excess, zero);
+        } else {
+            let p = logistic(machine, a);
+            *values = (r * p).array();
+            sums += p;
+        }
+    }
+    let slope = if loss.form == SharedForm::Logistic {
+        let [p, ..] = logistic(machine, all(-scores.own)).array();
+        -(scores.scaled * p)
+    } else {
+        -scores.scaled
+    };
+    (slope, 0.0, sums.fold())
 }
 
 /// The gradients of some negatives, to which a strip of lists is added.
@@ -447,26 +475,106 @@ impl Job for Addition<'_, '_> {
     }
 }
 
-/// Cut the first elements off a slice that shrinks.
-fn cut<'o, T>(rest: &mut &'o mut [T], count: usize) -> &'o mut [T] {
-    let (first, others) = std::mem::take(rest).split_at_mut(count);
-    *rest = others;
-    first
-}
-
 impl<'o> SharedGradients<'o> {
     /// Cut off the results of the first lists; those of negatives stay empty.
     fn cut(&mut self, lists: usize, width: usize) -> SharedGradients<'o> {
         SharedGradients {
-            queries: cut(&mut self.queries, lists * width),
-            positives: cut(&mut self.positives, lists * width),
+            queries: self
+                .queries
+                .split_off_mut(..lists * width)
+                .unwrap_or_default(),
+            positives: self
+                .positives
+                .split_off_mut(..lists * width)
+                .unwrap_or_default(),
             negatives: &mut [],
-            positive_slopes: cut(&mut self.positive_slopes, lists),
+            positive_slopes: self
+                .positive_slopes
+                .split_off_mut(..lists)
+                .unwrap_or_default(),
             negative_slopes: &mut [],
-            scores: cut(&mut self.scores, lists),
-            tops: cut(&mut self.tops, lists),
-            totals: cut(&mut self.totals, lists),
+            scores: self.scores.split_off_mut(..lists).unwrap_or_default(),
+            tops: self.tops.split_off_mut(..lists).unwrap_or_default(),
+            totals: self.totals.split_off_mut(..lists).unwrap_or_default(),
         }
+    }
+}
+
+/// What the strips of lists have in common.
+struct Strips<'a> {
+    lists: SharedLists<'a>,
+    loss: SharedLoss,
+    width: usize,
+    negatives: Negatives,
+    /// Of a strip.
+    slopes: Vec<Eight>,
+    /// Of the negatives, padded.
+    gradients: Vec<Eight>,
+    columns: Vec<Eight>,
+}
+
+impl Strips<'_> {
+    /// Scores, slopes and gradients of the lists of a strip.
+    fn take_lists(
+        &mut self,
+        first: usize,
+        rows: usize,
+        out: &mut SharedGradients<'_>,
+        team: &ThreadTeam,
+    ) {
+        let (padded, width) = (self.negatives.registers(), self.width);
+        let size = rows.div_ceil(TALL).div_ceil(team.threads()) * TALL;
+        let parts = self.slopes[..rows * padded].chunks_mut(size * padded);
+        let mut pieces: Vec<_> = parts
+            .enumerate()
+            .map(|(part, slopes)| {
+                let count = slopes.len() / padded;
+                Some(Piece {
+                    lists: self.lists,
+                    loss: self.loss,
+                    negatives: &self.negatives,
+                    width,
+                    first: first + part * size,
+                    slopes,
+                    out: out.cut(count, width),
+                })
+            })
+            .collect();
+        team.for_each(&mut pieces, |piece| {
+            if let Some(piece) = piece.take() {
+                dispatch(piece);
+            }
+        });
+    }
+
+    /// Add a strip to the gradients of the negatives.
+    fn take_negatives(&mut self, first: usize, rows: usize, team: &ThreadTeam) {
+        let (padded, width) = (self.negatives.registers(), self.width);
+        // Registers of negatives that a thread owns, whole panels.
+        let share = 2 * (padded / 2).div_ceil(team.threads());
+        let columns = self.columns.chunks_mut(share);
+        let mut additions: Vec<_> = self
+            .gradients
+            .chunks_mut(share * width)
+            .zip(columns)
+            .enumerate()
+            .map(|(part, (gradients, columns))| {
+                Some(Addition {
+                    slopes: &self.slopes,
+                    padded,
+                    queries: &self.lists.queries[first * width..(first + rows) * width],
+                    width,
+                    first: part * share,
+                    gradients,
+                    columns,
+                })
+            })
+            .collect();
+        team.for_each(&mut additions, |addition| {
+            if let Some(addition) = addition.take() {
+                dispatch(addition);
+            }
+        });
     }
 }
 
@@ -481,70 +589,30 @@ pub fn shared_lists(
     let n_lists = out.scores.len();
     let negatives = Negatives::new(&lists, width);
     let padded = negatives.registers();
-    let threads = team.threads();
-    let strip = (STRIP / (padded * WIDE) / TALL * TALL).max(TALL * threads);
+    let strip = (STRIP / (padded * WIDE) / TALL * TALL).max(TALL * team.threads());
     let strip = strip.min(n_lists);
-    let mut slopes = filled(strip * padded, Eight::default());
-    let mut gradients = filled(padded * width, Eight::default());
-    let mut columns = filled(padded, Eight::default());
-    let n_panels = padded / 2;
-    // Registers of negatives that a thread owns, whole panels.
-    let share = 2 * n_panels.div_ceil(threads);
+    let mut strips = Strips {
+        lists,
+        loss,
+        width,
+        negatives,
+        slopes: filled(strip * padded, Eight::default()),
+        gradients: filled(padded * width, Eight::default()),
+        columns: filled(padded, Eight::default()),
+    };
     let negative_gradients = std::mem::take(&mut out.negatives);
     let negative_slopes = std::mem::take(&mut out.negative_slopes);
     team.enter_awake(|| {
         for first in (0..n_lists).step_by(strip.max(1)) {
             let rows = strip.min(n_lists - first);
-            let size = rows.div_ceil(TALL).div_ceil(threads) * TALL;
-            let mut pieces: Vec<_> = slopes[..rows * padded]
-                .chunks_mut(size * padded)
-                .enumerate()
-                .map(|(part, slopes)| {
-                    let count = slopes.len() / padded;
-                    Some(Piece {
-                        lists,
-                        loss,
-                        negatives: &negatives,
-                        width,
-                        first: first + part * size,
-                        slopes,
-                        out: out.cut(count, width),
-                    })
-                })
-                .collect();
-            team.for_each(&mut pieces, |piece| {
-                if let Some(piece) = piece.take() {
-                    dispatch(piece);
-                }
-            });
-            drop(pieces);
-            let mut additions: Vec<_> = gradients
-                .chunks_mut(share * width)
-                .zip(columns.chunks_mut(share))
-                .enumerate()
-                .map(|(part, (gradients, columns))| {
-                    Some(Addition {
-                        slopes: &slopes,
-                        padded,
-                        queries: &lists.queries[first * width..(first + rows) * width],
-                        width,
-                        first: part * share,
-                        gradients,
-                        columns,
-                    })
-                })
-                .collect();
-            team.for_each(&mut additions, |addition| {
-                if let Some(addition) = addition.take() {
-                    dispatch(addition);
-                }
-            });
+            strips.take_lists(first, rows, &mut out, team);
+            strips.take_negatives(first, rows, team);
         }
     });
     let used = negative_gradients.len();
-    negative_gradients.copy_from_slice(&gradients.as_flattened()[..used]);
+    negative_gradients.copy_from_slice(&strips.gradients.as_flattened()[..used]);
     let used = negative_slopes.len();
-    negative_slopes.copy_from_slice(&columns.as_flattened()[..used]);
+    negative_slopes.copy_from_slice(&strips.columns.as_flattened()[..used]);
 }
 
 #[cfg(test)]
