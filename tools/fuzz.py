@@ -2,8 +2,9 @@
 
 Every input is either accepted or refused with an error of `ranking`; anything else (another
 exception, a crash, more than five seconds of processor time) is a failure, whose input is kept. The
-same seed gives the same inputs. A forked worker takes thousands of inputs; the parent watches it, so that a crash,
-a hang (also in compiled code) and the use of too much memory are seen, and goes on behind it.
+same seed gives the same inputs. A forked worker takes thousands of inputs; the parent watches it,
+so that a crash, a hang (also in compiled code) and the use of too much memory are seen, and goes on
+behind it.
 
 The targets "kernels" are differential: random small problems, and mutated judged lists, on which
 all kernels must give the same bits or the same error.
