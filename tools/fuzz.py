@@ -1,9 +1,10 @@
 """Mutate data files, model files and checkpoints, and check that they are read or refused.
 
 Every input is either accepted or refused with an error of `ranking`; anything else (another
-exception, a crash, more than five seconds of processor time) is a failure, whose input is kept. The same seed gives
-the same inputs. A forked worker takes thousands of inputs; the parent watches it, so that a crash,
-a hang (also in compiled code) and the use of too much memory are seen, and goes on behind it.
+exception, a crash, more than five seconds of processor time) is a failure, whose input is kept. The
+same seed gives the same inputs. A forked worker takes thousands of inputs; the parent watches it,
+so that a crash, a hang (also in compiled code) and the use of too much memory are seen, and goes on
+behind it.
 
 The targets "kernels" are differential: random small problems, and mutated judged lists, on which
 all kernels must give the same bits or the same error.
@@ -35,12 +36,13 @@ from typing import NamedTuple
 
 # The folder of a script is not searched under PYTHONSAFEPATH.
 sys.path.insert(0, str(Path(__file__).parent))
-from fuzzing.kernels import kernel_targets  # noqa: E402
-from fuzzing.models import checkpoint_targets, model_targets  # noqa: E402
-from fuzzing.mutations import mutate  # noqa: E402
-from fuzzing.readers import reader_targets, setting_targets  # noqa: E402
-from fuzzing.target import Target  # noqa: E402
-from ranking import RankingError  # noqa: E402
+from fuzzing.kernels import kernel_targets
+from fuzzing.models import checkpoint_targets, model_targets
+from fuzzing.mutations import mutate
+from fuzzing.readers import reader_targets, setting_targets
+from fuzzing.target import Target
+
+from ranking import RankingError
 
 LIMIT = 5
 """Seconds of processor time after which an input counts as a hang."""
@@ -56,6 +58,7 @@ GROWTH = 512 << 10
 
 BATCH = 5000
 """Inputs per forked worker."""
+
 
 def one_round(targets: list[Target]) -> list[Target]:
     """Return every target as often as its weight says, mixed, in an order that is always equal."""

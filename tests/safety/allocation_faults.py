@@ -43,6 +43,17 @@ CASES = {
         },
         MATCHING,
     ),
+    "bilinear, passive-aggressive": (
+        {"model": "bilinear", "loss": "hinge", "solver": "passive-aggressive:max_steps=40"},
+        MATCHING,
+    ),
+    "row blocks": (
+        {
+            **{"model": "factored:dimensions=3", "loss": "hinge"},
+            "solver": "coordinate:max_epochs=2",
+        },
+        MATCHING,
+    ),
 }
 
 

@@ -111,7 +111,10 @@ def checkpoint_targets(folder: Path) -> Iterator[Target]:
         "bilinear": ({"model": "bilinear", "loss": "hinge", "solver": STEPS}, featured),
         "factored": ({**factored, "loss": "warp", "solver": STEPS}, matching),
         "listwise": ({**factored, "loss": "domination", "solver": STEPS}, matching),
-        "row blocks": ({**factored, "loss": "hinge", "solver": "coordinate:max_epochs=3"}, featured),
+        "row blocks": (
+            {**factored, "loss": "hinge", "solver": "coordinate:max_epochs=3"},
+            featured,
+        ),
         "alternating": ({**factored, **half, "solver": "alternating:max_epochs=3"}, matching),
         "cascade": (
             {"model": "structured:dimensions=3,k=2", "loss": "warp", "solver": STEPS},

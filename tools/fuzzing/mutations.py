@@ -104,5 +104,3 @@ def change_value(table: Any, draw: random.Random) -> None:
         table[key] = table[key] + draw.choice((-1, 1, 8, -8, 2**32))
     else:
         table[key] = draw.choice(VALUES)
-
-

@@ -37,8 +37,7 @@ def text_formats() -> dict[str, tuple[str, bytes]]:
         "tab": ("a.tab", b"text\tclass\nstring\tdiscrete\n\tclass\na b c\tone\nd e f\ttwo\n"),
         "arff": (
             "a.arff",
-            b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute b numeric\n"
-            b"@data\n1,0.5\n{1 2}\n",
+            b"@relation 'x: -C 1'\n@attribute a {0,1}\n@attribute b numeric\n@data\n1,0.5\n{1 2}\n",
         ),
         "adjacency": ("a.lists", b"2 0 1\n1 3\n0\n"),
     }
@@ -166,5 +165,3 @@ def setting_targets() -> Iterator[Target]:
     yield Target("metrics", "metrics", b"ndcg@10,map,recall@5,mrr,precision@3", metrics, 5)
     toml = b'loss = "warp"\nseed = 3\nmodel = "factored"\nthreads = 2\n'
     yield Target("settings", "settings.toml", toml, config, 5)
-
-

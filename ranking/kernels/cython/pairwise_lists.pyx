@@ -117,7 +117,7 @@ def pairwise_slopes(layout, margins, curve, out, int threads):
     with nogil:
         ready = c_pairwise_slopes(&lists, m, &of, slopes, &values[0], threads)
     if not ready:
-        raise MemoryError
+        raise MemoryError("out of memory for the slopes of a list.")
     for b in range(lists.n_blocks):
         total += values[b]
     return total
@@ -137,7 +137,7 @@ def pairwise_gram(features, layout, margins, curve, columns, lists, out, int thr
     with nogil:
         ready = c_pairwise_gram(&selection, &of, m, &shape, selected, n_selected, gram, threads)
     if not ready:
-        raise MemoryError
+        raise MemoryError("out of memory for the curvature of the pairs.")
 
 
 def column_products(features, columns, values, out, int threads):
@@ -150,7 +150,7 @@ def column_products(features, columns, values, out, int threads):
     with nogil:
         ready = c_column_products(&selection, by, products, threads)
     if not ready:
-        raise MemoryError
+        raise MemoryError("out of memory for the products of columns.")
 
 
 def column_combination(features, columns, weights, out, int threads):
