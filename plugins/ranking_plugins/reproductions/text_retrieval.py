@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,7 +203,7 @@ def train_from_bm25(
     learner: Learner, data: TextCollection, rate: float, steps: int, options: Options
 ) -> Trained:
     """Train W from the identity, which is BM25."""
-    parts = {
+    parts: dict[str, Any] = {
         "model": "bilinear",
         "loss": learner.loss,
         "regularizer": learner.regularizer,
