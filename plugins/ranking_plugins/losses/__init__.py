@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ranking_plugins.losses.lambdarank import LambdaRank
     from ranking_plugins.losses.listmle import ListMLE
     from ranking_plugins.losses.listnet import ListNet
-    from ranking_plugins.losses.metric_exponential import MetricExponential
     from ranking_plugins.losses.metric import MetricLoss
+    from ranking_plugins.losses.metric_exponential import MetricExponential
     from ranking_plugins.losses.pairwise import (
         AUC,
         BPR,
@@ -47,8 +47,8 @@ __all__ = [
     "ListMLE",
     "ListNet",
     "Logistic",
-    "MetricLoss",
     "MetricExponential",
+    "MetricLoss",
     "SmoothWARP",
     "Softmax",
     "Squared",

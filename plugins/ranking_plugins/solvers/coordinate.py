@@ -23,8 +23,8 @@ from ranking.models.linear import Linear
 from ranking_plugins.losses.margin_lists import margin_list_reason
 from ranking_plugins.losses.pairwise_problem import PairProblem, is_bounded
 from ranking_plugins.losses.squared import Squared
-from ranking_plugins.solvers.item_columns import item_column_epochs
 from ranking_plugins.solvers.functions import NO_GRADIENT
+from ranking_plugins.solvers.item_columns import item_column_epochs
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
 
