@@ -18,7 +18,7 @@ LIKES = {"fast": 50_000, "full": 1_000_000}[PROFILE]
 
 
 class Recommenders:
-    params = ["graph-filter", "ials", "ease", "slim"]
+    params = ("graph-filter", "ials", "ease", "slim")
     param_names = ("recipe",)
     timeout = 600
 

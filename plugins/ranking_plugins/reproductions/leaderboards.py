@@ -32,7 +32,7 @@ notes = (
     "without test items do not count. hr@10 and ndcg@10 rank the last item of a user among 99 "
     "others that the user does not have, sampled with the seed; the published lines have other "
     "samples. Settings are the best by NDCG@20 on one in ten of the training pairs, of up to 3,000 "
-    "users, chosen with the seed; then all training pairs are trained on. Seconds are those of this "
+    "users; then all training pairs are trained on. Seconds are those of this "
     "last training, in processor time of all threads; `search seconds` those of the choice, and "
     "megabytes those of the model's parameters. `peak megabytes` is the largest memory of the "
     "process so far."

@@ -171,7 +171,7 @@ def test_limits_of_svd_and_nmf_are_reported():
     ):
         fitted(counts, "svd", loss="hinge")
     with pytest.raises(
-        CombinationError, match=r"optimal only without a penalty.* Try regularizer none"
+        CombinationError, match=r"optimal only without a penalty.* Try solver alternating"
     ):
         Ranker("factored", "squared", "l2", "svd").fit(MatchingData(None, None, counts))
     with pytest.raises(CombinationError, match=r"two thin matrices.* Try model factored"):
