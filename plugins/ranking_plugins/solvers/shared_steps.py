@@ -11,6 +11,7 @@ on the scale of gradients, their mean. Adagrad's sum of squares is that of the b
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -155,6 +156,12 @@ class SharedSteps(FactoredSteps):
         super().set_data(data)
 
     # --- blocks ---
+
+    def _triplets(self, source: Source) -> Ints:
+        """Return queries and positives; their own negatives are not used, so one is enough."""
+        if isinstance(source, TripletSampler):
+            source = dataclasses.replace(source, max_trials=1)
+        return super()._triplets(source)
 
     def _block(self, triplets: Ints, sampler: SharedSampler, first: int) -> Block:
         queries, positives = triplets[:, 0], triplets[:, 1]
