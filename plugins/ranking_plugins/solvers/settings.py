@@ -84,9 +84,9 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
     elif interval == "auto":
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
-        if shares_negatives(problem):  # whole blocks
-            block = SHARED_BATCH if solver.batch_size == "auto" else int(solver.batch_size)
-            interval = -(-interval // block) * block
+    if shares_negatives(problem):  # whole blocks, which a penalty must not cut
+        block = SHARED_BATCH if solver.batch_size == "auto" else int(solver.batch_size)
+        interval = -(-int(interval) // block) * block
     rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
     schedule = _default_schedule(problem) if solver.schedule == "auto" else solver.schedule
     sampling = (
