@@ -34,9 +34,9 @@ class Model(Part, ABC):
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
-    form: ClassVar[
-        Literal["vector", "matrix", "factors", "items", "components", "functions"]
-    ] = "vector"
+    form: ClassVar[Literal["vector", "matrix", "factors", "items", "components", "functions"]] = (
+        "vector"
+    )
 
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:

@@ -70,21 +70,6 @@ class Softmax(Loss):
         slopes: Array = (probabilities - relevant / relevant.sum()) / self.temperature
         return slopes
 
-    def margin_values(self, margins: Array) -> Array:
-        """Return log(1 + sum of exp(-z / T))."""
-        values: Array = np.logaddexp(0.0, logsumexp(-margins / self.temperature, axis=1))
-        return values
-
-    def margin_slopes(self, margins: Array) -> Array:
-        """Return minus the probability of each negative, over the temperature."""
-        total = self.margin_values(margins)[:, None]
-        slopes: Array = -np.exp(-margins / self.temperature - total) / self.temperature
-        return slopes
-
-    def margin_curvatures(self, margins: Array) -> Array:
-        """Return the probabilities over T**2: the second derivative is diag(p) - p p'."""
-        return -self.margin_slopes(margins) / self.temperature
-
 
 @dataclasses.dataclass
 class CCL(Loss):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy import sparse
 
-from ranking.contracts.loss import LinearLoss, Loss
+from ranking.contracts.loss import LinearLoss, Loss, SharedNegativesLoss
 from ranking.contracts.model import Model, StagedModel
 from ranking.contracts.parameters import boolean, integer, number
 from ranking.contracts.regularizer import (
@@ -150,11 +150,11 @@ class Alternating(Solver):
         if "linear" not in loss.interfaces:
             if not {"pairwise", "listwise"} & loss.interfaces:
                 return Compatibility(False, loss.unsupported_reason("linear"))
-            if not loss.compares_scores:
+            if issubclass(loss, SharedNegativesLoss):
                 return Compatibility(
                     False,
-                    f"loss {loss.name!r} depends on the level of the scores, and half-steps are "
-                    "computed of differences of scores; use solver sgd, or loss softmax",
+                    f"the positives of loss {loss.name!r} share their negatives, and half-steps "
+                    "are computed list by list; use solver sgd",
                 )
             return SGD.accepts(model, loss, regularizer)
         if not issubclass(regularizer, SupportsMaximize):

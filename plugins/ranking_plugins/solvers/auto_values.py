@@ -12,12 +12,12 @@ from ranking_plugins.solvers.bilinear_steps import PYTHON_BATCH
 from ranking_plugins.solvers.factored_steps import factored_batch_size
 from ranking_plugins.solvers.linear_steps import estimate_rate
 from ranking_plugins.solvers.settings import (
+    SHARED_BATCH,
     SgdSettings,
     resolve_settings,
     shares_negatives,
     takes_whole_lists,
 )
-from ranking_plugins.solvers.shared_steps import BATCH as SHARED_BATCH
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD

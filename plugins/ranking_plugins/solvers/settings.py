@@ -26,6 +26,9 @@ EPOCHS = 10
 NEGATIVES, SHARED_NEGATIVES = 10, 1024
 """Negatives per positive of a listwise loss; and where the positives of a block share them."""
 
+SHARED_BATCH = 1024
+"""The default number of positives of a block that share negatives."""
+
 SHARED_RATE = 0.03
 """The learning rate of Adam for embeddings."""
 
@@ -81,6 +84,9 @@ def resolve_settings(solver: SGD, problem: TrainingProblem) -> SgdSettings:
     elif interval == "auto":
         in_loop = not factors and "matrix" in kernel_forms(problem.regularizer)
         interval = 100 if in_loop else -(-int(epoch) // BOUNDARIES)
+    if shares_negatives(problem):  # whole blocks, which a penalty must not cut
+        block = SHARED_BATCH if solver.batch_size == "auto" else int(solver.batch_size)
+        interval = -(-int(interval) // block) * block
     rate = _default_rate(problem) if solver.learning_rate == "auto" else float(solver.learning_rate)
     schedule = _default_schedule(problem) if solver.schedule == "auto" else solver.schedule
     sampling = (

@@ -84,7 +84,8 @@ class SGD(Solver):
         uniform ones (log-Q correction).
     prox_interval : int or "auto"
         Steps between two applications of a penalty that is not applied at each step; "auto" is 100,
-        or for embeddings a sixteenth of an epoch.
+        or for embeddings a sixteenth of an epoch. With shared negatives it is rounded up to whole
+        blocks.
     refit : bool
         Train again from the result, with the same triplets in the same order and without a
         penalty; weights that are zero stay zero.

@@ -85,16 +85,18 @@ class Excluder:
             start, stop = self.ptr[negatives], self.ptr[negatives + 1]
             places, columns = expand(start, stop)
             keys, wanted = self.holders[places], self.lists.list_of[queries]
-        order = np.argsort(keys, kind="stable")
-        keys, columns = keys[order], columns[order]
-        low = np.searchsorted(keys, wanted, side="left")
-        high = np.searchsorted(keys, wanted, side="right")
-        places, _ = expand(low, high)
-        excluded = columns[places]
-        if not self.lists.any_negative:  # by document, so not in the order of negatives
-            rows = np.repeat(np.arange(wanted.size), high - low)
-            excluded = excluded[np.lexsort((excluded, rows))]
-        return Exclusions(np.concatenate(([0], np.cumsum(high - low))), excluded)
+            in_block = np.zeros(self.lists.member_ptr.size - 1, np.bool_)
+            in_block[wanted] = True
+            some = in_block[keys]
+            keys, columns = keys[some], columns[some]
+        order = np.argsort(wanted, kind="stable")
+        rising = wanted[order]
+        low, high = (np.searchsorted(rising, keys, side=side) for side in ("left", "right"))
+        places, entries = expand(low, high)
+        rows, excluded = order[places], columns[entries]
+        sizes = np.bincount(rows, minlength=wanted.size)
+        excluded = excluded[np.lexsort((excluded, rows))]
+        return Exclusions(np.concatenate(([0], np.cumsum(sizes))), excluded)
 
 
 def expand(start: Ints, stop: Ints) -> tuple[Ints, Ints]:

@@ -11,6 +11,7 @@ on the scale of gradients, their mean. Adagrad's sum of squares is that of the b
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -28,14 +29,12 @@ from ranking.kernels.shared_lists import SharedTrainingLoss
 from ranking.models.factored import row_dots, unit_rows
 from ranking_plugins.solvers.factored_steps import FactoredSteps, _part
 from ranking_plugins.solvers.row_optimizers import Adam, adagrad_step
+from ranking_plugins.solvers.settings import SHARED_BATCH
 from ranking_plugins.solvers.shared_negatives import Excluder, Negatives, SharedSampler
 from ranking_plugins.solvers.steps import EVALUATION_SEED, Floats, Ints, Source
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
-
-BATCH = 1024
-"""The default number of positives of a block."""
 
 MAX_EVALUATED = 4096
 EVALUATED_AT_A_TIME = 256
@@ -142,7 +141,7 @@ class SharedSteps(FactoredSteps):
     @property
     def batch_size(self) -> int:
         """The number of positives of a block."""
-        return BATCH if self.solver.batch_size == "auto" else int(self.solver.batch_size)
+        return SHARED_BATCH if self.solver.batch_size == "auto" else int(self.solver.batch_size)
 
     @property
     def evaluation_count(self) -> int:
@@ -155,6 +154,12 @@ class SharedSteps(FactoredSteps):
         super().set_data(data)
 
     # --- blocks ---
+
+    def _triplets(self, source: Source) -> Ints:
+        """Return queries and positives; their own negatives are not used, so one is enough."""
+        if isinstance(source, TripletSampler):
+            source = dataclasses.replace(source, max_trials=1)
+        return super()._triplets(source)
 
     def _block(self, triplets: Ints, sampler: SharedSampler, first: int) -> Block:
         queries, positives = triplets[:, 0], triplets[:, 1]
@@ -203,7 +208,7 @@ class SharedSteps(FactoredSteps):
     def _step(self, block: Block, eta: Floats) -> Floats:
         """Take one step for each row of a block; return something finite if the slopes are."""
         count = eta.size
-        weights = np.ones(count, np.float32)
+        weights: Singles = np.ones(count, np.float32)
         if self.settings.adam:
             weights /= np.float32(count)
         elif not self.settings.adagrad:
@@ -269,7 +274,7 @@ class SharedSteps(FactoredSteps):
         """Apply the prox; Adam's steps are those of blocks, in the metric of its moments."""
         if self.settings.adam:
             self._set_metric()
-            rate /= self.batch_size
+            rate = self._by_block(rate)
         super()._apply_prox(rate)
 
     def pending_rate(self) -> float:
@@ -278,7 +283,12 @@ class SharedSteps(FactoredSteps):
         if not self.settings.adam:
             return rate
         self._set_metric()
-        return rate / self.batch_size
+        return self._by_block(rate)
+
+    def _by_block(self, rate: float) -> float:
+        """Return the sum of the learning rates of blocks from that of their positives."""
+        positives = round(rate / self.settings.learning_rate)
+        return self.settings.learning_rate * -(-positives // self.batch_size)
 
     def _set_metric(self) -> None:
         """Give the prox the squared divisors of Adam's steps."""
@@ -334,8 +344,8 @@ class SharedSteps(FactoredSteps):
 def _through_norm(gradient: Singles, unit: Singles, norms: Singles) -> Singles:
     """Return the gradients by vectors from those by the vectors over their norms."""
     along = row_dots(gradient, unit)
-    through: Singles = (gradient - along[:, None] * unit) / norms[:, None]
-    return through
+    through = (gradient - along[:, None] * unit) / norms[:, None]
+    return through.astype(np.float32, copy=False)
 
 
 def _losses(found: SharedGradients) -> Floats:
