@@ -63,11 +63,12 @@ class GeneralizedError(Metric):
 
     def _wrong(self, scores: Floats, grades: Floats) -> NDArray[np.bool_]:
         """Return for each subgraph of a list whether an edge is out of order."""
-        edges = grades[:, None] > grades
-        broken = edges & (scores[:, None] <= scores)
+        any_of = np.logical_or.reduce
+        edges: NDArray[np.bool_] = np.greater.outer(grades, grades)
+        broken: NDArray[np.bool_] = edges * np.less_equal.outer(scores, scores)
         wrong = {
-            "dominating": broken.any(axis=1)[edges.any(axis=1)],
-            "dominated": broken.any(axis=0)[edges.any(axis=0)],
+            "dominating": any_of(broken, axis=1)[any_of(edges, axis=1)],
+            "dominated": any_of(broken, axis=0)[any_of(edges, axis=0)],
             "pairs": broken[edges],
             "list": broken.any(keepdims=True).ravel()[: int(edges.any())],
         }

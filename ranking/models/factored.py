@@ -98,6 +98,10 @@ class Factored(MatchingModel):
         init=False, repr=False, compare=False, default_factory=empty_ids
     )
 
+    def idle(self) -> set[str]:
+        """Return `score` if it is the dot product."""
+        return {"score"} if self.score == "dot" else set()
+
     def _setup(self) -> None:
         self.U: Singles = np.zeros((0, self.width), np.float32)
         self.V: Singles = np.zeros((0, self.width), np.float32)

@@ -35,7 +35,8 @@ def check_model(model: Model, *, seed: int = 0) -> None:
     seed : int
     """
     whose = check_part("model", model, Model)
-    judged, matching = small_judged(seed), small_matching(seed)
+    features = "none" if model.form == "items" else "both"
+    judged, matching = small_judged(seed), small_matching(seed, features=features)
     data: Any = judged if model.takes == "judged" else matching
     one, other = copy.deepcopy(model), copy.deepcopy(model)
     kernels = installed_kernels()

@@ -41,15 +41,14 @@ def test_the_folds_are_measured_beside_the_thesis(folder, tmp_path):
     assert len(facts["rows"]) == len(lines)
     for collection in ("OHSUMED", "MQ2008"):
         rows = {row["method"]: row for row in facts["rows"] if row["dataset"] == collection}
-        assert (collection == "OHSUMED") == ("ListNet" in rows)
+        assert (collection == "OHSUMED") == bool(rows["ListNet"]["paper"])
         for name in letor.METHODS:
             folds = [rows[f"{name}, fold {fold}"]["metrics"] for fold in range(1, 6)]
             for key, value in rows[name]["metrics"].items():
                 assert value == pytest.approx(np.mean([fold[key] for fold in folds]))
     published = next(row for row in facts["rows"] if row["method"] == "ListNet")
-    assert published["metrics"] == {}
     assert published["paper"] == {"ndcg@5": 0.4432, "ndcg@10": 0.441}
-    assert published["seconds"] is None
+    assert published["metrics"]["ndcg@5"] > 0.0
     assert "ListNet" in (out / "index.html").read_text()
 
 

@@ -214,6 +214,7 @@ def test_a_native_hinge_is_the_hinge(factored_kernel, mine, make_tastes, model):
 def test_it_can_be_weighted_as_warp_does(factored_kernel, mine, make_tastes, model):
     class Weighted(mine):
         trials = 10
+        decay = 1.0
         rank_weight = WARP.rank_weight
 
     data = make_tastes(features="documents")
@@ -472,7 +473,7 @@ class Capsuled(NativePairwiseLoss):
 def test_the_capsule_lives_as_long_as_the_part(library, monkeypatch, make_tastes, fast_kernel):
     scales = itertools.count(1.0)
     monkeypatch.setattr(
-        Capsuled, "made", lambda: capsule(struct_for(library, next(scales))), raising=False
+        Capsuled, "instance", lambda: capsule(struct_for(library, next(scales))), raising=False
     )
     FREED.clear()
     loss = Capsuled()
@@ -565,7 +566,7 @@ def test_a_callback_of_python_is_called_from_threads(make_tastes, load_kernel):
     ],
 )
 def test_violations_are_reported_by_name(library, monkeypatch, make_tastes, make, message):
-    monkeypatch.setattr(Capsuled, "made", lambda: make(library), raising=False)
+    monkeypatch.setattr(Capsuled, "instance", lambda: make(library), raising=False)
     with pytest.raises(TypeError) as caught:
         Ranker(model="bilinear", loss=Capsuled(), solver="sgd:max_steps=5").fit(make_tastes())
     assert str(caught.value).startswith("loss 'capsuled' of module ")
@@ -577,7 +578,7 @@ KEPT = Held()
 
 def test_functions_of_another_kind_are_refused(library, monkeypatch):
     functions = ListwiseFunctions.from_addresses(value=1, slopes=1)
-    monkeypatch.setattr(Capsuled, "made", lambda: functions, raising=False)
+    monkeypatch.setattr(Capsuled, "instance", lambda: functions, raising=False)
     with pytest.raises(TypeError, match=r"'capsuled' .* returned a ListwiseFunctions"):
         Capsuled().pairwise_value(np.zeros(1))
 

@@ -308,7 +308,10 @@ def test_a_model_that_is_worse_than_no_model_is_reported():
     x = rng.normal(size=(300, 5)) * [1, 1, 1, 1, 1e6]
     y, qid = rng.integers(0, 3, 300), np.repeat(np.arange(30), 10)
     solver = "sgd:learning_rate=1,max_steps=1000"
-    with pytest.warns(TrainingWarning, match=r"above 0\.6931.*Scale the features"):
+    with (
+        pytest.warns(TrainingWarning, match=r"above 0\.6931.*Scale the features"),
+        pytest.warns(DataWarning, match="scale='standard'"),
+    ):
         Ranker(loss="logistic", solver=solver).fit(x, y, qid=qid)
 
 

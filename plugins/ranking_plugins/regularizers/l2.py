@@ -53,6 +53,11 @@ class L2(Regularizer):
     frequency: float = number(0.0, minimum=0.0, maximum=1.0)
     scaling: str = choice("uniform", "uniform", "frequency")
 
+    def idle(self) -> set[str]:
+        """Return the parameters of frequency scaling, if there is none."""
+        unused = {"frequency"} if not self.frequency else set()
+        return unused if self.weighs_rows else unused | {"scaling"}
+
     @property
     def weighs_rows(self) -> bool:
         """Whether rows are weighted by their frequency."""

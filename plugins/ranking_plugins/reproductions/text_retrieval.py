@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -327,10 +327,6 @@ def _table(path: Path) -> list[dict[str, str]]:
             f"{path} does not exist; give the folder that holds ir/scifact with --data."
         )
     csv.field_size_limit(1 << 30)
-    stream: IO[str]
-    if path.suffix == ".gz":
-        stream = gzip.open(path, "rt", encoding="utf-8")
-    else:
-        stream = path.open(encoding="utf-8")
-    with stream:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as stream:
         return list(csv.DictReader(stream))

@@ -83,6 +83,12 @@ class LBFGS(Solver):
                 "the loss has kinks, at which its gradient jumps, and L-BFGS stops at a kink that "
                 "is not the minimum",
             )
+        if not loss.compares_scores:
+            return Compatibility(
+                False,
+                f"loss {loss.name!r} depends on the level of the scores, which is the same for all "
+                "documents of a query; use loss softmax or listnet",
+            )
         if "pairwise" in loss.interfaces:
             form = getattr(loss, "form", None)
             if form not in (PairwiseForm.SQUARED_HINGE, PairwiseForm.LOGISTIC) and not is_bounded(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ranking.contracts.loss import Loss
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import boolean, choice, integer, number
-from ranking.contracts.regularizer import Regularizer, target_density
+from ranking.contracts.regularizer import OrthogonalColumns, Regularizer, target_density
 from ranking.contracts.solver import (
     YES,
     Compatibility,
@@ -144,6 +144,12 @@ class SGD(Solver):
                 False,
                 f"loss {loss.name!r} depends on the level of the scores, and steps here are "
                 "computed of differences of scores; use model factored, or loss softmax",
+            )
+        if not loss.compares_scores and issubclass(regularizer, OrthogonalColumns):
+            return Compatibility(
+                False,
+                f"loss {loss.name!r} depends on the level of the scores, and columns of one length "
+                "fix it",
             )
         if loss.orders_positives and model.form == "vector":
             return Compatibility(False, SEVERAL_GRADES)

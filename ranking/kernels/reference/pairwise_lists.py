@@ -342,7 +342,8 @@ def quadratic_descent(
             step = target - w
             if step != 0.0:
                 weights[r] = target
-                gradient += step * gram[r]
+                with np.errstate(invalid="ignore", over="ignore"):
+                    gradient += step * gram[r]
                 change += 0.5 * c * (step * step)
         total += change
         if not change > tolerance * total:

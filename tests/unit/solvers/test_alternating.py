@@ -197,7 +197,7 @@ def test_it_trains_on_the_matrix_alone(seed):
 def test_incompatible_parts_and_data_are_refused(seed):
     data = clicks(seed)
     for parts, reason in (
-        (("sparse-factored", "squared", "max-norm"), "Eckart and Young"),
+        (("sparse-factored", "squared", "max-norm"), "least-squares problem, and dense"),
         (("factored", "alignment", "l2"), "does not bound them"),
         (("bilinear", "alignment", "max-norm"), "two blocks of parameters"),
         (("structured", "alignment", "max-norm"), "two blocks of parameters"),
