@@ -130,9 +130,8 @@ PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "mf": "factored",
     },
     "loss": {
-        "listnet": "domination",
         "log": "logistic",
-        "rankboost": "domination",
+        "rankboost": "exponential-pairs",
         "ranknet": "logistic",
         "warp-kos": "kos-warp",
         "cross-entropy": "logistic",

@@ -39,7 +39,7 @@ MEMBERS = {
 def check_loss(
     loss: Loss,
     *,
-    balanced: bool = True,
+    balanced: bool | None = None,
     kernels: Sequence[Kernel] | None = None,
     seed: int = 0,
 ) -> None:
@@ -56,13 +56,15 @@ def check_loss(
     Parameters
     ----------
     loss : Loss
-    balanced : bool
-        Whether slopes of a list must sum to 0, as `sgd` needs it.
+    balanced : bool, optional
+        Whether slopes of a list must sum to 0, as `sgd` needs it; by default whether the loss
+        compares scores.
     kernels : sequence of Kernel, optional
         By default all that are installed.
     seed : int
     """
     whose = check_part("loss", loss, Loss)
+    balanced = loss.compares_scores if balanced is None else balanced
     rng = np.random.default_rng(seed)
     for interface in sorted(loss.interfaces):
         ensure(

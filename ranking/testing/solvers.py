@@ -100,8 +100,10 @@ def _check_cell(
     whose: str, solver: Solver, cell: Cell, own_data: JudgedLists | MatchingData | None, seed: int
 ) -> None:
     model, loss, regularizer = cell
-    takes = get_registry().create("model", model).takes
-    default = small_judged(seed) if takes == "judged" else small_matching(seed)
+    part = get_registry().create("model", model)
+    features = "none" if part.form == "items" else "both"
+    matching = small_matching(seed, features=features)
+    default = small_judged(seed) if part.takes == "judged" else matching
     data = default if own_data is None else own_data
     cell_name = f"for {' x '.join(str(getattr(part, 'name', part)) for part in cell)}"
     ranker = Ranker(

@@ -141,9 +141,10 @@ def mild(cell: Cell) -> str:
 def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
     rate = ",learning_rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
     if cell.model.name == "structured" and cell.solver.name == "sgd":
-        rate = ",learning_rate=0.1"  # each stage starts from scratch and has few steps
+        # Each stage starts from scratch and has few steps.
+        rate = ",learning_rate=0.03" if regularizer == "orthonormal" else ",learning_rate=0.1"
     model: Any = spec(MODELS, cell.model)
-    if cell.solver.name == "random-walk":
+    if (cell.model.name, cell.solver.name) == ("bilinear", "random-walk"):
         model = "bilinear:initial=zero"  # no weights, which score 0
     if cell.model.name == "combination":
         model = Combination([untrained(seed, kernel) for seed in range(2)])
@@ -229,6 +230,7 @@ class Single:
     """A loss of scores that should be above 0, a classifier a document."""
 
     interfaces = frozenset({"listwise"})
+    name = "single"
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss

@@ -214,7 +214,6 @@ def test_a_native_hinge_is_the_hinge(factored_kernel, mine, make_tastes, model):
 def test_it_can_be_weighted_as_warp_does(factored_kernel, mine, make_tastes, model):
     class Weighted(mine):
         trials = 10
-        decay = 1.0
         rank_weight = WARP.rank_weight
 
     data = make_tastes(features="documents")

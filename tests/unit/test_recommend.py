@@ -131,7 +131,8 @@ def test_recipe_is_what_the_command_line_trains(make_tastes, tmp_path):
     assert ranker.get_params()["model"] == "factored"
     assert ranker.loss == "warp"
     assert ranker.random_state == 3
-    same = Ranker("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30", solver="sgd")
+    same = Ranker("factored:dimensions=32,init_scale=0.1", "warp:max_trials=30", "l2")
+    same.set_params(solver="sgd:epochs=30")
     data = make_tastes(4)
     same.set_params(random_state=3)
     assert clone(ranker).fit(data).model_.U.tobytes() == same.fit(data).model_.U.tobytes()
@@ -150,11 +151,12 @@ def test_recipe_is_what_the_command_line_trains(make_tastes, tmp_path):
         ("lasr", "structured", "warp"),
     ],
 )
-def test_recipe_and_defaults_are_the_same_model(recipe, model, loss, make_tastes):
-    regularizer = "max-norm:limit=3" if recipe == "lasr" else "none"
+def test_recipe_is_its_parts_and_their_defaults(recipe, model, loss, make_tastes):
+    regularizer = {"lasr": "max-norm:limit=3", "auc": "none", "bpr": "none"}.get(recipe, "l2")
+    solver = "sgd" if recipe == "lasr" else "sgd:epochs=30"
     data = make_tastes(4)
     fitted = Ranker.from_recipe(recipe, random_state=3).fit(data)
-    plain = Ranker(model, loss, regularizer, random_state=3).fit(data)
+    plain = Ranker(model, loss, regularizer, solver, random_state=3).fit(data)
     specs = [
         {kind: part["spec"] for kind, part in ranker.description_["parts"].items()}
         for ranker in (fitted, plain)

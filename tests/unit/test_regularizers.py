@@ -61,7 +61,7 @@ def test_a_share_outside_its_range_is_refused(share):
 
 
 def test_params():
-    assert L2(0.5).get_params() == {"strength": 0.5}
+    assert L2(0.5).get_params() == {"strength": 0.5, "frequency": 0.0, "scaling": "uniform"}
     assert L2().set_params(strength=2.0).spec() == "l2:strength=2.0"
     with pytest.raises(ValueError, match=r"no parameter 'weight'.*strength"):
         L2().set_params(weight=1)

@@ -168,7 +168,8 @@ class WARP(Hinge):
     def rank_weight(self, rank: NDArray[np.int64]) -> Array:
         """Return the sum of i**-decay up to the rank."""
         places = np.arange(1, rank.max(initial=0) + 1)
-        alpha = 1.0 / places if self.decay == 1.0 else places.astype(np.float64) ** -self.decay
+        decay = getattr(self, "decay", 1.0)  # losses of plugins borrow this method
+        alpha = 1.0 / places if decay == 1.0 else places.astype(np.float64) ** -decay
         weights: Array = np.concatenate(([0.0], np.cumsum(alpha)))[rank]
         return weights
 

@@ -16,7 +16,7 @@ from ranking.contracts.regularizer import (
     Regularizer,
 )
 from ranking.errors import CombinationError, PartError
-from ranking_plugins.regularizers.strength import AUTO, default_strength, known
+from ranking_plugins.regularizers.strength import AUTO, DEFAULT, default_strength, known
 
 SEARCHED = 2.0
 """Strength for embeddings and WARP, times the number of rows: asv_benchmarks/defaults_report.py."""
@@ -30,8 +30,8 @@ class L2(Regularizer):
     ----------
     strength : float or "auto"
         Larger values keep weights smaller; "auto" is 0.1 / (number of rows)
-        for embeddings, which has an effect and removes none, 2 / (number of rows) with a loss that
-        searches violations (WARP) and weights them by rank, 0.1 with
+        for embeddings, which has an effect and removes none, 2 / (number of rows) but at most
+        0.001 with a loss that searches violations (WARP) and weights them by rank, 0.1 with
         scaling=frequency, and 0.001 otherwise.
     scaling : {"uniform", "frequency"}
         For embeddings: "frequency" weighs each row by its frequency c_r, so that rows that are used
@@ -74,8 +74,9 @@ class L2(Regularizer):
             return {}
         if self.weighs_rows:
             return {"strength": 0.1}
-        searches = getattr(problem.loss, "trials", 1) > 1
-        return {"strength": default_strength(problem, SEARCHED if searches else 0.1)}
+        if getattr(problem.loss, "trials", 1) > 1:
+            return {"strength": min(default_strength(problem, SEARCHED), DEFAULT)}
+        return {"strength": default_strength(problem, 0.1)}
 
     def penalty(self, parameters: Array) -> float:
         """Return strength/2 * sum w**2."""

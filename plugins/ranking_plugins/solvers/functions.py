@@ -1,4 +1,4 @@
-"""Models whose parameters are functions, such as thresholds and trees."""
+"""Why solvers that follow gradients refuse some models and losses."""
 
 from typing import Final
 
@@ -7,3 +7,9 @@ NO_GRADIENT: Final = (
     "parameters; boosting adds one function after the other"
 )
 """Why a solver that takes steps along gradients does not train such a model."""
+
+SAMPLED_RANKS: Final = (
+    "the weights of pairs are changes of a metric of a whole list, and a list of one positive and "
+    "sampled negatives has no such ranks; use model linear"
+)
+"""Why LambdaRank is for judged lists only."""

@@ -76,6 +76,8 @@ class GraphFilter(Solver):
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Yield one result per epoch of the directions; W is ready in the first."""
         model = cast(ItemItem, problem.model)
+        if problem.state is not None and not model.dimensions:
+            return  # W is all there is, and it was ready in the first epoch
         inner = Factored(dimensions=max(model.dimensions, 1), biases=False, init_scale=1.0)
         inner.initialize(cast(Any, problem.data), problem.seed, problem.kernel)
         smallest = min(inner.U.shape[0], inner.V.shape[0])

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.contracts.loss import Loss
+from ranking.contracts.loss import Loss, SharedNegativesLoss
 from ranking.contracts.model import Model
 from ranking.contracts.parameters import boolean, choice, integer, number
 from ranking.contracts.regularizer import OrthogonalColumns, Regularizer, target_density
@@ -27,12 +27,13 @@ from ranking.contracts.solver import (
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError, PartError
 from ranking.models.factored import Factored
+from ranking_plugins.losses.lambdarank import LambdaRank
 from ranking_plugins.preference_pairs import SEVERAL_GRADES
 from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
-from ranking_plugins.solvers.functions import NO_GRADIENT
+from ranking_plugins.solvers.functions import NO_GRADIENT, SAMPLED_RANKS
 from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.schedules import SCHEDULES
 from ranking_plugins.solvers.settings import shares_negatives
@@ -139,12 +140,14 @@ class SGD(Solver):
             return Compatibility(False, NO_GRADIENT)
         if not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
-        if not loss.compares_scores and model.name != Factored.name:
+        if issubclass(loss, SharedNegativesLoss) and model.name != Factored.name:
             return Compatibility(
                 False,
-                f"loss {loss.name!r} depends on the level of the scores, and steps here are "
-                "computed of differences of scores; use model factored, or loss softmax",
+                f"the positives of loss {loss.name!r} share their negatives, and steps are "
+                "computed from products of embeddings",
             )
+        if issubclass(loss, LambdaRank) and model.form != "vector":
+            return Compatibility(False, SAMPLED_RANKS)
         if not loss.compares_scores and issubclass(regularizer, OrthogonalColumns):
             return Compatibility(
                 False,
