@@ -58,7 +58,7 @@ impl ItemRule {
 struct Column<'a, 's, I, F, J> {
     gram: Gram<'a, I, F>,
     rule: ItemRule,
-    column: usize,
+    index: usize,
     items: &'a [J],
     weights: &'s mut [f64],
     slopes: &'s mut [f64],
@@ -69,7 +69,7 @@ impl<I: Index, F: Feature, J: Index> Column<'_, '_, I, F, J> {
     /// Fill the dense vectors.
     fn start(&mut self) {
         self.target.fill(0.0);
-        let (indices, data) = self.gram.matrix.line(self.column);
+        let (indices, data) = self.gram.matrix.line(self.index);
         for (index, value) in indices.iter().zip(data) {
             self.target[index.position()] = value.widen();
         }
@@ -91,7 +91,7 @@ impl<I: Index, F: Feature, J: Index> Column<'_, '_, I, F, J> {
             let own = self.gram.diagonal[item];
             let curvature = 2.0 * own + self.rule.l2;
             let usable = curvature > 0.0;
-            if item == self.column || (active && old == 0.0) || !usable {
+            if item == self.index || (active && old == 0.0) || !usable {
                 continue;
             }
             let pull = 2.0 * (own * old - self.slopes[item]);
@@ -111,7 +111,7 @@ impl<I: Index, F: Feature, J: Index> Column<'_, '_, I, F, J> {
 
     /// Sweep until convergence; return the number of sweeps, negative without convergence.
     fn descend(&mut self) -> i64 {
-        let least = self.rule.tolerance * self.gram.diagonal[self.column];
+        let least = self.rule.tolerance * self.gram.diagonal[self.index];
         let mut active = false;
         for count in 1..=self.rule.sweeps {
             let converged = self.sweep(active) <= least;
@@ -125,7 +125,7 @@ impl<I: Index, F: Feature, J: Index> Column<'_, '_, I, F, J> {
 
     /// The squared error.
     fn loss(&self) -> f64 {
-        let mut total = self.gram.diagonal[self.column];
+        let mut total = self.gram.diagonal[self.index];
         for (item, weight) in self.items.iter().zip(&*self.weights) {
             let item = item.position();
             total += weight * (self.slopes[item] - self.target[item]);
@@ -188,7 +188,7 @@ pub fn item_columns<I: Index, F: Feature, J: Index>(
             let mut column = Column {
                 gram,
                 rule,
-                column: piece.first + at,
+                index: piece.first + at,
                 items: line.0,
                 weights: line.1,
                 slopes: &mut slopes,

@@ -164,6 +164,7 @@ struct Adagrad<'a> {
 
 /// The mean of the sums of squares of a row.
 #[inline(always)]
+#[expect(clippy::cast_precision_loss, reason = "rows are short")]
 fn mean_square<M: Machine>(machine: M, sums: &impl RowSums, chunks: usize) -> f32 {
     let mut total = Wide::splat(machine, 0.0);
     for first in 0..chunks {
