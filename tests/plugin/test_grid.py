@@ -142,7 +142,8 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
     rate = ",learning_rate=0.5" if (cell.model.form, cell.solver.name) == ("matrix", "sgd") else ""
     if cell.model.name == "structured" and cell.solver.name == "sgd":
         # Each stage starts from scratch and has few steps.
-        rate = ",learning_rate=0.03" if regularizer == "orthonormal" else ",learning_rate=0.1"
+        longer = (cell.loss.name, cell.regularizer.name) == ("listnet", "orthonormal")
+        rate = ",learning_rate=0.3" if longer else ",learning_rate=0.1"
     model: Any = spec(MODELS, cell.model)
     if (cell.model.name, cell.solver.name) == ("bilinear", "random-walk"):
         model = "bilinear:initial=zero"  # no weights, which score 0
