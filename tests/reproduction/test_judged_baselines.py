@@ -15,6 +15,9 @@ from ranking_plugins.reproductions import Options, letor
 NEAR = 0.02
 """How far below the published NDCG@5 a method may be."""
 
+MEASURED = {"RankSVM": 0.4695}
+"""NDCG@5 that was measured when no published value was at hand: docs/judged-lists.md."""
+
 
 @pytest.mark.parametrize("name", ["ListNet", "AdaRank-MAP", "AdaRank-NDCG", "RankBoost", "RankSVM"])
 def test_methods_reach_the_published_values(name: str, real_data: Path):
@@ -23,4 +26,5 @@ def test_methods_reach_the_published_values(name: str, real_data: Path):
     parts = [letor._read(real_data / collection.folder, number) for number in range(letor.FOLDS)]
     rows = [letor.run("OHSUMED", name, parts, fold, options) for fold in range(letor.FOLDS)]
     reached = np.mean([row.metrics["ndcg@5"] for row in rows])
-    assert reached >= collection.paper[name][0] - NEAR
+    expected = MEASURED[name] if name in MEASURED else collection.paper[name][0]
+    assert reached >= expected - NEAR
