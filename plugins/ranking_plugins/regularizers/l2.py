@@ -19,8 +19,11 @@ from ranking.errors import CombinationError, PartError
 from ranking_plugins.regularizers.strength import AUTO, DEFAULT, default_strength, known
 
 SEARCHED = 2.0
-"""Strength for embeddings and WARP, times the number of rows, chosen on validation parts of
-MovieLens 100K, Last.fm, Gowalla and Health; asv_benchmarks/defaults_report.py repeats the search."""
+"""Strength for embeddings and WARP, times the number of rows.
+
+Chosen on validation parts of MovieLens 100K, Last.fm, Gowalla and Health;
+asv_benchmarks/defaults_report.py repeats the search.
+"""
 
 
 @dataclasses.dataclass
