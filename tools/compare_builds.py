@@ -14,11 +14,13 @@ than one thread are left out, since processor time is not what threads are for.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -53,25 +55,31 @@ def cases(module: str) -> dict[str, tuple[type, str, tuple[Any, ...]]]:
 
 def serve(modules: list[str]) -> None:
     """Answer requests on standard input: prepare a case, or time one call of it."""
-    sys.path.insert(0, ".")
+    sys.path.insert(0, str(Path.cwd()))
     known = {name: case for module in modules for name, case in cases(module).items()}
     write(json.dumps(list(known)))
     benchmark, method, values = None, "", ()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer: float | str = 0.0
-        try:
-            if request:
-                kind, method, values = known[request]
-                benchmark = kind()
-                benchmark.setup(*values)
-            else:
-                start = time.process_time()
-                getattr(benchmark, method)(*values)
-                answer = time.process_time() - start
-        except Exception as error:  # the other build goes on without this case
-            answer = f"{type(error).__name__}: {error}"
-        write(json.dumps(answer))
+    caches: dict[type, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for line in sys.stdin:
+            request = json.loads(line)
+            answer: float | str = 0.0
+            try:
+                if request:
+                    kind, method, values = known[request]
+                    benchmark = kind()
+                    if hasattr(kind, "setup_cache"):
+                        if kind not in caches:
+                            caches[kind] = benchmark.setup_cache()
+                        values = (caches[kind], *values)
+                    benchmark.setup(*values)
+                else:
+                    start = time.process_time()
+                    getattr(benchmark, method)(*values)
+                    answer = time.process_time() - start
+            except Exception as error:  # the other build goes on without this case
+                answer = f"{type(error).__name__}: {error}"
+            write(json.dumps(answer))
 
 
 class Build:

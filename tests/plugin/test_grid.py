@@ -47,7 +47,7 @@ SOLVERS = {
     "sgd": "sgd:max_steps=120,steps_per_epoch=40,prox_interval=10,n_negatives=2",
     "passive-aggressive": "passive-aggressive:max_steps=120,steps_per_epoch=40",
     "alternating": "alternating:max_epochs=2,n_negatives=2",
-    "coordinate": "coordinate:max_epochs=20,tolerance=0,n_negatives=2",
+    "coordinate": "coordinate:max_epochs={epochs},tolerance=0,n_negatives=2",
     "lbfgs": "lbfgs:max_epochs=4,iterations=5,tolerance=0",
     "adarank": "adarank:max_epochs=5",
     "rankboost": "rankboost:max_epochs=5",
@@ -153,7 +153,8 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
         model,
         cell.loss.name,
         regularizer,
-        spec(SOLVERS, cell.solver) + rate,
+        # A sweep over rows of embeddings does more, and takes longer, than one over weights.
+        spec(SOLVERS, cell.solver).format(epochs=6 if cell.model.form == "factors" else 20) + rate,
         kernel=kernel,
     )
     return ranker.plan().trainer(data_for(cell.model.name, cell.solver.name))

@@ -138,7 +138,7 @@ def read(
     train, test = (
         _read(options.data / path, collection) for path in (collection.train, collection.test)
     )
-    return (_part(train, 2000), _part(test, 500)) if options.quick else (train, test)
+    return (_part(train, 600), _part(test, 200)) if options.quick else (train, test)
 
 
 def _read(path: Path, collection: Collection) -> MatchingData | TextCollection:
@@ -152,7 +152,7 @@ def _read(path: Path, collection: Collection) -> MatchingData | TextCollection:
 
 
 def _part(data: MatchingData | TextCollection, size: int) -> MatchingData | TextCollection:
-    """Return every so many-th object of a labelled collection, as query and as document."""
+    """Return `size` queries of a labelled collection, evenly spaced, also as documents."""
     assert data.labels is not None
     positions = np.linspace(0, data.n_queries - 1, min(size, data.n_queries)).astype(np.int64)
     labels = (data.labels[0][positions],) * 2
