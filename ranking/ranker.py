@@ -69,7 +69,9 @@ from ranking.models.item_item import ItemItem
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
+from ranking.training.wrappers.halving import SuccessiveHalving
 from ranking.training.wrappers.search import ParameterSearch
+from ranking.training.wrappers.tuning import TuningOptions
 
 if TYPE_CHECKING:
 
@@ -235,6 +237,71 @@ class Ranker(Estimator):
         'factored'
         """
         return cls(**recipe_parameters(name, overrides))
+
+    @classmethod
+    def tune(
+        cls,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        valid: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Search recipes and their parameters within a budget; return the best, trained.
+
+        Every recipe is trained with its defaults first, then sampled configurations by successive
+        halving on more and more queries. What is chosen is trained again on all of X, for the
+        number of epochs that was best. The trials are in ``report_``, a `TuningReport`.
+
+        Parameters
+        ----------
+        X, y, qid
+            As in `fit`.
+        valid : the same as X, or a tuple (X, y, qid), optional
+            By default a fifth of the queries of X is held out, or of the interactions of users
+            that are known by id only.
+        **options
+            ``recipes`` (names; by default some that suit the data), ``budget`` (``"40trials"``,
+            ``"60s"``, ``"10m"``; the same budget in trials gives the same model), ``metrics`` (the
+            first decides; by default ``"ndcg@10"``), ``random_state``, ``threads``, ``kernel``,
+            ``sampler`` (``"random"``, or ``"optuna"`` for its tree-structured Parzen estimator),
+            ``features`` and ``scale`` as in `Ranker`, and ``on_trial``, a function that is called
+            with each trial when it has ended.
+
+        Examples
+        --------
+        >>> from ranking import make_demo
+        >>> data = make_demo()
+        >>> ranker = Ranker.tune(data["train"], recipes=["listnet"], budget="4trials")
+        >>> len(ranker.report_.trials) <= 4
+        True
+        """
+        given = TuningOptions(**options)
+        X, valid = interactions_of(X, y), interactions_of(valid)
+        data = X if isinstance(X, TextCollection) else as_trainable(X, y, qid, None)
+        if isinstance(valid, tuple):
+            valid = as_trainable(*valid, None)
+        search = SuccessiveHalving(data, valid, given.settings(data), given.on_trial)
+        report = search.run()
+        recipe = {"features": given.features} if given.features is not None else {}
+        ranker = cls.from_recipe(
+            report.best.recipe,
+            kernel=given.kernel,
+            threads=given.threads,
+            random_state=given.random_state,
+            scale=given.scale,
+            **recipe,
+        )
+        check_columns(ranker, X, reset=True)
+        trainer, prepared = search.final_trainer(report.best)
+        trainer.train()
+        result = dataclasses.replace(trainer.result(), report=report)
+        result.description["tuning"] = {"reason": report.reason, "trials": report.rows()}
+        chosen = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
+        ranker.set_params(**{kind: part.spec() for kind, part in chosen.items()})
+        ranker.set_params(solver=result.solver.spec())  # type: ignore[union-attr]
+        return ranker.adopt(result, prepared)
 
     def plan(self) -> TrainingPlan:
         """Return what `fit` trains, without the data; wrappers take it as their base."""
