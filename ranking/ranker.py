@@ -41,6 +41,7 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
+from ranking.inference.fallback import with_fallback
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
@@ -63,6 +64,7 @@ from ranking.metrics.evaluation import (
     refuse_other_data,
     refuse_unscorable,
 )
+from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
 from ranking.models.item_item import ItemItem
@@ -624,6 +626,7 @@ class Ranker(Estimator):
         data = self.to_model_data(X)
         refuse_unscorable(self.model_, data)
         validate_k(k, or_all=True)
+        warn_of_untrained(self.model_, self.seen_, data, ranked=True)
         if isinstance(data, JudgedLists):
             if exclude is not None or candidates is not None:
                 raise DataError("exclude and candidates are for queries and documents; omit them.")
@@ -634,6 +637,9 @@ class Ranker(Estimator):
         exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
         return self._retrieve(data, k, exclusions, positions)
 
+    def _model_with_fallback(self) -> MatchingModel:
+        return with_fallback(cast(MatchingModel, self.model_), self.seen_)
+
     def _retrieve(
         self,
         data: MatchingData,
@@ -643,7 +649,7 @@ class Ranker(Estimator):
         columns: Columns | None = None,
     ) -> RankedResults:
         retriever = Retriever(
-            cast(MatchingModel, self.model_),
+            self._model_with_fallback(),
             data,
             k,
             self.kernel_,
@@ -914,9 +920,27 @@ class Ranker(Estimator):
                 raise DataError("exclude is for queries and documents; leave it out.")
             exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
-        values = evaluate_model(self.model_, unique, data, self.kernel_, self.threads, exclusions)
+        matching = not isinstance(data, JudgedLists)
+        values = evaluate_model(
+            self._model_with_fallback() if matching else self.model_,
+            unique,
+            data,
+            self.kernel_,
+            self.threads,
+            exclusions,
+            self._catalogue(data, exclude),
+        )
         names = {name: metric.spelled() for name, metric in parsed.items()}
         return Evaluation(data.query_ids, values, names)
+
+    def _catalogue(self, data: Trainable, exclude: Any) -> Catalogue | None:
+        """Return the items of data, and who has them in the training data, if that is known."""
+        if isinstance(data, JudgedLists):
+            return None
+        if self.seen_ is not None and self.seen_.positives is not None:
+            known = self.seen_.data(np.arange(self.seen_.user_ids.size))
+            return catalogue_of(data, [known._replace(relevance=self.seen_.positives)])
+        return None if exclude is None else catalogue_of(data, self._excluded(exclude))
 
     def _excluded(self, exclude: Any) -> list[MatchingData]:
         """Return the data whose positives are left out."""

@@ -308,10 +308,7 @@ class SuccessiveHalving:
 
     def _round(self, number: int, width: int, defaults: Sequence[Trial]) -> Trial | None:
         """Halve sampled configurations of the promising recipes; return the one that is left."""
-        order = sorted(defaults, key=lambda one: -self._merit(one))
-        tunable = [one.recipe for one in order if self.spaces[one.recipe]]
-        # The better half of the recipes is searched, in turn.
-        promising = tunable[: max(1, (len(order) + 1) // 2)]
+        promising = self._promising(defaults, number)
         alive = []
         for at in range(width):
             recipe = promising[(number + at) % len(promising)]
@@ -331,6 +328,17 @@ class SuccessiveHalving:
             trained.sort(key=lambda one: -self._merit(one))
             alive = trained[: max(1, len(trained) // REDUCTION)]
         return alive[0]
+
+    def _promising(self, defaults: Sequence[Trial], number: int) -> list[str]:
+        """Return the recipes to search: all in the first round, then the better half so far."""
+        full = [one for one in self.trials if one.share == 1.0 and one.fold == 0 and one.values]
+        merits = {
+            one.recipe: max(self._merit(each) for each in full if each.recipe == one.recipe)
+            for one in defaults
+            if self.spaces[one.recipe]
+        }
+        order = sorted(merits, key=lambda recipe: -merits[recipe])
+        return order if number == 0 else order[: max(1, (len(order) + 1) // 2)]
 
     def _best_full(self, trained: Sequence[Trial]) -> Trial | None:
         full = [one for one in trained if one.share == 1.0]
