@@ -41,6 +41,7 @@ from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
+from ranking.inference.fallback import with_fallback
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
@@ -63,13 +64,16 @@ from ranking.metrics.evaluation import (
     refuse_other_data,
     refuse_unscorable,
 )
+from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
 from ranking.models.item_item import ItemItem
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
+from ranking.training.wrappers.halving import SuccessiveHalving
 from ranking.training.wrappers.search import ParameterSearch
+from ranking.training.wrappers.tuning import TuningOptions
 
 if TYPE_CHECKING:
 
@@ -235,6 +239,71 @@ class Ranker(Estimator):
         'factored'
         """
         return cls(**recipe_parameters(name, overrides))
+
+    @classmethod
+    def tune(
+        cls,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        valid: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Search recipes and their parameters within a budget; return the best, trained.
+
+        Every recipe is trained with its defaults first, then sampled configurations by successive
+        halving on more and more queries. What is chosen is trained again on all of X, for the
+        number of epochs that was best. The trials are in ``report_``, a `TuningReport`.
+
+        Parameters
+        ----------
+        X, y, qid
+            As in `fit`.
+        valid : the same as X, or a tuple (X, y, qid), optional
+            By default a fifth of the queries of X is held out, or of the interactions of users
+            that are known by id only.
+        **options
+            ``recipes`` (names; by default some that suit the data), ``budget`` (``"40trials"``,
+            ``"60s"``, ``"10m"``; the same budget in trials gives the same model), ``metrics`` (the
+            first decides; by default ``"ndcg@10"``), ``random_state``, ``threads``, ``kernel``,
+            ``sampler`` (``"random"``, or ``"optuna"`` for its tree-structured Parzen estimator),
+            ``features`` and ``scale`` as in `Ranker`, and ``on_trial``, a function that is called
+            with each trial when it has ended.
+
+        Examples
+        --------
+        >>> from ranking import make_demo
+        >>> data = make_demo()
+        >>> ranker = Ranker.tune(data["train"], recipes=["listnet"], budget="4trials")
+        >>> len(ranker.report_.trials) <= 4
+        True
+        """
+        given = TuningOptions(**options)
+        X, valid = interactions_of(X, y), interactions_of(valid)
+        data = X if isinstance(X, TextCollection) else as_trainable(X, y, qid, None)
+        if isinstance(valid, tuple):
+            valid = as_trainable(*valid, None)
+        search = SuccessiveHalving(data, valid, given.settings(data), given.on_trial)
+        report = search.run()
+        recipe = {"features": given.features} if given.features is not None else {}
+        ranker = cls.from_recipe(
+            report.best.recipe,
+            kernel=given.kernel,
+            threads=given.threads,
+            random_state=given.random_state,
+            scale=given.scale,
+            **recipe,
+        )
+        check_columns(ranker, X, reset=True)
+        trainer, prepared = search.final_trainer(report.best)
+        trainer.train()
+        result = dataclasses.replace(trainer.result(), report=report)
+        result.description["tuning"] = {"reason": report.reason, "trials": report.rows()}
+        chosen = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
+        ranker.set_params(**{kind: part.spec() for kind, part in chosen.items()})
+        ranker.set_params(solver=result.solver.spec())  # type: ignore[union-attr]
+        return ranker.adopt(result, prepared)
 
     def plan(self) -> TrainingPlan:
         """Return what `fit` trains, without the data; wrappers take it as their base."""
@@ -557,6 +626,7 @@ class Ranker(Estimator):
         data = self.to_model_data(X)
         refuse_unscorable(self.model_, data)
         validate_k(k, or_all=True)
+        warn_of_untrained(self.model_, self.seen_, data, ranked=True)
         if isinstance(data, JudgedLists):
             if exclude is not None or candidates is not None:
                 raise DataError("exclude and candidates are for queries and documents; omit them.")
@@ -567,6 +637,9 @@ class Ranker(Estimator):
         exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
         return self._retrieve(data, k, exclusions, positions)
 
+    def _model_with_fallback(self) -> MatchingModel:
+        return with_fallback(cast(MatchingModel, self.model_), self.seen_)
+
     def _retrieve(
         self,
         data: MatchingData,
@@ -576,7 +649,7 @@ class Ranker(Estimator):
         columns: Columns | None = None,
     ) -> RankedResults:
         retriever = Retriever(
-            cast(MatchingModel, self.model_),
+            self._model_with_fallback(),
             data,
             k,
             self.kernel_,
@@ -847,9 +920,27 @@ class Ranker(Estimator):
                 raise DataError("exclude is for queries and documents; leave it out.")
             exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
-        values = evaluate_model(self.model_, unique, data, self.kernel_, self.threads, exclusions)
+        matching = not isinstance(data, JudgedLists)
+        values = evaluate_model(
+            self._model_with_fallback() if matching else self.model_,
+            unique,
+            data,
+            self.kernel_,
+            self.threads,
+            exclusions,
+            self._catalogue(data, exclude),
+        )
         names = {name: metric.spelled() for name, metric in parsed.items()}
         return Evaluation(data.query_ids, values, names)
+
+    def _catalogue(self, data: Trainable, exclude: Any) -> Catalogue | None:
+        """Return the items of data, and who has them in the training data, if that is known."""
+        if isinstance(data, JudgedLists):
+            return None
+        if self.seen_ is not None and self.seen_.positives is not None:
+            known = self.seen_.data(np.arange(self.seen_.user_ids.size))
+            return catalogue_of(data, [known._replace(relevance=self.seen_.positives)])
+        return None if exclude is None else catalogue_of(data, self._excluded(exclude))
 
     def _excluded(self, exclude: Any) -> list[MatchingData]:
         """Return the data whose positives are left out."""

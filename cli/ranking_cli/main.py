@@ -19,6 +19,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command("train:train", "Train a model on DATA and write it to one file."),
+    "tune": Command("tune:tune", "Search recipes and parameters on DATA within a budget."),
     "eval": Command(
         "evaluate:evaluate", "Measure MODEL on DATA, or a TREC run against judgements."
     ),

@@ -111,8 +111,10 @@ def _prepare_scaled(data: Trainable, valid: Any, scale: str) -> PreparedData:
     return PreparedData(scaled, other, None, None, scaling)
 
 
-def warn_of_untrained(model: Model | None, seen: SeenItems | None, data: Trainable) -> None:
-    """Warn of queries that are known by id only and were not trained: their ranking says nothing.
+def warn_of_untrained(
+    model: Model | None, seen: SeenItems | None, data: Trainable, *, ranked: bool = False
+) -> None:
+    """Warn of queries that are known by id only and were not trained.
 
     Parameters
     ----------
@@ -121,23 +123,34 @@ def warn_of_untrained(model: Model | None, seen: SeenItems | None, data: Trainab
     seen : SeenItems or None
         Users and positives of the training data.
     data : JudgedLists or MatchingData
-        The queries to measure.
+        The queries to measure, or to rank.
+    ranked : bool
+        Whether queries without positives count too.
     """
     if not isinstance(data, MatchingData) or data.queries is not None or data.relevance is None:
         return
     if seen is not None and seen.positives is not None:
         trained = seen.user_ids[np.diff(seen.positives.indptr) > 0]
+        remedy = (
+            "they are ranked by popularity, the number of users who have an item; fold_in ranks "
+            "by a history"
+        )
     else:
+        if ranked:
+            return
         trained = getattr(model, "query_feature_ids", None)
-    measured = data.query_ids[np.diff(data.relevance.indptr) > 0]
+        remedy = (
+            "their embeddings are those before training; leave them out, or rank them by fold_in"
+        )
+    wanted = slice(None) if ranked else np.diff(data.relevance.indptr) > 0
+    measured = data.query_ids[wanted]
     if trained is None or trained.dtype.kind != measured.dtype.kind:
         return
     missing = measured[~np.isin(measured, trained)]
     if missing.size:
         warnings.warn(
-            f"{missing.size} of {measured.size} queries (users) to measure, such as "
-            f"{missing[0].item()!r}, have no positives in the training data, and their embeddings "
-            "are those before training; leave them out, or rank them by fold_in.",
+            f"{missing.size} of {measured.size} queries (users), such as {missing[0].item()!r}, "
+            f"have no positives in the training data: {remedy}.",
             DataWarning,
             stacklevel=4,
         )
