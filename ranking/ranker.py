@@ -554,9 +554,8 @@ class Ranker(Estimator):
         """
         self._check_fitted()
         if isinstance(X, JudgedLists):
-            scores = np.empty(X.n_rows)
-            scores[X.row_order] = self.score_rows(X)
-            return scores
+            # A selection keeps the numbers of its rows in the whole.
+            return self.score_rows(X)[np.argsort(X.row_order, kind="stable")]
         if X is None or self.model_.takes == "matching":
             return self._predict_matching(X)
         if isinstance(X, MatchingData | TextCollection):

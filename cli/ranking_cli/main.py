@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": Command(
         "compare:compare", "Compare models on DATA, or TREC runs against judgements."
     ),
+    "benchmark": Command("benchmark:benchmark", "Compare all rankers that fit DATA."),
     "export": Command("export:export", "Write MODEL in a format of another program."),
     "serve": Command("serve:serve", "Answer HTTP requests by models."),
     "features": Command("features:features", "Write the scores of MODEL as features."),
