@@ -387,7 +387,13 @@ class Ranker(Estimator):
 
         Texts get features, and the features of judged rows are scaled if `scale` is set.
         """
-        return prepare_data(X, y, qid, valid, self.features, self.scale)
+        prepared = prepare_data(X, y, qid, valid, self.features, self.scale)
+        if prepared.has_features:
+            model, _, _, solver = self.plan().resolve(prepared.data)
+            for part in (model, solver):
+                if part.by_id:
+                    return prepared.without_features(part.name)
+        return prepared
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
         """Take over the result of a training as the fitted attributes.
@@ -534,6 +540,8 @@ class Ranker(Estimator):
             self._refuse_other_width(data)
         if isinstance(data, JudgedLists):
             return self._scaled(data)
+        if self.model_.by_id or getattr(getattr(self, "solver_", None), "by_id", False):
+            data = data.without_features()
         return own_queries(data) if self.per_query else data
 
     def _scaled(self, data: JudgedLists) -> JudgedLists:

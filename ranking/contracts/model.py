@@ -38,6 +38,11 @@ class Model(Part, ABC):
         "vector"
     )
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return False
+
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:
         """Size the parameters for these data and set their initial values."""

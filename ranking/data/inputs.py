@@ -60,6 +60,27 @@ class PreparedData(NamedTuple):
         valid = "none" if self.valid is None else self.valid.fingerprint()
         return {"training data": self.data.fingerprint(), "validation data": valid}
 
+    @property
+    def has_features(self) -> bool:
+        """Whether queries or documents have features, not made from texts, and relevance by id."""
+        data = self.data
+        if not isinstance(data, MatchingData) or self.text is not None or data.relevance is None:
+            return False
+        return data.queries is not None or data.documents is not None
+
+    def without_features(self, user: str) -> PreparedData:
+        """Return the same data without features, with a warning that names who takes none."""
+        data, valid = without_features(self.data), without_features(self.valid)
+        if isinstance(valid, MatchingData):
+            valid = valid.with_documents(data.document_ids)
+        warnings.warn(
+            f"{user} knows queries (users) and documents (items) by id only, so their features are "
+            "not used; take model factored with solver sgd (recipe warp) to use them.",
+            DataWarning,
+            stacklevel=4,
+        )
+        return self._replace(data=data, valid=valid)
+
 
 def prepare_data(
     X: Any,
@@ -94,6 +115,11 @@ def prepare_data(
         held_out = held_out.with_documents(data.document_ids)
         warn_of_untrained(None, SeenItems.from_data(data), held_out)
     return PreparedData(data, held_out, text, documents)
+
+
+def without_features(data: Any) -> Any:
+    """Return queries and documents without their features, and other data as they are."""
+    return data.without_features() if isinstance(data, MatchingData) else data
 
 
 def _prepare_scaled(data: Trainable, valid: Any, scale: str) -> PreparedData:
