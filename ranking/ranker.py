@@ -786,8 +786,8 @@ class Ranker(Estimator):
             data = self._matching(self.to_model_data(X), "fold_in")
             _, exclusions = positives_of_new_queries(data, lists)
             run = (self.kernel_, self.threads)
-            found = new_users(self.model_, data, lists, exclusions, k, run)
-            return RankedResults(np.array(names), data.document_ids, found)
+            results = new_users(self.model_, data, lists, exclusions, k, run)
+            return RankedResults(np.array(names), data.document_ids, results)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
         queries = fold_in(

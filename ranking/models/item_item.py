@@ -262,14 +262,14 @@ def user_histories(data: MatchingData) -> Any:
     return histories
 
 
-def _position(what: str, ids: Ids, wanted: Any) -> int:
+def _position(what: str, ids: Ids, item_id: Any) -> int:
     """Return the position of an id; a number may be given as text."""
-    found = np.flatnonzero(ids.astype(np.str_) == str(wanted))
-    if not found.size:
+    positions = np.flatnonzero(ids.astype(np.str_) == str(item_id))
+    if not positions.size:
         raise DataError(
-            f"the model does not know {what} {wanted!r}, only others such as {ids[0]!r}."
+            f"the model does not know {what} {item_id!r}, only others such as {ids[0]!r}."
         )
-    return int(found[0])
+    return int(positions[0])
 
 
 def _matrix(name: str, tensors: Tensors, shape: tuple[int, int]) -> Any:

@@ -137,8 +137,8 @@ def export_model(
             target.mkdir(exist_ok=True)
         except OSError as error:
             raise cannot_write(target, error) from error
-    written = []
+    paths = []
     for name, content in files.items():
-        written.append(target / name if name else target)
-        write_bytes(written[-1], content)
-    return written
+        paths.append(target / name if name else target)
+        write_bytes(paths[-1], content)
+    return paths

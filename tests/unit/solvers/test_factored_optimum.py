@@ -133,7 +133,7 @@ RATES = {
 def test_sgd_ends_near_the_minimum(loss, spec, limit, schedule):
     data = MatchingData(relevance=LIKED.astype(float))
     steps = "max_steps=200000,steps_per_epoch=100000,prox_interval=50,batch_size=10"
-    best, wanted = np.inf, 0.0
+    best, least_value = np.inf, 0.0
     for seed in (4, 5, 3):
         fitted = Ranker(
             f"factored:dimensions={D},init_scale=0.5",
@@ -145,13 +145,13 @@ def test_sgd_ends_near_the_minimum(loss, spec, limit, schedule):
         name, strength = fitted.regularizer_.name, getattr(fitted.regularizer_, "strength", 0.0)
         model = fitted.model_
         U, V = model.U[:, :D].astype(float), model.V[:, :D].astype(float)
-        found = mean_loss(loss, U, V, model.document_biases.astype(float))[0]
-        found += sum(smooth_penalty(name, rows, strength)[0] for rows in (U, V))
-        best = min(best, found)
-        wanted = wanted or least(loss, name, strength, limit)
-        if best <= 1.05 * wanted:
+        value = mean_loss(loss, U, V, model.document_biases.astype(float))[0]
+        value += sum(smooth_penalty(name, rows, strength)[0] for rows in (U, V))
+        best = min(best, value)
+        least_value = least_value or least(loss, name, strength, limit)
+        if best <= 1.05 * least_value:
             break
-    assert best <= 1.05 * wanted
+    assert best <= 1.05 * least_value
 
 
 def test_frequencies_weigh_the_rows_of_l2():

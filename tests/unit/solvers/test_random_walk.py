@@ -32,18 +32,18 @@ def test_scores_are_those_of_a_power_of_the_transition_matrix(seed, steps, stay)
     data = MatchingData(None, None, sp.csr_array(clicks))
     solver = f"random-walk:steps={steps},stay={stay}"
     ranker = Ranker.from_recipe("random-walk", solver=solver).fit(data)
-    wanted = power(clicks, steps, stay)
-    np.testing.assert_allclose(ranker.predict(data), wanted, rtol=1e-5, atol=1e-8)
+    expected = power(clicks, steps, stay)
+    np.testing.assert_allclose(ranker.predict(data), expected, rtol=1e-5, atol=1e-8)
     counts = np.maximum((clicks > 0).sum(axis=1), 1)
-    mean = ((clicks * wanted).sum(axis=1) / counts)[clicks.any(axis=1)].sum() / clicks.shape[0]
+    mean = ((clicks * expected).sum(axis=1) / counts)[clicks.any(axis=1)].sum() / clicks.shape[0]
     assert ranker.objective_ == pytest.approx(-mean)
 
 
 def test_it_is_the_walk_of_the_reproduction(seed):
     clicks = sp.csr_array(make_clicks(seed))
     ranker = Ranker.from_recipe("random-walk").fit(MatchingData(None, None, clicks))
-    wanted = random_walk(clicks, sp.eye_array(6, format="csr"), 5)
-    np.testing.assert_allclose(ranker.model_.weights.toarray(), wanted, rtol=1e-5, atol=1e-8)
+    expected = random_walk(clicks, sp.eye_array(6, format="csr"), 5)
+    np.testing.assert_allclose(ranker.model_.weights.toarray(), expected, rtol=1e-5, atol=1e-8)
 
 
 def test_validation_chooses_the_steps(tmp_path):
