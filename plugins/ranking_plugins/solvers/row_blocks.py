@@ -307,7 +307,11 @@ def row_block_epochs(problem: TrainingProblem, settings: RowBlockSettings) -> It
             blocks.half_step(side, settings.inner_steps)
         decrease = before - blocks.objective
         converged = decrease <= settings.tolerance * abs(blocks.objective)
-        measures = {"factor": blocks.factor, "density": problem.model.density}
+        measures = {
+            "decrease": decrease,
+            "factor": blocks.factor,
+            "density": problem.model.density,
+        }
         state = partial(_state, blocks, epoch)
         yield EpochResult(epoch, blocks.objective, converged, state, measures)
         if converged:
