@@ -158,7 +158,7 @@ class RowBlocks:
         self.inputs = self.model.inputs(data, problem.kernel, problem.threads)
         self.sides = tuple(Side(self.model.feature_rows(data, side), problem) for side in (0, 1))
         self.lists = sample_lists(problem, n_negatives)
-        self.loss = margin_list_loss(problem.loss)
+        self.loss = margin_list_loss(problem.loss, problem.kernel, problem.threads)
         self.weights = FactoredWeights(problem.kernel, self.model.factors)
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
         self.row_weights: tuple[Floats, ...] | None = None
