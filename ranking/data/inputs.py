@@ -276,7 +276,7 @@ def fit_text(X: Any, features: str | TextFeatures | None) -> TextFeatures | None
             )
         return None
     spec = features.spec() if isinstance(features, TextFeatures) else features or DEFAULT_TEXT
-    return TextFeatures.from_spec(spec).fit(X.document_texts)
+    return TextFeatures.from_spec(spec).fit(X.document_texts).fit_queries(X.query_texts)
 
 
 def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
@@ -285,7 +285,7 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
     same = texts.query_texts is texts.document_texts or texts.query_texts == texts.document_texts
     shared = same and text.is_symmetric
     queries = documents if shared else text.transform_queries(texts.query_texts)
-    names = np.array(text.feature_names)
+    names = np.array(text.query_feature_names)
     documents, document_names = with_document_ids(text, documents, texts.document_ids)
     return texts.with_features(
         queries, documents, query_feature_ids=names, document_feature_ids=document_names
@@ -375,6 +375,6 @@ class Documents(NamedTuple):
             sparse.csr_array((len(texts), self.ids.size)),
             query_ids=np.arange(len(texts)),
             document_ids=self.ids,
-            query_feature_ids=np.array(text.feature_names),
+            query_feature_ids=np.array(text.query_feature_names),
             document_feature_ids=names,
         )

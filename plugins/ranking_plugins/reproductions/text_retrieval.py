@@ -23,7 +23,7 @@ from ranking.metrics.bootstrap import bootstrap_interval
 from ranking.metrics.evaluation import evaluate_model
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.recipes.text_retrieval import BM25
+from ranking_plugins.recipes.text_retrieval import BM25, PHRASES, SHORTER
 from ranking_plugins.reproductions import Options, Row
 
 title = "Retrieval of texts: BM25, and matrices that are learnt from it"
@@ -39,8 +39,7 @@ notes = (
     "same choice. 'low' and 'high' are a 95 % interval over queries."
 )
 
-RATES = (0.001, 0.003)
-FOLD_RATES = (0.0003, 0.001)
+RATES = (0.03, 0.1, 0.3)
 SHARES = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 1.0)
 METRIC = parse_metric("ndcg@10")
 FOLDS = 5
@@ -51,21 +50,28 @@ Bools = NDArray[np.bool_]
 
 
 class Learner(NamedTuple):
-    """What is trained from BM25: features, loss and regularizer."""
+    """What is trained from BM25: features, loss, regularizer, rates and model."""
 
     name: str
     features: str
     loss: str
-    regularizer: str = "none"
-    rates: Sequence[float] = RATES
+    regularizer: str
+    rates: Sequence[float]
+    model: str = "bilinear"
 
 
 LEARNERS = (
     Learner("bm25-hinge, words", BM25, "hinge", "l1:strength=1e-5", (0.01,)),
-    Learner("bm25-warp, words", BM25, "warp", rates=(0.001,)),
-    Learner("bm25-warp", f"{BM25},document_ids=true", "warp"),
+    Learner("bm25-warp, words", BM25, "warp", "none", (0.001,)),
+    Learner("bm25-warp", PHRASES, "warp", "none", RATES, "bilinear:trainable=unshared"),
 )
-UNTRAINED = ("cosine", "lm-dirichlet", "bm25")
+UNTRAINED = {
+    "cosine": "cosine",
+    "lm-dirichlet": "lm-dirichlet",
+    "bm25": "bm25",
+    "bm25, k1=0.9, b=0.4": "bm25",
+}
+"""Methods by their recipe."""
 
 
 class Trained(NamedTuple):
@@ -132,7 +138,7 @@ def _folds(name: str, options: Options) -> Iterator[Row]:
     judged = judged[[bool((_grades(data, q) > 0).any()) for q in judged.tolist()]]
     part = np.random.default_rng(0).permutation(judged.size) % FOLDS
     steps = QUICK_STEPS if options.quick else FOLD_STEPS
-    learner = LEARNERS[-1]._replace(rates=FOLD_RATES)
+    learner = LEARNERS[-1]
     values: dict[str, list[Floats]] = {one: [] for one in (*UNTRAINED, learner.name)}
     seen: list[Bools] = []
     seconds, settings = 0.0, []
@@ -204,7 +210,7 @@ def train_from_bm25(
 ) -> Trained:
     """Train W from the identity, which is BM25."""
     parts: dict[str, Any] = {
-        "model": "bilinear",
+        "model": learner.model,
         "loss": learner.loss,
         "regularizer": learner.regularizer,
         "features": learner.features,
@@ -219,13 +225,18 @@ def train_from_bm25(
     model = ranker.model_
     assert isinstance(model, Bilinear)
     end = model.weights
-    # Terms come first on both sides, and a document's own feature is in no query.
-    start = sparse.csr_array(sparse.eye_array(*end.shape, format="csr"))
+    # Terms come first on both sides; what follows is not shared.
+    assert ranker.text_ is not None
+    terms = np.arange(ranker.text_.n_features)
+    start = sparse.coo_array((np.ones(terms.size), (terms, terms)), shape=end.shape).tocsr()
     return Trained(ranker, start, end, seconds)
 
 
-def _untrained(recipe: str, data: TextCollection, options: Options) -> Ranker:
-    return Ranker.from_recipe(recipe, kernel=options.kernel, threads=options.threads).fit(data)
+def _untrained(method: str, data: TextCollection, options: Options) -> Ranker:
+    settings: dict[str, Any] = {"kernel": options.kernel, "threads": options.threads}
+    if "k1" in method:
+        settings["features"] = SHORTER
+    return Ranker.from_recipe(UNTRAINED[method], **settings).fit(data)
 
 
 def measure(ranker: Ranker, data: TextCollection | Trainable, options: Options) -> Floats:

@@ -68,6 +68,7 @@ class RandomWalk(Solver):
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Walk, in one epoch."""
         data, model = cast(MatchingData, problem.data), cast(Bilinear, problem.model)
+        model.refuse_partial(self.name)
         clicks = _clicks(data)
         walked = walk(clicks, self.steps, self.stay)
         model.weights = walked.astype(model.dtype)
