@@ -27,16 +27,16 @@ class Model(Part, ABC):
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
-    form : {"vector", "matrix", "factors", "items", "components", "functions"}
+    form : {"vector", "matrix", "factors", "items", "components", "expansion", "functions"}
         The form of its parameters: one weight per feature, one weight per pair of features, two
-        thin matrices, one weight per pair of items, one weight per trained model, or functions
-        such as trees, which have no gradient.
+        thin matrices, one weight per pair of items, one weight per trained model, one per query
+        feature and training document, or functions such as trees, which have no gradient.
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
-    form: ClassVar[Literal["vector", "matrix", "factors", "items", "components", "functions"]] = (
-        "vector"
-    )
+    form: ClassVar[
+        Literal["vector", "matrix", "factors", "items", "components", "expansion", "functions"]
+    ] = "vector"
 
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:

@@ -186,6 +186,8 @@ def parameters(run: Trainer) -> list[np.ndarray]:
         return [np.asarray(model.left, float)[:, : model.dimensions]]
     if model.form == "components":
         return [model.weights[None, :]]
+    if model.form == "expansion":
+        return [model.coefficients.toarray()]
     if model.form in ("matrix", "items"):
         return [model.weights.toarray()]
     matrices = [model.U, model.V] + ([model.S] if model.S.size else [])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.coordinate_search import CoordinateSearch
     from ranking_plugins.solvers.graph_filter import GraphFilter
     from ranking_plugins.solvers.item_knn import ItemKNN
+    from ranking_plugins.solvers.kernel_passive_aggressive import KernelPassiveAggressive
     from ranking_plugins.solvers.lbfgs import LBFGS
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
@@ -38,6 +39,7 @@ __all__ = [
     "CoordinateSearch",
     "GraphFilter",
     "ItemKNN",
+    "KernelPassiveAggressive",
     "LightGBM",
     "OneVsRest",
     "PassiveAggressive",
@@ -57,6 +59,11 @@ _PARTS: PartTable = {
         "sgd",
         "SGD",
         "Stochastic gradient descent on sampled triplets: query, positive, negative.",
+    ),
+    "kernel-passive-aggressive": (
+        "kernel_passive_aggressive",
+        "KernelPassiveAggressive",
+        "PAMIR with a kernel: the same steps in the kernel's feature space.",
     ),
     "passive-aggressive": (
         "passive_aggressive",
