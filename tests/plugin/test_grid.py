@@ -213,7 +213,7 @@ def objective(run: Trainer) -> float:
             scores = run.model.scores(data, run.kernel)
         elif run.model.name == "structured":  # which scores by the lists of the stage before, too
             scores, result = run.model.scores(data, run.kernel), result[:2]
-        elif run.model.form in ("items", "components"):
+        elif run.model.form in ("items", "components", "expansion"):
             scores = run.model.scores(data, run.kernel)
         elif len(result) == 1:
             scores = data.query_rows @ result[0] @ data.document_rows.toarray().T
