@@ -31,8 +31,8 @@ class Model(Part, ABC):
         The form of its parameters: one weight per feature ("vector"), one weight per pair of
         features ("matrix"), two thin matrices ("factors"), these plus a fixed identity
         ("factors-identity"), one weight per pair of items ("items"), one weight per trained model
-        ("components"), distributions of words ("probabilities"), or functions such as trees, which
-        have no gradient ("functions").
+        ("components"), one per query feature and training document ("expansion"), distributions of
+        words ("probabilities"), or functions such as trees, which have no gradient ("functions").
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
@@ -44,6 +44,7 @@ class Model(Part, ABC):
             "factors-identity",
             "items",
             "components",
+            "expansion",
             "probabilities",
             "functions",
         ]
