@@ -40,6 +40,14 @@ from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError
+from ranking.inference.contributions import (
+    Swap,
+    explain_by_history,
+    explain_embeddings,
+    explain_order,
+    explain_rows,
+    query_rows,
+)
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
 from ranking.inference.fallback import with_fallback
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
@@ -67,7 +75,9 @@ from ranking.metrics.evaluation import (
 from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
+from ranking.models.structured import Structured
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
@@ -845,27 +855,84 @@ class Ranker(Estimator):
         text = None if self.per_query else self.text_
         return related_features(self.model_, feature, k, text)
 
-    def explain(self, query: str, document: str) -> list[Contribution]:
-        """Return the contribution of each pair of words to the score, the largest first.
+    def explain(self, query: Any, document: Any, X: Any = None) -> list[Contribution]:
+        """Return what made the score of a document for a query, the largest contribution first.
 
-        For bilinear models of texts; for item-item models, the contribution of each item of a
-        user's history to the score of an item.
+        Of a bilinear model of texts, the pairs of words; of an item-item model, the items of a
+        user's history; of embeddings, the pairs of features, and for users and items that are
+        known by id only, the past items of the user; of structured lists, the neighbours too; of
+        a linear model of judged rows, the features, and of another one, how much the score falls
+        without each feature.
 
         Parameters
         ----------
-        query, document : str
+        query, document : str or int
             Texts; a document may also be an id of the collection that the model was trained on. Of
-            an item-item model, the ids of a user and of an item.
+            other models, the ids of a query or user and of a document or item.
+        X : JudgedLists or MatchingData, optional
+            Which has them; needed for judged rows, and for features.
         """
         self._check_fitted()
         if isinstance(self.model_, ItemItem):
             return explain_item(self.model_, query, document)
+        if self.model_.takes == "judged":
+            data, rows = self._rows_of(X, query)
+            names = data.doc_ids[rows].astype(np.str_).tolist()
+            at = _place(names, document, "document")
+            return explain_rows(self.model_, data, rows, (self.kernel_, self.threads))[at]
+        if isinstance(self.model_, Factored):
+            return self._explain_embeddings(query, document, X)
         if self.text_ is None or self.per_query:
             raise DataError(
                 "explain needs a model of texts whose queries have words; for this one, call "
                 "related_features with a feature, or the id of a query."
             )
         return explain_pair(self.model_, self.text_, self.documents_, query, document)
+
+    def explain_order(self, X: Any, query: Any) -> list[Swap]:
+        """Return what would change the order of a query's documents, for a linear model.
+
+        One row for each document and the one below it: the gap between their scores, and the
+        feature that closes it with the smallest change.
+
+        Parameters
+        ----------
+        X : JudgedLists
+        query : id
+        """
+        self._check_fitted()
+        data, rows = self._rows_of(X, query)
+        scores = self.model_.scores(data, self.kernel_, self.threads)
+        return explain_order(self.model_, data, rows, scores)
+
+    def _rows_of(self, X: Any, query: Any) -> tuple[JudgedLists, slice]:
+        """Return judged rows as the model sees them, and those of a query."""
+        if X is None:
+            raise DataError("explain of judged rows needs the rows; give X, and in it the query.")
+        data = self.to_model_data(X)
+        refuse_other_data(self.model_, data)
+        assert isinstance(data, JudgedLists)
+        return data, query_rows(data, query)
+
+    def _explain_embeddings(self, query: Any, document: Any, X: Any) -> list[Contribution]:
+        model, run = cast(Factored, self.model_), (self.kernel_, self.threads)
+        if X is None and self.text_ is not None:
+            X = self._text_pair(query, document)
+            query, document = X.query_ids[0].item(), X.document_ids[0].item()
+        data = self._seen_data() if X is None else self._matching(self.to_model_data(X), "explain")
+        row = _place(data.query_ids.astype(np.str_).tolist(), query, "query")
+        column = _place(data.document_ids.astype(np.str_).tolist(), document, "document")
+        if X is None and self.seen_ is not None and not isinstance(model, Structured):
+            return explain_by_history(model, self.seen_, row, column)
+        return explain_embeddings(model, data, row, column, run)
+
+    def _text_pair(self, query: str, document: str) -> TextCollection:
+        """Return two texts as a collection, to be represented as those of the training."""
+        return TextCollection(["query"], [query], ["document"], [document], [[1.0]])
+
+    def _seen_data(self) -> MatchingData:
+        seen = self._seen("explain without X")
+        return seen.data(np.arange(seen.user_ids.size))
 
     def score(
         self,
@@ -1076,3 +1143,10 @@ class Ranker(Estimator):
         if file.extras.columns is not None:
             ranker.feature_names_in_ = file.extras.columns.astype(object)
         return ranker
+
+
+def _place(names: Sequence[str], name: Any, what: str) -> int:
+    """Return the position of an id; a number may be given as text."""
+    if str(name) not in names:
+        raise DataError(f"the {what} {name!r} is not known; they are like {names[0]!r}.")
+    return names.index(str(name))

@@ -3,8 +3,8 @@
 Every recipe is trained with its defaults first. Then rounds of sampled configurations train on a
 ninth of the queries, the best third of them on a third, and the best of those on all (Jamieson and
 Talwalkar, 2016). A configuration replaces the defaults of the best recipe only if it is better on
-validation data by more than a standard error of the paired differences, on further folds too where
-the budget allows: a choice among many by one measurement would be luck.
+further folds of the data by more than a standard error of the paired differences, or by two on the
+first fold if there are no others: a choice among many by one measurement would be luck.
 """
 
 from __future__ import annotations
@@ -278,10 +278,11 @@ class SuccessiveHalving:
         defaults = self._train_defaults()
         baseline = self._best(defaults)
         survivors: list[Trial] = []
-        number = 0
-        while any(self.spaces.values()) and (width := self._width()):
+        number = failed = 0
+        while any(self.spaces.values()) and failed < REDUCTION and (width := self._width()):
             best = self._round(number, width, defaults)
             survivors += [] if best is None else [best]
+            failed = failed + 1 if best is None else 0
             number += 1
         best, reason = self._choose(baseline, survivors)
         return TuningReport(
@@ -296,7 +297,7 @@ class SuccessiveHalving:
         """Train every recipe with its defaults; those that do not fit the data drop out."""
         defaults: list[Trial] = []
         for recipe in self.settings.recipes:
-            if defaults and not self._has_room(1.0, confirm=False):
+            if defaults and not self._has_room(1.0):
                 break
             trial = self._train(Trial(recipe, ()))
             if not trial.problem:
@@ -317,7 +318,7 @@ class SuccessiveHalving:
         for share in self._shares():
             trained = []
             for one in alive:
-                if not self._has_room(share if self.settings.budget.unit == "s" else 1.0, False):
+                if not self._has_room(share if self.settings.budget.unit == "s" else 1.0):
                     return self._best_full(trained)
                 done = self._train(Trial(one.recipe, one.choices, share))
                 self._tell(done)
@@ -360,21 +361,28 @@ class SuccessiveHalving:
             else:  # a small part of the queries takes more than its share of the time
                 shares = [min(1.0, 1.5 * share) for share in self._shares()]
                 cost = sum(n * share for n, share in zip(costs, shares, strict=True))
-            if self._has_room(cost):
+            if self._has_room(cost, self._confirmations()):
                 return width
         return 0
 
-    def _has_room(self, cost: float, confirm: bool = True) -> bool:
-        """Return whether the budget has room for so many trainings, and those that confirm."""
+    def _confirmations(self) -> float:
+        """Return how many trainings are held back to confirm a choice on further folds."""
+        further = min(CONFIRMATIONS, len(self.folds) - 1)
+        if self.settings.budget.unit == "trials" and self.settings.budget.amount < 20:
+            further = min(further, 1)
+        # Where each training takes long, one fold confirms, and more is searched.
+        while further > 1 and not self._has_room(4.0, 2.0 * further):
+            further -= 1
+        return 2.0 * further
+
+    def _has_room(self, cost: float, held_back: float = 0.0) -> bool:
+        """Return whether the budget has room for so many trainings, and those held back."""
         amount, unit = self.settings.budget
-        confirmations = 2.0 * min(CONFIRMATIONS, len(self.folds) - 1) if confirm else 0.0
         if unit == "trials":
-            # A small budget is for the search.
-            confirmations = confirmations if amount >= 20 else 0.0
-            return amount - len(self.trials) >= cost + confirmations
+            return amount - len(self.trials) >= cost + held_back
         full = [one.seconds for one in self.trials if one.share == 1.0 and not one.problem]
         # The last training, on all data, takes a little longer than one on a fold.
-        needed = max(full, default=0.0) * (cost + confirmations + 1.5)
+        needed = max(full, default=0.0) * (cost + held_back + 1.5)
         return amount - (time.monotonic() - self._start) >= needed
 
     def _choose(self, baseline: Trial, survivors: Sequence[Trial]) -> tuple[Trial, str]:
@@ -383,9 +391,9 @@ class SuccessiveHalving:
         if not better:
             return baseline, "no configuration was better on the validation data"
         best = self._best(better)
-        gains = [self._gains(best, baseline)]
+        gains: list[Floats] = []
         for fold in range(1, min(CONFIRMATIONS, len(self.folds) - 1) + 1):
-            if not self._has_room(2.0, confirm=False):
+            if not self._has_room(2.0):
                 break
             pair = [
                 self._train(Trial(one.recipe, one.choices, 1.0, fold)) for one in (best, baseline)
@@ -393,9 +401,13 @@ class SuccessiveHalving:
             if any(one.problem for one in pair):
                 break
             gains.append(self._gains(*pair))
+        if gains:  # those that chose it say too much for it, and are left out
+            where, errors = f"on {len(gains)} further folds", 1.0
+        else:
+            gains, where, errors = [self._gains(best, baseline)], "on the first fold", 2.0
         gain, error = _mean_and_error(np.concatenate(gains))
-        measured = f"by {gain:+.4f} with a standard error of {error:.4f}, on {len(gains)} folds"
-        if gain > error:
+        measured = f"by {gain:+.4f} with a standard error of {error:.4f}, {where}"
+        if gain > errors * error:
             return best, f"better than the defaults {measured}"
         return baseline, f"the best configuration differs from the defaults {measured}"
 
