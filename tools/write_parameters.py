@@ -41,7 +41,7 @@ the same for one part, also for third-party parts.
 
 Give a parameter in a spec, `--solver sgd:epochs=20,learning_rate=0.1`, or to the class of the part,
 `SGD(epochs=20, learning_rate=0.1)`. Parts that are given beside a recipe replace the parts of the
-recipe. "auto" depends on the data and on the other parts; the model file records the resolved value.
+recipe. "auto" depends on the data and on the other parts; the model file records the value.
 """
 
 

@@ -9,7 +9,8 @@ embed the features, so that queries that nobody has asked before can be matched 
 # %%
 # The data
 # --------
-# Features are words. Each query and each document is about one of five topics; clicks follow topics.
+# Features are words. Each query and each document is about one of five topics, and clicks follow
+# topics.
 
 import matplotlib.pyplot as plt
 import numpy as np
