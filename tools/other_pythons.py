@@ -177,15 +177,15 @@ def main() -> int:
     two.add_argument("version", choices=VERSIONS)
     two.add_argument("--wheels", type=Path, required=True)
     two.add_argument("--with", dest="others", action="append", default=[], metavar="REQUIREMENT")
-    two.add_argument("arguments", nargs="*", help="what pytest gets")
-    options = parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])  # the others are for pytest
     folder = options.folder.resolve()
     if options.command == "prepare":
         prepare(folder, options.suite)
         return 0
-    return test(
-        folder, options.version, options.wheels.resolve(), options.others, options.arguments
-    )
+    wheels = options.wheels.resolve()
+    return test(folder, options.version, wheels, options.others, words[end + 1 :])
 
 
 if __name__ == "__main__":
