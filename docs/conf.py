@@ -31,7 +31,7 @@ if GALLERY != "off":
     extensions.append("sphinx_gallery.gen_gallery")
 
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build"] + (["gallery/**"] if GALLERY == "off" else [])
+exclude_patterns = ["gallery/**"] if GALLERY == "off" else []
 # Without the gallery, the links to it lead nowhere.
 suppress_warnings = ["config.cache"] + (["toc", "myst"] if GALLERY == "off" else [])
 
@@ -79,8 +79,9 @@ API = {
     "ranking": ("The names that `import ranking` brings", ("ranking",)),
     "parts": (
         "Parts as classes",
-        ("ranking_plugins.losses", "ranking_plugins.regularizers", "ranking_plugins.solvers")
-        + ("ranking_plugins.callbacks",),
+        tuple(
+            f"ranking_plugins.{kind}" for kind in ("losses", "regularizers", "solvers", "callbacks")
+        ),
     ),
     "contracts": ("What plugins implement", ("ranking.contracts",)),
     "other": (

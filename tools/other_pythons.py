@@ -6,8 +6,8 @@ installs the wheels in a virtual environment of one version and runs pytest ther
 need root on Debian.
 
     python tools/other_pythons.py prepare build/pythons
-    python tools/other_pythons.py test build/pythons 3.14 --wheels dist -- tests/unit tests/parity -q
-    python tools/other_pythons.py test build/pythons 3.13 --wheels dist --with 'numpy==2.1.*' -- tests/unit
+    python tools/other_pythons.py test build/pythons 3.14 --wheels dist -- tests/unit -q
+    python tools/other_pythons.py test build/pythons 3.13 --wheels dist --with 'numpy==2.1.*' -- -q
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 VERSIONS = ("3.13", "3.14")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-TOOLS = "bash coreutils grep sed make gcc g++ libc6-dev libc-bin libgomp1 libstdc++6 ca-certificates git"
+TOOLS = "bash coreutils grep sed make gcc g++ git libc6-dev libc-bin libgomp1 ca-certificates"
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
@@ -102,7 +102,7 @@ def prepare(folder: Path, suite: str) -> None:
     run("chroot", root, "/sbin/ldconfig")
 
 
-def inside(root: Path, *command: str, directory: str = "/tmp") -> int:
+def inside(root: Path, *command: str, directory: str = "/root") -> int:
     """Run a command in the folder as its root, with a /proc that goes when the command ends."""
     variables = {
         "HOME": "/root",
@@ -140,7 +140,7 @@ def install(root: Path, version: str, wheels: Path, others: list[str]) -> str:
     groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["dependency-groups"]
     for requirement in groups["test"]:  # one by one: some have no wheel for a new interpreter yet
         if inside(root, *pip, requirement, *others):
-            print(f"left out: {requirement}", flush=True)
+            print(f"left out: {requirement}", flush=True)  # noqa: T201
     return environment
 
 
@@ -159,13 +159,15 @@ def test(folder: Path, version: str, wheels: Path, others: list[str], arguments:
     python = f"{environment}/bin/python"
     inside(root, python, "-m", "pip", "list", "--format=freeze")
     path = f"PATH={environment}/bin:/usr/bin:/usr/sbin"
-    command = ["/usr/bin/env", path, "nice", "-n", "10", python, "-P", "-m", "pytest"]
+    command = ["/usr/bin/env", path, python, "-P", "-m", "pytest"]
     return inside(root, *command, *arguments, directory=f"/source-{version}")
 
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("prepare")
     one.add_argument("folder", type=Path)
@@ -175,15 +177,15 @@ def main() -> int:
     two.add_argument("version", choices=VERSIONS)
     two.add_argument("--wheels", type=Path, required=True)
     two.add_argument("--with", dest="others", action="append", default=[], metavar="REQUIREMENT")
-    two.add_argument("arguments", nargs="*", help="what pytest gets")
-    options = parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])  # the others are for pytest
     folder = options.folder.resolve()
     if options.command == "prepare":
         prepare(folder, options.suite)
         return 0
-    return test(
-        folder, options.version, options.wheels.resolve(), options.others, options.arguments
-    )
+    wheels = options.wheels.resolve()
+    return test(folder, options.version, wheels, options.others, words[end + 1 :])
 
 
 if __name__ == "__main__":

@@ -35,12 +35,13 @@ HEAD = """# Parameters
 
 <!-- Written by tools/write_parameters.py from the code. Do not edit. -->
 
-For users who know which part they want to configure. At the end you know the default, the range and the meaning of every parameter, and
-what other libraries call it. `ranking plugins NAME` prints the same for one part, also for third-party parts.
+For users who know which part they want to configure. At the end you know the default, the range
+and the meaning of every parameter, and what other libraries call it. `ranking plugins NAME` prints
+the same for one part, also for third-party parts.
 
-Give a parameter in a spec, `--solver sgd:epochs=20,learning_rate=0.1`, or to the class of the part, `SGD(epochs=20, learning_rate=0.1)`.
-Parts that are given beside a recipe replace the parts of the recipe. "auto" depends on the data and on the other parts; the model file
-records the resolved value.
+Give a parameter in a spec, `--solver sgd:epochs=20,learning_rate=0.1`, or to the class of the part,
+`SGD(epochs=20, learning_rate=0.1)`. Parts that are given beside a recipe replace the parts of the
+recipe. "auto" depends on the data and on the other parts; the model file records the value.
 """
 
 
