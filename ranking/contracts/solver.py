@@ -115,7 +115,7 @@ class Solver(Part, ABC):
     ----------
     patience : int
         The epochs without a better value on the validation data after which early stopping ends
-        training, unless it is told otherwise. Epochs of boosting are small, so it needs more.
+        training by default. Epochs of boosting are small, so it needs more.
     """
 
     patience: ClassVar[int] = 5

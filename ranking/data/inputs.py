@@ -311,7 +311,7 @@ def describe_counts(data: MatchingData, text: TextFeatures) -> MatchingData:
 
 
 def with_document_ids(text: TextFeatures, documents: Any, ids: Ids) -> tuple[Any, Ids]:
-    """Return rows of terms and the names of their columns, with one per document if asked for."""
+    """Return rows of terms and the names of their columns, with one per document if requested."""
     names = text.feature_names
     if not text.document_ids:
         return documents, np.array(names)

@@ -199,7 +199,8 @@ def test_words_that_the_model_does_not_know(model):
         in call("explain", model, "goali", code=1).stderr
     )
     assert (
-        "knows no word of 'zzz'" in call("explain", model, "--pair", "puck", "zzz", code=1).stderr
+        "none of the words in 'zzz'"
+        in call("explain", model, "--pair", "puck", "zzz", code=1).stderr
     )
 
 
@@ -282,8 +283,8 @@ def test_explain_pair_adds_up_to_the_score(model):
         (["eval", "words.safetensors", "pixels.svm"], 1, "share no query feature"),
         (["rank", "words.safetensors", "valid.txt"], 1, "'bilinear' scores queries"),
         (["rank", "linear.safetensors", "some query"], 2, "holds no texts"),
-        (["rank", "words.safetensors", "xyzzy"], 2, "knows no word of 'xyzzy'"),
-        (["rank", "words.safetensors", ""], 2, "knows no word of ''"),
+        (["rank", "words.safetensors", "xyzzy"], 2, "none of the words in 'xyzzy'"),
+        (["rank", "words.safetensors", ""], 2, "none of the words in ''"),
         (["rank", "words.safetensors", "valid.tab", "puck"], 2, "puck does not exist"),
         (["explain", "words.safetensors"], 2, "--pair"),
         (["explain", "words.safetensors", "puck", "--pair", "a", "b"], 2, "--pair"),

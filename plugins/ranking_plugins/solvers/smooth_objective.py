@@ -119,7 +119,7 @@ def terms_of(problem: TrainingProblem) -> Terms:
 
 
 class SmoothObjective:
-    """Loss plus L2 penalty of scaled weights; the L1 penalty is kept apart.
+    """Loss plus L2 penalty of scaled weights; the L1 penalty is separate.
 
     Attributes
     ----------

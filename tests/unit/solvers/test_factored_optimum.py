@@ -34,6 +34,7 @@ LIKED = likes()
 TRIPLETS = np.array(
     [(q, p, n) for q, p in np.argwhere(LIKED) for n in np.flatnonzero(~LIKED[q])], dtype=int
 )
+POSITIVES, NEGATIVES = (TRIPLETS[:, :1] * N_DOCUMENTS + TRIPLETS[:, 1:]).T  # of flat scores
 SHARES = 1.0 / ((~LIKED).sum(axis=1)[TRIPLETS[:, 0]] * LIKED.sum())
 
 
@@ -45,12 +46,11 @@ def value_of(loss: str, z: Array) -> tuple[Array, Array]:
 
 def mean_loss(loss: str, U: Array, V: Array, b: Array) -> tuple[float, Array, Array, Array]:
     """Return the mean over positives of the mean over negatives, and its gradient."""
-    q, p, n = TRIPLETS.T
-    scores = U @ V.T + b
-    values, slopes = value_of(loss, scores[q, p] - scores[q, n])
-    of_scores = np.zeros_like(scores)
-    np.add.at(of_scores, (q, p), SHARES * slopes)
-    np.add.at(of_scores, (q, n), -SHARES * slopes)
+    scores = (U @ V.T + b).ravel()
+    values, slopes = value_of(loss, scores[POSITIVES] - scores[NEGATIVES])
+    of_scores = np.bincount(POSITIVES, SHARES * slopes, minlength=scores.size)
+    of_scores -= np.bincount(NEGATIVES, SHARES * slopes, minlength=scores.size)
+    of_scores = of_scores.reshape(N_QUERIES, N_DOCUMENTS)
     return float(SHARES @ values), of_scores @ V, of_scores.T @ U, of_scores.sum(axis=0)
 
 
