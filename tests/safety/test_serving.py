@@ -37,7 +37,9 @@ def models(tmp_path_factory):
     rankers["linear"].model_.weights[:] = 10.0, 1.0, 1.0
     for name, ranker in rankers.items():
         ranker.save(folder / f"{name}.safetensors")
-    return Models([ServedModel(name, folder / f"{name}.safetensors", "auto", 1) for name in rankers])
+    return Models(
+        [ServedModel(name, folder / f"{name}.safetensors", "auto", 1) for name in rankers]
+    )
 
 
 @pytest.fixture
@@ -152,7 +154,11 @@ def test_slow_clients_are_cut_off(tmp_path):
         request = b"POST /rank HTTP/1.1\r\nHost: a\r\n"
         whole = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
         long = request + b"Content-Length: 50\r\n\r\n"
-        for first, sent, expected in ((b"", request, b""), (whole, request, b""), (b"", long, b"503")):
+        for first, sent, expected in (
+            (b"", request, b""),
+            (whole, request, b""),
+            (b"", long, b"503"),
+        ):
             with socket.create_connection((host, int(port)), timeout=20) as client:
                 if first:
                     client.sendall(first)
