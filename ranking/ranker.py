@@ -39,7 +39,7 @@ from ranking.data.scaling import Scaling, refuse_single_query
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
-from ranking.errors import CombinationError, DataError
+from ranking.errors import CombinationError, DataError, PartError
 from ranking.inference.contributions import (
     Swap,
     explain_by_history,
@@ -803,7 +803,7 @@ class Ranker(Estimator):
         queries = fold_in(
             embedding,
             samples,
-            self.loss_,
+            self._trained_loss(),
             self.kernel_,
             regularizer=getattr(self, "regularizer_", None),
             seed=self.random_state,
@@ -821,6 +821,16 @@ class Ranker(Estimator):
             None,
         )
         return RankedResults(np.array(names), data.document_ids, retrieve)
+
+    def _trained_loss(self) -> Loss:
+        """Return the loss of the training, which a model file may name without its plugin."""
+        if not hasattr(self, "loss_"):
+            spec = self.description_["parts"]["loss"]["spec"]
+            raise PartError(
+                f"fold_in trains by the loss of the model, {spec!r}, which is not installed here; "
+                "install its plugin."
+            )
+        return self.loss_
 
     def search(self, texts: Sequence[str], k: int | None = 10) -> RankedResults:
         """Return the k best documents of the collection for each text, by id."""
