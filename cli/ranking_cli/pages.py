@@ -16,7 +16,8 @@ PLOT_STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #333; }
 """
 
-STYLE = """
+STYLE = (
+    """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #1c1c1c; background: #fff; }
 table { border-collapse: collapse; margin: 1rem 0; }
@@ -25,7 +26,9 @@ th:first-child, td:first-child { text-align: left; }
 code { font-size: .9em; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; }
 .win { fill: #1b6ca8; } .loss { fill: #b8451f; } .axis { stroke: #555; fill: none; }
-""" + PLOT_STYLE
+"""
+    + PLOT_STYLE
+)
 
 Points = Sequence[tuple[float, float]]
 

@@ -218,9 +218,7 @@ def _line(row: Row) -> dict[str, Any]:
     }
 
 
-def _page(
-    module: Any, rows: list[Row], charts: list[Chart], settings: dict[str, Any]
-) -> str:
+def _page(module: Any, rows: list[Row], charts: list[Chart], settings: dict[str, Any]) -> str:
     body = f"<p><strong>{QUICK}</strong></p>\n" if settings["quick"] else ""
     quick = " --quick" if settings["quick"] else ""
     command = f"ranking reproduce {settings['name']} --seed {settings['seed']}{quick}"

@@ -120,9 +120,10 @@ def _run(
     results: dict[str, Scored] = {}
     for method in _methods(log_name):
         key = f"{name} {log_name} {log.seed} {method}"
-        known = options.scratch is not None and (
-            options.scratch / f"{key.replace(' ', '-')}.json"
-        ).exists()
+        known = (
+            options.scratch is not None
+            and (options.scratch / f"{key.replace(' ', '-')}.json").exists()
+        )
 
         def compute(method: str = method) -> Arrays:
             label, scored = _best(log, METHODS[method](log, options))

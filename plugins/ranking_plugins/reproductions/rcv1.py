@@ -19,19 +19,19 @@ SECOND_LEVEL = re.compile(r"[CEM]\d\d|G15|G[A-Z]+")
 """Codes below CCAT, ECAT, MCAT and GCAT; GCAT itself is not one."""
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """The files are missing and cannot be fetched."""
 
 
 def read(data: Path) -> tuple[MatchingData, MatchingData]:
-    """Return the training and the test part, or raise `Unavailable`."""
+    """Return the training and the test part, or raise `UnavailableError`."""
     from sklearn.datasets import fetch_rcv1
 
     folder = data / FOLDER
     try:
         parts = [fetch_rcv1(data_home=folder, subset=subset) for subset in ("train", "test")]
     except OSError as error:
-        raise Unavailable(
+        raise UnavailableError(
             f"scikit-learn's fetch_rcv1 could not get it ({type(error).__name__}: {error}); run "
             f"fetch_rcv1(data_home={str(folder)!r}) where there is a network, and place the folder "
             f"RCV1 that it makes in {folder}."

@@ -163,7 +163,7 @@ def rows(options: Options) -> Iterator[Row]:
     for collection in COLLECTIONS:
         try:
             train, test = read(collection, options)
-        except rcv1.Unavailable as reason:
+        except rcv1.UnavailableError as reason:
             options.tell(f"RCV1 is left out: {reason}")
             continue
         yield _statistics(collection, train, test)
@@ -175,9 +175,7 @@ def count_rows(options: Options) -> int:
     return len(COLLECTIONS) * (1 + len(METHODS)) + len(RELATED)
 
 
-def _methods(
-    collection: Collection, train: Data, test: Data, options: Options
-) -> Iterator[Row]:
+def _methods(collection: Collection, train: Data, test: Data, options: Options) -> Iterator[Row]:
     """Yield a row for each method, and related words after sparse-sgd."""
     strength: float | None = None
     for method in METHODS:
