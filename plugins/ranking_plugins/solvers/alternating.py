@@ -42,9 +42,9 @@ from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.none import NoPenalty
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
 from ranking_plugins.solvers.directions import direction_epochs
+from ranking_plugins.solvers.functions import FIXED_IDENTITY
 from ranking_plugins.solvers.margin_half_steps import margin_epochs
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
-from ranking_plugins.solvers.functions import FIXED_IDENTITY
 from ranking_plugins.solvers.sgd import SGD
 from ranking_plugins.solvers.shards import (
     Computing,
