@@ -11,6 +11,7 @@ from typing import Any
 
 REPRODUCTIONS = {
     "categories": "ranking_plugins.reproductions.categories",
+    "corel": "ranking_plugins.reproductions.corel",
     "grid": "ranking_plugins.reproductions.grid",
     "lasr": "ranking_plugins.reproductions.lasr",
     "letor": "ranking_plugins.reproductions.letor",
