@@ -839,6 +839,17 @@ class Ranker(Estimator):
         results = self._retrieve(data, k)
         return RankedResults(queries, self.documents_.ids, results.retrieve)
 
+    def document_embeddings(self, X: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return the ids of documents, or items, and their embeddings, one row each.
+
+        Parameters
+        ----------
+        X : MatchingData or TextCollection, optional
+            By default the items of the training data.
+        """
+        data, embedding = self._embed(self._seen_data() if X is None else X, "document_embeddings")
+        return data.document_ids, embedding.documents
+
     def related_features(self, feature: Any, k: int = 5) -> list[Related]:
         """Return the k document features with the largest weights for a query feature.
 

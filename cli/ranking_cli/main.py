@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": Command(
         "compare:compare", "Compare models on DATA, or TREC runs against judgements."
     ),
+    "explore": Command("explore:explore", "Show the lists of models on DATA in an offline page."),
     "export": Command("export:export", "Write MODEL in a format of another program."),
     "serve": Command("serve:serve", "Answer HTTP requests by models."),
     "features": Command("features:features", "Write the scores of MODEL as features."),
