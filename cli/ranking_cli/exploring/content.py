@@ -52,7 +52,10 @@ def explorer_content(rankers: dict[str, Ranker], data: Any, shown: Shown) -> dic
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        evaluations = [one.evaluate(data, metrics=[shown.metric]) for one in rankers.values()]
+        evaluations = [
+            one.evaluate(data, metrics=[shown.metric], exclude=_training(one, data))
+            for one in rankers.values()
+        ]
         chosen = _choose(evaluations, shown)
         part = data.select(chosen)
         lists = [_lists(one, part, shown.k) for one in rankers.values()]
@@ -70,6 +73,7 @@ def explorer_content(rankers: dict[str, Ranker], data: Any, shown: Shown) -> dic
             "map": _map(rankers, data, names),
         }
         grades = _grades(part)
+        reasons: set[str] = set()
         for at, query in enumerate(part.query_ids.tolist()):
             row = int(chosen[at])
             content["queries"].append(
@@ -85,6 +89,9 @@ def explorer_content(rankers: dict[str, Ranker], data: Any, shown: Shown) -> dic
                     ],
                 }
             )
+            for found in content["queries"][-1]["lists"]:
+                reasons.update(name for one in found for name, _ in one["why"])
+        content["documents"] |= {n: shown.titles[n] for n in reasons if n in shown.titles}
     return content
 
 
@@ -98,8 +105,17 @@ def _choose(evaluations: Sequence[Evaluation], shown: Shown) -> NDArray[np.int64
 
 
 def _lists(ranker: Ranker, part: Any, k: int) -> list[list[tuple[Any, float]]]:
-    results = ranker.rank(part, k)
+    results = ranker.rank(part, k, exclude=_training(ranker, part))
     return [list(results[query]) for query in part.query_ids.tolist()]
+
+
+def _training(ranker: Ranker, data: Any) -> MatchingData | None:
+    """Return what users have in the training data, which is not recommended again."""
+    seen = ranker.seen_
+    if isinstance(data, JudgedLists) or seen is None or seen.positives is None:
+        return None
+    ids = {"query_ids": seen.user_ids, "document_ids": seen.item_ids}
+    return MatchingData(None, None, seen.positives.astype(np.float64), **ids)
 
 
 def _documents(lists: Iterable[Any]) -> list[str]:
