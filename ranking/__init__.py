@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ranking.metrics.comparison import Comparison
     from ranking.metrics.parse import parse_metric, parse_metrics
     from ranking.metrics.result import Evaluation, compare, evaluate_run
+    from ranking.metrics.scorers import make_ranking_scorer
     from ranking.ranker import Ranker
     from ranking.training.wrappers.path import RegularizationPath
     from ranking.training.wrappers.per_query import PerQuery
@@ -52,6 +53,7 @@ __all__ = [
     "find_reader",
     "get_kernel",
     "make_demo",
+    "make_ranking_scorer",
     "parse_metric",
     "parse_metrics",
     "read_data",
@@ -81,6 +83,7 @@ _MODULES = {
     "find_reader": "ranking.data.readers.read:find_reader",
     "get_kernel": "ranking.kernels.select:get_kernel",
     "make_demo": "ranking.data.synthetic:demo",
+    "make_ranking_scorer": "ranking.metrics.scorers:make_ranking_scorer",
     "parse_metric": "ranking.metrics.parse:parse_metric",
     "parse_metrics": "ranking.metrics.parse:parse_metrics",
     "read_data": "ranking.data.readers.read:read_data",

@@ -32,7 +32,7 @@ from ranking.data.inputs import (
     prepare_data,
     warn_of_untrained,
 )
-from ranking.data.judged_lists import JudgedLists, query_weights
+from ranking.data.judged_lists import JudgedLists, query_weights, repeat_queries
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
 from ranking.data.scaling import Scaling, refuse_single_query
@@ -335,6 +335,7 @@ class Ranker(Estimator):
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         valid: Any = None,
         exclude_seen: bool = False,
     ) -> Self:
@@ -351,6 +352,10 @@ class Ranker(Estimator):
         qid : array of int or str
             The query of each row, in any order. Without it all rows are one query, and a
             `DataWarning` says so.
+        sample_weight : array of numbers, optional
+            One weight per judged row. A query counts by the mean weight of its rows, in every loss:
+            it is repeated. Weights that are no multiples of the smallest are rounded to a sixteenth
+            of the largest.
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data, for callbacks such as early stopping and for a parameter search.
         exclude_seen : bool
@@ -360,7 +365,26 @@ class Ranker(Estimator):
         fitter: Fitter = self.plan()
         if self.parameter_search is not None and valid is not None:
             fitter = ParameterSearch(self.plan(), self.parameter_search)
+        if sample_weight is not None:
+            return self._fit_weighted(fitter, (X, y, qid), sample_weight, valid)
         return self.fit_with(fitter, X, y, qid=qid, valid=valid, exclude_seen=exclude_seen)
+
+    def _fit_weighted(
+        self, fitter: Fitter, judged: tuple[Any, Any, Any], weights: ArrayLike, valid: Any
+    ) -> Self:
+        """Train on judged rows whose queries are repeated by their weights."""
+        data = as_trainable(*judged, None)
+        if not isinstance(data, JudgedLists):
+            raise DataError(
+                "sample_weight has one weight per judged row; interactions are weighted by their "
+                "values."
+            )
+        check_columns(self, judged[0], reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        self.fit_with(fitter, repeat_queries(data, query_weights(data, weights)), valid=valid)
+        if names is not None:
+            self.feature_names_in_ = names
+        return self
 
     def fit_with(
         self,
@@ -855,6 +879,17 @@ class Ranker(Estimator):
         refuse_unscorable(self.model_, data)
         results = self._retrieve(data, k)
         return RankedResults(queries, self.documents_.ids, results.retrieve)
+
+    def document_embeddings(self, X: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return the ids of documents, or items, and their embeddings, one row each.
+
+        Parameters
+        ----------
+        X : MatchingData or TextCollection, optional
+            By default the items of the training data.
+        """
+        data, embedding = self._embed(self._seen_data() if X is None else X, "document_embeddings")
+        return data.document_ids, embedding.documents
 
     def related_features(self, feature: Any, k: int = 5) -> list[Related]:
         """Return the k document features with the largest weights for a query feature.

@@ -30,6 +30,9 @@ COMMANDS = {
         "compare:compare", "Compare models on DATA, or TREC runs against judgements.", MEASURE
     ),
     "benchmark": Command("benchmark:benchmark", "Compare all rankers that fit DATA.", MEASURE),
+    "explore": Command(
+        "explore:explore", "Show the lists of models on DATA in an offline page.", MEASURE
+    ),
     "report": Command("report:report", "Show how models were trained.", MEASURE),
     "bound": Command(
         "bound:bound", "Bound the generalization error of an alignment model.", MEASURE
