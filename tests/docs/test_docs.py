@@ -359,6 +359,11 @@ def test_the_page_of_parameters_is_that_of_the_code():
     )
 
 
+def test_the_fragments_of_the_changelog_can_be_collected():
+    tool = runpy.run_path(str(ROOT / "tools" / "collect_changes.py"))
+    assert tool["collect"](ROOT / "changelog.d").startswith("### ")
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if p.name != "index.md"], ids=page_id)
 def test_a_page_begins_with_who_it_is_for(page: Path):
     lines = page.read_text().splitlines()
