@@ -40,6 +40,7 @@ from fuzzing.kernels import kernel_targets
 from fuzzing.models import checkpoint_targets, model_targets
 from fuzzing.mutations import mutate
 from fuzzing.readers import reader_targets, setting_targets
+from fuzzing.serving import serve_targets
 from fuzzing.target import Target
 
 from ranking import RankingError
@@ -222,6 +223,7 @@ def main() -> int:
         every = [
             *(*reader_targets(), *setting_targets()),
             *(*model_targets(folder), *checkpoint_targets(folder), *kernel_targets()),
+            *serve_targets(folder),
         ]
         targets = [target for target in every if re.search(options.only, target.name)]
         for target in targets:  # imports and caches, before the first fork

@@ -133,6 +133,11 @@ class Solver(Part, ABC):
         return False
 
     @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return False
+
+    @property
     def expects_convergence(self) -> bool:
         """Whether training that ends without `EpochResult.converged` deserves a warning.
 

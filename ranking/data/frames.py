@@ -10,6 +10,7 @@ import numpy as np
 
 from ranking.data.matching_data import FeatureTable, MatchingData
 from ranking.data.tables import Categories, Lists, Numbers, encode
+from ranking.data.text.tokenise import words
 from ranking.errors import DataError
 
 ROLES = {
@@ -174,7 +175,8 @@ def features_from_frame(frame: Any) -> FeatureTable:
 
     A column of numbers or booleans becomes one numeric feature, a column of texts or categories
     one indicator per value, called ``column=value``, and a column of lists one indicator per value
-    in the lists. To encode numbers as categories, convert them to text first.
+    in the lists. A column of texts of several words that mostly differ, such as titles, becomes one
+    indicator per word. To encode numbers as categories, convert them to text first.
     """
     table = _frame(frame)
     first, *others = table.columns
@@ -191,6 +193,8 @@ def features_from_frame(frame: Any) -> FeatureTable:
             columns[name] = Lists([None if value is None else list(value) for value in values])
         elif column.dtype.is_numeric() or column.dtype == nw.Boolean:
             columns[name] = Numbers(_numbers(table, name))
+        elif column.dtype in (nw.String, nw.Object) and _is_prose(values):
+            columns[name] = Lists([None if value is None else words(value) for value in values])
         elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
             columns[name] = Categories(values)
         else:
@@ -199,6 +203,15 @@ def features_from_frame(frame: Any) -> FeatureTable:
                 "convert it to numbers, text or lists of text."
             )
     return encode(_ids(table, first), columns)
+
+
+def _is_prose(values: list[Any]) -> bool:
+    """Return whether most values have several words, and most differ: texts, not categories."""
+    texts = [value for value in values if isinstance(value, str)]
+    if not texts or len(texts) < sum(value is not None for value in values):
+        return False
+    several = sum(" " in text.strip() for text in texts)
+    return 2 * several > len(texts) and 2 * len(set(texts)) > len(texts)
 
 
 def find_roles(names: list[str], columns: dict[str, str], where: str) -> dict[str, str]:
@@ -302,7 +315,12 @@ def pyarrow_module(what: str) -> Any:
 
 def _ids(table: nw.DataFrame[Any], name: str) -> list[Any]:
     _refuse_nulls(table, name)
-    return table[name].to_list()
+    column = table[name]
+    if column.dtype.is_float():  # pandas has floats for want of integers with gaps
+        values = column.to_numpy()
+        if (values == np.rint(values)).all() and np.abs(values).max(initial=0.0) <= 2.0**53:
+            return values.astype(np.int64).tolist()
+    return column.to_list()
 
 
 def _numbers(table: nw.DataFrame[Any], name: str) -> Any:

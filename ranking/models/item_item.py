@@ -75,6 +75,11 @@ class ItemItem(MatchingModel):
         self.left: Singles = np.zeros((0, self.width), np.float32)
         self.right: Singles = np.zeros((0, self.width), np.float32)
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return True
+
     def idle(self) -> set[str]:
         """Return `low_pass`, if there are no directions."""
         return set() if self.dimensions else {"low_pass"}

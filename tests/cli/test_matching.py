@@ -362,7 +362,11 @@ def test_a_killed_training_is_resumed(folder, tmp_path, signal_number, epoch):
     assert Ranker.load(path).n_iter_ == 160
 
 
-def test_a_quick_reproduction(real_data, tmp_path):
+def test_a_quick_reproduction(real_data, tmp_path, monkeypatch):
+    def unreachable(**settings):
+        raise OSError("no network")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_rcv1", unreachable)
     result = call("reproduce", "sparse-preference", "--data", real_data, "--quick", "-o", tmp_path)
     assert "sparse-sgd-refit" in result.stdout
     facts = json.loads((tmp_path / "results.json").read_text())
@@ -375,8 +379,15 @@ def test_a_quick_reproduction(real_data, tmp_path):
         "sparse-sgd",
         "sparse-sgd-refit",
     ]
-    assert [row["method"] for row in facts["rows"]] == methods * 2
-    for row in facts["rows"]:
+    assert "RCV1 is left out" in result.stderr
+    tables = [row for row in facts["rows"] if row["dataset"] in ("20 Newsgroups", "MNIST")]
+    assert [row["method"] for row in tables] == methods * 2
+    others = [row for row in facts["rows"] if row not in tables]
+    assert {row["dataset"].split(": ")[1] for row in others} == {"statistics", "related words"}
+    related = next(row for row in others if row["method"] == "hockey")
+    assert len(related["texts"]["related words"].split()) == 5
+    assert related["texts"]["paper words"] == "hockey game espn colorado team"
+    for row in tables:
         assert set(row) == {
             "dataset",
             "method",
@@ -387,6 +398,7 @@ def test_a_quick_reproduction(real_data, tmp_path):
             "density",
             "history",
             "by_seed",
+            "texts",
         }
         assert set(row["metrics"]) == {"map", "error"}
         assert set(row["paper"]) == {"map", "error", "megabytes"}

@@ -187,6 +187,8 @@ def parameters(run: Trainer) -> list[np.ndarray]:
         return [np.asarray(model.left, float)[:, : model.dimensions]]
     if model.form == "components":
         return [model.weights[None, :]]
+    if model.form == "expansion":
+        return [model.coefficients.toarray()]
     if model.form in ("matrix", "items"):
         return [model.weights.toarray()]
     matrices = [model.U, model.V] + ([model.S] if model.S.size else [])
@@ -212,7 +214,7 @@ def objective(run: Trainer) -> float:
             scores = run.model.scores(data, run.kernel)
         elif run.model.name == "structured":  # which scores by the lists of the stage before, too
             scores, result = run.model.scores(data, run.kernel), result[:2]
-        elif run.model.form in ("items", "components"):
+        elif run.model.form in ("items", "components", "expansion"):
             scores = run.model.scores(data, run.kernel)
         elif len(result) == 1:
             scores = data.query_rows @ result[0] @ data.document_rows.toarray().T

@@ -182,6 +182,12 @@ def term_weights(source: Exportable) -> TermWeights:
             f"one is {model.name!r}{'' if text is not None else ' without texts'}; export it to "
             "parquet, npy, onnx or json."
         )
+    if text.document_ids or text.query_ngrams is not None:
+        raise CombinationError(
+            "this format has terms only, and this model has features of single documents or "
+            "n-grams of queries; export it to parquet, npy or json, or train it without "
+            "document_ids and query_ngrams."
+        )
     names = [str(name) for name in text.feature_names]
     position = {name: at for at, name in enumerate(names)}
     rows = [str(name) for name in model.query_feature_ids.tolist()]

@@ -263,10 +263,9 @@ def test_evaluation_by_top_k_equals_the_full_sort(data: MatchingData):
     assert top == {name: full[name] for name in top}
 
 
-@pytest.mark.parametrize("which", ["features", "labels", "nothing"])
+@pytest.mark.parametrize("which", ["labels", "nothing"])
 def test_other_data_are_refused(which: str):
     data = {
-        "features": MatchingData([[1.0], [2.0]], None, [[1.0, 0.0], [0.0, 1.0]]),
         "labels": MatchingData([[1.0], [2.0]], [[1.0], [2.0]], labels=(["a", "b"], ["a", "b"])),
         "nothing": MatchingData(relevance=np.zeros((2, 3))),
     }[which]

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from ranking import MatchingData, Ranker
-from ranking.errors import DataError
+from ranking.errors import DataWarning
 from ranking_plugins.solvers import ItemKNN
 
 
@@ -86,8 +86,8 @@ def test_users_are_recommended_folded_in_explained_and_stored(tmp_path):
     assert list(loaded.recommend(["bob"])) == list(ranker.recommend(["bob"]))
 
 
-def test_features_are_refused():
-    with pytest.raises(DataError, match="knows items by id only"):
+def test_features_are_left_out_with_a_warning():
+    with pytest.warns(DataWarning, match="knows queries .* by id only"):
         Ranker.from_recipe("item-knn").fit(
             MatchingData(None, np.eye(8), sp.csr_array(make_counts(0)))
         )

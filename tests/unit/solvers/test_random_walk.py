@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from ranking import MatchingData, Ranker
-from ranking.errors import DataError
+from ranking.errors import DataError, DataWarning
 from ranking_plugins.reproductions.text_baselines import random_walk
 
 
@@ -59,9 +59,12 @@ def test_validation_chooses_the_steps(tmp_path):
     assert [one.feature for one in loaded.related_features(0, 2)] == [0, 2]
 
 
-def test_features_and_negative_clicks_are_refused():
+def test_features_are_left_out_and_negative_clicks_are_refused():
     clicks = sp.csr_array(np.array([[1.0, -1.0], [0.0, 1.0]]))
     with pytest.raises(DataError, match="needs clicks from 0, and one is -1"):
         Ranker.from_recipe("random-walk").fit(MatchingData(None, None, clicks))
-    with pytest.raises(DataError, match="uses only the ids of queries"):
-        Ranker.from_recipe("random-walk").fit(MatchingData(np.eye(2), None, abs(clicks)))
+    rich, plain = (MatchingData(rows, None, abs(clicks)) for rows in (np.ones((2, 3)), None))
+    with pytest.warns(DataWarning, match="random-walk knows queries .* by id only"):
+        ranker = Ranker.from_recipe("random-walk").fit(rich)
+    expected = Ranker.from_recipe("random-walk").fit(plain).predict(plain)
+    assert np.array_equal(ranker.predict(rich), expected)
