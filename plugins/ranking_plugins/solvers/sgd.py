@@ -33,7 +33,7 @@ from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
-from ranking_plugins.solvers.functions import NO_GRADIENT, SAMPLED_RANKS
+from ranking_plugins.solvers.functions import FIXED_IDENTITY, NO_GRADIENT, SAMPLED_RANKS
 from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.schedules import SCHEDULES
 from ranking_plugins.solvers.settings import shares_negatives
@@ -138,6 +138,8 @@ class SGD(Solver):
         """
         if model.form == "functions":
             return Compatibility(False, NO_GRADIENT)
+        if model.form == "factors-identity":
+            return Compatibility(False, FIXED_IDENTITY)
         if not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
         if issubclass(loss, SharedNegativesLoss) and model.name != Factored.name:
