@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -219,12 +218,7 @@ class Alternating(Solver):
             penalty = sides.penalty(1, embeddings)
             sides.set_embeddings(queries, embeddings)
             converged = before - objective <= self.tolerance * abs(objective)
-            if not model.density:
-                warnings.warn(
-                    f"{problem.regularizer.spec()} sets all embeddings to 0; reduce its strength.",
-                    stacklevel=2,
-                )
-                converged = True
+            converged = converged or not model.density
             measures = {"megabytes": (stored_bytes(queries) + stored_bytes(embeddings)) / 1e6}
             if np.isfinite(
                 half

@@ -291,7 +291,9 @@ class SharedSteps(FactoredSteps):
         return self.settings.learning_rate * -(-positives // self.batch_size)
 
     def _set_metric(self) -> None:
-        """Give the prox the squared divisors of Adam's steps."""
+        """Give the prox the squared divisors of Adam's steps, unless it has one step for all."""
+        if all(self._regularizer(side).granularity == "matrix" for side in (0, 1)):
+            return
         squares = [
             self.adam[name].metric() if name in self.adam else factor
             for name, factor in zip(NAMES, self.model.factors, strict=True)
