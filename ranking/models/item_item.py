@@ -118,6 +118,11 @@ class ItemItem(MatchingModel):
     def fold_in(self, lists: Sequence[Sequence[Any]], ids: Ids) -> ItemItem:
         """Return a model for new users, from the ids of the items that they have."""
         position = {name: at for at, name in enumerate(self.document_feature_ids.tolist())}
+        unknown = [name for names in lists for name in names if name not in position]
+        if unknown:
+            raise DataError(
+                f"the model does not know item {unknown[0]!r}; train with it, or leave it out."
+            )
         counts = [len(set(names)) for names in lists]
         columns = [position[name] for names in lists for name in sorted({*names})]
         parts = (
