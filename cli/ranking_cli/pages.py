@@ -107,6 +107,31 @@ def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
     )
 
 
+def bar_chart(title: str, bars: Sequence[tuple[str, float]]) -> str:
+    """Draw signed bars to both sides of a line, one below the other."""
+    finite = [(name, value) for name, value in bars if math.isfinite(value)]
+    largest = max((abs(value) for _, value in finite), default=0.0)
+    if not largest:
+        return ""
+    middle, reach, height = WIDTH * 0.65, WIDTH * 0.25, 22
+    shapes = ""
+    for at, (name, value) in enumerate(finite):
+        length = abs(value) / largest * reach
+        x = middle if value >= 0 else middle - length
+        shapes += (
+            f'<rect class="{"win" if value >= 0 else "loss"}" x="{x:.1f}" y="{at * height + 3}" '
+            f'width="{length:.1f}" height="{height - 6}"/>\n'
+            f'<text x="0" y="{at * height + 16}">{_escape(name[:56])}</text>\n'
+            f'<text x="{WIDTH}" y="{at * height + 16}" text-anchor="end">{value:+.4g}</text>\n'
+        )
+    label = f"{title}: " + ", ".join(f"{name} {value:+.3g}" for name, value in finite[:5])
+    return (
+        f"<figure>\n<figcaption>{_escape(title)}</figcaption>\n"
+        f'<svg viewBox="0 0 {WIDTH} {len(finite) * height}" role="img" '
+        f'aria-label="{_escape(label)}">\n{shapes}</svg>\n</figure>\n'
+    )
+
+
 def _span(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     return (low, high) if low < high else (low - 0.5, high + 0.5)

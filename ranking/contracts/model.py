@@ -31,8 +31,8 @@ class Model(Part, ABC):
         The form of its parameters: one weight per feature ("vector"), one weight per pair of
         features ("matrix"), two thin matrices ("factors"), these plus a fixed identity
         ("factors-identity"), one weight per pair of items ("items"), one weight per trained model
-        ("components"), distributions of words ("probabilities"), or functions such as trees, which
-        have no gradient ("functions").
+        ("components"), one per query feature and training document ("expansion"), distributions of
+        words ("probabilities"), or functions such as trees, which have no gradient ("functions").
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
@@ -44,10 +44,16 @@ class Model(Part, ABC):
             "factors-identity",
             "items",
             "components",
+            "expansion",
             "probabilities",
             "functions",
         ]
     ] = "vector"
+
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return False
 
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:

@@ -47,6 +47,10 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.combination:Combination",
             help="A weighted sum of the scores of trained models.",
         ),
+        "kernel-expansion": Lazy(
+            "ranking.models.kernel_expansion:KernelExpansion",
+            help="Documents are compared with those of the training data by a kernel function.",
+        ),
         "structured": Lazy(
             "ranking.models.structured:Structured",
             help="A cascade of factored models, each given the best of the one before (LaSR).",

@@ -83,7 +83,8 @@ def lsi_documents() -> Recipe:
             "loss": "squared",
             "regularizer": "none",
             "solver": "svd:matrix=documents",
-        }
+        },
+        data=("texts",),
     )
 
 
@@ -102,6 +103,7 @@ def random_walk() -> Recipe:
         search=Search(
             part="solver", parameter="steps", values=tuple(range(1, 11)), metric="ndcg@10"
         ),
+        data=("interactions",),
     )
 
 

@@ -75,7 +75,7 @@ class L1L2Row(Regularizer):
         return L1L2Row(strength, limit)
 
     def penalty(self, parameters: Array) -> float:
-        """Return strength * sum |w| within the limit, up to rounding, else infinity."""
+        """Return strength * sum abs(w) within the limit, up to rounding, else infinity."""
         if self.sum_limit != "none":
             return self.of_side(0).penalty(parameters)
         norms = np.linalg.norm(parameters, axis=1)

@@ -19,6 +19,7 @@ from ranking.io import Output
 
 REPRODUCTIONS = {
     "categories": "ranking_plugins.reproductions.categories",
+    "corel": "ranking_plugins.reproductions.corel",
     "grid": "ranking_plugins.reproductions.grid",
     "lasr": "ranking_plugins.reproductions.lasr",
     "letor": "ranking_plugins.reproductions.letor",

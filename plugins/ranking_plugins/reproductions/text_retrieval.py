@@ -195,11 +195,11 @@ def _choose(
         matching = trained.ranker.to_model_data(valid)
         for share in SHARES:
             values = measure(trained.at(share), matching, options)
-            apart, reference_apart = _mean(values[isolated]), _mean(base[isolated])
-            safe = not isolated.any() or apart >= reference_apart
+            unseen_mean, unseen_reference = _mean(values[isolated]), _mean(base[isolated])
+            safe = not isolated.any() or unseen_mean >= unseen_reference
             options.tell(
                 f"{learner.name}: rate {rate:g}, share {share:g}: validation {values.mean():.4f}, "
-                f"isolated {apart:.4f} (BM25 {base.mean():.4f}, {reference_apart:.4f})"
+                f"isolated {unseen_mean:.4f} (BM25 {base.mean():.4f}, {unseen_reference:.4f})"
             )
             if safe and values.mean() > reached:
                 best, reached = Setting(rate, share), float(values.mean())
@@ -287,10 +287,10 @@ def hold_out(data: TextCollection) -> tuple[TextCollection, TextCollection, Bool
     names = rng.permutation(np.unique(component))
     isolated = np.isin(component, names[: names.size // 4])
     others = rng.permutation(np.flatnonzero(~isolated))
-    held, fit = np.sort(others[: others.size // 5]), np.sort(others[others.size // 5 :])
-    chosen = np.concatenate((np.flatnonzero(isolated), held))
-    learnt, valid = _select(data, fit), _select(data, chosen)
-    return learnt, valid, ~_has_seen(valid, learnt)
+    validation, fit = np.sort(others[: others.size // 5]), np.sort(others[others.size // 5 :])
+    valid_queries = np.concatenate((np.flatnonzero(isolated), validation))
+    train, valid = _select(data, fit), _select(data, valid_queries)
+    return train, valid, ~_has_seen(valid, train)
 
 
 def _has_seen(data: TextCollection, train: TextCollection) -> Bools:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.em import EM
     from ranking_plugins.solvers.graph_filter import GraphFilter
     from ranking_plugins.solvers.item_knn import ItemKNN
+    from ranking_plugins.solvers.kernel_passive_aggressive import KernelPassiveAggressive
     from ranking_plugins.solvers.lbfgs import LBFGS
     from ranking_plugins.solvers.minibatch import MiniBatch
     from ranking_plugins.solvers.nmf import NMF
@@ -41,6 +42,7 @@ __all__ = [
     "CoordinateSearch",
     "GraphFilter",
     "ItemKNN",
+    "KernelPassiveAggressive",
     "LightGBM",
     "MiniBatch",
     "OneVsRest",
@@ -61,6 +63,11 @@ _PARTS: PartTable = {
         "sgd",
         "SGD",
         "Stochastic gradient descent on sampled triplets: query, positive, negative.",
+    ),
+    "kernel-passive-aggressive": (
+        "kernel_passive_aggressive",
+        "KernelPassiveAggressive",
+        "PAMIR with a kernel: the same steps in the kernel's feature space.",
     ),
     "passive-aggressive": (
         "passive_aggressive",

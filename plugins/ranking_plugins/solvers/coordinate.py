@@ -145,7 +145,7 @@ class Coordinate(Solver):
             model.weights = loss.weights.copy()
             objective = loss.value() + problem.regularizer.penalty(loss.weights)
             least = self.tolerance * abs(objective)
-            measures = self._measures(loss, working)
+            measures = {"decrease": previous - objective, **self._measures(loss, working)}
             converged = False
             if previous - objective <= least:
                 converged = not working.expand(loss, penalty, least)

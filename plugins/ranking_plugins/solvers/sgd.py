@@ -95,8 +95,8 @@ class SGD(Solver):
     batch_size : int or "auto"
         Triplets whose margins are computed at the same weights. 1 is plain SGD; more lets threads
         share the work. The result depends on the batch size, but not on the threads. "auto" is
-        1, or 64 for a listwise loss or one written in Python; for embeddings a 192nd of an epoch,
-        at most 2048, or with features a 48th, at most 16384.
+        1, or 64 for a listwise loss or one written in Python; for embeddings a 192nd of an epoch
+        (a 48th for a listwise loss), at most 2048, or with features a 48th, at most 16384.
     mode : {"deterministic", "hogwild"}
         Apply the steps in order, or let threads race (results then vary from run to run).
     steps_per_epoch : int or "auto"

@@ -261,8 +261,8 @@ class TextFeatures(Part):
         if not self.hashing:
             return self._weight(self._select_known(list(terms), whole, self._columns), queries)
         allowed = [at for at, term in enumerate(terms) if term not in self._stop_words]
-        chosen = sparse.csr_array(whole[:, allowed])
-        return self._weight(_sort_by_hash([terms[at] for at in allowed], chosen), queries)
+        columns = sparse.csr_array(whole[:, allowed])
+        return self._weight(_sort_by_hash([terms[at] for at in allowed], columns), queries)
 
     def _known_counts(self, texts: Iterable[str]) -> TermCounts:
         self._require_fit()

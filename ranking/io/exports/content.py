@@ -126,15 +126,15 @@ def linear_function(source: Exportable, names: Sequence[str] | None) -> LinearFu
             f"this format is for linear models of judged rows, and this one is {model.name!r}; "
             "export it to parquet, npy, vespa, onnx or json."
         )
-    chosen = _feature_names(source, names)
-    n_features = len(chosen)
+    columns = _feature_names(source, names)
+    n_features = len(columns)
     if scaling is None:
         return LinearFunction(
-            chosen, model.weights, np.zeros(n_features), np.ones(n_features), False
+            columns, model.weights, np.zeros(n_features), np.ones(n_features), False
         )
     _refuse_by_query(scaling)
     center, width = scaling.center, scaling.width
-    return LinearFunction(chosen, model.weights, center, width, scaling.method not in AFFINE)
+    return LinearFunction(columns, model.weights, center, width, scaling.method not in AFFINE)
 
 
 def _refuse_by_query(scaling: Scaling) -> None:
