@@ -156,7 +156,10 @@ class Run:
 
 def _row(facts: dict[str, Any]) -> Row:
     """Return the row that `_json` wrote."""
-    return Row(**{name: math.nan if value is None else value for name, value in facts.items()})
+    known: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in facts.items()
+    }
+    return Row(**known)
 
 
 def _charts(module: Any, rows: list[Row]) -> list[Chart]:
