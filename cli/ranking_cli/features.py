@@ -54,9 +54,9 @@ def features(
     """Write the scores of MODEL as features, on which another ranker is trained.
 
     There is one row per judged pair: its grade, query and document. With --candidates the best
-    documents by MODEL are rows too, so that a ranker learns to order what MODEL finds. With --append the rows are
-    those of a LETOR file, whose queries and documents (qid, and docid in the comment) are looked up
-    in DATA by id.
+    documents by MODEL are rows too, so that a ranker learns to order what MODEL finds. With
+    --append the rows are those of a LETOR file, whose queries and documents (qid, and docid in the
+    comment) are looked up in DATA by id.
 
     \b
     ranking features rmls.safetensors collection -o pairs.txt

@@ -14,6 +14,7 @@ import click
 from ranking.io import Output
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
+from ranking_cli.plots import write_plots
 from ranking_cli.tables import format_option, render
 from ranking_plugins.reproductions import REPRODUCTIONS, Options, Row, load
 
@@ -69,6 +70,7 @@ def reproduce(
     missing = math.nan if form == "jsonl" else ""
     click.echo("\n".join(render(_lines(part, missing), form) for part in parts), nl=False)
     if output is not None:
+        write_plots(output / "plots", rows, quick)
         click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
 
 
@@ -107,6 +109,7 @@ def _line(row: Row) -> dict[str, Any]:
     return {
         "dataset": row.dataset,
         "method": row.method,
+        **row.texts,
         **row.metrics,
         **{f"paper {name}": value for name, value in row.paper.items()},
         "seconds": round(row.seconds, 2),

@@ -110,10 +110,8 @@ def _with_candidates(ranker: Any, X: Any, count: int) -> tuple[Ints, Ints, Float
     place = {one: at for at, one in enumerate(X.document_ids.tolist())}
     row_of = {one: at for at, one in enumerate(X.query_ids.tolist())}
     entries = sparse.coo_array(X.relevance)
-    graded = {
-        (row, column): grade
-        for row, column, grade in zip(*map(np.ndarray.tolist, (*entries.coords, entries.data)), strict=True)
-    }
+    pairs_of = zip(*(column.tolist() for column in entries.coords), strict=True)
+    graded = dict(zip(pairs_of, entries.data.tolist(), strict=True))
     for query, documents in ranker.rank(X.select(judged), count):
         for document, _ in documents:
             graded.setdefault((row_of[query], place[document]), 0.0)

@@ -14,6 +14,7 @@ REPRODUCTIONS = {
     "corel": "ranking_plugins.reproductions.corel",
     "grid": "ranking_plugins.reproductions.grid",
     "lasr": "ranking_plugins.reproductions.lasr",
+    "lasr-lists": "ranking_plugins.reproductions.lasr_lists",
     "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
     "matching": "ranking_plugins.reproductions.matching",
@@ -41,6 +42,8 @@ class Row:
         The learning curve.
     by_seed : list of dict
         The values of each seed, if there are several; `metrics` are their means.
+    texts : dict
+        Columns of words, such as the lists of two models.
     """
 
     dataset: str
@@ -52,6 +55,7 @@ class Row:
     density: float = math.nan
     history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     by_seed: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    texts: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
