@@ -44,6 +44,7 @@ from ranking.inference.explain import Contribution, Related, explain_pair, relat
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
+    explain_sum,
     new_users,
     similar_items,
     without_histories,
@@ -65,6 +66,7 @@ from ranking.metrics.evaluation import (
 )
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.combination import Combination
 from ranking.models.item_item import ItemItem
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
@@ -686,9 +688,9 @@ class Ranker(Estimator):
         """Return the k best documents for queries, or users, that were not in the training data.
 
         Each gets an embedding from its positives, trained by the loss of the model; in an item-item
-        model the positives are its history, and nothing is trained. The model itself does not
-        change. The positives are left out of the lists. A new query that has
-        features needs no folding in: `rank` takes it.
+        model the positives are its history, and nothing is trained; in a combination, this holds
+        for each of its models. The model itself does not change. The positives are left out of the
+        lists. A new query that has features needs no folding in: `rank` takes it.
 
         Parameters
         ----------
@@ -702,11 +704,10 @@ class Ranker(Estimator):
         validate_k(k)
         names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
         lists = list(positives.values()) if isinstance(positives, Mapping) else positives
-        if isinstance(self.model_, ItemItem):
+        if isinstance(self.model_, ItemItem | Combination):
             data = self._matching(self.to_model_data(X), "fold_in")
-            _, exclusions = positives_of_new_queries(data, lists)
             run = (self.kernel_, self.threads)
-            found = new_users(self.model_, data, lists, exclusions, k, run)
+            found = new_users(self.model_, data, lists, k, run, self.random_state)
             return RankedResults(np.array(names), data.document_ids, found)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
@@ -769,7 +770,8 @@ class Ranker(Estimator):
         """Return the contribution of each pair of words to the score, the largest first.
 
         For bilinear models of texts; for item-item models, the contribution of each item of a
-        user's history to the score of an item.
+        user's history to the score of an item. Of a combination of models of users and items, these
+        contributions and the scores of its other models, as they are summed.
 
         Parameters
         ----------
@@ -780,6 +782,9 @@ class Ranker(Estimator):
         self._check_fitted()
         if isinstance(self.model_, ItemItem):
             return explain_item(self.model_, query, document)
+        if isinstance(self.model_, Combination) and self.seen_ is not None:
+            run = (self.kernel_, self.threads)
+            return explain_sum(self.model_, self.seen_, query, document, run)
         if self.text_ is None or self.per_query:
             raise DataError(
                 "explain needs a model of texts whose queries have words; for this one, call "

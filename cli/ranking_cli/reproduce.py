@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ranking.errors import DataError
 from ranking.io import Output
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
@@ -32,19 +33,17 @@ from ranking_plugins.reproductions import REPRODUCTIONS, Options, Row, load
     type=click.Path(file_okay=False, path_type=Path),
     help="A folder for results.json and index.html.",
 )
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Keep the rows that an interrupted run with the same options left in the folder of -o.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True)
 @format_option
 @kernel_option
 @threads_option
 def reproduce(
-    name: str,
-    data: Path | None,
-    quick: bool,
-    output: Path | None,
-    seed: int,
-    form: str,
-    kernel: str,
-    threads: int,
+    name: str, data: Path | None, output: Path | None, form: str, resume: bool, **run: Any
 ) -> None:
     """Measure the tables of a paper again, beside the values of the paper.
 
@@ -58,12 +57,18 @@ def reproduce(
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     module = load(name)
-    options = Options(folder, quick, kernel, threads, seed, lambda text: click.echo(text, err=True))
+    settings = {"seed": run["seed"], "quick": run["quick"]}
+    finished = _finished(output, name, module, settings) if resume else []
+
+    def tell(text: str) -> None:
+        click.echo(text, err=True)
+
+    options = Options(folder, tell=tell, finished=finished, **run)
     rows: list[Row] = []
     for row in module.rows(options):
         rows.append(row)
         if output is not None:  # after each row, so that an interruption loses nothing
-            _write(output, name, module, rows)
+            _write(output, name, module, rows, settings)
     # One table per data set for people, one table in all for programs.
     parts = list(_by_dataset(rows).values()) if form in ("table", "markdown") else [rows]
     missing = math.nan if form == "jsonl" else ""
@@ -72,10 +77,52 @@ def reproduce(
         click.echo(f"wrote {output / 'results.json'} and {output / 'index.html'}", err=True)
 
 
-def _write(folder: Path, name: str, module: Any, rows: list[Row]) -> None:
-    facts = {"name": name, "notes": module.notes, "rows": [_json(row) for row in rows]}
+def _finished(folder: Path | None, name: str, module: Any, settings: dict[str, Any]) -> list[Row]:
+    """Return the rows of an earlier run, or refuse to continue it."""
+    if folder is None or not getattr(module, "resumes", False):
+        raise click.UsageError(
+            f"--resume needs the folder of an earlier run (-o), and {name} has to keep rows; "
+            "reproduction leaderboards does."
+        )
+    path = folder / "results.json"
+    if not path.exists():
+        return []
+    try:
+        facts = json.loads(path.read_text())
+        rows = [Row(**_numbers(row)) for row in facts["rows"]]
+        before = {"seed": facts["seed"], "quick": facts["quick"]}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is damaged ({error}); delete it, or omit --resume.") from error
+    if facts.get("name") != name or before != settings:
+        raise DataError(
+            f"{path} has reproduction {facts.get('name')} with {before}, and this one is {name} "
+            f"with {settings}; omit --resume, or choose another folder."
+        )
+    return rows
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row; the NaN of numbers is null in JSON."""
+    numbers = ("seconds", "model_bytes", "density")
+    return {key: math.nan if key in numbers and row[key] is None else row[key] for key in row}
+
+
+def _write(folder: Path, name: str, module: Any, rows: list[Row], settings: dict[str, Any]) -> None:
+    facts = {
+        "name": name,
+        **settings,
+        "command": _command(name, settings),
+        "notes": module.notes,
+        "rows": [_json(row) for row in rows],
+    }
     Output(folder / "results.json").write_text(json.dumps(facts, indent=1))
-    Output(folder / "index.html").write_text(_page(module, rows))
+    Output(folder / "index.html").write_text(_page(module, rows, facts["command"]))
+
+
+def _command(name: str, settings: dict[str, Any]) -> str:
+    """Return the command without the folders, which differ from machine to machine."""
+    quick = " --quick" if settings["quick"] else ""
+    return f"ranking reproduce {name} --data FOLDER -o FOLDER --seed {settings['seed']}{quick}"
 
 
 def _json(row: Row) -> dict[str, Any]:
@@ -115,8 +162,8 @@ def _line(row: Row) -> dict[str, Any]:
     }
 
 
-def _page(module: Any, rows: list[Row]) -> str:
-    body = f"<p>{module.notes}</p>\n"
+def _page(module: Any, rows: list[Row], command: str) -> str:
+    body = f"<p>{module.notes}</p>\n<p><code>{command}</code></p>\n"
     for dataset, mine in _by_dataset(rows).items():
         lines = _lines(mine, "")
         headers = [key for key in lines[0] if key != "dataset"]

@@ -112,6 +112,10 @@ RECIPES: Final = {
         "recommenders:slim",
         "Sparse item-item weights by the elastic net, by coordinate descent.",
     ),
+    "recommend": (
+        "recommenders:recommend",
+        "The best of several families of recommenders on held-out positives, or a sum of two.",
+    ),
     "regression": ("judged_lists:regression", "Linear regression on grades, with L2."),
     "listnet": (
         "judged_lists:listnet",

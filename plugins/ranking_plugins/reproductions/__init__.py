@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,9 @@ class Options:
         Whether to run only a small part, as a test.
     tell : function
         Called with progress messages.
+    finished : sequence of Row
+        The rows of an interrupted run with the same options; a module with `resumes` yields them
+        again instead of computing them.
     """
 
     data: Path
@@ -73,6 +76,7 @@ class Options:
     threads: int
     seed: int
     tell: Tell
+    finished: Sequence[Row] = ()
 
 
 def load(name: str) -> Any:

@@ -94,12 +94,13 @@ class Setting(NamedTuple):
 
 def rows(options: Options) -> Iterator[Row]:
     """Train and measure each method on each collection."""
-    yield from _scifact(options)
+    yield from scifact_rows(options)
     for name in ("cranfield", "med", "cisi"):
         yield from _folds(name, options)
 
 
-def _scifact(options: Options) -> Iterator[Row]:
+def scifact_rows(options: Options) -> Iterator[Row]:
+    """Train and measure each method on SciFact."""
     train, test = read_scifact(options.data / "ir" / "scifact")
     if options.quick:
         train, test = _select(train, np.arange(100)), _select(test, np.arange(50))
