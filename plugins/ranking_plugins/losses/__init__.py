@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Logistic,
         SquaredHinge,
     )
-    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax
+    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax, SoftmaxAtK
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
     from ranking_plugins.losses.squared_grades import SquaredGrades
@@ -51,6 +51,7 @@ __all__ = [
     "MetricLoss",
     "SmoothWARP",
     "Softmax",
+    "SoftmaxAtK",
     "Squared",
     "SquaredGrades",
     "SquaredHinge",
@@ -89,6 +90,11 @@ _PARTS: PartTable = {
         "shared_negatives",
         "Softmax",
         "A positive against many shared negatives: the sampled softmax with a temperature.",
+    ),
+    "softmax-at-k": (
+        "shared_negatives",
+        "SoftmaxAtK",
+        "The sampled softmax, weighted by how near a positive is to the top k (SL@K).",
     ),
     "ccl": (
         "shared_negatives",

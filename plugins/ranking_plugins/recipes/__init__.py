@@ -79,6 +79,10 @@ RECIPES: Final = {
         "shared_negatives:softmax",
         "Embeddings with cosine scores by the softmax over many shared negatives.",
     ),
+    "softmax-at-k": (
+        "shared_negatives:softmax_at_k",
+        "Embeddings with cosine scores by the softmax, weighted for the top k (SL@K).",
+    ),
     "ccl": (
         "shared_negatives:ccl",
         "Embeddings by the cosine contrastive loss of SimpleX.",

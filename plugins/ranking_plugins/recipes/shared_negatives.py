@@ -16,6 +16,11 @@ def softmax() -> Recipe:
     return _recipe("softmax:temperature=0.15", "sgd:epochs=20,n_negatives=1024")
 
 
+def softmax_at_k() -> Recipe:
+    """Cosines by the sampled softmax, weighted for the top 20 (SL@20)."""
+    return _recipe("softmax-at-k:temperature=0.15", "sgd:epochs=20,n_negatives=1024")
+
+
 def ccl() -> Recipe:
     """Cosines by the contrastive loss of SimpleX."""
     return _recipe("ccl", "sgd:epochs=20,n_negatives=1024")
