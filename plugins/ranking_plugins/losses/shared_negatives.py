@@ -75,9 +75,9 @@ class Softmax(Loss):
 class SoftmaxAtK(Loss):
     """The softmax loss of each positive, weighted by whether it is near the top k (SL@K).
 
-    The weight is ``1 / (1 + exp(-(f_+ - b) / weight_temperature))`` with the k-th largest score b of
-    the query over all documents (Yang et al., 2025). b is computed again every few epochs, and the
-    weight counts as a constant in the gradient, so that the scores of a query cannot lower it.
+    The weight is ``1 / (1 + exp(-(f_+ - b) / weight_temperature))`` with the k-th largest score b
+    of the query over all documents (Yang et al., 2025). b is computed again every few epochs, and
+    the weight counts as a constant in the gradient.
 
     Parameters
     ----------
