@@ -32,7 +32,9 @@ class TopKThresholds:
         if period == self.period and self.values.size == data.n_queries:
             return
         self.period = period
-        queries, documents, biases = model.embedding(data, self.kernel, self.threads)
+        embedding = model.embedding(data, self.kernel, self.threads)
+        assert embedding is not None
+        queries, documents, biases = embedding
         k = min(self.loss.k, data.n_documents)
         self.values = np.empty(data.n_queries, np.float32)
         for start in range(0, data.n_queries, QUERIES):
