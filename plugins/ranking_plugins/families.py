@@ -97,7 +97,7 @@ FAMILIES: Mapping[str, Sequence[Trial]] = {
     ],
     "slim": _trials("slim", "regularizer", "elastic:strength={},share=0.1", (30, 10, 100)),
     "warp": [Trial("warp", {"model": WARP})],
-    "softmax": _trials("softmax", "loss", "softmax:temperature={}", (0.15, 0.1, 0.2)),
+    "softmax": _trials("softmax", "loss", "softmax:temperature={}", (0.2, 0.15, 0.1)),
 }
 """The trials of each family, the most promising first; families that train fast come first."""
 

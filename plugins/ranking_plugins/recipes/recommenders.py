@@ -4,7 +4,7 @@ from ranking.contracts.recipe import Axis, Recipe, Search
 
 
 def graph_filter() -> Recipe:
-    """Filter a user's history by the graph of items (GF-CF).
+    """Filter a user's history by the graph of items, as GF-CF, with smaller exponents of degrees.
 
     With validation data, the weight of the low-pass filter and its number of directions are the
     best of five by three; it is trained once.
@@ -12,7 +12,7 @@ def graph_filter() -> Recipe:
     return Recipe(
         parts={
             "model": "item-item:dimensions=128,low_pass=0.1",
-            "loss": "alignment:per_query=false,query_degree=0.5,document_degree=0.5",
+            "loss": "alignment:per_query=false,query_degree=0.4,document_degree=0.4",
             "regularizer": "orthonormal:scale=1",
             "solver": "graph-filter",
         },
