@@ -166,8 +166,8 @@ def without_histories(model: Any) -> Any:
         return other
     if not isinstance(model, ItemItem):
         return model
-    nobody = sparse.csr_array(model.histories.shape, dtype=np.float32)
-    return model.with_histories(nobody, model.query_feature_ids)
+    no_histories = sparse.csr_array(model.histories.shape, dtype=np.float32)
+    return model.with_histories(no_histories, model.query_feature_ids)
 
 
 def _known(what: str, ids: Any, wanted: Any) -> int:

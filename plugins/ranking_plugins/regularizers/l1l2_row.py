@@ -59,7 +59,7 @@ class L1L2Row(Regularizer):
         return L1L2Row(strength, limit)
 
     def penalty(self, parameters: Array) -> float:
-        """Return strength * sum |w| within the limit, up to rounding, else infinity."""
+        """Return strength * sum abs(w) within the limit, up to rounding, else infinity."""
         norms = np.linalg.norm(parameters, axis=1)
         if (norms > self.limit * (1.0 + 1e-5)).any():
             return float("inf")

@@ -27,7 +27,6 @@ from ranking_plugins.reproductions.leaderboard_data import (
 )
 from ranking_plugins.solvers.selection import Selection
 
-resumes = True
 title = "Leaderboards: recommenders beside published lines"
 notes = (
     "Recall@20 is the share of a user's test items among the first 20, training items left out; "
@@ -156,7 +155,9 @@ class Chosen(NamedTuple):
 def rows(options: Options) -> Iterator[Row]:
     """Yield the published lines and those of each method, board after board."""
     boards = BOARDS[1:2] if options.quick else BOARDS
-    done = {(row.dataset, row.method.split()[0]): row for row in options.finished}
+    done = {
+        (dataset, method.split()[0]): row for (dataset, method), row in options.finished.items()
+    }
     for board in boards:
         if not (options.data / board.folder).exists():
             options.tell(f"{board.name} is left out: there is no {board.folder}")
@@ -173,11 +174,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def _scifact(options: Options) -> Iterator[Row]:
-    """Yield the lines of SciFact; they are computed all at once."""
-    before = [row for row in options.finished if row.dataset == "SciFact"]
-    if before:
-        yield from before
-        return
+    """Yield the lines of SciFact, which are computed all at once."""
     if not (options.data / "ir" / "scifact").exists():
         options.tell("SciFact is left out: there is no ir/scifact")
         return
