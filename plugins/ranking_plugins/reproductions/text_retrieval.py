@@ -114,7 +114,7 @@ class Setting(NamedTuple):
 
 def rows(options: Options) -> Iterator[Row]:
     """Train and measure each method on each collection."""
-    yield from options.completed("SciFact") or _scifact(options)
+    yield from options.completed("SciFact") or scifact_rows(options)
     for name, label in LABELS.items():
         yield from options.completed(label) or _folds(name, label, options)
 
@@ -124,7 +124,8 @@ def count_rows(options: Options) -> int:
     return len(UNTRAINED) + 2 * len(LEARNERS) + len(LABELS) * (len(UNTRAINED) + 1)
 
 
-def _scifact(options: Options) -> Iterator[Row]:
+def scifact_rows(options: Options) -> Iterator[Row]:
+    """Train and measure each method on SciFact."""
     train, test = read_scifact(options.data / "ir" / "scifact")
     if options.quick:
         train, test = _select(train, np.arange(100)), _select(test, np.arange(50))
