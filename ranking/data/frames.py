@@ -263,6 +263,8 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
 
 def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
     """Refuse columns that are not numbers, and say how to make numbers of them."""
+    if len(set(table.columns)) < len(table.columns):
+        return  # they cannot be told apart by name, and are checked as an array
     for name in table.columns:
         kind = table[name].dtype
         if kind.is_numeric() or kind == nw.Boolean:

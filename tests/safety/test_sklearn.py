@@ -13,7 +13,13 @@ NO_Y = (
     "partial_fit takes queries and documents (MatchingData), which bring their relevance, so it "
     "has no y; fit, predict and score pass this check"
 )
+WEIGHTS = (
+    "the check weighs the rows of one query, and a weight counts for a whole query: the mean over "
+    "its rows"
+)
 EXCEPTIONS = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
     "check_fit_score_takes_y": NO_Y,
     "check_n_features_in_after_fitting": NO_Y,
     "check_dtype_object": (

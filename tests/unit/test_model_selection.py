@@ -128,5 +128,5 @@ def test_weights_that_are_no_multiples_are_rounded_to_a_sixteenth_of_the_largest
 
 
 def test_weights_that_say_nothing_are_refused():
-    with pytest.raises(DataError, match="all of sample_weight are 0"):
+    with pytest.raises(DataError, match="every sample_weight is zero"):
         Ranker.from_recipe("listnet").fit(X, y, qid=QID, sample_weight=np.zeros(y.size))
