@@ -246,7 +246,9 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     from sklearn.utils import validation
 
     if is_frame(X):
-        _refuse_other_types(_frame(X))
+        names = [str(name) for name in getattr(X, "column_names", X.columns)]
+        if len(set(names)) == len(names):  # columns of one name are checked as an array
+            _refuse_other_types(_frame(X))
     if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
         if reset and hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
@@ -263,8 +265,6 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
 
 def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
     """Refuse columns that are not numbers, and say how to make numbers of them."""
-    if len(set(table.columns)) < len(table.columns):
-        return  # they cannot be told apart by name, and are checked as an array
     for name in table.columns:
         kind = table[name].dtype
         if kind.is_numeric() or kind == nw.Boolean:

@@ -143,14 +143,10 @@ def test_rank_scores_documents_by_their_features(server, folder, by_name):
 
 def test_new_users_are_folded_in_by_their_history(server, folder):
     ranker = Ranker.load(folder / "films.safetensors")
-    status, answer = server.post(
-        "/recommend", {"model": "films", "history": ["i1", "i2"], "k": 3}
-    )
+    status, answer = server.post("/recommend", {"model": "films", "history": ["i1", "i2"], "k": 3})
     assert status == 200
     assert answer["results"] == as_results(ranker.recommend_for(["i1", "i2"], 3))
-    status, answer = server.post(
-        "/explain", {"model": "films", "query": "u1", "document": "i3"}
-    )
+    status, answer = server.post("/explain", {"model": "films", "query": "u1", "document": "i3"})
     assert status == 200
     assert answer["score"] == pytest.approx(
         sum(one.contribution for one in ranker.explain("u1", "i3"))
