@@ -60,7 +60,13 @@ from ranking.inference.histories import (
 )
 from ranking.inference.index import SeenIndex
 from ranking.inference.judged import rank_judged
-from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
+from ranking.inference.results import (
+    Columns,
+    RankedList,
+    RankedResults,
+    Subset,
+    retrieve_nothing,
+)
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
 from ranking.io.exports.content import Exportable
@@ -880,6 +886,18 @@ class Ranker(Estimator):
         refuse_unscorable(self.model_, data)
         results = self._retrieve(data, k)
         return RankedResults(queries, self.documents_.ids, results.retrieve)
+
+    def recommend_for(self, items: Sequence[Any], k: int = 10) -> RankedList:
+        """Return the k best items for a user who has these items and was not in the training data.
+
+        See `fold_in`; the items that the model knows are taken from its training data.
+
+        Parameters
+        ----------
+        items : sequence of ids
+        k : int
+        """
+        return self.fold_in(self._seen("recommend_for").data(np.arange(1)), [list(items)], k)[0]
 
     def document_embeddings(self, X: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return the ids of documents, or items, and their embeddings, one row each.
