@@ -21,6 +21,7 @@ class Command(NamedTuple):
 MEASURE, USE, INSPECT = "Measure and compare", "Use a model", "Data, papers and plugins"
 COMMANDS = {
     "train": Command("train:train", "Train a model on DATA and write it to one file."),
+    "tune": Command("tune:tune", "Search recipes and parameters on DATA within a budget."),
     "path": Command("path:path", "Train along the strengths of a regularizer."),
     "eval": Command(
         "evaluate:evaluate", "Measure MODEL on DATA, or a TREC run against judgements.", MEASURE
@@ -28,12 +29,16 @@ COMMANDS = {
     "compare": Command(
         "compare:compare", "Compare models on DATA, or TREC runs against judgements.", MEASURE
     ),
+    "benchmark": Command("benchmark:benchmark", "Compare all rankers that fit DATA.", MEASURE),
+    "explore": Command(
+        "explore:explore", "Show the lists of models on DATA in an offline page.", MEASURE
+    ),
     "report": Command("report:report", "Show how models were trained.", MEASURE),
     "bound": Command(
         "bound:bound", "Bound the generalization error of an alignment model.", MEASURE
     ),
     "rank": Command("rank:rank", "Rank the documents of each query in DATA by MODEL.", USE),
-    "explain": Command("explain:explain", "Show what a bilinear MODEL has learnt.", USE),
+    "explain": Command("explain:explain", "Show what MODEL has learnt.", USE),
     "features": Command("features:features", "Write the scores of MODEL as features.", USE),
     "export": Command("export:export", "Write MODEL in a format of another program.", USE),
     "serve": Command("serve:serve", "Answer HTTP requests by models.", USE),

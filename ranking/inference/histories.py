@@ -66,8 +66,8 @@ def without_histories(model: Any) -> Any:
     """Return a model that does not tell who has what; other models know no histories."""
     if not isinstance(model, ItemItem):
         return model
-    nobody = sparse.csr_array(model.histories.shape, dtype=np.float32)
-    return model.with_histories(nobody, model.query_feature_ids)
+    no_histories = sparse.csr_array(model.histories.shape, dtype=np.float32)
+    return model.with_histories(no_histories, model.query_feature_ids)
 
 
 def _users(data: MatchingData, count: int) -> MatchingData:

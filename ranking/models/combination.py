@@ -157,6 +157,11 @@ def _component(model: Any, text: TextFeatures | None) -> Component:
             f"a combination counts words, and a model has the features {text.spec()}; train it "
             "with ngrams=1."
         )
+    if text is not None and text.query_ngrams is not None:
+        raise PartError(
+            f"a combination counts words, and a model has query_ngrams={text.query_ngrams}; train "
+            "it with features that leave query_ngrams out."
+        )
     return Component(model, text)
 
 

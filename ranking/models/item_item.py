@@ -75,6 +75,11 @@ class ItemItem(MatchingModel):
         self.left: Singles = np.zeros((0, self.width), np.float32)
         self.right: Singles = np.zeros((0, self.width), np.float32)
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return True
+
     def idle(self) -> set[str]:
         """Return `low_pass`, if there are no directions."""
         return set() if self.dimensions else {"low_pass"}
@@ -257,14 +262,14 @@ def user_histories(data: MatchingData) -> Any:
     return histories
 
 
-def _position(what: str, ids: Ids, wanted: Any) -> int:
+def _position(what: str, ids: Ids, item_id: Any) -> int:
     """Return the position of an id; a number may be given as text."""
-    found = np.flatnonzero(ids.astype(np.str_) == str(wanted))
-    if not found.size:
+    positions = np.flatnonzero(ids.astype(np.str_) == str(item_id))
+    if not positions.size:
         raise DataError(
-            f"the model does not know {what} {wanted!r}, only others such as {ids[0]!r}."
+            f"the model does not know {what} {item_id!r}, only others such as {ids[0]!r}."
         )
-    return int(found[0])
+    return int(positions[0])
 
 
 def _matrix(name: str, tensors: Tensors, shape: tuple[int, int]) -> Any:

@@ -294,14 +294,18 @@ class Trainer:
         names = [described(kind, part) for kind, part in parts if not ours(part)]
         return f" The cause may also be {' or '.join(names)}." if names else ""
 
-    def resolved_specs(self) -> dict[str, str]:
-        """Return the spec of each part, with the values that were used instead of "auto"."""
+    def resolved_parts(self) -> dict[str, Part]:
+        """Return the parts by kind, with the values that were used instead of "auto"."""
         problem = self.problem()
         parts: dict[str, Part] = {kind: getattr(self, kind) for kind in PARTS}
         return {
-            kind: dataclasses.replace(part, **part.auto_values(problem)).spec()
+            kind: dataclasses.replace(part, **part.auto_values(problem))
             for kind, part in parts.items()
         }
+
+    def resolved_specs(self) -> dict[str, str]:
+        """Return the spec of each part, with the values that were used instead of "auto"."""
+        return {kind: part.spec() for kind, part in self.resolved_parts().items()}
 
     @property
     def finished(self) -> bool:

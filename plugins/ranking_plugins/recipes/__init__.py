@@ -26,7 +26,7 @@ RECIPES: Final = {
     ),
     "bm25-warp": (
         "text_retrieval:bm25_warp",
-        "One weight per pair of words by WARP, starting from BM25.",
+        "BM25, and which phrases of queries lead to which document, by WARP.",
     ),
     "bm25-hinge": (
         "text_retrieval:bm25_hinge",
@@ -147,6 +147,15 @@ RECIPES: Final = {
         "A weighted sum of trained models, tuned by a metric on validation data.",
     ),
     "random-walk": ("matching:random_walk", "Random walks on the click graph."),
+    "ssi": (
+        "matching:ssi",
+        "Supervised semantic indexing: q'(U'V + I) d by preferences of clicks.",
+    ),
+    "svdfeature": (
+        "matching:svdfeature",
+        "Feature-based factorization with biases, fitted to clicks.",
+    ),
+    "bltm": ("matching:bltm", "Bilingual topic model: topics that queries and documents share."),
 }
 """The module and function of each recipe, and its description."""
 

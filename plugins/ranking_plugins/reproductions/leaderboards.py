@@ -180,21 +180,21 @@ def published(board: Board) -> Iterator[Row]:
 def measured(board: Board, split: Split, method: Method, options: Options) -> Row:
     """Choose settings on validation pairs, train on all training pairs, and test once."""
     trials = method.trials[:1] if options.quick else method.trials
-    chosen = choose(split.train, method.recipe, trials, options)
+    choice = choose(split.train, method.recipe, trials, options)
     start = time.process_time()
-    ranker = _ranker(method.recipe, chosen.settings, options).fit(split.train)
+    ranker = _ranker(method.recipe, choice.settings, options).fit(split.train)
     seconds = time.process_time() - start
     values = (
         last_out_values(ranker, split, options.seed)
         if board.last_out
         else values_of(ranker, split.test, split.train)
     )
-    name = f"{method.recipe} {' '.join(map(str, chosen.settings.values()))}"
+    name = f"{method.recipe} {' '.join(map(str, choice.settings.values()))}"
     options.tell(f"{board.name}: {name}: {values}")
     size = sum(tensor.nbytes for tensor in ranker.model_.tensors().values())
     # Linux counts in kilobytes.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    metrics = {**values, "search seconds": round(chosen.seconds, 1), "peak megabytes": round(peak)}
+    metrics = {**values, "search seconds": round(choice.seconds, 1), "peak megabytes": round(peak)}
     return Row(board.name, name, metrics, {}, seconds, float(size), ranker.model_.density)
 
 

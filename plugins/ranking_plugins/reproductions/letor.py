@@ -34,7 +34,7 @@ notes = (
     "1/log2(r) from 3 on. 'log2 ndcg@k' has the discount 1/log2(1 + r) of most papers; the gain is "
     "2^grade - 1 in both. Every parameter is chosen on the validation part of the fold, by "
     f"{METRIC}. layered, flat and margin are the thesis' variations: all queries in one pool, "
-    "unweighted; flat takes grades from 1 on as one. domination is the recipe: queries apart, "
+    "unweighted; flat takes grades from 1 on as one. domination is the recipe: queries separate, "
     "items weighted by their gain, margin and strength chosen. The others are the recipes of those "
     "names; RankSVM is rank-svm-linear, and boosting takes the best of its rounds. Published "
     "values are those of Figure 4, which has no MQ2008 and no RankSVM."

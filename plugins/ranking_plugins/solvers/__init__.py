@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.closed_form import ClosedForm
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.coordinate_search import CoordinateSearch
+    from ranking_plugins.solvers.em import EM
     from ranking_plugins.solvers.graph_filter import GraphFilter
     from ranking_plugins.solvers.item_knn import ItemKNN
+    from ranking_plugins.solvers.kernel_passive_aggressive import KernelPassiveAggressive
     from ranking_plugins.solvers.lbfgs import LBFGS
+    from ranking_plugins.solvers.minibatch import MiniBatch
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
     from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.svd import SVD
 
 __all__ = [
+    "EM",
     "LBFGS",
     "NMF",
     "SGD",
@@ -38,7 +42,9 @@ __all__ = [
     "CoordinateSearch",
     "GraphFilter",
     "ItemKNN",
+    "KernelPassiveAggressive",
     "LightGBM",
+    "MiniBatch",
     "OneVsRest",
     "PassiveAggressive",
     "Popularity",
@@ -58,6 +64,11 @@ _PARTS: PartTable = {
         "SGD",
         "Stochastic gradient descent on sampled triplets: query, positive, negative.",
     ),
+    "kernel-passive-aggressive": (
+        "kernel_passive_aggressive",
+        "KernelPassiveAggressive",
+        "PAMIR with a kernel: the same steps in the kernel's feature space.",
+    ),
     "passive-aggressive": (
         "passive_aggressive",
         "PassiveAggressive",
@@ -65,6 +76,12 @@ _PARTS: PartTable = {
     ),
     "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
     "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
+    "minibatch": (
+        "minibatch",
+        "MiniBatch",
+        "Mini-batches of Adagrad on embeddings: single responses (SVDFeature), preferences (SSI).",
+    ),
+    "em": ("em", "EM", "Expectation maximization for the bilingual topic model."),
     "coordinate-search": (
         "coordinate_search",
         "CoordinateSearch",

@@ -42,6 +42,7 @@ from ranking_plugins.regularizers.l2 import L2
 from ranking_plugins.regularizers.none import NoPenalty
 from ranking_plugins.regularizers.polar import Square, one_blas_thread
 from ranking_plugins.solvers.directions import direction_epochs
+from ranking_plugins.solvers.functions import FIXED_IDENTITY
 from ranking_plugins.solvers.margin_half_steps import margin_epochs
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sgd import SGD
@@ -145,6 +146,8 @@ class Alternating(Solver):
                 "half-steps need a score that is linear in each of two blocks of parameters, and "
                 "this model has only one, or one that both sides share",
             )
+        if model.form == "factors-identity":
+            return Compatibility(False, FIXED_IDENTITY)
         if issubclass(loss, Squared):
             return _accept_squared(model, regularizer)
         if "linear" not in loss.interfaces:

@@ -158,7 +158,7 @@ class RowBlocks:
         self.inputs = self.model.inputs(data, problem.kernel, problem.threads)
         self.sides = tuple(Side(self.model.feature_rows(data, side), problem) for side in (0, 1))
         self.lists = sample_lists(problem, n_negatives)
-        self.loss = margin_list_loss(problem.loss)
+        self.loss = margin_list_loss(problem.loss, problem.kernel, problem.threads)
         self.weights = FactoredWeights(problem.kernel, self.model.factors)
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
         self.row_weights: tuple[Floats, ...] | None = None
@@ -307,7 +307,11 @@ def row_block_epochs(problem: TrainingProblem, settings: RowBlockSettings) -> It
             blocks.half_step(side, settings.inner_steps)
         decrease = before - blocks.objective
         converged = decrease <= settings.tolerance * abs(blocks.objective)
-        measures = {"factor": blocks.factor, "density": problem.model.density}
+        measures = {
+            "decrease": decrease,
+            "factor": blocks.factor,
+            "density": problem.model.density,
+        }
         state = partial(_state, blocks, epoch)
         yield EpochResult(epoch, blocks.objective, converged, state, measures)
         if converged:

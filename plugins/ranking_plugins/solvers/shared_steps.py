@@ -218,18 +218,18 @@ class SharedSteps(FactoredSteps):
             queries, query_norms = unit_rows(queries)
             documents, document_norms = unit_rows(documents)
         lists, loss = self._lists_of(block, (queries, documents, biases), weights)
-        found = self.problem.kernel.shared_lists.gradients(lists, loss, self.problem.threads)
-        by_document = np.concatenate((found.positives, found.negatives))
-        by_query = found.queries
+        gradients = self.problem.kernel.shared_lists.gradients(lists, loss, self.problem.threads)
+        by_document = np.concatenate((gradients.positives, gradients.negatives))
+        by_query = gradients.queries
         if self.model.score == "cosine":
             by_query = _through_norm(by_query, queries, query_norms)
             by_document = _through_norm(by_document, documents, document_norms)
         self._step_rows("U", block.queries, by_query, eta)
         self._step_rows("V", block.documents, by_document, eta)
         if biases.size and self.model.document_biases.size:
-            slopes = np.concatenate((found.positive_slopes, found.negative_slopes))
+            slopes = np.concatenate((gradients.positive_slopes, gradients.negative_slopes))
             self._step_rows("biases", block.documents, slopes[:, None], eta)
-        return _losses(found)
+        return _losses(gradients)
 
     def _lists_of(
         self, block: Block, composed: tuple[Singles, Singles, Singles], weights: Singles
@@ -348,6 +348,6 @@ def _through_norm(gradient: Singles, unit: Singles, norms: Singles) -> Singles:
     return through.astype(np.float32, copy=False)
 
 
-def _losses(found: SharedGradients) -> Floats:
+def _losses(gradients: SharedGradients) -> Floats:
     """Return numbers that are finite if, and only if, scores and slopes are."""
-    return (found.scores + found.positive_slopes + found.totals).astype(np.float64)
+    return (gradients.scores + gradients.positive_slopes + gradients.totals).astype(np.float64)

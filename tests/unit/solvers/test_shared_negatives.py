@@ -157,10 +157,10 @@ def test_excluded_negatives_are_the_positives_of_the_query(make_tastes, any_nega
     positive = np.asarray((data.relevance > 0).todense())
     queries, positives = (part[::2] for part in np.nonzero(positive))
     negatives = rng.integers(0, data.n_documents, 40)
-    found = Excluder(lists).find(queries, positives, negatives)
+    result = Excluder(lists).find(queries, positives, negatives)
     for row, (query, own) in enumerate(zip(queries, positives, strict=True)):
         mask = negatives == own if any_negative else positive[query, negatives]
-        part = found.documents[found.indptr[row] : found.indptr[row + 1]]
+        part = result.documents[result.indptr[row] : result.indptr[row + 1]]
         assert part.tolist() == np.flatnonzero(mask).tolist()
 
 
@@ -174,8 +174,8 @@ def test_weights_correct_for_popularity(fast_kernel, make_tastes, how):
     sums = []
     for block in range(4000):
         positives = np.random.default_rng(block).choice(lists.members, n)
-        found = sampler.sample(block * n, positives)
-        sums.append((np.exp(found.log_weights) * values[found.documents]).mean())
+        result = sampler.sample(block * n, positives)
+        sums.append((np.exp(result.log_weights) * values[result.documents]).mean())
     # In-batch negatives come by the counts themselves, without the one more.
     share = counts / counts.sum() if how == "in-batch" else (counts + 1.0) / (counts + 1.0).sum()
     smoothed = (counts + 1.0) / (counts + 1.0).sum()
@@ -190,9 +190,9 @@ def test_negatives_of_blocks_differ_and_do_not_depend_on_the_kernel(make_tastes)
     samplers = [
         SharedSampler(get_kernel(name), lists, "uniform", 5, 1) for name in ("reference", "cython")
     ]
-    drawn = [[s.sample(first, None).documents.tolist() for first in (0, 8)] for s in samplers]
-    assert drawn[0] == drawn[1]
-    assert drawn[0][0] != drawn[0][1]
+    samples = [[s.sample(first, None).documents.tolist() for first in (0, 8)] for s in samplers]
+    assert samples[0] == samples[1]
+    assert samples[0][0] != samples[0][1]
 
 
 # --- Adam ----------------------------------------------------------------
@@ -260,20 +260,20 @@ class Snapshots(Callback):
     name = "snapshots"
 
     def __init__(self):
-        self.kept = []
+        self.snapshots = []
 
     def on_epoch_end(self, run, result):
-        self.kept.append(run.snapshot())
+        self.snapshots.append(run.snapshot())
         return False
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_resumed_run_has_the_same_bits(fast_kernel, make_tastes, case):
-    data, kept = make_tastes(1, features="documents"), Snapshots()
-    whole = ranker(fast_kernel, callbacks=[kept], **case).plan().trainer(data)
+    data, recorder = make_tastes(1, features="documents"), Snapshots()
+    whole = ranker(fast_kernel, callbacks=[recorder], **case).plan().trainer(data)
     whole.train()
-    assert len(kept.kept) == 3
-    for snapshot in kept.kept:
+    assert len(recorder.snapshots) == 3
+    for snapshot in recorder.snapshots:
         again = ranker(fast_kernel, **case).plan().trainer(data)
         again.train(snapshot)
         assert again.history == whole.history
