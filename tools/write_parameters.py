@@ -1,7 +1,7 @@
 """Write docs/parameters.md and the table of names in docs/parts.md from the code.
 
-Usage: ``python tools/write_parameters.py``, also after a merge that conflicts in these pages. A test
-fails if they are not what this would write.
+Usage: ``python tools/write_parameters.py``, also after a merge that conflicts in these pages. A
+test fails if they are not what this would write.
 """
 
 from __future__ import annotations
