@@ -52,6 +52,7 @@ SOLVERS = {
     "adarank": "adarank:max_epochs=5",
     "rankboost": "rankboost:max_epochs=5",
     "lightgbm": "lightgbm:max_epochs=5,min_data_in_leaf=5",
+    "selection": "selection:max_trials=2,share=0.3",
 }
 BY_ID = (
     "svd",
@@ -62,6 +63,7 @@ BY_ID = (
     "closed-form",
     "graph-filter",
     "coordinate-search",
+    "selection",
 )
 """Solvers of data without features."""
 

@@ -228,6 +228,8 @@ def _related(collection: Collection, ranker: Ranker) -> Iterator[Row]:
 
 def read(collection: Collection, options: Options) -> tuple[Data, Data]:
     """Return the training and the test part of a data set, or a small part of each."""
+    train: Data
+    test: Data
     if collection.reader == rcv1.READER:
         train, test = rcv1.read(options.data)
     else:
