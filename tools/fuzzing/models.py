@@ -160,8 +160,8 @@ def model_targets(folder: Path) -> Iterator[Target]:
         )
 
 
-def checkpoint_targets(folder: Path) -> Iterator[Target]:
-    """Yield checkpoints, from which a training is resumed."""
+def trainings() -> dict[str, tuple[dict[str, str], Any]]:
+    """Return parts and data of a training that is resumed, by name."""
     judged, matching, featured = small_data()
     factored = {"model": "factored:dimensions=3"}
     half = {"loss": "alignment", "regularizer": "l1l2-row"}
@@ -218,7 +218,13 @@ def checkpoint_targets(folder: Path) -> Iterator[Target]:
             {"model": "trees", "loss": "lambdarank", "solver": TREES},
             judged,
         )
-    for name, (parts, data) in kinds.items():
+    return kinds
+
+
+def checkpoint_targets(folder: Path) -> Iterator[Target]:
+    """Yield checkpoints, from which a training is resumed."""
+    judged = small_data()[0]
+    for name, (parts, data) in trainings().items():
         path = folder / f"{name.replace(' ', '-')}.checkpoint"
         keep = Checkpoint(path, every=0.0)
         Ranker(**parts, callbacks=[keep]).fit(data)  # type: ignore[arg-type]
