@@ -186,6 +186,7 @@ def _specs(tensors: Tensors) -> list[dict[str, Any]]:
         raise ModelFileError(f"`specs` of a combination is not JSON: {error}.") from error
     if not isinstance(specs, list) or not all(
         isinstance(one, dict)
+        and set(one) == {"model", "text"}
         and isinstance(one.get("model"), str)
         and isinstance(one.get("text"), str | None)
         for one in specs

@@ -10,6 +10,7 @@ pub use layout::*;
 pub use step::*;
 
 use crate::constants::{LANES, ROUNDING};
+use crate::error::copied;
 use crate::exp;
 use crate::matrix::{Feature, Index, Matrix};
 use crate::simd::{Lanes, Machine};
@@ -26,7 +27,7 @@ pub fn slopes<I: Index, F: Feature>(
     team: &ThreadTeam,
 ) {
     // A copy is cheap compared to one pass, and lets slopes and steps share code.
-    let margins = &mut margins.to_vec();
+    let margins = &mut copied(margins);
     let (gradient, curvature) = out.split_at_mut(columns.len());
     let columns = columns.iter().map(|column| column.position());
     let columns = columns.zip(gradient.iter_mut().zip(curvature));
