@@ -148,7 +148,7 @@ bench: $(VENV)/.installed ## a quick asv run, every kernel side by side
 
 docs: $(VENV)/.installed ## build the documentation into site/
 	$(BIN)/python -m pip install --quiet --group docs
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/sphinx-build -W --keep-going --quiet docs site
 
 clean: ## remove everything that make created
 	rm -rf build $(VENV) $(LINT_VENV) site demo .asv asv_benchmarks/.asv rust/target \

@@ -9,6 +9,7 @@ The names below are the public API, with the exceptions of `ranking.errors`, the
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranking.benchmarking import Benchmark
     from ranking.data.describe import describe_data
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from ranking.metrics.comparison import Comparison
     from ranking.metrics.parse import parse_metric, parse_metrics
     from ranking.metrics.result import Evaluation, compare, evaluate_run
+    from ranking.metrics.scorers import make_ranking_scorer
     from ranking.ranker import Ranker
     from ranking.training.wrappers.path import RegularizationPath
     from ranking.training.wrappers.per_query import PerQuery
     from ranking.training.wrappers.search import ParameterSearch
 
 __all__ = [
+    "Benchmark",
     "Comparison",
     "Evaluation",
     "FeatureTable",
@@ -50,6 +53,7 @@ __all__ = [
     "find_reader",
     "get_kernel",
     "make_demo",
+    "make_ranking_scorer",
     "parse_metric",
     "parse_metrics",
     "read_data",
@@ -59,6 +63,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Benchmark": "ranking.benchmarking:Benchmark",
     "Comparison": "ranking.metrics.comparison:Comparison",
     "Evaluation": "ranking.metrics.result:Evaluation",
     "FeatureTable": "ranking.data.matching_data:FeatureTable",
@@ -78,6 +83,7 @@ _MODULES = {
     "find_reader": "ranking.data.readers.read:find_reader",
     "get_kernel": "ranking.kernels.select:get_kernel",
     "make_demo": "ranking.data.synthetic:demo",
+    "make_ranking_scorer": "ranking.metrics.scorers:make_ranking_scorer",
     "parse_metric": "ranking.metrics.parse:parse_metric",
     "parse_metrics": "ranking.metrics.parse:parse_metrics",
     "read_data": "ranking.data.readers.read:read_data",

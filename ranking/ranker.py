@@ -32,7 +32,7 @@ from ranking.data.inputs import (
     prepare_data,
     warn_of_untrained,
 )
-from ranking.data.judged_lists import JudgedLists, query_weights
+from ranking.data.judged_lists import JudgedLists, query_weights, repeat_queries
 from ranking.data.matching_data import MatchingData
 from ranking.data.own_queries import own_queries
 from ranking.data.scaling import Scaling, refuse_single_query
@@ -40,17 +40,33 @@ from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
 from ranking.errors import CombinationError, DataError, PartError
+from ranking.inference.contributions import (
+    Swap,
+    explain_by_history,
+    explain_embeddings,
+    explain_order,
+    explain_rows,
+    query_rows,
+)
 from ranking.inference.explain import Contribution, Related, explain_pair, related_features
+from ranking.inference.fallback import with_fallback
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
+    explain_sum,
     new_users,
     similar_items,
     without_histories,
 )
 from ranking.inference.index import SeenIndex
 from ranking.inference.judged import rank_judged
-from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
+from ranking.inference.results import (
+    Columns,
+    RankedList,
+    RankedResults,
+    Subset,
+    retrieve_nothing,
+)
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
 from ranking.io.exports.content import Exportable
@@ -63,13 +79,19 @@ from ranking.metrics.evaluation import (
     refuse_other_data,
     refuse_unscorable,
 )
+from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.combination import Combination
+from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
+from ranking.models.structured import Structured
 from ranking.training.fitter import Fitter
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
+from ranking.training.wrappers.halving import SuccessiveHalving
 from ranking.training.wrappers.search import ParameterSearch
+from ranking.training.wrappers.tuning import TuningOptions
 
 if TYPE_CHECKING:
 
@@ -236,6 +258,71 @@ class Ranker(Estimator):
         """
         return cls(**recipe_parameters(name, overrides))
 
+    @classmethod
+    def tune(
+        cls,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        qid: ArrayLike | None = None,
+        valid: Any = None,
+        **options: Any,
+    ) -> Self:
+        """Search recipes and their parameters within a budget; return the best, trained.
+
+        Every recipe is trained with its defaults first, then sampled configurations by successive
+        halving on more and more queries. What is chosen is trained again on all of X, for the
+        number of epochs that was best. The trials are in ``report_``, a `TuningReport`.
+
+        Parameters
+        ----------
+        X, y, qid
+            As in `fit`.
+        valid : the same as X, or a tuple (X, y, qid), optional
+            By default a fifth of the queries of X is held out, or of the interactions of users
+            that are known by id only.
+        **options
+            ``recipes`` (names; by default some that suit the data), ``budget`` (``"40trials"``,
+            ``"60s"``, ``"10m"``; the same budget in trials gives the same model), ``metrics`` (the
+            first decides; by default ``"ndcg@10"``), ``random_state``, ``threads``, ``kernel``,
+            ``sampler`` (``"random"``, or ``"optuna"`` for its tree-structured Parzen estimator),
+            ``features`` and ``scale`` as in `Ranker`, and ``on_trial``, a function that is called
+            with each trial when it has ended.
+
+        Examples
+        --------
+        >>> from ranking import make_demo
+        >>> data = make_demo()
+        >>> ranker = Ranker.tune(data["train"], recipes=["listnet"], budget="4trials")
+        >>> len(ranker.report_.trials) <= 4
+        True
+        """
+        given = TuningOptions(**options)
+        X, valid = interactions_of(X, y), interactions_of(valid)
+        data = X if isinstance(X, TextCollection) else as_trainable(X, y, qid, None)
+        if isinstance(valid, tuple):
+            valid = as_trainable(*valid, None)
+        search = SuccessiveHalving(data, valid, given.settings(data), given.on_trial)
+        report = search.run()
+        recipe = {"features": given.features} if given.features is not None else {}
+        ranker = cls.from_recipe(
+            report.best.recipe,
+            kernel=given.kernel,
+            threads=given.threads,
+            random_state=given.random_state,
+            scale=given.scale,
+            **recipe,
+        )
+        check_columns(ranker, X, reset=True)
+        trainer, prepared = search.final_trainer(report.best)
+        trainer.train()
+        result = dataclasses.replace(trainer.result(), report=report)
+        result.description["tuning"] = {"reason": report.reason, "trials": report.rows()}
+        chosen = {kind: getattr(result, kind) for kind in ("model", "loss", "regularizer")}
+        ranker.set_params(**{kind: part.spec() for kind, part in chosen.items()})
+        ranker.set_params(solver=result.solver.spec())  # type: ignore[union-attr]
+        return ranker.adopt(result, prepared)
+
     def plan(self) -> TrainingPlan:
         """Return what `fit` trains, without the data; wrappers take it as their base."""
         return TrainingPlan(
@@ -256,6 +343,7 @@ class Ranker(Estimator):
         y: ArrayLike | None = None,
         *,
         qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         valid: Any = None,
         exclude_seen: bool = False,
     ) -> Self:
@@ -272,6 +360,10 @@ class Ranker(Estimator):
         qid : array of int or str
             The query of each row, in any order. Without it all rows are one query, and a
             `DataWarning` says so.
+        sample_weight : array of numbers, optional
+            One weight per judged row. A query counts by the mean weight of its rows, in every loss:
+            it is repeated. Weights that are no multiples of the smallest are rounded to a sixteenth
+            of the largest.
         valid : the same as X, or a tuple (X, y, qid), optional
             Validation data, for callbacks such as early stopping and for a parameter search.
         exclude_seen : bool
@@ -281,7 +373,26 @@ class Ranker(Estimator):
         fitter: Fitter = self.plan()
         if self.parameter_search is not None and valid is not None:
             fitter = ParameterSearch(self.plan(), self.parameter_search)
+        if sample_weight is not None:
+            return self._fit_weighted(fitter, (X, y, qid), sample_weight, valid)
         return self.fit_with(fitter, X, y, qid=qid, valid=valid, exclude_seen=exclude_seen)
+
+    def _fit_weighted(
+        self, fitter: Fitter, judged: tuple[Any, Any, Any], weights: ArrayLike, valid: Any
+    ) -> Self:
+        """Train on judged rows whose queries are repeated by their weights."""
+        data = as_trainable(*judged, None)
+        if not isinstance(data, JudgedLists):
+            raise DataError(
+                "sample_weight has one weight per judged row; interactions are weighted by their "
+                "values."
+            )
+        check_columns(self, judged[0], reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        self.fit_with(fitter, repeat_queries(data, query_weights(data, weights)), valid=valid)
+        if names is not None:
+            self.feature_names_in_ = names
+        return self
 
     def fit_with(
         self,
@@ -318,7 +429,13 @@ class Ranker(Estimator):
 
         Texts get features, and the features of judged rows are scaled if `scale` is set.
         """
-        return prepare_data(X, y, qid, valid, self.features, self.scale)
+        prepared = prepare_data(X, y, qid, valid, self.features, self.scale)
+        if prepared.has_features:
+            model, _, _, solver = self.plan().resolve(prepared.data)
+            for part in (model, solver):
+                if part.by_id:
+                    return prepared.without_features(part.name)
+        return prepared
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
         """Take over the result of a training as the fitted attributes.
@@ -465,6 +582,8 @@ class Ranker(Estimator):
             self._refuse_other_width(data)
         if isinstance(data, JudgedLists):
             return self._scaled(data)
+        if self.model_.by_id or getattr(getattr(self, "solver_", None), "by_id", False):
+            data = data.without_features()
         return own_queries(data) if self.per_query else data
 
     def _scaled(self, data: JudgedLists) -> JudgedLists:
@@ -485,9 +604,8 @@ class Ranker(Estimator):
         """
         self._check_fitted()
         if isinstance(X, JudgedLists):
-            scores = np.empty(X.n_rows)
-            scores[X.row_order] = self.score_rows(X)
-            return scores
+            # A selection keeps the numbers of its rows in the whole.
+            return self.score_rows(X)[np.argsort(X.row_order, kind="stable")]
         if X is None or self.model_.takes == "matching":
             return self._predict_matching(X)
         if isinstance(X, MatchingData | TextCollection):
@@ -557,6 +675,7 @@ class Ranker(Estimator):
         data = self.to_model_data(X)
         refuse_unscorable(self.model_, data)
         validate_k(k, or_all=True)
+        warn_of_untrained(self.model_, self.seen_, data, ranked=True)
         if isinstance(data, JudgedLists):
             if exclude is not None or candidates is not None:
                 raise DataError("exclude and candidates are for queries and documents; omit them.")
@@ -567,6 +686,9 @@ class Ranker(Estimator):
         exclusions = None if exclude is None else known_pairs(data, *self._excluded(exclude))
         return self._retrieve(data, k, exclusions, positions)
 
+    def _model_with_fallback(self) -> MatchingModel:
+        return with_fallback(cast(MatchingModel, self.model_), self.seen_)
+
     def _retrieve(
         self,
         data: MatchingData,
@@ -576,7 +698,7 @@ class Ranker(Estimator):
         columns: Columns | None = None,
     ) -> RankedResults:
         retriever = Retriever(
-            cast(MatchingModel, self.model_),
+            self._model_with_fallback(),
             data,
             k,
             self.kernel_,
@@ -686,9 +808,9 @@ class Ranker(Estimator):
         """Return the k best documents for queries, or users, that were not in the training data.
 
         Each gets an embedding from its positives, trained by the loss of the model; in an item-item
-        model the positives are its history, and nothing is trained. The model itself does not
-        change. The positives are left out of the lists. A new query that has
-        features needs no folding in: `rank` takes it.
+        model the positives are its history, and nothing is trained; in a combination, this holds
+        for each of its models. The model itself does not change. The positives are left out of the
+        lists. A new query that has features needs no folding in: `rank` takes it.
 
         Parameters
         ----------
@@ -702,12 +824,11 @@ class Ranker(Estimator):
         validate_k(k)
         names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
         lists = list(positives.values()) if isinstance(positives, Mapping) else positives
-        if isinstance(self.model_, ItemItem):
+        if isinstance(self.model_, ItemItem | Combination):
             data = self._matching(self.to_model_data(X), "fold_in")
-            _, exclusions = positives_of_new_queries(data, lists)
             run = (self.kernel_, self.threads)
-            found = new_users(self.model_, data, lists, exclusions, k, run)
-            return RankedResults(np.array(names), data.document_ids, found)
+            results = new_users(self.model_, data, lists, k, run, self.random_state)
+            return RankedResults(np.array(names), data.document_ids, results)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
         queries = fold_in(
@@ -766,6 +887,29 @@ class Ranker(Estimator):
         results = self._retrieve(data, k)
         return RankedResults(queries, self.documents_.ids, results.retrieve)
 
+    def recommend_for(self, items: Sequence[Any], k: int = 10) -> RankedList:
+        """Return the k best items for a user who has these items and was not in the training data.
+
+        See `fold_in`; the items that the model knows are taken from its training data.
+
+        Parameters
+        ----------
+        items : sequence of ids
+        k : int
+        """
+        return self.fold_in(self._seen("recommend_for").data(np.arange(1)), [list(items)], k)[0]
+
+    def document_embeddings(self, X: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return the ids of documents, or items, and their embeddings, one row each.
+
+        Parameters
+        ----------
+        X : MatchingData or TextCollection, optional
+            By default the items of the training data.
+        """
+        data, embedding = self._embed(self._seen_data() if X is None else X, "document_embeddings")
+        return data.document_ids, embedding.documents
+
     def related_features(self, feature: Any, k: int = 5) -> list[Related]:
         """Return the k document features with the largest weights for a query feature.
 
@@ -775,27 +919,88 @@ class Ranker(Estimator):
         text = None if self.per_query else self.text_
         return related_features(self.model_, feature, k, text)
 
-    def explain(self, query: str, document: str) -> list[Contribution]:
-        """Return the contribution of each pair of words to the score, the largest first.
+    def explain(self, query: Any, document: Any, X: Any = None) -> list[Contribution]:
+        """Return what made the score of a document for a query, the largest contribution first.
 
-        For bilinear models of texts; for item-item models, the contribution of each item of a
-        user's history to the score of an item.
+        Of a bilinear model of texts, the pairs of words; of an item-item model, the items of a
+        user's history; of a combination of models of users and items, these contributions and the
+        scores of its other models; of embeddings, the pairs of features, and for users and items
+        that are known by id only, the past items of the user; of structured lists, the neighbours
+        too; of a linear model of judged rows, the features, and of another one, how much the score
+        falls without each feature.
 
         Parameters
         ----------
-        query, document : str
+        query, document : str or int
             Texts; a document may also be an id of the collection that the model was trained on. Of
-            an item-item model, the ids of a user and of an item.
+            other models, the ids of a query or user and of a document or item.
+        X : JudgedLists or MatchingData, optional
+            Which has them; needed for judged rows, and for features.
         """
         self._check_fitted()
         if isinstance(self.model_, ItemItem):
             return explain_item(self.model_, query, document)
+        if isinstance(self.model_, Combination) and self.seen_ is not None:
+            run = (self.kernel_, self.threads)
+            return explain_sum(self.model_, self.seen_, query, document, run)
+        if self.model_.takes == "judged":
+            data, rows = self._rows_of(X, query)
+            names = data.doc_ids[rows].astype(np.str_).tolist()
+            at = _place(names, document, "document")
+            return explain_rows(self.model_, data, rows, (self.kernel_, self.threads))[at]
+        if isinstance(self.model_, Factored):
+            return self._explain_embeddings(query, document, X)
         if self.text_ is None or self.per_query:
             raise DataError(
                 "explain needs a model of texts whose queries have words; for this one, call "
                 "related_features with a feature, or the id of a query."
             )
         return explain_pair(self.model_, self.text_, self.documents_, query, document)
+
+    def explain_order(self, X: Any, query: Any) -> list[Swap]:
+        """Return what would change the order of a query's documents, for a linear model.
+
+        One row for each document and the one below it: the gap between their scores, and the
+        feature that closes it with the smallest change.
+
+        Parameters
+        ----------
+        X : JudgedLists
+        query : id
+        """
+        self._check_fitted()
+        data, rows = self._rows_of(X, query)
+        scores = self.model_.scores(data, self.kernel_, self.threads)
+        return explain_order(self.model_, data, rows, scores)
+
+    def _rows_of(self, X: Any, query: Any) -> tuple[JudgedLists, slice]:
+        """Return judged rows as the model sees them, and those of a query."""
+        if X is None:
+            raise DataError("explain of judged rows needs the rows; give X, and in it the query.")
+        data = self.to_model_data(X)
+        refuse_other_data(self.model_, data)
+        assert isinstance(data, JudgedLists)
+        return data, query_rows(data, query)
+
+    def _explain_embeddings(self, query: Any, document: Any, X: Any) -> list[Contribution]:
+        model, run = cast(Factored, self.model_), (self.kernel_, self.threads)
+        if X is None and self.text_ is not None:
+            X = self._text_pair(query, document)
+            query, document = X.query_ids[0].item(), X.document_ids[0].item()
+        data = self._seen_data() if X is None else self._matching(self.to_model_data(X), "explain")
+        row = _place(data.query_ids.astype(np.str_).tolist(), query, "query")
+        column = _place(data.document_ids.astype(np.str_).tolist(), document, "document")
+        if X is None and self.seen_ is not None and not isinstance(model, Structured):
+            return explain_by_history(model, self.seen_, row, column)
+        return explain_embeddings(model, data, row, column, run)
+
+    def _text_pair(self, query: str, document: str) -> TextCollection:
+        """Return two texts as a collection, to be represented as those of the training."""
+        return TextCollection(["query"], [query], ["document"], [document], [[1.0]])
+
+    def _seen_data(self) -> MatchingData:
+        seen = self._seen("explain without X")
+        return seen.data(np.arange(seen.user_ids.size))
 
     def score(
         self,
@@ -857,9 +1062,27 @@ class Ranker(Estimator):
                 raise DataError("exclude is for queries and documents; leave it out.")
             exclusions = known_pairs(data, *self._excluded(exclude), but_relevant=True)
         unique = list({metric.spelled(): metric for metric in parsed.values()}.values())
-        values = evaluate_model(self.model_, unique, data, self.kernel_, self.threads, exclusions)
+        matching = not isinstance(data, JudgedLists)
+        values = evaluate_model(
+            self._model_with_fallback() if matching else self.model_,
+            unique,
+            data,
+            self.kernel_,
+            self.threads,
+            exclusions,
+            self._catalogue(data, exclude),
+        )
         names = {name: metric.spelled() for name, metric in parsed.items()}
         return Evaluation(data.query_ids, values, names)
+
+    def _catalogue(self, data: Trainable, exclude: Any) -> Catalogue | None:
+        """Return the items of data, and who has them in the training data, if that is known."""
+        if isinstance(data, JudgedLists):
+            return None
+        if self.seen_ is not None and self.seen_.positives is not None:
+            known = self.seen_.data(np.arange(self.seen_.user_ids.size))
+            return catalogue_of(data, [known._replace(relevance=self.seen_.positives)])
+        return None if exclude is None else catalogue_of(data, self._excluded(exclude))
 
     def _excluded(self, exclude: Any) -> list[MatchingData]:
         """Return the data whose positives are left out."""
@@ -988,3 +1211,10 @@ class Ranker(Estimator):
         if file.extras.columns is not None:
             ranker.feature_names_in_ = file.extras.columns.astype(object)
         return ranker
+
+
+def _place(names: Sequence[str], name: Any, what: str) -> int:
+    """Return the position of an id; a number may be given as text."""
+    if str(name) not in names:
+        raise DataError(f"the {what} {name!r} is not known; they are like {names[0]!r}.")
+    return names.index(str(name))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from ranking_cli.compare_report import report
 from ranking_cli.evaluate import measure_model, measure_run
 from ranking_cli.files import output_of
 from ranking_cli.options import Resources, existing, metrics_option, resources_options
-from ranking_cli.tables import format_option, render
+from ranking_cli.tables import READABLE, definitions, format_option, render, short_names
 
 
 @click.command()
@@ -34,10 +36,11 @@ def compare(
 ) -> None:
     """Compare models on DATA, or TREC runs against judgements.
 
-    Prints for each pair of systems and each metric: the means, the difference B - A with a 95 %
-    bootstrap interval, p-values of a paired randomisation test and of the paired t-test, both also
-    corrected by Holm's method for the number of comparisons, and on how many queries B wins, ties
-    and loses. Several DATA files count as one.
+    Prints the means of all systems, with the letters of the systems that each is significantly
+    better than, and for each pair: the difference B - A with a 95 % bootstrap interval, p-values of
+    a paired randomisation test and of the paired t-test, both corrected by Holm's method for the
+    number of comparisons, and on how many queries B wins, ties and loses. Several DATA files count
+    as one.
 
     \b
     ranking compare base.safetensors new.safetensors test.txt --metrics ndcg@10,map
@@ -62,10 +65,74 @@ def compare(
         for path in systems
     }
     comparisons = compare_systems(evaluations, kernel=resources.kernel)
-    click.echo(render([_row(one) for one in comparisons], form), nl=False)
+    if form in READABLE:
+        click.echo(_tables(evaluations, comparisons, form), nl=False)
+    else:
+        click.echo(render([_row(one) for one in comparisons], form), nl=False)
     if target is not None:
         target.write_text(report(comparisons, ", ".join(map(str, data))))
         click.echo(f"wrote {output}", err=True)
+
+
+LEVEL = 0.05
+"""Holm-corrected p-values of the randomisation test below this get a letter."""
+
+
+def _tables(evaluations: dict[str, Any], comparisons: Any, form: str) -> str:
+    """Return systems by metrics, pairs of systems, and the definitions."""
+    letters = dict(zip(evaluations, _letters(), strict=False))
+    names = {asked: full for one in evaluations.values() for asked, full in one.names.items()}
+    short = short_names(names)
+    worse: dict[tuple[str, str], str] = {}
+    for one in comparisons:
+        if one.p_randomisation_holm < LEVEL:
+            better, other = (one.b, one.a) if one.difference > 0 else (one.a, one.b)
+            if not one.higher_is_better:
+                better, other = other, better
+            worse[better, one.metric] = worse.get((better, one.metric), "") + letters[other]
+    systems = [
+        {
+            "": letter,
+            "system": _tail(system),
+            **{
+                name: f"{evaluations[system].mean(full):.4f} {worse.get((system, full), ''):2}"
+                for full, name in short.items()
+            },
+        }
+        for system, letter in letters.items()
+    ]
+    pairs = [
+        {
+            "A": letters[one.a],
+            "B": letters[one.b],
+            "metric": short[one.metric],
+            "B - A": one.difference,
+            "low": one.interval.low,
+            "high": one.interval.high,
+            "p Holm": one.p_randomisation_holm,
+            "p t Holm": one.p_t_holm,
+            "w/t/l": f"{one.wins}/{one.ties}/{one.losses}",
+        }
+        for one in comparisons
+    ]
+    note = f"A letter behind a mean: better than that system, p Holm < {LEVEL}."
+    mark = "% " if form == "latex" else ""
+    return (
+        f"{render(systems, form)}\n{mark}{note}\n\n{render(pairs, form)}{definitions(short, form)}"
+    )
+
+
+def _letters() -> Iterator[str]:
+    """Yield a, b, ..., z, aa, ab, ..."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    for length in itertools.count(1):
+        for letters in itertools.product(alphabet, repeat=length):
+            yield "".join(letters)
+
+
+def _tail(name: str, width: int = 32) -> str:
+    """Return the end of a long path, which tells files apart."""
+    return name if len(name) <= width else "..." + name[-(width - 3) :]
 
 
 def _split_files(files: tuple[Path, ...]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

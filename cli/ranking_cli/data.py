@@ -13,6 +13,7 @@ from ranking.errors import DataWarning
 from ranking_cli.files import output_of
 from ranking_cli.get_data import DATASETS, get_data
 from ranking_cli.options import Resources, existing, resources_options
+from ranking_cli.split_data import METHODS, Split, split_files
 from ranking_cli.tables import format_option, render
 from ranking_cli.terminal import echo
 
@@ -28,7 +29,22 @@ FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Where --convert writes, compressed if it ends in .gz; for get, a folder.",
+    help="Where --convert writes, compressed if it ends in .gz; for --split and get, a folder.",
+)
+@click.option(
+    "--split",
+    "method",
+    type=click.Choice(METHODS),
+    help="Write train and test files into the folder of -o.",
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="For --split: the approximate share for test; by default 0.2.",
+)
+@click.option("--valid", is_flag=True, help="For --split: write valid too, split from train.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), default=0, show_default=True, help="For --split."
 )
 @format_option
 @resources_options
@@ -39,6 +55,10 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     instead, where the formats hold the same kind of data: letor from letor, qrels and run from TREC
     or BEIR files, tsv and parquet from interactions.
 
+    --split writes train and test into a folder, in the format of PATH: by-query (no query is
+    divided), by-time (the latest interactions are for test), leave-one-out (the last interaction
+    of each user, or a random one) or random.
+
     `get NAME` writes a synthetic data set, without a download: demo, search results as train.txt,
     valid.txt and test.txt, into the folder of -o, by default NAME.
 
@@ -46,12 +66,20 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     ranking data get demo -o demo
     ranking data train.txt.gz
     ranking data ratings.dat --convert parquet -o ratings.parquet
+    ranking data ratings.csv --split leave-one-out --valid -o split
     """
     name, convert, output = (options[key] for key in ("name", "convert", "output"))
     if name is not None or (path == GET and not path.exists()):
         _get(path, name, convert, output)
         return
     path = existing.convert(path, None, click.get_current_context())
+    if options["method"] is not None:
+        if convert is not None or output is None:
+            raise click.UsageError("--split needs -o, a folder, and is without --convert.")
+        split_files(path, resources, output, Split(*(options[key] for key in Split._fields)))
+        return
+    if options["share"] is not None or options["valid"]:
+        raise click.UsageError("--share and --valid are for --split; name a method.")
     if (convert is None) != (output is None):
         raise click.UsageError("--convert and -o go together: the format and where to write it.")
     if output is not None and output.is_dir():

@@ -26,7 +26,7 @@ from ranking_cli.options import (
     metrics_option,
     resources_options,
 )
-from ranking_cli.tables import format_option, render
+from ranking_cli.tables import READABLE, definitions, format_option, render, short_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +68,8 @@ def evaluate(
 ) -> None:
     """Measure MODEL on DATA, or a TREC run against judgements.
 
-    Plain names are trec_eval's definitions, letor-... are LETOR's; the definition is printed
-    beside each number, with a 95 % bootstrap interval of the mean. The summary row is called
+    Plain names are trec_eval's definitions, letor-... are LETOR's; the definitions are printed
+    below the table, which has a 95 % bootstrap interval of each mean. The summary row is called
     "all". --format jsonl prints every query. For queries and documents, each query ranks all
     documents but itself, and with --exclude all but its positives there. Items without features
     are ranked among all items that the model knows.
@@ -98,17 +98,21 @@ def evaluate(
         click.echo(_json_lines(evaluation, resources.kernel), nl=False)
     else:
         table = _query_rows if request.per_query else _metric_rows
-        click.echo(render(table(evaluation, resources.kernel), request.form), nl=False)
+        short = short_names(evaluation.names) if request.form in READABLE else {}
+        rows = table(evaluation, resources.kernel, short)
+        click.echo(render(rows, request.form) + definitions(short, request.form), nl=False)
 
 
-def _metric_rows(evaluation: Evaluation, kernel: str) -> list[dict[str, Any]]:
+def _metric_rows(
+    evaluation: Evaluation, kernel: str, short: dict[str, str]
+) -> list[dict[str, Any]]:
     """Return one row per metric."""
     rows = []
     for name, values in evaluation.values.items():
         interval = evaluation.interval(name, kernel)
         rows.append(
             {
-                "metric": name,
+                "metric": short.get(name, name),
                 "mean": evaluation.mean(name),
                 "queries": int(np.count_nonzero(~np.isnan(values))),
                 "low": interval.low,
@@ -118,16 +122,17 @@ def _metric_rows(evaluation: Evaluation, kernel: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _query_rows(evaluation: Evaluation, kernel: str) -> list[dict[str, Any]]:
+def _query_rows(evaluation: Evaluation, kernel: str, short: dict[str, str]) -> list[dict[str, Any]]:
     """Return one row per query, and the means."""
     rows: list[dict[str, Any]] = [
         {
             "query": str(query),
-            **{name: float(values[at]) for name, values in evaluation.values.items()},
+            **{short.get(n, n): float(values[at]) for n, values in evaluation.values.items()},
         }
         for at, query in enumerate(evaluation.query_ids)
     ]
-    return [*rows, {"query": "all", **{name: evaluation.mean(name) for name in evaluation.values}}]
+    means = {short.get(name, name): evaluation.mean(name) for name in evaluation.values}
+    return [*rows, {"query": "all", **means}]
 
 
 def _json_lines(evaluation: Evaluation, kernel: str) -> str:

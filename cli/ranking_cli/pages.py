@@ -11,7 +11,13 @@ WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 14, 34
 COLOURS = ("#1b6ca8", "#b8451f", "#3c7a3a", "#7d4a94", "#8a6d1f", "#4a4a4a")
 
-STYLE = """
+PLOT_STYLE = """
+.grid { stroke: #ddd; } .line { fill: none; stroke-width: 2; }
+text { font: 12px system-ui, sans-serif; fill: #333; }
+"""
+
+STYLE = (
+    """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #1c1c1c; background: #fff; }
 table { border-collapse: collapse; margin: 1rem 0; }
@@ -20,9 +26,9 @@ th:first-child, td:first-child { text-align: left; }
 code { font-size: .9em; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; }
 .win { fill: #1b6ca8; } .loss { fill: #b8451f; } .axis { stroke: #555; fill: none; }
-.grid { stroke: #ddd; } .line { fill: none; stroke-width: 2; }
-text { font: 12px system-ui, sans-serif; fill: #333; }
 """
+    + PLOT_STYLE
+)
 
 Points = Sequence[tuple[float, float]]
 
@@ -98,6 +104,31 @@ def line_chart(title: str, across: str, lines: Mapping[str, Points]) -> str:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_escape(label)}">\n{shapes}'
         f'<text x="{WIDTH / 2:g}" y="{HEIGHT - 2}" text-anchor="middle">{_escape(across)}</text>\n'
         "</svg>\n</figure>\n"
+    )
+
+
+def bar_chart(title: str, bars: Sequence[tuple[str, float]]) -> str:
+    """Draw signed bars to both sides of a line, one below the other."""
+    finite = [(name, value) for name, value in bars if math.isfinite(value)]
+    largest = max((abs(value) for _, value in finite), default=0.0)
+    if not largest:
+        return ""
+    middle, reach, height = WIDTH * 0.65, WIDTH * 0.25, 22
+    shapes = ""
+    for at, (name, value) in enumerate(finite):
+        length = abs(value) / largest * reach
+        x = middle if value >= 0 else middle - length
+        shapes += (
+            f'<rect class="{"win" if value >= 0 else "loss"}" x="{x:.1f}" y="{at * height + 3}" '
+            f'width="{length:.1f}" height="{height - 6}"/>\n'
+            f'<text x="0" y="{at * height + 16}">{_escape(name[:56])}</text>\n'
+            f'<text x="{WIDTH}" y="{at * height + 16}" text-anchor="end">{value:+.4g}</text>\n'
+        )
+    label = f"{title}: " + ", ".join(f"{name} {value:+.3g}" for name, value in finite[:5])
+    return (
+        f"<figure>\n<figcaption>{_escape(title)}</figcaption>\n"
+        f'<svg viewBox="0 0 {WIDTH} {len(finite) * height}" role="img" '
+        f'aria-label="{_escape(label)}">\n{shapes}</svg>\n</figure>\n'
     )
 
 

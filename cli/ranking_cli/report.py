@@ -12,7 +12,7 @@ from ranking import Ranker
 from ranking_cli.files import output_of
 from ranking_cli.options import existing
 from ranking_cli.pages import line_chart, page, table
-from ranking_cli.tables import format_option, render
+from ranking_cli.tables import READABLE, definitions, format_option, render, short_names
 
 FIRST = ("epoch", "steps", "objective", "loss", "density")
 """Columns that come before the metrics."""
@@ -46,11 +46,16 @@ def report(models: tuple[Path, ...], output: Path | None, form: str) -> None:
     histories = [(name, row) for name, ranker in rankers.items() for row in ranker.history_]
     columns = dict.fromkeys(key for key in FIRST if any(key in row for _, row in histories))
     columns |= dict.fromkeys(key for _, row in histories for key in row)
+    metrics = {key: key for key in columns if "(" in key}
+    short = short_names(metrics) if form in READABLE else {}
     rows: list[dict[str, Any]] = [
-        {"model": name, **{key: _value(key, row.get(key, math.nan)) for key in columns}}
+        {
+            "model": name,
+            **{short.get(key, key): _value(key, row.get(key, math.nan)) for key in columns},
+        }
         for name, row in histories
     ]
-    click.echo(render(rows, form), nl=False)
+    click.echo(render(rows, form) + definitions(short, form), nl=False)
 
 
 def _page(rankers: dict[str, Ranker]) -> str:

@@ -1,17 +1,25 @@
-"""Rows as a table, tab-separated values, JSON lines or Markdown."""
+"""Rows as a table, tab-separated values, JSON lines, Markdown or LaTeX."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from ranking.io import encode_id
 
-FORMATS = ("table", "tsv", "jsonl", "markdown")
+FORMATS = ("table", "tsv", "jsonl", "markdown", "latex")
+READABLE = ("table", "markdown", "latex")
+"""Formats for people: names are short, and numbers are rounded."""
+
+WIDTH = 80
+LATEX = {**{one: f"\\{one}" for one in "&%$#_{}"}, "\\": r"\textbackslash{}"}
+LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 format_option = click.option(
     "--format",
@@ -38,6 +46,8 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
         return "".join("\t".join(line) + "\n" for line in lines)
     headers = [encode_id(key, "terminal") for key in headers]
     cells = [[encode_id(_short(value), "terminal") for value in row.values()] for row in rows]
+    if form == "latex":
+        return _latex(headers, cells, rows)
     if form == "markdown":
         lines = [headers, ["---"] * len(headers), *cells]
         return "".join("| " + " | ".join(line) + " |\n" for line in lines)
@@ -54,6 +64,57 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
         ]
         text += "  ".join(padded).rstrip() + "\n"
     return text
+
+
+def _latex(headers: Sequence[str], cells: Sequence[Any], rows: Sequence[dict[str, Any]]) -> str:
+    """Return a tabular environment; columns of numbers are aligned to the right."""
+    columns = "".join(
+        "r" if all(isinstance(row[key], int | float) for row in rows) else "l" for key in rows[0]
+    )
+    lines = [[_escape_latex(cell) for cell in line] for line in (headers, *cells)]
+    body = [" & ".join(line) + r" \\" for line in lines]
+    begin, line, end = rf"\begin{{tabular}}{{{columns}}}", r"\hline", r"\end{tabular}"
+    return "\n".join([begin, line, body[0], line, *body[1:], line, end, ""])
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(LATEX.get(one, one) for one in text)
+
+
+def short_names(names: Mapping[str, str]) -> dict[str, str]:
+    """Return short names of metrics by their full ones.
+
+    Parameters
+    ----------
+    names : mapping
+        Full names by the names that were asked for. One that was asked for by its full name is
+        shortened too, unless another metric has the same short name.
+    """
+    shortest: dict[str, str] = {}
+    for asked, full in names.items():
+        plain = re.sub(r"\(.*\)$", "", asked)
+        taken = {re.sub(r"\(.*\)$", "", other) for other, at in names.items() if at != full}
+        name = asked if plain in taken and asked != full else plain
+        if plain in taken and asked == full:
+            name = full
+        if full not in shortest or len(name) < len(shortest[full]):
+            shortest[full] = name
+    return shortest
+
+
+def definitions(short: Mapping[str, str], form: str) -> str:
+    """Return the full names of metrics, one after the other, as the text below a table."""
+    mark = "% " if form == "latex" else ""
+    text = "\n"
+    for full, name in short.items():
+        line = f"{name}: {full.replace(',', ', ')}"
+        if name == full:
+            continue
+        text += textwrap.fill(
+            line, WIDTH, initial_indent=mark, subsequent_indent=f"{mark}  ", break_long_words=False
+        )
+        text += "\n"
+    return text if text != "\n" else ""
 
 
 def _json(value: Any) -> Any:

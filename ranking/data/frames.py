@@ -10,6 +10,7 @@ import numpy as np
 
 from ranking.data.matching_data import FeatureTable, MatchingData
 from ranking.data.tables import Categories, Lists, Numbers, encode
+from ranking.data.text.tokenise import words
 from ranking.errors import DataError
 
 ROLES = {
@@ -69,8 +70,8 @@ class Interactions(NamedTuple):
             )
         table = _frame(frame)
         words = {"rating": "value", "timestamp": "time"}
-        wanted = {words.get(name, name): column for name, column in named.items()}
-        roles = find_roles(table.columns, wanted, "the frame")
+        names = {words.get(name, name): column for name, column in named.items()}
+        roles = find_roles(table.columns, names, "the frame")
         return cls(
             _ids(table, roles["user"]),
             _ids(table, roles["item"]),
@@ -89,14 +90,14 @@ class Interactions(NamedTuple):
         keep = np.asarray(self.values, dtype=np.float64) >= rating
         if not keep.any():
             raise DataError(f"no interaction has a rating of at least {rating}; lower min_rating.")
-        kept = [None if one is None else _take(one, keep) for one in self[:4]]
-        return kept[0], kept[1], kept[2], kept[3]
+        columns = [None if one is None else _take(one, keep) for one in self[:4]]
+        return columns[0], columns[1], columns[2], columns[3]
 
 
 def _take(values: Any, keep: Any) -> Any:
     if isinstance(values, np.ndarray):
         return values[keep]
-    return [value for value, wanted in zip(values, keep.tolist(), strict=True) if wanted]
+    return [value for value, keeps in zip(values, keep.tolist(), strict=True) if keeps]
 
 
 def is_frame(value: Any) -> bool:
@@ -174,7 +175,8 @@ def features_from_frame(frame: Any) -> FeatureTable:
 
     A column of numbers or booleans becomes one numeric feature, a column of texts or categories
     one indicator per value, called ``column=value``, and a column of lists one indicator per value
-    in the lists. To encode numbers as categories, convert them to text first.
+    in the lists. A column of texts of several words that mostly differ, such as titles, becomes one
+    indicator per word. To encode numbers as categories, convert them to text first.
     """
     table = _frame(frame)
     first, *others = table.columns
@@ -191,6 +193,8 @@ def features_from_frame(frame: Any) -> FeatureTable:
             columns[name] = Lists([None if value is None else list(value) for value in values])
         elif column.dtype.is_numeric() or column.dtype == nw.Boolean:
             columns[name] = Numbers(_numbers(table, name))
+        elif column.dtype in (nw.String, nw.Object) and _is_prose(values):
+            columns[name] = Lists([None if value is None else words(value) for value in values])
         elif column.dtype in (nw.String, nw.Categorical, nw.Enum) or column.dtype == nw.Object:
             columns[name] = Categories(values)
         else:
@@ -199,6 +203,15 @@ def features_from_frame(frame: Any) -> FeatureTable:
                 "convert it to numbers, text or lists of text."
             )
     return encode(_ids(table, first), columns)
+
+
+def _is_prose(values: list[Any]) -> bool:
+    """Return whether most values have several words, and most differ: texts, not categories."""
+    texts = [value for value in values if isinstance(value, str)]
+    if not texts or len(texts) < sum(value is not None for value in values):
+        return False
+    several = sum(" " in text.strip() for text in texts)
+    return 2 * several > len(texts) and 2 * len(set(texts)) > len(texts)
 
 
 def find_roles(names: list[str], columns: dict[str, str], where: str) -> dict[str, str]:
@@ -233,7 +246,9 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     from sklearn.utils import validation
 
     if is_frame(X):
-        _refuse_other_types(_frame(X))
+        names = [str(name) for name in getattr(X, "column_names", X.columns)]
+        if len(set(names)) == len(names):  # columns of one name are checked as an array
+            _refuse_other_types(_frame(X))
     if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
         if reset and hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
@@ -302,7 +317,12 @@ def pyarrow_module(what: str) -> Any:
 
 def _ids(table: nw.DataFrame[Any], name: str) -> list[Any]:
     _refuse_nulls(table, name)
-    return table[name].to_list()
+    column = table[name]
+    if column.dtype.is_float():  # pandas has floats for want of integers with gaps
+        values = column.to_numpy()
+        if (values == np.rint(values)).all() and np.abs(values).max(initial=0.0) <= 2.0**53:
+            return values.astype(np.int64).tolist()
+    return column.to_list()
 
 
 def _numbers(table: nw.DataFrame[Any], name: str) -> Any:

@@ -60,6 +60,27 @@ class PreparedData(NamedTuple):
         valid = "none" if self.valid is None else self.valid.fingerprint()
         return {"training data": self.data.fingerprint(), "validation data": valid}
 
+    @property
+    def has_features(self) -> bool:
+        """Whether queries or documents have features, not made from texts, and relevance by id."""
+        data = self.data
+        if not isinstance(data, MatchingData) or self.text is not None or data.relevance is None:
+            return False
+        return data.queries is not None or data.documents is not None
+
+    def without_features(self, user: str) -> PreparedData:
+        """Return the same data without features, with a warning that names who takes none."""
+        data, valid = without_features(self.data), without_features(self.valid)
+        if isinstance(valid, MatchingData):
+            valid = valid.with_documents(data.document_ids)
+        warnings.warn(
+            f"{user} knows queries (users) and documents (items) by id only, so their features are "
+            "not used; take model factored with solver sgd (recipe warp) to use them.",
+            DataWarning,
+            stacklevel=4,
+        )
+        return self._replace(data=data, valid=valid)
+
 
 def prepare_data(
     X: Any,
@@ -96,6 +117,11 @@ def prepare_data(
     return PreparedData(data, held_out, text, documents)
 
 
+def without_features(data: Any) -> Any:
+    """Return queries and documents without their features, and other data as they are."""
+    return data.without_features() if isinstance(data, MatchingData) else data
+
+
 def _prepare_scaled(data: Trainable, valid: Any, scale: str) -> PreparedData:
     """Return scaled judged rows, for training and for validation."""
     held_out = None if valid is None else as_trainable(*_triple(valid), None)
@@ -111,8 +137,10 @@ def _prepare_scaled(data: Trainable, valid: Any, scale: str) -> PreparedData:
     return PreparedData(scaled, other, None, None, scaling)
 
 
-def warn_of_untrained(model: Model | None, seen: SeenItems | None, data: Trainable) -> None:
-    """Warn of queries that are known by id only and were not trained: their ranking says nothing.
+def warn_of_untrained(
+    model: Model | None, seen: SeenItems | None, data: Trainable, *, ranked: bool = False
+) -> None:
+    """Warn of queries that are known by id only and were not trained.
 
     Parameters
     ----------
@@ -121,23 +149,34 @@ def warn_of_untrained(model: Model | None, seen: SeenItems | None, data: Trainab
     seen : SeenItems or None
         Users and positives of the training data.
     data : JudgedLists or MatchingData
-        The queries to measure.
+        The queries to measure, or to rank.
+    ranked : bool
+        Whether queries without positives count too.
     """
     if not isinstance(data, MatchingData) or data.queries is not None or data.relevance is None:
         return
     if seen is not None and seen.positives is not None:
         trained = seen.user_ids[np.diff(seen.positives.indptr) > 0]
+        remedy = (
+            "they are ranked by popularity, the number of users who have an item; fold_in ranks "
+            "by a history"
+        )
     else:
+        if ranked:
+            return
         trained = getattr(model, "query_feature_ids", None)
-    measured = data.query_ids[np.diff(data.relevance.indptr) > 0]
+        remedy = (
+            "their embeddings are those before training; leave them out, or rank them by fold_in"
+        )
+    wanted = slice(None) if ranked else np.diff(data.relevance.indptr) > 0
+    measured = data.query_ids[wanted]
     if trained is None or trained.dtype.kind != measured.dtype.kind:
         return
     missing = measured[~np.isin(measured, trained)]
     if missing.size:
         warnings.warn(
-            f"{missing.size} of {measured.size} queries (users) to measure, such as "
-            f"{missing[0].item()!r}, have no positives in the training data, and their embeddings "
-            "are those before training; leave them out, or rank them by fold_in.",
+            f"{missing.size} of {measured.size} queries (users), such as {missing[0].item()!r}, "
+            f"have no positives in the training data: {remedy}.",
             DataWarning,
             stacklevel=4,
         )
@@ -188,7 +227,7 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
             "give both y and qid, or a JudgedLists, MatchingData or TextCollection."
         )
     if qid is None:
-        n_rows = X.shape[0] if len(getattr(X, "shape", ())) else np.shape(y)[0]
+        n_rows = X.shape[0] if len(getattr(X, "shape", ())) else len(np.asarray(y))
         qid = np.zeros(n_rows, np.int64)
         warnings.warn(
             f"qid (the query of each row) is missing, so all {n_rows} rows are ranked as one "
@@ -237,7 +276,7 @@ def fit_text(X: Any, features: str | TextFeatures | None) -> TextFeatures | None
             )
         return None
     spec = features.spec() if isinstance(features, TextFeatures) else features or DEFAULT_TEXT
-    return TextFeatures.from_spec(spec).fit(X.document_texts)
+    return TextFeatures.from_spec(spec).fit(X.document_texts).fit_queries(X.query_texts)
 
 
 def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
@@ -246,7 +285,7 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
     same = texts.query_texts is texts.document_texts or texts.query_texts == texts.document_texts
     shared = same and text.is_symmetric
     queries = documents if shared else text.transform_queries(texts.query_texts)
-    names = np.array(text.feature_names)
+    names = np.array(text.query_feature_names)
     documents, document_names = with_document_ids(text, documents, texts.document_ids)
     return texts.with_features(
         queries, documents, query_feature_ids=names, document_feature_ids=document_names
@@ -272,7 +311,7 @@ def describe_counts(data: MatchingData, text: TextFeatures) -> MatchingData:
 
 
 def with_document_ids(text: TextFeatures, documents: Any, ids: Ids) -> tuple[Any, Ids]:
-    """Return rows of terms and the names of their columns, with one per document if asked for."""
+    """Return rows of terms and the names of their columns, with one per document if requested."""
     names = text.feature_names
     if not text.document_ids:
         return documents, np.array(names)
@@ -336,6 +375,6 @@ class Documents(NamedTuple):
             sparse.csr_array((len(texts), self.ids.size)),
             query_ids=np.arange(len(texts)),
             document_ids=self.ids,
-            query_feature_ids=np.array(text.feature_names),
+            query_feature_ids=np.array(text.query_feature_names),
             document_feature_ids=names,
         )

@@ -328,8 +328,43 @@ def query_weights(data: JudgedLists, sample_weight: ArrayLike) -> NDArray[np.flo
     sums = np.add.reduceat(weights[data.row_order], data.group_ptr[:-1])
     means: NDArray[np.float64] = sums / np.diff(data.group_ptr)
     if not means.any():
-        raise DataError("all of sample_weight are 0, so no query counts; give some a weight.")
+        raise DataError("every sample_weight is zero, so no query counts; give some a weight.")
     return means
+
+
+COPIES = 16
+"""The most copies of a query whose weight is no multiple of the smallest."""
+
+ROUNDING = 1e-6
+
+
+def repeat_queries(data: JudgedLists, weights: NDArray[np.float64]) -> JudgedLists:
+    """Return data in which each query is as often as its weight says.
+
+    A mean over queries or over pairs is then the weighted mean, in every loss. Weights that are
+    multiples of the smallest are exact; others are rounded to a sixteenth of the largest. Queries
+    of weight 0 are left out.
+    """
+    multiples = weights / weights[weights > 0].min()
+    whole = np.abs(multiples - np.rint(multiples)).max() <= ROUNDING * multiples.max()
+    if whole and multiples.max() <= COPIES**2:
+        copies = np.rint(multiples).astype(np.int64)
+    else:
+        copies = np.rint(COPIES * weights / weights.max()).astype(np.int64)
+        copies[(weights > 0) & (copies == 0)] = 1
+    if copies.min() == copies.max():
+        return data
+    queries = np.repeat(np.arange(data.n_queries), copies)
+    starts, sizes = data.group_ptr[queries], np.diff(data.group_ptr)[queries]
+    ends = np.cumsum(sizes)
+    rows = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes) + np.repeat(starts, sizes)
+    return JudgedLists(
+        data.features[rows],
+        data.grades[rows],
+        np.repeat(np.arange(queries.size), sizes),
+        doc_ids=data.doc_ids[rows] if data.has_doc_ids else None,
+        feature_ids=data.feature_ids,
+    )
 
 
 def group_rows(qids: Ids) -> tuple[Ids, Ints, Ints | None]:

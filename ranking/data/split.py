@@ -144,7 +144,7 @@ def _hold_out_entries(data: Related, share: float, seed: int) -> tuple[Related, 
         raise DataError("a random split needs at least two entries of relevance.")
     count = min(max(round(share * entries), 1), entries - 1)
     held_out = np.zeros(entries, np.bool_)
-    held_out[np.argsort(_bits(seed, entries), kind="stable")[:count]] = True
+    held_out[np.argsort(random_bits_of(seed, entries), kind="stable")[:count]] = True
     return data.keep_entries(~held_out), data.keep_entries(held_out)
 
 
@@ -192,7 +192,9 @@ def _shuffled_queries(data: JudgedLists | RelevanceData, seed: int) -> NDArray[n
     A random number belongs to the rank of an id, so that the order of the rows does not matter.
     """
     by_id = np.argsort(data.query_ids, kind="stable")
-    shuffled: NDArray[np.int64] = by_id[np.argsort(_bits(seed, data.n_queries), kind="stable")]
+    shuffled: NDArray[np.int64] = by_id[
+        np.argsort(random_bits_of(seed, data.n_queries), kind="stable")
+    ]
     return shuffled
 
 
@@ -253,7 +255,7 @@ def leave_one_out(data: Related, seed: int = 0, *, check: bool = True) -> tuple[
         raise DataError("data labelled by class have no entries to leave out; split by-query.")
     relevance = data.relevance
     rows = np.repeat(np.arange(data.n_queries), np.diff(relevance.indptr))
-    bits = _bits(seed, relevance.nnz)
+    bits = random_bits_of(seed, relevance.nnz)
     moments = np.zeros(relevance.nnz) if data.times is None else data.times
     above = np.flatnonzero(relevance.data > 0)
     ordered = above[np.lexsort((bits[above], moments[above], rows[above]))]
@@ -405,7 +407,8 @@ def _warn_of_leakage(shared: Leakage, where: str, *, queries_may_return: bool) -
         )
 
 
-def _bits(seed: int, count: int) -> NDArray[np.uint64]:
+def random_bits_of(seed: int, count: int) -> NDArray[np.uint64]:
+    """Return random numbers that depend on the seed alone, to shuffle by their order."""
     out = np.empty(count, dtype=np.uint64)
     random_bits(seed % 2**64, 0, out)
     return out

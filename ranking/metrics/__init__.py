@@ -33,6 +33,38 @@ def ranking_metrics() -> dict[str, Lazy]:
         "mean-rank": Lazy(
             "ranking.metrics.ranks:MeanRank", help="The mean rank of the relevant documents."
         ),
+        "hit": Lazy(
+            "ranking.metrics.user_models:Hit",
+            help="Whether a relevant document is among the first k: trec_eval's success.",
+        ),
+        "err": Lazy(
+            "ranking.metrics.user_models:ExpectedReciprocalRank",
+            help="Expected reciprocal rank of graded documents (Chapelle et al., 2009).",
+        ),
+        "rbp": Lazy(
+            "ranking.metrics.user_models:RankBiasedPrecision",
+            help="Rank-biased precision (Moffat and Zobel, 2008).",
+        ),
+        "bpref": Lazy(
+            "ranking.metrics.user_models:Bpref",
+            help="Judged non-relevant documents above the relevant ones, as in trec_eval.",
+        ),
+        "coverage": Lazy(
+            "ranking.metrics.catalogue:Coverage",
+            help="The share of all items that are among the first k of somebody.",
+        ),
+        "novelty": Lazy(
+            "ranking.metrics.catalogue:Novelty",
+            help="The mean self-information of the first k items.",
+        ),
+        "diversity": Lazy(
+            "ranking.metrics.catalogue:Diversity",
+            help="One minus the mean cosine of pairs of the first k items.",
+        ),
+        "popularity": Lazy(
+            "ranking.metrics.catalogue:Popularity",
+            help="The mean share of users who have the first k items: popularity bias.",
+        ),
         "auc": Lazy("ranking.metrics.pairwise:AUC", help="Area under the ROC curve, by query."),
         "pair-error": Lazy(
             "ranking.metrics.pairwise:PairError",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ranking.contracts.metric import Metric
 from ranking.contracts.model import MatchingModel, Model
@@ -18,6 +20,13 @@ from ranking.data.validation import Ids
 from ranking.errors import DataError, PartError, RankingError
 from ranking.kernels.kernel import Kernel
 from ranking.kernels.select import get_kernel
+from ranking.metrics.ordered import (
+    Catalogue,
+    OrderedLists,
+    OrderedMetric,
+    compute_ordered,
+    ordered_lists,
+)
 from ranking.metrics.ranked import Floats, Measure, RankedMetric
 from ranking.metrics.ranked_lists import ScoredLists, Values, compute_metrics
 from ranking.metrics.top_k_lists import evaluate_top_k
@@ -68,9 +77,12 @@ def evaluate(
         id_ranks=lambda rows: data.doc_ranks[rows],
     )
     values = compute_metrics(ranked, lists, get_kernel(kernel), threads) if ranked else {}
+    ordered = [m for m in metrics if isinstance(m, OrderedMetric)]
+    if ordered:
+        values |= compute_ordered(ordered, ordered_lists(lists))
     return {
         m.spelled(): values[m.spelled()]
-        if isinstance(m, RankedMetric)
+        if isinstance(m, RankedMetric | OrderedMetric)
         else _per_query(m, data, scores)
         for m in metrics
     }
@@ -91,7 +103,8 @@ def evaluate_run(
 
     Parameters and result are those of `evaluate`; the order is that of ``run.query_ids``.
     """
-    measures = _ranked_measures(metrics, "runs")
+    ordered = [m for m in metrics if isinstance(m, OrderedMetric)]
+    measures = _ranked_measures([m for m in metrics if m not in ordered], "runs")
     lists = ScoredLists(
         query_ids=run.query_ids,
         group_ptr=run.group_ptr,
@@ -105,9 +118,11 @@ def evaluate_run(
         )[1].astype(np.int64),
     )
     values = compute_metrics(measures, lists, get_kernel(kernel), threads)
+    if ordered:
+        values |= compute_ordered(ordered, ordered_lists(lists, ~np.isnan(run.grades)))
     for column in values.values():
         column[run.missing] = np.nan
-    return values
+    return {m.spelled(): values[m.spelled()] for m in metrics}
 
 
 def evaluate_model(
@@ -117,11 +132,12 @@ def evaluate_model(
     kernel: Kernel,
     threads: int = 1,
     exclusions: Pairs | None = None,
+    catalogue: Catalogue | None = None,
 ) -> Values:
     """Evaluate a model on judged lists, or on queries that each rank all documents.
 
     With `MatchingData`, a query ranks all documents except itself and its `exclusions`; a document
-    without a judgement is not relevant.
+    without a judgement is not relevant. A `catalogue` is for metrics of what is recommended.
 
     Returns
     -------
@@ -131,25 +147,42 @@ def evaluate_model(
     refuse_unscorable(model, data)
     if isinstance(data, JudgedLists):
         return evaluate(metrics, data, model.scores(data, kernel, threads), kernel, threads)
-    measures = _ranked_measures(metrics, "queries and documents")
     matching = cast(MatchingModel, model)
-    best = evaluate_top_k(matching, measures, data, kernel, threads, exclusions)
-    return best or _evaluate_all(matching, measures, data, kernel, threads, exclusions)
+    in_python = [m for m in metrics if not isinstance(m, RankedMetric)]
+    measures = {m.spelled(): m.measure() for m in metrics if isinstance(m, RankedMetric)}
+    run = (kernel, threads)
+    values: Values = {}
+    if measures:
+        best = evaluate_top_k(matching, measures, data, kernel, threads, exclusions)
+        values |= best or _evaluate_all(matching, measures, data, run, exclusions)
+    if in_python:
+        values |= _evaluate_in_python(matching, in_python, data, run, exclusions, catalogue)
+    return {m.spelled(): values[m.spelled()] for m in metrics}
 
 
 def _evaluate_all(
     model: MatchingModel,
     measures: dict[str, Measure],
     data: MatchingData,
-    kernel: Kernel,
-    threads: int,
+    run: tuple[Kernel, int],
     exclusions: Pairs | None,
 ) -> Values:
     """Compute measures from the scores of all documents, block of queries by block."""
-    scorer = model.scorer(data, kernel, threads)
+    blocks = [
+        compute_metrics(measures, lists, *run)
+        for lists, _ in _scored_blocks(model, data, run, exclusions)
+    ]
+    return {name: np.concatenate([block[name] for block in blocks]) for name in measures}
+
+
+def _scored_blocks(
+    model: MatchingModel, data: MatchingData, run: tuple[Kernel, int], exclusions: Pairs | None
+) -> Iterator[tuple[ScoredLists, NDArray[np.int64]]]:
+    """Yield blocks of queries with the scores of all documents, and the document of each row."""
+    scorer = model.scorer(data, *run)
     # NumPy compares code points, and UTF-8 keeps their order: the order of strcmp.
     id_ranks = np.argsort(np.argsort(data.document_ids.astype(np.str_), kind="stable"))
-    blocks: list[Values] = []
+    positions = np.arange(data.n_documents)
     for queries in query_blocks(data):
         scores = scorer(queries)
         candidates = _candidates(data, queries, exclusions)
@@ -163,8 +196,78 @@ def _evaluate_all(
             missing_grades=np.empty(0),
             id_ranks=ranks.__getitem__,
         )
-        blocks.append(compute_metrics(measures, lists, kernel, threads))
-    return {name: np.concatenate([block[name] for block in blocks]) for name in measures}
+        yield lists, np.broadcast_to(positions, scores.shape)[candidates]
+
+
+def _evaluate_in_python(
+    model: MatchingModel,
+    metrics: Sequence[Metric],
+    data: MatchingData,
+    run: tuple[Kernel, int],
+    exclusions: Pairs | None,
+    catalogue: Catalogue | None,
+) -> Values:
+    """Compute metrics that Python defines, of queries that rank all documents.
+
+    A metric of a plugin gets the documents of a block of queries as judged lists without features.
+    """
+    ordered = [m for m in metrics if isinstance(m, OrderedMetric)]
+    others = [m for m in metrics if not isinstance(m, OrderedMetric)]
+    parts: list[OrderedLists] = []
+    values: dict[str, list[Floats]] = {m.spelled(): [] for m in others}
+    depth = _depth(ordered)
+    for lists, documents in _scored_blocks(model, data, run, exclusions):
+        if ordered:
+            parts.append(_first(ordered_lists(lists, None, documents, catalogue), depth))
+        for metric in others:
+            rows = _as_judged(lists, data, documents)
+            values[metric.spelled()].append(_per_query(metric, rows, lists.scores))
+    found = compute_ordered(ordered, _join(parts)) if ordered else {}
+    return found | {name: np.concatenate(blocks) for name, blocks in values.items()}
+
+
+def _depth(metrics: Sequence[OrderedMetric]) -> int:
+    """Return the largest cut-off, or 0 if a metric looks at all ranks."""
+    cutoffs = [getattr(metric, "k", None) for metric in metrics]
+    return 0 if None in cutoffs else max((k for k in cutoffs if k is not None), default=0)
+
+
+def _first(lists: OrderedLists, depth: int) -> OrderedLists:
+    """Return the first ranks of lists; what follows joins the missing documents."""
+    if not depth:
+        return lists
+    kept = lists.ranks() <= depth
+    later = ~kept & (lists.grades != 0)
+    return dataclasses.replace(
+        lists,
+        pointers=_pointers(lists.lists()[kept], lists.size),
+        grades=lists.grades[kept],
+        judged=lists.judged[kept],
+        documents=lists.documents[kept],
+        missing_pointers=_pointers(lists.lists()[later], lists.size),
+        missing_grades=lists.grades[later],
+    )
+
+
+def _pointers(owners: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=size))))
+
+
+def _join(parts: Sequence[OrderedLists]) -> OrderedLists:
+    """Join blocks of lists."""
+    fields = ("grades", "judged", "documents", "missing_grades")
+    joined = {name: np.concatenate([getattr(one, name) for one in parts]) for name in fields}
+    for name in ("pointers", "missing_pointers"):
+        sizes = np.concatenate([np.diff(getattr(one, name)) for one in parts])
+        joined[name] = np.concatenate(([0], np.cumsum(sizes)))
+    return OrderedLists(**joined, catalogue=parts[0].catalogue)
+
+
+def _as_judged(lists: ScoredLists, data: MatchingData, documents: NDArray[np.int64]) -> JudgedLists:
+    """Return a block of queries and all documents as judged lists without features."""
+    queries = np.repeat(lists.query_ids, np.diff(lists.group_ptr))
+    empty = sparse.csr_array((documents.size, 1))
+    return JudgedLists(empty, lists.grades, queries, doc_ids=data.document_ids[documents])
 
 
 def mean(values: Floats) -> float:

@@ -11,11 +11,19 @@ FOREIGN: Final = {
     "ap": "map",
     "average_precision": "map",
     "gm_map": "map",
-    "hit": "recall",
-    "hit_rate": "recall",
-    "hitrate": "recall",
-    "hits": "recall",
-    "hr": "recall",
+    "arp": "popularity",
+    "catalog_coverage": "coverage",
+    "ild": "diversity",
+    "intra_list_diversity": "diversity",
+    "item_coverage": "coverage",
+    "expected_reciprocal_rank": "err",
+    "popularity_bias": "popularity",
+    "rank_biased_precision": "rbp",
+    "self_information": "novelty",
+    "hit_rate": "hit",
+    "hitrate": "hit",
+    "hits": "hit",
+    "hr": "hit",
     "label_ranking_average_precision": "map",
     "mean_average_precision": "map",
     "mean_reciprocal_rank": "mrr",
@@ -32,33 +40,28 @@ FOREIGN: Final = {
     "rr": "mrr",
     "set_p": "p",
     "set_recall": "recall",
-    "success": "recall",
+    "success": "hit",
 }
 """Names in trec_eval, ir-measures, PyTerrier, LensKit and scikit-learn, in lower case."""
 
 SPELLING = re.compile(r"(?P<name>.*?)(?:(?:@|_cut_|_at_|_|-|\.)(?P<k>[0-9]+))?")
-NO_CUTOFF = ("map", "auc", "r-precision", "mean-rank", "letor-map")
+NO_CUTOFF = ("map", "auc", "bpref", "r-precision", "mean-rank", "letor-map")
 
 
 def suggest_metric(text: str, valid: Sequence[str]) -> str:
     """Return the metric that is meant by another name, or an empty string.
 
-    ``success@1`` is the precision at 1. Success and hit rate at other cut-offs are the recall, if
-    a query has one relevant document.
-
     Examples
     --------
-    >>> names = ["ndcg", "map", "p", "recall", "mrr"]
+    >>> names = ["ndcg", "map", "p", "recall", "mrr", "hit"]
     >>> [suggest_metric(text, names) for text in ("ndcg_cut_10", "P_5", "MRR", "success_1")]
-    ['ndcg@10', 'p@5', 'mrr', 'p@1']
+    ['ndcg@10', 'p@5', 'mrr', 'hit@1']
     """
     match = SPELLING.fullmatch(text.strip().partition("(")[0])
     if match is None:
         return ""
     word, cutoff = match["name"].lower().replace("-", "_"), match["k"]
     name = FOREIGN.get(word, "")
-    if name == "recall" and cutoff == "1" and word not in ("recall", "set_recall"):
-        name = "p"
     if name not in valid:
         close = difflib.get_close_matches(word.replace("_", "-"), list(valid), n=1)
         name = close[0] if close else ""

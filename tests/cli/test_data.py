@@ -41,11 +41,11 @@ def letor(tmp_path: Path) -> Path:
 
 
 def test_judged_lists_and_doubts(letor):
-    shown = facts(letor)
-    assert shown["format"] == "letor"
-    assert (shown["rows"], shown["queries"], shown["features"]) == (3, 2, 2)
-    assert shown["grades"] == "0: 1, 1: 2"
-    assert shown["query ids"] == "1, 2"
+    output = facts(letor)
+    assert output["format"] == "letor"
+    assert (output["rows"], output["queries"], output["features"]) == (3, 2, 2)
+    assert output["grades"] == "0: 1, 1: 2"
+    assert output["query ids"] == "1, 2"
     text = call(letor).stdout
     assert "1 of 2 queries are not next to each other" in text
     assert "2 of 2 queries have one grade only" in text
@@ -66,8 +66,8 @@ def test_judged_lists_and_doubts(letor):
 def test_other_kinds(tmp_path, content, want):
     path = tmp_path / "data"
     path.write_text(content)
-    shown = facts(path)
-    assert {key: shown[key] for key in want} == want
+    output = facts(path)
+    assert {key: output[key] for key in want} == want
 
 
 @pytest.mark.parametrize("form", ["table", "tsv", "markdown"])
@@ -178,3 +178,41 @@ def test_get_goes_to_a_folder_of_its_name_and_a_file_called_get_is_read(tmp_path
     assert facts(Path("get"))["rows"] == facts(Path("./get"))["rows"] == 3
     printed = call("get", "--convert", "letor", "-o", "demo", code=2).stderr
     assert "demo is a folder; name the file that --convert writes." in printed
+
+
+RATINGS = "user,item,rating,timestamp\n" + "".join(
+    f"u{user},i{item},{1 + (user + item) % 5},{10 * user + item}\n"
+    for user in range(6)
+    for item in range(4)
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "n_test"), [("by-time", 5), ("leave-one-out", 6), ("random", 5)]
+)
+def test_a_split_divides_interactions(tmp_path, method, n_test):
+    path = tmp_path / "ratings.csv"
+    path.write_text(RATINGS)
+    printed = call(path, "--split", method, "-o", tmp_path / "parts").stderr
+    train, test = (read_any(tmp_path / "parts" / f"{name}.tsv") for name in ("train", "test"))
+    assert test.relevance.nnz == n_test
+    assert train.relevance.nnz == 24 - n_test
+    assert f"test.tsv written: {n_test} interactions" in printed
+    if method == "by-time":
+        assert train.times.max() < test.times.min()
+        assert "test has 1 users without training data, such as 'u5'; they are ranked by" in printed
+
+
+def test_a_split_of_judged_lists_divides_no_query(tmp_path):
+    path = write_letor(tmp_path / "all.txt", make_judged(0, n_queries=10))
+    call(path, "--split", "by-query", "--share", "0.3", "--valid", "-o", tmp_path)
+    parts = [read(tmp_path / f"{name}.txt") for name in ("train", "valid", "test")]
+    assert [part.n_queries for part in parts] == [5, 2, 3]
+    ids = np.concatenate([part.query_ids for part in parts])
+    assert sorted(ids.tolist()) == sorted(read(path).query_ids.tolist())
+    assert (
+        "rows of a query belong together"
+        in call(path, "--split", "random", "-o", tmp_path, code=1).output
+    )
+    assert "name a method" in call(path, "--share", "0.3", code=2).output
+    assert "a folder" in call(path, "--split", "random", code=2).output

@@ -18,7 +18,13 @@ OTHER_ERROR = (
     "the check wants a TypeError for a dict among the features; all errors of data are DataError, "
     "a ValueError, which says that the features are not numbers"
 )
+WEIGHTS = (
+    "the check weighs the rows of one query, and a weight counts for a whole query: the mean over "
+    "its rows"
+)
 EXCEPTIONS = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
     "check_fit_score_takes_y": NO_Y,
     "check_n_features_in_after_fitting": NO_Y,
     "check_dtype_object": OTHER_ERROR,

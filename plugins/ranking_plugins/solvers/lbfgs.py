@@ -131,10 +131,10 @@ class LBFGS(Solver):
         else:
             previous = objective.value(point.weights)
         for epoch in range(first + 1, self.max_epochs + 1):
-            kept = objective.frozen(point.weights)
-            if kept is not None:
+            frozen_objective = objective.frozen(point.weights)
+            if frozen_objective is not None:
                 point = _Point(point.weights)
-            moved = self._iterate(kept or objective, point)
+            moved = self._iterate(frozen_objective or objective, point)
             model.weights = objective.to_weights(point.weights)
             value = objective.value(point.weights)
             converged = not moved or abs(previous - value) <= self.tolerance * abs(value)

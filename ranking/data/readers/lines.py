@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import math
+import warnings
 from array import array
 from collections.abc import Callable, Sequence
 from io import BufferedIOBase
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranking.data.readers.opening import open_bytes
-from ranking.errors import DataError
+from ranking.errors import DataError, DataWarning
 
 LONGEST_LINE = 1 << 26
 """Bytes of the longest line: a compressed file of a few MB may hold one of any length."""
@@ -166,6 +167,38 @@ class Columns:
         refuse(
             self.path, self.numbers[row], f"the {name} {word!r} is not a finite number; correct it"
         )
+
+    def drop_repeats(self, one: str, other: str, value: str) -> None:
+        """Drop rows that repeat another one, with a warning; refuse those with another value."""
+        first: dict[tuple[str, str], int] = {}
+        repeats = []
+        values = self._columns[value]
+        for row, key in enumerate(zip(self._columns[one], self._columns[other], strict=True)):
+            before = first.setdefault(key, row)
+            if before == row:
+                continue
+            if values[before] != values[row]:
+                refuse(
+                    self.path,
+                    self.numbers[row],
+                    f"{other} {key[1]!r} of {one} {key[0]!r} was on line {self.numbers[before]} "
+                    f"already, with the {value} {values[before]} and not {values[row]}; keep one "
+                    "of them",
+                )
+            repeats.append(row)
+        if not repeats:
+            return
+        warnings.warn(
+            f"{self.path}: {len(repeats)} lines repeat an earlier one, such as line "
+            f"{self.numbers[repeats[0]]}; they are left out.",
+            DataWarning,
+            stacklevel=3,
+        )
+        dropped = set(repeats)
+        kept = [row for row in range(len(values)) if row not in dropped]
+        self.numbers = array("q", (self.numbers[row] for row in kept))
+        for name, cells in self._columns.items():
+            self._columns[name] = [cells[row] for row in kept]
 
     def refuse_repeats(self, one: str, other: str) -> None:
         """Raise `DataError` for two rows that are equal in two columns."""

@@ -27,7 +27,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Judgements:
         columns = Columns(path, lines[1:], lambda line: line.split("\t"), names, first=2)
     else:
         columns = Columns(path, lines, str.split, QRELS)
-    columns.refuse_repeats("query", "document")
+    columns.drop_repeats("query", "document", "grade")
     return Judgements(columns.texts("query"), columns.texts("document"), columns.floats("grade"))
 
 

@@ -177,3 +177,23 @@ def test_coef_is_there_for_linear_models_only():
     np.testing.assert_array_equal(ranker.feature_importances_, np.abs(ranker.model_.weights))
     assert not hasattr(Ranker(loss="domination"), "coef_")
     assert not hasattr(Ranker.from_recipe("warp").fit(pandas.DataFrame(RATINGS)), "coef_")
+
+
+@pytest.mark.parametrize("convert", [lambda frame: frame, polars.from_pandas])
+def test_float_ids_lists_and_titles_become_ids_and_features(convert):
+    log = pandas.DataFrame({"userId": [1.0, 2.0], "movieId": [10.0, 20.0]})
+    films = pandas.DataFrame(
+        {
+            "movieId": [10, 20],
+            "genres": [["a", "b"], ["b"]],
+            "title": ["The Thing", "The Fly"],
+            "country": ["New Zealand", "New Zealand"],
+        }
+    )
+    data = MatchingData.from_interactions(convert(log), item_features=convert(films))
+    assert data.query_ids.tolist() == [1, 2]
+    assert data.document_ids.tolist() == [10, 20]
+    assert data.document_feature_ids.tolist() == [
+        *("genres=a", "genres=b", "title=fly", "title=the", "title=thing"),
+        "country=New Zealand",
+    ]

@@ -9,7 +9,7 @@ from ranking.data.readers.read import read, read_any
 from ranking.data.readers.trec import read_qrels, read_run
 from ranking.data.trec import Judgements, Run, join_run
 from ranking.data.writers import write as write_data
-from ranking.errors import DataError
+from ranking.errors import DataError, DataWarning
 
 QRELS = "1 0 a 2\n1 0 b 0\n2 0 a -1\n"
 RUN = "1 Q0 b 9 0.5 tag\n1 Q0 a 1 0.25 tag\n3 Q0 a 1 -inf tag\n"
@@ -115,7 +115,7 @@ REFUSED = {
     "twice": (
         read_qrels,
         "1 0 a 1\n2 0 a 1\n1 0 a 0\n",
-        "line 3: document 'a' of query '1' was on line 1 already; keep one",
+        "line 3: document 'a' of query '1' was on line 1 already, with the grade 1 and not 0",
     ),
     "nothing": (read_qrels, "\n\n", "has no lines"),
     "NUL": (read_qrels, b"1 0 a 1\n1 0 \0 1\n", "line 2: there is a NUL byte"),
@@ -125,6 +125,14 @@ REFUSED = {
     "twice in a run": (read_run, "1 Q0 a 1 2 t\n1 Q0 a 2 1 t\n", "line 2: document 'a'"),
     "two runs": (read_run, "1 Q0 a 1 2 t\n1 Q0 b 2 1 u\n", "line 2: the tag is 'u' and was 't'"),
 }
+
+
+def test_judgements_that_are_repeated_and_agree_are_left_out(write):
+    path = write("1 0 a 1\n1 0 b 0\n1 0 a 1\n1 0 a 1\n")
+    with pytest.warns(DataWarning, match="2 lines repeat an earlier one, such as line 3"):
+        judgements = read_qrels(path)
+    assert judgements.document_ids.tolist() == ["a", "b"]
+    assert judgements.grades.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("case", REFUSED)

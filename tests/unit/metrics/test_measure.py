@@ -8,10 +8,11 @@ import pytrec_eval
 
 from ranking import Ranker
 from ranking.contracts.metric import Metric
+from ranking.data.trec import Judgements, Run, join_run
 from ranking.errors import DataError, PartError
 from ranking.kernels.select import get_kernel
 from ranking.metrics import evaluation as module
-from ranking.metrics.evaluation import evaluate_model, query_blocks
+from ranking.metrics.evaluation import evaluate_model, evaluate_run, query_blocks
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
 from ranking.models.linear import Linear
@@ -141,7 +142,7 @@ def test_other_data_are_refused(matching_kernel, make_matching, judged):
         evaluate_model(linear, parse("map"), data, matching_kernel)
 
 
-def test_metrics_of_judged_data_are_refused(matching_kernel, make_matching, judged):
+def test_metrics_in_python_are_of_models_not_of_runs(matching_kernel, make_matching):
     class Odd(Metric):
         name = "odd"
         higher_is_better = True
@@ -153,5 +154,8 @@ def test_metrics_of_judged_data_are_refused(matching_kernel, make_matching, judg
             return "odd"
 
     data = make_matching(3)
-    with pytest.raises(PartError, match="'odd' measures judged data, not queries and documents"):
-        evaluate_model(started(data), [Odd()], data, matching_kernel)
+    values = evaluate_model(started(data), [Odd()], data, matching_kernel)
+    assert values["odd"].tolist() == [0.0] * data.n_queries
+    run = join_run(Run(["q"], ["d"], [1.0]), Judgements(["q"], ["d"], [1]))
+    with pytest.raises(PartError, match="'odd' measures judged data, not runs"):
+        evaluate_run([Odd()], run, matching_kernel)

@@ -26,11 +26,3 @@ pub(crate) fn filled<T: Copy>(length: usize, value: T) -> Vec<T> {
     lengthen(&mut vector, length, value);
     vector
 }
-
-/// A copy of elements.
-pub(crate) fn copied<T: Copy>(elements: &[T]) -> Vec<T> {
-    let mut vector = Vec::new();
-    reserve(&mut vector, elements.len());
-    vector.extend_from_slice(elements);
-    vector
-}

@@ -1,0 +1,1 @@
+"""`ranking explore`: models side by side in one offline page."""
