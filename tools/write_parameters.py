@@ -1,6 +1,7 @@
-"""Write docs/parameters.md, the page of all parts and their parameters, from the code.
+"""Write docs/parameters.md and the table of names in docs/parts.md from the code.
 
-Usage: ``python tools/write_parameters.py``. A test fails if the page is not what this would write.
+Usage: ``python tools/write_parameters.py``, also after a merge that conflicts in these pages. A
+test fails if they are not what this would write.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ranking.registry import describe_part, get_registry
+from ranking.registry.manager import Entry
 from ranking.registry.names import PARAMETERS, PARTS
 from ranking.registry.part_description import Parameter, PartDescription
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "parameters.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE, NAMES = DOCS / "parameters.md", DOCS / "parts.md"
 OURS = ("ranking-kit", "ranking-kit-rust")
 KINDS = {
     "recipe": "Recipes",
@@ -103,9 +106,24 @@ def section(part: PartDescription, names: list[str]) -> list[str]:
     return [*lines, ""]
 
 
+def write_names(page: str) -> str:
+    """Return the page of names with the table of today; the text around it stays."""
+    rows = ["| kind | names |", "|---|---|"]
+    for kind in KINDS:
+        found = sorted(e.name for e in get_registry().entries() if e.kind == kind and ours(e))
+        rows.append(f"| {kind} | {', '.join(f'`{name}`' for name in found)} |")
+    before, _, rest = page.partition("| kind | names |\n")
+    return before + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+
+
+def ours(entry: Entry) -> bool:
+    """Return whether a part is built in."""
+    return entry.distribution in OURS
+
+
 def write() -> str:
     """Return the page."""
-    entries = [entry for entry in get_registry().entries() if entry.distribution in OURS]
+    entries = [entry for entry in get_registry().entries() if ours(entry)]
     lines = [HEAD]
     for kind, title in KINDS.items():
         lines += [f"## {title}", ""]
@@ -124,3 +142,4 @@ def write() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(write(), encoding="utf-8")
+    NAMES.write_text(write_names(NAMES.read_text(encoding="utf-8")), encoding="utf-8")
