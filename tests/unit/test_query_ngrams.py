@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from ranking import MatchingData, Ranker, TextCollection, TextFeatures
+from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError, ModelFileError, PartError
+from ranking.io.exports.content import term_weights
+from ranking.models.combination import Combination
 
 DOCUMENTS = ["shock wave of a wing", "heat flow in a layer", "drag of a body", "lift of the wing"]
 QUERIES = ["the shock wave", "heat of the layer", "wing lift"]
@@ -74,8 +80,6 @@ def test_steps_are_those_of_a_loop(loss, seed):
     whole = Ranker("bilinear:trainable=unshared,dtype=float64", loss, "none", solver)
     ranker = whole.fit(data)
     kernel = ranker.kernel_
-    from ranking.data.triplets import positive_lists
-
     trials = 1 if loss == "hinge" else ranker.loss_.trials
     triplets = kernel.sampling.sample_triplets(positive_lists(data), 0, 0, 40, trials, 1)
     Q, D = data.query_rows.toarray(), data.document_rows.toarray()
@@ -106,18 +110,11 @@ def test_what_would_change_the_kept_entries_is_refused(texts):
         Ranker("bilinear:trainable=unshared", "domination", "none", "sgd").fit(texts)
 
 
-def test_a_combination_refuses_ngrams_of_queries(texts):
+def test_combinations_and_exports_refuse_ngrams_of_queries(texts):
     phrases = Ranker.from_recipe("bm25-warp", solver="sgd:max_steps=10").fit(texts)
-    from ranking.models.combination import Combination
-
     with pytest.raises(PartError, match="leave query_ngrams out"):
         Combination([phrases])
+    extras = SimpleNamespace(text=phrases.text_, documents=phrases.documents_)
+    source: Any = SimpleNamespace(model=phrases.model_, extras=extras)
     with pytest.raises(CombinationError, match="document_ids and query_ngrams"):
-        from ranking.io.exports.content import term_weights
-
-        phrases_source = type("Source", (), {})()
-        phrases_source.model = phrases.model_
-        phrases_source.extras = type("Extras", (), {})()
-        phrases_source.extras.text = phrases.text_
-        phrases_source.extras.documents = phrases.documents_
-        term_weights(phrases_source)
+        term_weights(source)

@@ -195,8 +195,11 @@ def test_the_constrained_rows_are_the_best_of_a_solver(seed):
                     return value(v[:4] - v[4:], row)
 
                 limits = (
-                    {"type": "ineq", "fun": lambda v: total - v.sum()},
-                    {"type": "ineq", "fun": lambda v: limit**2 - ((v[:4] - v[4:]) ** 2).sum()},
+                    {"type": "ineq", "fun": lambda v, total=total: total - v.sum()},
+                    {
+                        "type": "ineq",
+                        "fun": lambda v, limit=limit: limit**2 - ((v[:4] - v[4:]) ** 2).sum(),
+                    },
                 )
                 start = np.full(8, 0.05)
                 solved = minimize(
