@@ -51,8 +51,8 @@ def main() -> None:
                 objectives[loss].append(problem.value() + penalty)
         for loss, each in seconds.items():
             ratio = each / seconds["domination"]
-            shown = " ".join(f"{objectives[loss][at - 1]:.8f}" for at in SHOWN)
-            print(f"{name:8}{loss:14}{each:7.3f}s{ratio:6.2f} x  {shown}")  # noqa: T201
+            values = " ".join(f"{objectives[loss][at - 1]:.8f}" for at in SHOWN)
+            print(f"{name:8}{loss:14}{each:7.3f}s{ratio:6.2f} x  {values}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ def collection(n_documents: int, n_words: int = 200_000, seed: int = 0) -> TextC
         " ".join([names[at] for at in words[start:stop].tolist()])
         for start, stop in zip(stops[:-1].tolist(), stops[1:].tolist(), strict=True)
     ]
-    drawn = rng.integers(n_documents, size=N_QUERIES)
-    queries = [" ".join(texts[at].split()[:3]) for at in drawn.tolist()]
-    ones = (np.ones(N_QUERIES), (np.arange(N_QUERIES), drawn))
+    sample = rng.integers(n_documents, size=N_QUERIES)
+    queries = [" ".join(texts[at].split()[:3]) for at in sample.tolist()]
+    ones = (np.ones(N_QUERIES), (np.arange(N_QUERIES), sample))
     relevance = sparse.coo_array(ones, shape=(N_QUERIES, n_documents)).tocsr()
     return TextCollection(np.arange(N_QUERIES), queries, np.arange(n_documents), texts, relevance)
 

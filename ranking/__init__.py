@@ -9,6 +9,7 @@ The names below are the public API, with the exceptions of `ranking.errors`, the
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ranking.benchmarking import Benchmark
     from ranking.data.describe import describe_data
     from ranking.data.judged_lists import JudgedLists
     from ranking.data.matching_data import FeatureTable, MatchingData
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ranking.training.wrappers.search import ParameterSearch
 
 __all__ = [
+    "Benchmark",
     "Comparison",
     "Evaluation",
     "FeatureTable",
@@ -61,6 +63,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Benchmark": "ranking.benchmarking:Benchmark",
     "Comparison": "ranking.metrics.comparison:Comparison",
     "Evaluation": "ranking.metrics.result:Evaluation",
     "FeatureTable": "ranking.data.matching_data:FeatureTable",

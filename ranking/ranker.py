@@ -39,7 +39,7 @@ from ranking.data.scaling import Scaling, refuse_single_query
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
-from ranking.errors import CombinationError, DataError
+from ranking.errors import CombinationError, DataError, PartError
 from ranking.inference.contributions import (
     Swap,
     explain_by_history,
@@ -53,6 +53,7 @@ from ranking.inference.fallback import with_fallback
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
+    explain_sum,
     new_users,
     similar_items,
     without_histories,
@@ -81,6 +82,7 @@ from ranking.metrics.evaluation import (
 from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.combination import Combination
 from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 from ranking.models.structured import Structured
@@ -427,7 +429,13 @@ class Ranker(Estimator):
 
         Texts get features, and the features of judged rows are scaled if `scale` is set.
         """
-        return prepare_data(X, y, qid, valid, self.features, self.scale)
+        prepared = prepare_data(X, y, qid, valid, self.features, self.scale)
+        if prepared.has_features:
+            model, _, _, solver = self.plan().resolve(prepared.data)
+            for part in (model, solver):
+                if part.by_id:
+                    return prepared.without_features(part.name)
+        return prepared
 
     def adopt(self, result: TrainingResult, prepared: PreparedData | None = None) -> Self:
         """Take over the result of a training as the fitted attributes.
@@ -574,6 +582,8 @@ class Ranker(Estimator):
             self._refuse_other_width(data)
         if isinstance(data, JudgedLists):
             return self._scaled(data)
+        if self.model_.by_id or getattr(getattr(self, "solver_", None), "by_id", False):
+            data = data.without_features()
         return own_queries(data) if self.per_query else data
 
     def _scaled(self, data: JudgedLists) -> JudgedLists:
@@ -594,9 +604,8 @@ class Ranker(Estimator):
         """
         self._check_fitted()
         if isinstance(X, JudgedLists):
-            scores = np.empty(X.n_rows)
-            scores[X.row_order] = self.score_rows(X)
-            return scores
+            # A selection keeps the numbers of its rows in the whole.
+            return self.score_rows(X)[np.argsort(X.row_order, kind="stable")]
         if X is None or self.model_.takes == "matching":
             return self._predict_matching(X)
         if isinstance(X, MatchingData | TextCollection):
@@ -799,9 +808,9 @@ class Ranker(Estimator):
         """Return the k best documents for queries, or users, that were not in the training data.
 
         Each gets an embedding from its positives, trained by the loss of the model; in an item-item
-        model the positives are its history, and nothing is trained. The model itself does not
-        change. The positives are left out of the lists. A new query that has
-        features needs no folding in: `rank` takes it.
+        model the positives are its history, and nothing is trained; in a combination, this holds
+        for each of its models. The model itself does not change. The positives are left out of the
+        lists. A new query that has features needs no folding in: `rank` takes it.
 
         Parameters
         ----------
@@ -815,18 +824,17 @@ class Ranker(Estimator):
         validate_k(k)
         names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
         lists = list(positives.values()) if isinstance(positives, Mapping) else positives
-        if isinstance(self.model_, ItemItem):
+        if isinstance(self.model_, ItemItem | Combination):
             data = self._matching(self.to_model_data(X), "fold_in")
-            _, exclusions = positives_of_new_queries(data, lists)
             run = (self.kernel_, self.threads)
-            found = new_users(self.model_, data, lists, exclusions, k, run)
-            return RankedResults(np.array(names), data.document_ids, found)
+            results = new_users(self.model_, data, lists, k, run, self.random_state)
+            return RankedResults(np.array(names), data.document_ids, results)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
         queries = fold_in(
             embedding,
             samples,
-            self.loss_,
+            self._trained_loss(),
             self.kernel_,
             regularizer=getattr(self, "regularizer_", None),
             seed=self.random_state,
@@ -844,6 +852,16 @@ class Ranker(Estimator):
             None,
         )
         return RankedResults(np.array(names), data.document_ids, retrieve)
+
+    def _trained_loss(self) -> Loss:
+        """Return the loss of the training, which a model file may name without its plugin."""
+        if not hasattr(self, "loss_"):
+            spec = self.description_["parts"]["loss"]["spec"]
+            raise PartError(
+                f"fold_in trains by the loss of the model, {spec!r}, which is not installed here; "
+                "install its plugin."
+            )
+        return self.loss_
 
     def search(self, texts: Sequence[str], k: int | None = 10) -> RankedResults:
         """Return the k best documents of the collection for each text, by id."""
@@ -905,10 +923,11 @@ class Ranker(Estimator):
         """Return what made the score of a document for a query, the largest contribution first.
 
         Of a bilinear model of texts, the pairs of words; of an item-item model, the items of a
-        user's history; of embeddings, the pairs of features, and for users and items that are
-        known by id only, the past items of the user; of structured lists, the neighbours too; of
-        a linear model of judged rows, the features, and of another one, how much the score falls
-        without each feature.
+        user's history; of a combination of models of users and items, these contributions and the
+        scores of its other models; of embeddings, the pairs of features, and for users and items
+        that are known by id only, the past items of the user; of structured lists, the neighbours
+        too; of a linear model of judged rows, the features, and of another one, how much the score
+        falls without each feature.
 
         Parameters
         ----------
@@ -921,6 +940,9 @@ class Ranker(Estimator):
         self._check_fitted()
         if isinstance(self.model_, ItemItem):
             return explain_item(self.model_, query, document)
+        if isinstance(self.model_, Combination) and self.seen_ is not None:
+            run = (self.kernel_, self.threads)
+            return explain_sum(self.model_, self.seen_, query, document, run)
         if self.model_.takes == "judged":
             data, rows = self._rows_of(X, query)
             names = data.doc_ids[rows].astype(np.str_).tolist()

@@ -40,6 +40,7 @@ from fuzzing.kernels import kernel_targets
 from fuzzing.models import checkpoint_targets, model_targets
 from fuzzing.mutations import mutate
 from fuzzing.readers import reader_targets, setting_targets
+from fuzzing.serving import serve_targets
 from fuzzing.target import Target
 
 from ranking import RankingError
@@ -219,11 +220,12 @@ def main() -> int:
     last = None if options.inputs is None else options.start + options.inputs
     with tempfile.TemporaryDirectory(dir=memory_folder()) as name, mmap.mmap(-1, 8) as current:
         folder = Path(name)
-        found = [
+        every = [
             *(*reader_targets(), *setting_targets()),
             *(*model_targets(folder), *checkpoint_targets(folder), *kernel_targets()),
+            *serve_targets(folder),
         ]
-        targets = [target for target in found if re.search(options.only, target.name)]
+        targets = [target for target in every if re.search(options.only, target.name)]
         for target in targets:  # imports and caches, before the first fork
             path = folder / target.file
             path.write_bytes(target.content)

@@ -46,18 +46,37 @@ def export(model: Path, to: str, output: Path, resources: Resources, **options: 
     ranking export films.safetensors --to parquet -o films
     """
     data, names = options["data"], options["names"]
-    if not output.is_dir():
-        output_of(output, [model, *data, names])
-    feature_names = None
-    if names is not None:
-        feature_names = [line.strip() for line in names.read_text(encoding="utf-8").splitlines()]
+    inputs = [one for one in (model, *data, names) if one is not None]
+    if output.is_dir():
+        _refuse_inputs_in(output, inputs)
+    else:
+        output_of(output, inputs)
     files = resources.load(model).export(
         output,
         to,
         data=resources.read(list(data)) if data else None,
         name=options["name"],
-        feature_names=feature_names,
+        feature_names=None if names is None else _lines(names),
         overwrite=options["overwrite"],
     )
     for file in files:
         click.echo(f"{file} written ({file.stat().st_size} bytes)", err=True)
+
+
+def _refuse_inputs_in(folder: Path, inputs: list[Path]) -> None:
+    """Refuse a folder that holds an input, which a file of the export could replace."""
+    for one in inputs:
+        if one.resolve().parent == folder.resolve():
+            raise click.UsageError(
+                f"the input {one} is in the folder {folder}, whose files may be replaced; name "
+                "another output."
+            )
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():  # reading a FIFO would wait for a writer
+        raise click.UsageError(f"{path} is not a regular file; name a file of names.")
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{path} is not UTF-8: {error}.") from error

@@ -11,35 +11,45 @@ import click
 
 
 class Command(NamedTuple):
-    """Where a command is implemented, and its line in `ranking --help`."""
+    """Where a command is implemented, its line in `ranking --help`, and under which heading."""
 
     target: str
     help: str
+    group: str = "Train and choose"
 
 
+MEASURE, USE, INSPECT = "Measure and compare", "Use a model", "Data, papers and plugins"
 COMMANDS = {
     "train": Command("train:train", "Train a model on DATA and write it to one file."),
     "tune": Command("tune:tune", "Search recipes and parameters on DATA within a budget."),
-    "eval": Command(
-        "evaluate:evaluate", "Measure MODEL on DATA, or a TREC run against judgements."
-    ),
-    "rank": Command("rank:rank", "Rank the documents of each query in DATA by MODEL."),
-    "explain": Command("explain:explain", "Show what a bilinear MODEL has learnt."),
     "path": Command("path:path", "Train along the strengths of a regularizer."),
-    "compare": Command(
-        "compare:compare", "Compare models on DATA, or TREC runs against judgements."
+    "eval": Command(
+        "evaluate:evaluate", "Measure MODEL on DATA, or a TREC run against judgements.", MEASURE
     ),
-    "explore": Command("explore:explore", "Show the lists of models on DATA in an offline page."),
-    "export": Command("export:export", "Write MODEL in a format of another program."),
-    "serve": Command("serve:serve", "Answer HTTP requests by models."),
-    "features": Command("features:features", "Write the scores of MODEL as features."),
-    "bound": Command("bound:bound", "Bound the generalization error of an alignment model."),
-    "report": Command("report:report", "Show how models were trained."),
-    "reproduce": Command("reproduce:reproduce", "Measure the tables of a paper again."),
-    "data": Command("data:data", "Show what PATH holds, convert it, or get a data set."),
-    "plugins": Command("plugins:plugins", "List the installed parts and plugins, or describe one."),
-    "new-plugin": Command("new_plugin:new_plugin", "Write a package with a plugin."),
+    "compare": Command(
+        "compare:compare", "Compare models on DATA, or TREC runs against judgements.", MEASURE
+    ),
+    "benchmark": Command("benchmark:benchmark", "Compare all rankers that fit DATA.", MEASURE),
+    "explore": Command(
+        "explore:explore", "Show the lists of models on DATA in an offline page.", MEASURE
+    ),
+    "report": Command("report:report", "Show how models were trained.", MEASURE),
+    "bound": Command(
+        "bound:bound", "Bound the generalization error of an alignment model.", MEASURE
+    ),
+    "rank": Command("rank:rank", "Rank the documents of each query in DATA by MODEL.", USE),
+    "explain": Command("explain:explain", "Show what MODEL has learnt.", USE),
+    "features": Command("features:features", "Write the scores of MODEL as features.", USE),
+    "export": Command("export:export", "Write MODEL in a format of another program.", USE),
+    "serve": Command("serve:serve", "Answer HTTP requests by models.", USE),
+    "data": Command("data:data", "Show what PATH holds, convert it, or get a data set.", INSPECT),
+    "reproduce": Command("reproduce:reproduce", "Measure the tables of a paper again.", INSPECT),
+    "plugins": Command(
+        "plugins:plugins", "List the installed parts and plugins, or describe one.", INSPECT
+    ),
+    "new-plugin": Command("new_plugin:new_plugin", "Write a package with a plugin.", INSPECT),
 }
+"""The commands, in groups by purpose and in the order in which a user meets them."""
 
 
 TRACEBACK = "RANKING_TRACEBACK"
@@ -70,8 +80,11 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+        widest = max(map(len, COMMANDS))
+        for group in dict.fromkeys(command.group for command in COMMANDS.values()):
+            with formatter.section(group):
+                rows = [(n, c.help) for n, c in COMMANDS.items() if c.group == group]
+                formatter.write_dl([(f"{name:<{widest}}", line) for name, line in rows])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; map errors of `ranking` to exit code 1, and misuse to 2."""
@@ -134,7 +147,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="ranking-kit", prog_name="ranking")
 def cli() -> None:
-    """Learn to rank: train a model, evaluate it, rank with it.
+    """Learn to rank and recommend: train a model, measure it, use it.
 
     \b
     ranking train train.txt --valid valid.txt -o model.safetensors --recipe domination

@@ -43,7 +43,7 @@ threads_option = click.option(
     type=click.IntRange(1, 1024),
     default=1,
     show_default=True,
-    help="Number of threads; the result does not depend on it.",
+    help="Number of threads (results are identical for any value).",
 )
 reader_option = click.option(
     "--reader", default="auto", metavar="NAME", help="Format of the data; by default recognised."

@@ -11,7 +11,13 @@ WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 14, 34
 COLOURS = ("#1b6ca8", "#b8451f", "#3c7a3a", "#7d4a94", "#8a6d1f", "#4a4a4a")
 
-STYLE = """
+PLOT_STYLE = """
+.grid { stroke: #ddd; } .line { fill: none; stroke-width: 2; }
+text { font: 12px system-ui, sans-serif; fill: #333; }
+"""
+
+STYLE = (
+    """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
   color: #1c1c1c; background: #fff; }
 table { border-collapse: collapse; margin: 1rem 0; }
@@ -20,9 +26,9 @@ th:first-child, td:first-child { text-align: left; }
 code { font-size: .9em; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; }
 .win { fill: #1b6ca8; } .loss { fill: #b8451f; } .axis { stroke: #555; fill: none; }
-.grid { stroke: #ddd; } .line { fill: none; stroke-width: 2; }
-text { font: 12px system-ui, sans-serif; fill: #333; }
 """
+    + PLOT_STYLE
+)
 
 Points = Sequence[tuple[float, float]]
 

@@ -150,7 +150,8 @@ def _search(ranker: Ranker, texts: tuple[str, ...], k: int) -> RankedResults:
     for text in texts:
         if not text_features(ranker, text).nnz:
             raise click.UsageError(
-                f"the model knows no word of {text!r}; if it is a path, there is no such file."
+                f"none of the words in {text!r} are in the vocabulary; if it is a path, there is "
+                "no such file."
             )
     return ranker.search(texts, k)
 

@@ -37,7 +37,7 @@ VARIABLE = "RANKING_TOKEN"
     type=click.FloatRange(0.0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Seconds until an answer.",
+    help="Seconds for the headers of a request, and until its answer.",
 )
 @click.option(
     "--token-file",
@@ -71,6 +71,7 @@ def serve(
         import uvicorn
 
         from ranking_cli.serving.app import Limits, build_app
+        from ranking_cli.serving.protocol import timed_protocol
     except ImportError as error:
         raise click.ClickException(
             "serving needs the packages starlette and uvicorn; install them with "
@@ -91,7 +92,14 @@ def serve(
     served = [ServedModel(*_named(one), kernel, threads) for one in models]
     app = build_app(Models(served), Limits(max_body, timeout, token))
     config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, lifespan="off"
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        http=timed_protocol(timeout),
+        ws="none",
     )
     server = uvicorn.Server(config)
     _announce(server, served)

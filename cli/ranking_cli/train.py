@@ -100,7 +100,7 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
 @click.option(
     "--threads",
     type=click.IntRange(1, 1024),
-    help="Number of threads; the result does not depend on it.",
+    help="Number of threads (results are identical for any value).",
 )
 @click.option(
     "--metrics",
@@ -129,7 +129,9 @@ FIELDS = [field.name for field in dataclasses.fields(Request)]
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Same seed, same model.")
 @click.option("--config", type=existing, help="A TOML file of settings; flags win over it.")
 @click.option("--resume", is_flag=True, help="Continue an interrupted training.")
-@click.option("--dry-run", is_flag=True, help="Print the settings and their sources, and stop.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the resolved settings and their source, then exit."
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def train(config: Path | None, **options: Any) -> None:
     """Train a model on DATA and write it to one file.

@@ -27,16 +27,33 @@ class Model(Part, ABC):
     ----------
     takes : {"judged", "matching"}
         The kind of data that the model scores.
-    form : {"vector", "matrix", "factors", "items", "components", "functions"}
-        The form of its parameters: one weight per feature, one weight per pair of features, two
-        thin matrices, one weight per pair of items, one weight per trained model, or functions
-        such as trees, which have no gradient.
+    form : str
+        The form of its parameters: one weight per feature ("vector"), one weight per pair of
+        features ("matrix"), two thin matrices ("factors"), these plus a fixed identity
+        ("factors-identity"), one weight per pair of items ("items"), one weight per trained model
+        ("components"), one per query feature and training document ("expansion"), distributions of
+        words ("probabilities"), or functions such as trees, which have no gradient ("functions").
     """
 
     takes: ClassVar[Literal["judged", "matching"]] = "judged"
-    form: ClassVar[Literal["vector", "matrix", "factors", "items", "components", "functions"]] = (
-        "vector"
-    )
+    form: ClassVar[
+        Literal[
+            "vector",
+            "matrix",
+            "factors",
+            "factors-identity",
+            "items",
+            "components",
+            "expansion",
+            "probabilities",
+            "functions",
+        ]
+    ] = "vector"
+
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return False
 
     @abstractmethod
     def initialize(self, data: Any, seed: int, kernel: Kernel) -> None:
@@ -60,6 +77,13 @@ class Model(Part, ABC):
     @abstractmethod
     def restore(self, tensors: Tensors) -> None:
         """Restore what `tensors` returned; refuse invalid tensors."""
+
+    def adjusted(self, **values: Any) -> Model | None:
+        """Return the trained model with other hyper-parameters, if they need no training.
+
+        A search then trains once for several values. None if the model has to be trained again.
+        """
+        return None
 
     def add_features(self, data: Any, kernel: Kernel) -> None:
         """Add parameters for features that are new in these data, for models that can grow."""

@@ -71,7 +71,11 @@ class Recipe:
         Specs of ``model``, ``loss``, ``regularizer`` and ``solver``.
     search : Search or None
         Used when validation data are given and the searched parameter is not.
+    data : tuple of str
+        The kinds of data that it is made for: "judged", "texts", "interactions" (ids only),
+        "features"; by default what its parts suggest. `ranking benchmark` looks at it.
     """
 
     parts: Mapping[str, str]
     search: Search | None = None
+    data: tuple[str, ...] = ()

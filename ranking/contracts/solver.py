@@ -115,7 +115,7 @@ class Solver(Part, ABC):
     ----------
     patience : int
         The epochs without a better value on the validation data after which early stopping ends
-        training, unless it is told otherwise. Epochs of boosting are small, so it needs more.
+        training by default. Epochs of boosting are small, so it needs more.
     """
 
     patience: ClassVar[int] = 5
@@ -130,6 +130,11 @@ class Solver(Part, ABC):
     @classmethod
     def spreads(cls, loss: type[Loss]) -> bool:
         """Return whether the work for a loss goes through the engine of the problem."""
+        return False
+
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
         return False
 
     @property

@@ -173,5 +173,5 @@ def _width(features: Any, width: int) -> str:
 
 
 def _first(ids: NDArray[Any]) -> str:
-    shown = [str(one) if len(str(one)) <= 30 else str(one)[:30] + "..." for one in ids[:N_IDS]]
-    return ", ".join(shown) + (", ..." if ids.size > N_IDS else "")
+    short_ids = [str(one) if len(str(one)) <= 30 else str(one)[:30] + "..." for one in ids[:N_IDS]]
+    return ", ".join(short_ids) + (", ..." if ids.size > N_IDS else "")

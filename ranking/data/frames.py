@@ -70,8 +70,8 @@ class Interactions(NamedTuple):
             )
         table = _frame(frame)
         words = {"rating": "value", "timestamp": "time"}
-        wanted = {words.get(name, name): column for name, column in named.items()}
-        roles = find_roles(table.columns, wanted, "the frame")
+        names = {words.get(name, name): column for name, column in named.items()}
+        roles = find_roles(table.columns, names, "the frame")
         return cls(
             _ids(table, roles["user"]),
             _ids(table, roles["item"]),
@@ -90,14 +90,14 @@ class Interactions(NamedTuple):
         keep = np.asarray(self.values, dtype=np.float64) >= rating
         if not keep.any():
             raise DataError(f"no interaction has a rating of at least {rating}; lower min_rating.")
-        kept = [None if one is None else _take(one, keep) for one in self[:4]]
-        return kept[0], kept[1], kept[2], kept[3]
+        columns = [None if one is None else _take(one, keep) for one in self[:4]]
+        return columns[0], columns[1], columns[2], columns[3]
 
 
 def _take(values: Any, keep: Any) -> Any:
     if isinstance(values, np.ndarray):
         return values[keep]
-    return [value for value, wanted in zip(values, keep.tolist(), strict=True) if wanted]
+    return [value for value, keeps in zip(values, keep.tolist(), strict=True) if keeps]
 
 
 def is_frame(value: Any) -> bool:

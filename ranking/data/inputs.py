@@ -60,6 +60,27 @@ class PreparedData(NamedTuple):
         valid = "none" if self.valid is None else self.valid.fingerprint()
         return {"training data": self.data.fingerprint(), "validation data": valid}
 
+    @property
+    def has_features(self) -> bool:
+        """Whether queries or documents have features, not made from texts, and relevance by id."""
+        data = self.data
+        if not isinstance(data, MatchingData) or self.text is not None or data.relevance is None:
+            return False
+        return data.queries is not None or data.documents is not None
+
+    def without_features(self, user: str) -> PreparedData:
+        """Return the same data without features, with a warning that names who takes none."""
+        data, valid = without_features(self.data), without_features(self.valid)
+        if isinstance(valid, MatchingData):
+            valid = valid.with_documents(data.document_ids)
+        warnings.warn(
+            f"{user} knows queries (users) and documents (items) by id only, so their features are "
+            "not used; take model factored with solver sgd (recipe warp) to use them.",
+            DataWarning,
+            stacklevel=4,
+        )
+        return self._replace(data=data, valid=valid)
+
 
 def prepare_data(
     X: Any,
@@ -94,6 +115,11 @@ def prepare_data(
         held_out = held_out.with_documents(data.document_ids)
         warn_of_untrained(None, SeenItems.from_data(data), held_out)
     return PreparedData(data, held_out, text, documents)
+
+
+def without_features(data: Any) -> Any:
+    """Return queries and documents without their features, and other data as they are."""
+    return data.without_features() if isinstance(data, MatchingData) else data
 
 
 def _prepare_scaled(data: Trainable, valid: Any, scale: str) -> PreparedData:
@@ -250,7 +276,7 @@ def fit_text(X: Any, features: str | TextFeatures | None) -> TextFeatures | None
             )
         return None
     spec = features.spec() if isinstance(features, TextFeatures) else features or DEFAULT_TEXT
-    return TextFeatures.from_spec(spec).fit(X.document_texts)
+    return TextFeatures.from_spec(spec).fit(X.document_texts).fit_queries(X.query_texts)
 
 
 def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
@@ -259,7 +285,7 @@ def describe_texts(texts: TextCollection, text: TextFeatures) -> MatchingData:
     same = texts.query_texts is texts.document_texts or texts.query_texts == texts.document_texts
     shared = same and text.is_symmetric
     queries = documents if shared else text.transform_queries(texts.query_texts)
-    names = np.array(text.feature_names)
+    names = np.array(text.query_feature_names)
     documents, document_names = with_document_ids(text, documents, texts.document_ids)
     return texts.with_features(
         queries, documents, query_feature_ids=names, document_feature_ids=document_names
@@ -285,7 +311,7 @@ def describe_counts(data: MatchingData, text: TextFeatures) -> MatchingData:
 
 
 def with_document_ids(text: TextFeatures, documents: Any, ids: Ids) -> tuple[Any, Ids]:
-    """Return rows of terms and the names of their columns, with one per document if asked for."""
+    """Return rows of terms and the names of their columns, with one per document if requested."""
     names = text.feature_names
     if not text.document_ids:
         return documents, np.array(names)
@@ -349,6 +375,6 @@ class Documents(NamedTuple):
             sparse.csr_array((len(texts), self.ids.size)),
             query_ids=np.arange(len(texts)),
             document_ids=self.ids,
-            query_feature_ids=np.array(text.feature_names),
+            query_feature_ids=np.array(text.query_feature_names),
             document_feature_ids=names,
         )

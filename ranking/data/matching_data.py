@@ -216,6 +216,24 @@ class MatchingData(RelevanceData):
             changed[f"{name}_feature_ids"] = np.array([*names.astype(np.str_).tolist(), *new_names])
         return self._replace(**changed)
 
+    def without_features(self) -> MatchingData:
+        """Return the same data with queries and documents that are known by id only.
+
+        Examples
+        --------
+        >>> data = MatchingData([[2.0]], None, [[1.0, 0.0]], user_ids=["ann"])
+        >>> data.without_features().query_feature_ids.tolist()
+        ['ann']
+        """
+        if self.queries is None and self.documents is None:
+            return self
+        return self._replace(
+            queries=None,
+            documents=None,
+            query_feature_ids=self.query_ids,
+            document_feature_ids=self.document_ids,
+        )
+
     def with_clicks(self, log: MatchingData | None = None, weight: float = 1.0) -> MatchingData:
         """Return the same data with the clicks of a log as additional features of both sides.
 

@@ -76,7 +76,7 @@ def as_csr(matrix: Any, name: str) -> Any:
     """Return a sparse matrix as CSR with sorted indices, or raise `DataError` if it is damaged.
 
     The structure (indptr and indices) is copied before it is checked: compiled loops trust it, so
-    that nobody else may change it later. The values are shared, as any value is safe.
+    that no other owner can change it later. The values are shared, as any value is safe.
     """
     matrix = _with_own_structure(matrix)
     # SciPy converts without checks, so a damaged matrix is rejected before it is converted.

@@ -68,7 +68,10 @@ def explain_pair(
         right = text.transform([document])
     for row, words_of in ((left, query), (right, document)):
         if not row.nnz:
-            raise DataError(f"the model knows no word of {words_of!r}; use words of its texts.")
+            raise DataError(
+                f"none of the words in {words_of!r} are in the vocabulary; use words of the "
+                "training texts."
+            )
     return contributions(bilinear, left, right)
 
 

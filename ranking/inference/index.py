@@ -98,9 +98,9 @@ class SeenIndex:
         assert embedding is not None
         items, biases = self._items
         order, position = self._order
-        wanted = np.arange(users.size) if queries is None else queries
-        for start in range(0, wanted.size, BLOCK):
-            block = wanted[start : start + BLOCK]
+        selection = np.arange(users.size) if queries is None else queries
+        for start in range(0, selection.size, BLOCK):
+            block = selection[start : start + BLOCK]
             rows = np.ascontiguousarray(embedding.queries[users[block]])
             left_out = None if exclusions is None else exclusions_at(exclusions, block, position)
             best, scores = self.kernel.factored.top_k(
@@ -112,10 +112,10 @@ class SeenIndex:
         """Yield the k items with the largest cosine with each item, itself excluded."""
         units = self._unit_items
         order, position = self._order
-        wanted = np.arange(positions.size) if queries is None else queries
+        selection = np.arange(positions.size) if queries is None else queries
         none = np.zeros(0, np.float32)
-        for start in range(0, wanted.size, BLOCK):
-            block = wanted[start : start + BLOCK]
+        for start in range(0, selection.size, BLOCK):
+            block = selection[start : start + BLOCK]
             at = position[positions[block]]
             left_out = np.arange(at.size + 1), at
             rows = np.ascontiguousarray(units[at])
@@ -133,10 +133,12 @@ def _lists(block: Ints, order: Ints, best: Ints, scores: Any) -> Iterator[TopK]:
         yield TopK(query, order[ranked[filled]], values[filled].astype(np.float64))
 
 
-def _known(what: str, positions: dict[Any, int], wanted: Iterable[Any], remedy: str) -> Ints:
-    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
-        raise DataError(f"{what}_ids is {wanted!r}; give a list of ids, such as [{wanted!r}].")
-    names = list(wanted)
+def _known(what: str, positions: dict[Any, int], selection: Iterable[Any], remedy: str) -> Ints:
+    if isinstance(selection, str | bytes) or not isinstance(selection, Iterable):
+        raise DataError(
+            f"{what}_ids is {selection!r}; give a list of ids, such as [{selection!r}]."
+        )
+    names = list(selection)
     unknown = [name for name in names if name not in positions]
     if unknown:
         example = f", only others such as {next(iter(positions))!r}" if positions else ""

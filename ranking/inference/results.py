@@ -295,8 +295,8 @@ class RankedResults:
         what = "results" if len(self) != 1 else "result"
         head = f"RankedResults({len(self)} {what} by {self._columns.query} id)"
         positions = np.arange(min(SHOWN_QUERIES, len(self)))
-        shown = zip(self.query_ids[positions].tolist(), self._rows(positions), strict=True)
-        rows = [f"  {query!r}: {_short(ranked)}" for query, ranked in shown]
+        lists = zip(self.query_ids[positions].tolist(), self._rows(positions), strict=True)
+        rows = [f"  {query!r}: {_short(ranked)}" for query, ranked in lists]
         more = ["  ..."] if len(self) > SHOWN_QUERIES else []
         return "\n".join([head, *rows, *more])
 

@@ -241,12 +241,12 @@ def _restore_columns(tensors: Tensors, n_features: int) -> Ids | None:
 def _refuse_other_vocabulary(
     path: Path, model: Model, text: TextFeatures, sides: tuple[str, ...]
 ) -> None:
-    """Refuse a model none of whose features is a term of the vocabulary in the same file."""
-    names = np.array(text.feature_names)
+    """Refuse a model whose features are not the terms of the vocabulary in the same file."""
+    names = np.array(text.feature_names, np.str_)
     for side in sides:
         known = getattr(model, f"{side}_feature_ids", None)
-        if known is not None and not np.isin(names, known.astype(np.str_)).any():
+        if known is not None and not np.array_equal(known.astype(np.str_), names):
             raise ModelFileError(
-                f"{path} is damaged: no word of its vocabulary is a {side} feature of its model; "
-                "train it again."
+                f"{path} is damaged: the {side} features of its model are not the words of its "
+                "vocabulary; train it again."
             )

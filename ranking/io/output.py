@@ -52,7 +52,7 @@ class Output:
             stream.write(text)
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold ``PATH.lock``, which names the owner, so that nobody else writes meanwhile."""
+        """Hold ``PATH.lock``, which names the owner, so that no other process writes to it."""
         return locked(self.path)
 
     def remove_leftovers(self) -> None:

@@ -179,6 +179,6 @@ def check_table(
 
 def _check(path: Path | str, where: str, value: Any, rule: Rule) -> None:
     if not rule.fits(value):
-        shown = str(value)
-        shown = shown if len(shown) <= 40 else shown[:40] + "..."
-        raise ModelFileError(f"{path} is damaged: {where} is {shown!r}, expected {rule.expected}.")
+        text = str(value)
+        text = text if len(text) <= 40 else text[:40] + "..."
+        raise ModelFileError(f"{path} is damaged: {where} is {text!r}, expected {rule.expected}.")

@@ -36,7 +36,7 @@ class Evaluation:
         By the full name of the metric, such as ``"ndcg@10 (linear gain)"``; NaN for a query that
         is left out.
     names : mapping
-        From the names that were asked for to the full names.
+        From the requested names to the full names.
     """
 
     query_ids: Ids

@@ -189,8 +189,8 @@ def _best_scores(
         scores[np.repeat(np.arange(block.size), np.diff(pointers)), left_out] = -np.inf
         for query, row in zip(block.tolist(), scores, strict=True):
             least = np.partition(row, row.size - depth)[row.size - depth]
-            found = np.flatnonzero((row >= least) & (row > -np.inf))
-            ranked = found[np.argsort(-row[found], kind="stable")][:depth]
+            candidates = np.flatnonzero((row >= least) & (row > -np.inf))
+            ranked = candidates[np.argsort(-row[candidates], kind="stable")][:depth]
             documents[query, : ranked.size] = order[ranked]
             best_scores[query, : ranked.size] = row[ranked]
     return documents, best_scores

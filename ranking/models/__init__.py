@@ -31,6 +31,14 @@ def ranking_models() -> dict[str, Lazy]:
             "ranking.models.sparse_factored:SparseFactored",
             help="The factored model with embeddings that may be sparse.",
         ),
+        "factored-identity": Lazy(
+            "ranking.models.factored_identity:FactoredIdentity",
+            help="The factored model plus the inner product of shared features: q'(U'V + I) d.",
+        ),
+        "topics": Lazy(
+            "ranking.models.topics:Topics",
+            help="The bilingual topic model: the probability of a query, given a document.",
+        ),
         "item-item": Lazy(
             "ranking.models.item_item:ItemItem",
             help="The items of a user's history speak for other items: h' W, W sparse.",
@@ -38,6 +46,10 @@ def ranking_models() -> dict[str, Lazy]:
         "combination": Lazy(
             "ranking.models.combination:Combination",
             help="A weighted sum of the scores of trained models.",
+        ),
+        "kernel-expansion": Lazy(
+            "ranking.models.kernel_expansion:KernelExpansion",
+            help="Documents are compared with those of the training data by a kernel function.",
         ),
         "structured": Lazy(
             "ranking.models.structured:Structured",

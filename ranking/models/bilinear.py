@@ -14,7 +14,7 @@ from ranking.contracts.model import MatchingModel, Tensors
 from ranking.contracts.parameters import choice
 from ranking.data.ids import empty_ids, merge_ids, pack_ids, unpack_ids
 from ranking.data.validation import Ids, take_columns
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import CombinationError, ModelFileError, PartError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.contract import Floats, Ints
 
@@ -35,6 +35,10 @@ class Bilinear(MatchingModel):
         they share any id, else zero.
     dtype : {"float32", "float64"}
         Type of W.
+    trainable : {"all", "unshared"}
+        Which entries of W training changes: all, or those of a feature that only queries have and
+        one that only documents have, such as ``text:query_ngrams=2,document_ids=true``. The other
+        entries keep their initial values.
 
     Attributes
     ----------
@@ -49,6 +53,7 @@ class Bilinear(MatchingModel):
 
     initial: str = choice("auto", "auto", "identity", "zero")
     dtype: str = choice("float32", "float32", "float64")
+    trainable: str = choice("all", "all", "unshared")
 
     query_feature_ids: Ids = dataclasses.field(
         init=False, repr=False, compare=False, default_factory=empty_ids
@@ -144,9 +149,30 @@ class Bilinear(MatchingModel):
         self.weights = sp.csr_array(sp.coo_array(parts, shape=(rows.size, columns.size)))
         self.query_feature_ids, self.document_feature_ids = rows, columns
 
+    def idle(self) -> set[str]:
+        """Return `trainable` if it is all."""
+        return {"trainable"} if self.trainable == "all" else set()
+
+    def refuse_partial(self, solver: str) -> None:
+        """Refuse `trainable` other than all, for a solver that changes all of W."""
+        if self.trainable != "all":
+            raise CombinationError(
+                f"solver {solver!r} changes all entries of W, and the model has "
+                f"trainable={self.trainable}; use solver sgd."
+            )
+
+    def trainable_inputs(self, data: MatchingData) -> BilinearInputs:
+        """Return what `inputs` does, without features that queries and documents share."""
+        at_row, at_column = _shared(self.query_feature_ids, self.document_feature_ids)
+        queries, documents = self._aligned(data)
+        return BilinearInputs(_without(queries, at_row), _without(documents, at_column))
+
     def inputs(self, data: MatchingData) -> BilinearInputs:
         """Return the features of queries and documents, aligned with W."""
-        return BilinearInputs(
+        return BilinearInputs(*self._aligned(data))
+
+    def _aligned(self, data: MatchingData) -> tuple[sp.csr_array, sp.csr_array]:
+        return (
             take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids),
             take_columns(data.document_rows, data.document_feature_ids, self.document_feature_ids),
         )
@@ -155,10 +181,7 @@ class Bilinear(MatchingModel):
         self, data: MatchingData, kernel: Kernel, threads: int = 1
     ) -> Callable[[Ints], Floats]:
         """Return a function from positions of queries to their scores, one row per query."""
-        queries = take_columns(data.query_rows, data.query_feature_ids, self.query_feature_ids)
-        documents = take_columns(
-            data.document_rows, data.document_feature_ids, self.document_feature_ids
-        )
+        queries, documents = self._aligned(data)
         weights = self.weights
 
         def scores(positions: Ints) -> Floats:
@@ -253,6 +276,15 @@ def _shared(rows: Ids, columns: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     _, at_row, at_column = np.intersect1d(rows, columns, return_indices=True)
     return at_row, at_column
+
+
+def _without(rows: sp.csr_array, columns: NDArray[np.intp]) -> sp.csr_array:
+    """Return rows without the entries of some columns, which stay as empty columns."""
+    kept = np.ones(rows.shape[1], np.bool_)
+    kept[columns] = False
+    chosen = kept[rows.indices]
+    ends = np.concatenate(([0], np.cumsum(chosen)))[rows.indptr].astype(rows.indptr.dtype)
+    return sp.csr_array((rows.data[chosen], rows.indices[chosen], ends), shape=rows.shape)
 
 
 def _check_csr(name: str, tensors: Tensors, shape: tuple[int, int]) -> sp.csr_array:

@@ -75,6 +75,11 @@ class ItemItem(MatchingModel):
         self.left: Singles = np.zeros((0, self.width), np.float32)
         self.right: Singles = np.zeros((0, self.width), np.float32)
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return True
+
     def idle(self) -> set[str]:
         """Return `low_pass`, if there are no directions."""
         return set() if self.dimensions else {"low_pass"}
@@ -93,6 +98,24 @@ class ItemItem(MatchingModel):
         self.weights = sp.csr_array((n, n), dtype=np.float32)
         self.left = np.zeros((n, self.width), np.float32)
         self.right = np.zeros((n, self.width), np.float32)
+
+    def adjusted(self, **values: Any) -> ItemItem | None:
+        """Return the model with another low-pass filter: another weight, or fewer directions.
+
+        The directions are those with the largest singular values, the largest first, so that a
+        smaller number of them needs no training.
+        """
+        dimensions = int(values.get("dimensions", self.dimensions))
+        if not values.keys() <= {"dimensions", "low_pass"} or dimensions > self.dimensions:
+            return None
+        other = dataclasses.replace(self, **{**values, "dimensions": dimensions})
+        other.weights, other.histories = self.weights, self.histories
+        other.query_feature_ids = self.query_feature_ids
+        other.document_feature_ids = self.document_feature_ids
+        other.left, other.right = (
+            _first_columns(side, dimensions, other.width) for side in (self.left, self.right)
+        )
+        return other
 
     def with_histories(self, histories: Any, ids: Ids) -> ItemItem:
         """Return a model of the same weights for other users.
@@ -113,6 +136,11 @@ class ItemItem(MatchingModel):
     def fold_in(self, lists: Sequence[Sequence[Any]], ids: Ids) -> ItemItem:
         """Return a model for new users, from the ids of the items that they have."""
         position = {name: at for at, name in enumerate(self.document_feature_ids.tolist())}
+        unknown = [name for names in lists for name in names if name not in position]
+        if unknown:
+            raise DataError(
+                f"the model does not know item {unknown[0]!r}; train with it, or leave it out."
+            )
         counts = [len(set(names)) for names in lists]
         columns = [position[name] for names in lists for name in sorted({*names})]
         parts = (
@@ -223,6 +251,13 @@ class ItemItem(MatchingModel):
         return float(self.weights.nnz / max(self.document_feature_ids.size**2, 1))
 
 
+def _first_columns(matrix: Singles, count: int, width: int) -> Singles:
+    """Return the first columns, padded with zeros to the width."""
+    narrow = np.zeros((matrix.shape[0], width), np.float32)
+    narrow[:, :count] = matrix[:, :count]
+    return narrow
+
+
 def sparse_product(left: Any, right: Any) -> Any:
     """Return a product of sparse matrices as float32 with sorted indices."""
     product = sp.csr_array(left @ right, dtype=np.float32)
@@ -257,14 +292,14 @@ def user_histories(data: MatchingData) -> Any:
     return histories
 
 
-def _position(what: str, ids: Ids, wanted: Any) -> int:
+def _position(what: str, ids: Ids, item_id: Any) -> int:
     """Return the position of an id; a number may be given as text."""
-    found = np.flatnonzero(ids.astype(np.str_) == str(wanted))
-    if not found.size:
+    positions = np.flatnonzero(ids.astype(np.str_) == str(item_id))
+    if not positions.size:
         raise DataError(
-            f"the model does not know {what} {wanted!r}, only others such as {ids[0]!r}."
+            f"the model does not know {what} {item_id!r}, only others such as {ids[0]!r}."
         )
-    return int(found[0])
+    return int(positions[0])
 
 
 def _matrix(name: str, tensors: Tensors, shape: tuple[int, int]) -> Any:

@@ -7,8 +7,9 @@ then the model. A model for other data counts as one more change.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from ranking.contracts.loss import Loss
@@ -30,6 +31,20 @@ CONTRACTS: dict[str, Kind] = {
 
 CHEAPEST = ("solver", "regularizer", "loss", "model")
 """The order in which parts are changed."""
+
+
+def _changes() -> list[tuple[tuple[str, ...], bool]]:
+    """Return the kinds that may be changed, and whether to a model for other data, by cost."""
+    changes = [
+        (len(kinds) + other_data, [CHEAPEST.index(kind) for kind in kinds[::-1]], kinds)
+        for size in range(len(CHEAPEST) + 1)
+        for kinds in itertools.combinations(CHEAPEST, size)
+        for other_data in ((False, True) if "model" in kinds else (False,))
+    ]
+    return [(kinds, cost > len(kinds)) for cost, _, kinds in sorted(changes)]
+
+
+CHANGES = _changes()
 
 
 class Cell(NamedTuple):
@@ -61,6 +76,19 @@ class Cell(NamedTuple):
     def __str__(self) -> str:
         """Return the four names."""
         return " x ".join(self.names().values())
+
+
+Index: TypeAlias = dict[tuple[Kind | None, ...], list[Cell]]
+"""Cells that work by the parts that a change leaves: None where a part is changed."""
+
+
+def _index(cells: Iterable[Cell]) -> Index:
+    index: Index = {}
+    for cell in cells:
+        if cell.compatibility().works:
+            for unchanged in itertools.product(*((None, part) for part in cell)):
+                index.setdefault(unchanged, []).append(cell)
+    return index
 
 
 class Grid:
@@ -95,37 +123,40 @@ class Grid:
 
     def nearest(self, cell: Cell) -> Cell | None:
         """Return the nearest cell that works, or None if none does."""
-        changes = [
-            (len(kinds) + other_data, [CHEAPEST.index(kind) for kind in kinds[::-1]], kinds)
-            for size in range(len(CHEAPEST) + 1)
-            for kinds in itertools.combinations(CHEAPEST, size)
-            for other_data in ((False, True) if "model" in kinds else (False,))
-        ]
-        for cost, _, kinds in sorted(changes):
-            other_data = cost > len(kinds)
-            works = [
-                candidate
-                for candidate in self._changes(cell, kinds)
-                if (candidate.model.takes != cell.model.takes) == other_data
-                and candidate.compatibility().works
+        works = self._working
+        if any(part not in self.parts[kind] for kind, part in cell._asdict().items()):
+            parts = (
+                dict.fromkeys((*self.parts[kind], part)) for kind, part in cell._asdict().items()
+            )
+            works = _index(itertools.starmap(Cell, itertools.product(*parts)))
+        for kinds, other_data in CHANGES:
+            unchanged = (None if kind in kinds else part for kind, part in cell._asdict().items())
+            candidates = [
+                other
+                for other in works.get(tuple(unchanged), ())
+                if all(getattr(other, kind) is not getattr(cell, kind) for kind in kinds)
+                and (other.model.takes != cell.model.takes) == other_data
             ]
-            if works:
-                return max(works, key=lambda each: each.compatibility().first_choice)
+            if candidates:
+                return min(candidates, key=lambda other: self._order(cell, other))
         return None
 
-    def _changes(self, cell: Cell, kinds: tuple[str, ...]) -> Iterator[Cell]:
-        """Yield the cells with other parts of these kinds, the most similar first."""
-        others = (
-            sorted(
-                (part for part in self.parts[kind] if part is not other),
-                key=lambda part, other=other: -_similarity(part, other),  # type: ignore[misc]
-            )
-            if kind in kinds
-            else [other]
-            for kind, other in zip(cell._fields, cell, strict=True)
-        )
-        for parts in itertools.product(*others):
-            yield Cell(*parts)
+    @functools.cached_property
+    def _working(self) -> Index:
+        return _index(self.cells())
+
+    def _order(self, cell: Cell, other: Cell) -> tuple[bool, list[int]]:
+        """Return the order of equally near cells: first choices, then the most similar parts."""
+        kinds: Iterable[tuple[str, Any, Any]] = zip(cell._fields, cell, other, strict=True)
+        similar = [self._ranks(kind, part).get(changed, 0) for kind, part, changed in kinds]
+        return not other.compatibility().first_choice, similar
+
+    @functools.cache  # noqa: B019 - a grid lives as long as its registry
+    def _ranks(self, kind: str, part: Kind) -> dict[Kind, int]:
+        """Return the other parts of a kind with their ranks, the most similar first."""
+        others = [other for other in self.parts[kind] if other is not part]
+        others.sort(key=lambda other: -_similarity(other, part))
+        return {other: rank for rank, other in enumerate(others)}
 
     def remedy(self, cell: Cell) -> str:
         """Return the changes to the nearest cell that works, or "" if none does."""
@@ -138,12 +169,18 @@ class Grid:
         )
 
 
+@functools.lru_cache(maxsize=1)
+def grid_of(registry: Registry) -> Grid:
+    """Return the cells of a registry, built once."""
+    return Grid(registry)
+
+
 def refuse_misfit(model: Model, loss: Loss, regularizer: Regularizer, solver: Solver) -> None:
     """Raise `CombinationError` for incompatible parts, with the reason and the nearest cell."""
     cell = Cell(type(model), type(loss), type(regularizer), type(solver))
     compatibility = cell.compatibility()
     if not compatibility.works:
-        remedy = Grid().remedy(cell) or "other parts"
+        remedy = grid_of(get_registry()).remedy(cell) or "other parts"
         raise CombinationError(f"{cell} does not work: {compatibility.reason}. Try {remedy}.")
 
 

@@ -61,14 +61,19 @@ def check_kernel(kernel: Kernel, *, seed: int = 0) -> None:
     whose = f"kernel {getattr(kernel, 'name', kernel)!r}"
     ensure(isinstance(kernel, Kernel), whose, "is a ranking.kernels.Kernel", f"{type(kernel)}")
     reference = reference_kernel()
-    said, expected = kernel.describe(), reference.describe()
+    description, expected = kernel.describe(), reference.describe()
     for key in ("abi", "lanes", "block", "rng", "exp"):
-        ensure(said.get(key) == expected[key], whose, f"describes {key} as the contract", f"{said}")
+        ensure(
+            description.get(key) == expected[key],
+            whose,
+            f"describes {key} as the contract",
+            f"{description}",
+        )
     for family, protocol in typing.get_type_hints(Implementations).items():
         implementation = getattr(kernel, family).implementation
         absent = [name for name in _functions(protocol) if not hasattr(implementation, name)]
         ensure(not absent, whose, f"has the functions of family {family}", f"lacks {absent}")
-    several = 1 if said["threads"] == "none" else 3
+    several = 1 if description["threads"] == "none" else 3
     for threads in (1, several):
         mine, theirs = (_numbers(each, seed, threads) for each in (kernel, reference))
         for name, answer in mine.items():

@@ -13,7 +13,7 @@ from ranking.contracts.solver import Solver
 from ranking.data.inputs import Trainable
 from ranking.data.judged_lists import JudgedLists
 from ranking.errors import CombinationError, PartError
-from ranking.registry.compatibility import Cell, Grid
+from ranking.registry.compatibility import Cell, grid_of
 from ranking.registry.manager import get_registry
 
 Parts = tuple[Model, Loss, Regularizer, Solver]
@@ -97,7 +97,7 @@ def _best_compatible(
             return _suits(data, model), _made_for(regularizer, model), first[at]
 
         return compatible[max(range(len(compatible)), key=merit)]
-    remedy = Grid().remedy(refused[0]) if refused else ""
+    remedy = grid_of(get_registry()).remedy(refused[0]) if refused else ""
     raise CombinationError(
         f"no model and solver fit loss {loss.name!r} with regularizer {regularizer.name!r}: "
         + "; ".join(reasons)

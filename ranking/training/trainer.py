@@ -155,7 +155,22 @@ class Trainer:
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
+        self._warn_if_removed()
         self._warn_if_useless()
+
+    def _warn_if_removed(self) -> None:
+        """Warn if the penalty has set all weights, or all embeddings, to 0."""
+        took_steps = bool(self.history) and self.history[-1].get("steps", 1) > 0
+        if self.regularizer.name == "none" or not took_steps:
+            return
+        if getattr(self.model, "has_embeddings", self.model.density > 0.0):
+            return
+        what = "embeddings" if self.model.form == "factors" else "weights"
+        warnings.warn(
+            f"{self.regularizer.spec()} sets all {what} to 0; reduce its strength.",
+            TrainingWarning,
+            stacklevel=5,
+        )
 
     def _warn_if_useless(self) -> None:
         """Warn if the loss on judged lists is above that of a model whose scores are all 0."""
@@ -294,14 +309,18 @@ class Trainer:
         names = [described(kind, part) for kind, part in parts if not ours(part)]
         return f" The cause may also be {' or '.join(names)}." if names else ""
 
-    def resolved_specs(self) -> dict[str, str]:
-        """Return the spec of each part, with the values that were used instead of "auto"."""
+    def resolved_parts(self) -> dict[str, Part]:
+        """Return the parts by kind, with the values that were used instead of "auto"."""
         problem = self.problem()
         parts: dict[str, Part] = {kind: getattr(self, kind) for kind in PARTS}
         return {
-            kind: dataclasses.replace(part, **part.auto_values(problem)).spec()
+            kind: dataclasses.replace(part, **part.auto_values(problem))
             for kind, part in parts.items()
         }
+
+    def resolved_specs(self) -> dict[str, str]:
+        """Return the spec of each part, with the values that were used instead of "auto"."""
+        return {kind: part.spec() for kind, part in self.resolved_parts().items()}
 
     @property
     def finished(self) -> bool:

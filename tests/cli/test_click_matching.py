@@ -44,9 +44,11 @@ def model(request, tmp_path, log):
 
 
 def test_a_recipe_learns_topics(model, log):
-    shown = call("eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--format", "tsv")
-    assert shown.exit_code == 0, shown.output
-    assert float(shown.stdout.splitlines()[1].split("\t")[1]) > 0.9
+    result = call(
+        "eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--format", "tsv"
+    )
+    assert result.exit_code == 0, result.output
+    assert float(result.stdout.splitlines()[1].split("\t")[1]) > 0.9
     result = call("rank", model, "guitar", "-k", "2", "--kernel", "reference")
     assert result.exit_code == 0, result.output
     assert all("son" in line for line in result.stdout.splitlines())
@@ -54,9 +56,9 @@ def test_a_recipe_learns_topics(model, log):
 
 def test_means_by_bins_of_clicks(model, log):
     words = ("eval", model, log, "--metrics", "p@4", "--kernel", "reference", "--bins", "60,150")
-    shown = call(*words, "--format", "jsonl")
-    assert shown.exit_code == 0, shown.output
-    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    result = call(*words, "--format", "jsonl")
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["clicks"] for row in rows] == ["<= 60", "> 60, <= 150", "> 150"]
     # A topic's queries have 40, 104, 228 and 436 clicks.
     assert [row["queries"] for row in rows] == [3, 3, 6]
@@ -83,9 +85,9 @@ def test_scores_become_features(model, log, tmp_path):
 
 
 def test_bound_prints_its_quantities(model, log):
-    shown = call("bound", model, log, "--delta", "0.1", "--format", "jsonl")
-    assert shown.exit_code == 0, shown.output
-    rows = {row["quantity"]: row["value"] for row in map(json.loads, shown.stdout.splitlines())}
+    result = call("bound", model, log, "--delta", "0.1", "--format", "jsonl")
+    assert result.exit_code == 0, result.output
+    rows = {row["quantity"]: row["value"] for row in map(json.loads, result.stdout.splitlines())}
     assert rows["n_x"] == 12
     assert rows["n_y"] == 4.0
     assert rows["response"] == 217.0

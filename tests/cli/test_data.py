@@ -41,11 +41,11 @@ def letor(tmp_path: Path) -> Path:
 
 
 def test_judged_lists_and_doubts(letor):
-    shown = facts(letor)
-    assert shown["format"] == "letor"
-    assert (shown["rows"], shown["queries"], shown["features"]) == (3, 2, 2)
-    assert shown["grades"] == "0: 1, 1: 2"
-    assert shown["query ids"] == "1, 2"
+    output = facts(letor)
+    assert output["format"] == "letor"
+    assert (output["rows"], output["queries"], output["features"]) == (3, 2, 2)
+    assert output["grades"] == "0: 1, 1: 2"
+    assert output["query ids"] == "1, 2"
     text = call(letor).stdout
     assert "1 of 2 queries are not next to each other" in text
     assert "2 of 2 queries have one grade only" in text
@@ -66,8 +66,8 @@ def test_judged_lists_and_doubts(letor):
 def test_other_kinds(tmp_path, content, want):
     path = tmp_path / "data"
     path.write_text(content)
-    shown = facts(path)
-    assert {key: shown[key] for key in want} == want
+    output = facts(path)
+    assert {key: output[key] for key in want} == want
 
 
 @pytest.mark.parametrize("form", ["table", "tsv", "markdown"])

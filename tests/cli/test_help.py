@@ -40,7 +40,7 @@ def test_help_line_is_the_beginning_of_the_command_help(name):
 
 def test_help_fits_80_columns():
     lines = CliRunner().invoke(cli, ["--help"]).stdout.splitlines()
-    assert max(len(line) for line in lines[lines.index("Commands:") :]) <= 80
+    assert max(len(line) for line in lines[lines.index("Train and choose:") :]) <= 80
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED_OPTIONS.items())

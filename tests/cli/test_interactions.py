@@ -77,16 +77,16 @@ def test_recipes_train(folder, tmp_path, kernel, recipe, model, loss):
 
 
 def test_a_dry_run_shows_the_parts(folder):
-    shown = {
+    output = {
         line.split()[0]: line.split()[1:]
         for line in call(
             "train", folder / "train.csv", "--recipe", "lasr", "--dry-run"
         ).stdout.splitlines()
     }
-    assert shown["model"] == ["structured", "recipe"]
-    assert shown["loss"] == ["warp", "recipe"]
-    assert shown["regularizer"] == ["max-norm:limit=3", "recipe"]
-    assert shown["solver"] == ["sgd", "recipe"]
+    assert output["model"] == ["structured", "recipe"]
+    assert output["loss"] == ["warp", "recipe"]
+    assert output["regularizer"] == ["max-norm:limit=3", "recipe"]
+    assert output["solver"] == ["sgd", "recipe"]
 
 
 def test_embeddings_are_stopped_early_and_the_best_epoch_is_kept(folder, tmp_path, kernel):

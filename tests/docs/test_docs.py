@@ -21,6 +21,7 @@ import importlib
 import inspect
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -52,12 +53,15 @@ from ranking.contracts.recipe import Axis, Recipe, Search
 from ranking.contracts.regularizer import Regularizer
 from ranking.contracts.solver import Compatibility, EpochResult, OnlineTrainer, Solver
 from ranking.registry import get_registry, hookspecs
+from ranking.registry.manager import Entry
 from ranking_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
+PAGES = sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "gallery")
 ROOT_PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
+LISTS = (DOCS / "parameters.md", DOCS / "parts.md")
+"""Pages that only list names; a name must be explained on another one."""
 ALL_PAGES = ROOT_PAGES + PAGES
 OURS = ("ranking-kit", "ranking-kit-rust")
 
@@ -332,10 +336,41 @@ def test_every_member_and_argument_of_a_contract_is_in_the_reference(kind: str):
 
 
 def test_everything_built_in_is_in_the_documents():
-    text = code_of(PAGES)
-    entries = [entry for entry in get_registry().entries() if entry.distribution in OURS]
-    assert entries
-    assert not [f"{e.kind} {e.name}" for e in entries if not mentions(text, e.name)]
+    text = code_of([page for page in PAGES if page not in LISTS])
+    assert built_in()
+    assert not [f"{e.kind} {e.name}" for e in built_in() if not mentions(text, e.name)]
+
+
+def built_in() -> list[Entry]:
+    return [entry for entry in get_registry().entries() if entry.distribution in OURS]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_page_of_parts_has_every_name_and_no_other(kind: str):
+    text = (DOCS / "parts.md").read_text()
+    [row] = re.findall(rf"^\| {kind} \| (`.*) \|$", text, flags=re.MULTILINE)
+    assert set(re.findall(r"`([^`]+)`", row)) == {e.name for e in built_in() if e.kind == kind}
+
+
+def test_the_page_of_parameters_is_that_of_the_code():
+    tool = runpy.run_path(str(ROOT / "tools" / "write_parameters.py"))
+    names = (DOCS / "parts.md").read_text()
+    advice = "run `python tools/write_parameters.py`"
+    assert (DOCS / "parameters.md").read_text() == tool["write"](), advice
+    assert names == tool["write_names"](names), advice
+
+
+def test_the_fragments_of_the_changelog_can_be_collected():
+    tool = runpy.run_path(str(ROOT / "tools" / "collect_changes.py"))
+    assert tool["collect"](ROOT / "changelog.d").startswith("### ")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name != "index.md"], ids=page_id)
+def test_a_page_begins_with_who_it_is_for(page: Path):
+    lines = page.read_text().splitlines()
+    first = next(line for line in lines[1:] if line and not line.startswith("<!--"))
+    assert lines[0].startswith("# ")
+    assert first.startswith("For ")
 
 
 def recipes_of(page: Path) -> list[tuple[str, dict[str, str]]]:
@@ -390,14 +425,16 @@ def test_the_page_of_the_command_line_has_no_option_that_is_not():
 
 
 def navigation() -> list[str]:
-    """The pages in the nav of mkdocs.yml."""
-    _, _, nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
-    lines = [line for line in re.split(r"^\S", nav, flags=re.MULTILINE)[0].splitlines() if line]
-    return [line.split()[-1] for line in lines if line.endswith(".md")]
+    """The pages in the toctrees, which are in the page of each section."""
+    pages = []
+    for page in PAGES:
+        for tree in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text(), flags=re.M | re.S):
+            pages += [line for line in tree.splitlines() if line and not line.startswith(":")]
+    return [f"{name}.md" for name in pages if not name.startswith(("api/", "gallery/"))]
 
 
 def test_the_navigation_has_every_page_once():
-    assert sorted(navigation()) == [str(page.relative_to(DOCS)) for page in PAGES]
+    assert sorted([*navigation(), "index.md"]) == [str(page.relative_to(DOCS)) for page in PAGES]
 
 
 def anchors(page: Path) -> set[str]:
@@ -435,13 +472,20 @@ def test_the_documents_name_no_machine():
         assert not words.search(page.read_text()), page_id(page)
 
 
+@pytest.mark.slow
 def test_the_site_builds(tmp_path: Path):
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    mkdocs = shutil.which("mkdocs", path=beside)
-    if mkdocs is None:
-        pytest.skip("mkdocs is not installed; `make docs` builds the site")
-    command = [mkdocs, "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    sphinx = shutil.which("sphinx-build", path=beside)
+    if sphinx is None:
+        pytest.skip("Sphinx is not installed; `make docs` builds the site")
+    trees = ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
+    done = subprocess.run(
+        [sphinx, "-W", "--keep-going", "-q", *trees],
+        cwd=ROOT,
+        env={**os.environ, "RANKING_GALLERY": "off"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -49,3 +50,21 @@ def test_films(tmp_path: Path):
         float(line.split()[5]) for line in done.stdout.splitlines() if "by what most" in line
     ]
     assert shares[0] > 1.5 * popular[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "script", sorted((EXAMPLES / "gallery").glob("plot_*.py")), ids=lambda p: p.stem
+)
+def test_an_example_of_the_gallery_runs(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    runpy.run_path(str(script), run_name="__main__")
+    figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
+    pyplot.close("all")
+    assert any(axes.has_data() for figure in figures for axes in figure.axes)

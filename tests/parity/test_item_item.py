@@ -59,8 +59,8 @@ class Case:
 
 def columns(kernel: Kernel, case: Case, threads: int) -> Outcome:
     weights = case.starts
-    found = kernel.item_item.columns(case.gram, weights, case.rule, threads)
-    return weights.data, found.losses, found.sweeps
+    result = kernel.item_item.columns(case.gram, weights, case.rule, threads)
+    return weights.data, result.losses, result.sweeps
 
 
 def check(case: Case, same: Same) -> Outcome:
@@ -107,8 +107,8 @@ def test_convergence_is_told(same: Same) -> None:
 
 def test_no_items(kernel: Kernel) -> None:
     empty = sp.csr_array((0, 0), dtype=np.float64)
-    found = kernel.item_item.columns(GramMatrix(empty), empty, Case().rule)
-    assert not found.losses.size
+    result = kernel.item_item.columns(GramMatrix(empty), empty, Case().rule)
+    assert not result.losses.size
 
 
 def test_other_shapes_are_refused(kernel: Kernel) -> None:

@@ -87,8 +87,8 @@ def test_strips_of_many_lists(same: Same, name: str) -> None:
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_are_numerical_derivatives(kernel: Kernel, name: str) -> None:
     lists = make_lists(0, 5, 11, 8)
-    found = kernel.shared_lists.gradients(lists, LOSSES[name])
-    for at, gradient in enumerate(found[:3]):
+    result = kernel.shared_lists.gradients(lists, LOSSES[name])
+    for at, gradient in enumerate(result[:3]):
         array = lists[at].astype(np.float64)
         expected = np.empty(array.shape)
         for place in np.ndindex(array.shape):
@@ -101,7 +101,7 @@ def test_gradients_are_numerical_derivatives(kernel: Kernel, name: str) -> None:
             expected[place] = (values[0] - values[1]) / 2e-6
         np.testing.assert_allclose(gradient, expected, rtol=2e-5, atol=2e-6)
     scale = LOSSES[name].scale
-    for at, slopes in ((3, found.positive_slopes), (4, found.negative_slopes)):
+    for at, slopes in ((3, result.positive_slopes), (4, result.negative_slopes)):
         for place in range(slopes.size):
             values = []
             for step in (1e-6, -1e-6):
@@ -115,23 +115,23 @@ def test_gradients_are_numerical_derivatives(kernel: Kernel, name: str) -> None:
 
 def test_the_loss_of_a_softmax_follows_from_its_total(kernel: Kernel) -> None:
     lists = make_lists(2, 9, 30, 16)
-    found = kernel.shared_lists.gradients(lists, LOSSES["softmax"])
-    computed = lists.weights * (found.tops - found.scores + np.log(found.totals))
+    result = kernel.shared_lists.gradients(lists, LOSSES["softmax"])
+    computed = lists.weights * (result.tops - result.scores + np.log(result.totals))
     np.testing.assert_allclose(computed, losses(lists, LOSSES["softmax"]), rtol=1e-5, atol=1e-6)
 
 
 def test_a_list_without_negatives_has_no_slope_in_a_softmax(same: Same) -> None:
     lists = make_lists(3, 4, 5, 8, excluded=2.0)
-    found = same(lambda k, threads: k.shared_lists.gradients(lists, LOSSES["softmax"], threads))
-    assert not found.queries.any()
-    assert not found.negatives.any()
+    result = same(lambda k, threads: k.shared_lists.gradients(lists, LOSSES["softmax"], threads))
+    assert not result.queries.any()
+    assert not result.negatives.any()
 
 
 def test_scores_that_overflow_show_in_the_slopes(kernel: Kernel) -> None:
     lists = make_lists(4, 3, 5, 8)
     lists.queries[1] = np.nan
-    found = kernel.shared_lists.gradients(lists, LOSSES["softmax"])
-    assert np.isfinite(found.positive_slopes).tolist() == [True, False, True]
+    result = kernel.shared_lists.gradients(lists, LOSSES["softmax"])
+    assert np.isfinite(result.positive_slopes).tolist() == [True, False, True]
 
 
 def test_the_exponential_in_single_precision_is_accurate() -> None:
@@ -143,9 +143,9 @@ def test_the_exponential_in_single_precision_is_accurate() -> None:
 
 def test_the_logistic_loss_has_probabilities_as_slopes(kernel: Kernel) -> None:
     lists = make_lists(5, 6, 4, 8, excluded=0.0)._replace(weights=np.ones(6, np.float32))
-    found = kernel.shared_lists.gradients(lists, LOSSES["logistic"])
+    result = kernel.shared_lists.gradients(lists, LOSSES["logistic"])
     own = 2.0 * (lists.queries * lists.positives).sum(axis=1) + lists.positive_offsets
-    np.testing.assert_allclose(found.positive_slopes, -2.0 * expit(-own), rtol=1e-5)
+    np.testing.assert_allclose(result.positive_slopes, -2.0 * expit(-own), rtol=1e-5)
 
 
 def test_arguments_that_do_not_fit_are_refused(kernel: Kernel) -> None:

@@ -54,6 +54,7 @@ SHORT = {
     "passive-aggressive": "passive-aggressive:max_steps=600,steps_per_epoch=200",
     "coordinate": "coordinate:max_epochs=8,tolerance=0",
     "alternating": "alternating:max_epochs=4",
+    "selection": "selection:max_trials=2,share=0.3",
 }
 """Solvers with a few epochs; others as they are."""
 
@@ -81,12 +82,20 @@ def test_our_regularizers(name: str, seed: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", named("solver"))
 def test_our_solvers(name: str):
-    without = ("svd", "nmf", "popularity", "random-walk", "item-knn", "coordinate-search")
+    without = (
+        "svd",
+        "nmf",
+        "popularity",
+        "random-walk",
+        "item-knn",
+        "coordinate-search",
+        "selection",
+    )
     by_id = dict.fromkeys(without, "none")
     features = {**by_id, "one-vs-rest": "queries"}.get(name, "both")
     data = small_matching(features=features) if features != "both" else None
     cells: Any = [("factored:dimensions=4", "squared", "none")] if name == "svd" else None
-    if name == "coordinate-search":
+    if name in ("coordinate-search", "selection"):
         cells = [(Combination([untrained(data, at) for at in range(2)]), "metric", "none")]
     check_solver(create_part("solver", name, SHORT), cells=cells, data=data)
 
@@ -136,7 +145,7 @@ def broken(base: type, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (
             {"pairwise_slope": lambda self, z: np.where(z < 1.0, 1.0, 0.0)},
@@ -171,10 +180,10 @@ def broken(base: type, **changes: Any) -> Any:
         ({"__deepcopy__": lambda self, memo: L1()}, "same parameters after"),
     ],
 )
-def test_broken_pairwise_losses_are_reported(changes: dict[str, Any], said: str):
+def test_broken_pairwise_losses_are_reported(changes: dict[str, Any], message: str):
     with pytest.raises(AssertionError) as raised:
         check_loss(broken(Hinge, **changes))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith("loss 'hinge'" if changes.get("name", 1) else "loss")
 
 
@@ -213,7 +222,7 @@ class Softmax(Loss):
 
 def test_a_listwise_loss():
     check_loss(Softmax())
-    for changes, said in (
+    for changes, message in (
         (
             {"listwise_slopes": lambda self, s, g: -Softmax.listwise_slopes(self, s, g)},
             "derivatives",
@@ -225,12 +234,12 @@ def test_a_listwise_loss():
         ({"listwise_slopes": lambda self, s, g: np.zeros(1)}, "listwise_slopes"),
         ({"listwise_value": lambda self, s, g: float("nan")}, "listwise_value is finite"),
     ):
-        with pytest.raises(AssertionError, match=said):
+        with pytest.raises(AssertionError, match=message):
             check_loss(broken(Softmax, **changes))
 
 
 @pytest.mark.parametrize(
-    ("base", "changes", "said"),
+    ("base", "changes", "message"),
     [
         (L1, {"prox": lambda self, x, step: x.copy()}, "prox with step"),
         (L1, {"prox": lambda self, x, step: L1.prox(self, x, 1.05 * step)}, "prox with step"),
@@ -251,13 +260,13 @@ def test_a_listwise_loss():
         (L2, {"maximize": lambda self, gain: gain / self.strength}, "stays bounded"),
     ],
 )
-def test_a_broken_regularizer(base: type, changes: dict[str, Any], said: str):
+def test_a_broken_regularizer(base: type, changes: dict[str, Any], message: str):
     part = broken(base, **changes)
     if hasattr(part, "strength"):
         part.set_params(strength=0.3)
     with pytest.raises(AssertionError) as raised:
         check_regularizer(part)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert f"regularizer {base.name!r}" in str(raised.value)
 
 
@@ -297,7 +306,7 @@ class Descent(Solver):
 
 
 @pytest.mark.parametrize(
-    ("solver", "said"),
+    ("solver", "message"),
     [
         (Descent(), ""),
         (Descent(uphill=True), "the last objective does not exceed the first"),
@@ -311,11 +320,11 @@ class Descent(Solver):
         (broken(Descent, accepts=lambda *_: Compatibility(False, "no")), "it accepts none"),
     ],
 )
-def test_a_solver(solver: Solver, said: str):
-    if not said:
+def test_a_solver(solver: Solver, message: str):
+    if not message:
         check_solver(solver)
         return
-    with pytest.raises(AssertionError, match=rf"^solver 'descent': .*{said}"):
+    with pytest.raises(AssertionError, match=rf"^solver 'descent': .*{message}"):
         check_solver(solver)
 
 
@@ -341,7 +350,7 @@ class Downwards(First):
 
 
 @pytest.mark.parametrize(
-    ("metric", "said"),
+    ("metric", "message"),
     [
         (First(), ""),
         (broken(Downwards), "no order is better than that of the grades"),
@@ -364,11 +373,11 @@ class Downwards(First):
         ),
     ],
 )
-def test_a_metric(metric: Metric, said: str):
-    if not said:
+def test_a_metric(metric: Metric, message: str):
+    if not message:
         check_metric(metric)
         return
-    with pytest.raises(AssertionError, match=rf"^metric 'first': .*{said}"):
+    with pytest.raises(AssertionError, match=rf"^metric 'first': .*{message}"):
         check_metric(metric)
 
 

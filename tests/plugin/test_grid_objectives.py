@@ -39,17 +39,17 @@ def test_the_objective_of_a_run_does_not_rise(make_tastes, monkeypatch, loss, re
     data = make_tastes(1, 60, 80, share=0.4)
     model = "factored:dimensions=8,init_scale=0.1"
     fitted = Ranker(model, loss, regularizer, solver, random_state=1).fit(data)
-    found = [row["objective"] for row in fitted.history_]
+    objectives = [row["objective"] for row in fitted.history_]
     fixed = solver.startswith("coordinate") or (
         solver.startswith("alternating") and not loss.startswith("warp")
     )
-    assert len(found) > 2
-    assert found[-1] < found[0]
+    assert len(objectives) > 2
+    assert objectives[-1] < objectives[0]
     if fixed:
-        assert found == sorted(found, reverse=True)
+        assert objectives == sorted(objectives, reverse=True)
         return
-    assert len(errors) == len(found)
-    for (before, after), error in zip(itertools.pairwise(found), errors[1:], strict=True):
+    assert len(errors) == len(objectives)
+    for (before, after), error in zip(itertools.pairwise(objectives), errors[1:], strict=True):
         assert after <= before + 3.0 * error
     # Nor does the sum of small rises exceed that.
-    assert found[-1] <= min(found) + 3.0 * max(errors)
+    assert objectives[-1] <= min(objectives) + 3.0 * max(errors)

@@ -400,10 +400,10 @@ def test_functions_are_requested_when_a_parameter_is_set(scaled):
 
 
 def test_copies_have_functions_of_their_own(scaled):
-    held = scaled.native
+    native = scaled.native
     for other in (copy.copy(scaled), copy.deepcopy(scaled), pickle.loads(pickle.dumps(scaled))):
         assert other == scaled
-        assert other.native is not held
+        assert other.native is not native
         assert other.pairwise_value(np.array([1.5]))[0] == 3.0
 
 

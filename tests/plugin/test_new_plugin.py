@@ -219,8 +219,8 @@ def test_cython_plugin_builds_with_isolation(fresh: Fresh, tmp_path: Path):
     words = ["new-plugin", "rounded-hinge", "--kind", "loss", "--native", "cython"]
     assert CliRunner().invoke(cli, [*words, "-o", str(source)]).exit_code == 0
     find = f"{os.environ.get('PIP_FIND_LINKS', '')} {links}".strip()
-    built = isolated_pip("wheel", "-q", "--no-deps", "-w", tmp_path, source, PIP_FIND_LINKS=find)
-    assert built.returncode == 0, built.stderr
+    process = isolated_pip("wheel", "-q", "--no-deps", "-w", tmp_path, source, PIP_FIND_LINKS=find)
+    assert process.returncode == 0, process.stderr
     (wheel,) = tmp_path.glob("ranking_rounded_hinge-*.whl")
     folder = tmp_path / "installed"
     with zipfile.ZipFile(wheel) as archive:
@@ -247,7 +247,7 @@ def test_generated_files_pass_the_linters(tmp_path: Path, name: str, kind: str, 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["My-Loss", "--kind", "loss"], "the name 'My-Loss' does not work"),
         (["my_loss", "--kind", "loss"], "with hyphens between"),
@@ -260,11 +260,13 @@ def test_generated_files_pass_the_linters(tmp_path: Path, name: str, kind: str, 
         (["fine"], "Missing option '--kind'"),
     ],
 )
-def test_invalid_arguments_are_refused_and_nothing_is_written(tmp_path, monkeypatch, words, said):
+def test_invalid_arguments_are_refused_and_nothing_is_written(
+    tmp_path, monkeypatch, words, message
+):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["new-plugin", *words])
     assert done.exit_code == 2
-    assert said in " ".join(done.output.split())
+    assert message in " ".join(done.output.split())
     assert not list(tmp_path.iterdir())
 
 

@@ -262,7 +262,7 @@ fit(clicks(0), PARTS[0][0], DENSE, engine="ray:workers=2", callbacks=[Slow()])
 
 def processes():
     """The parent, the state and the command of each process."""
-    found = {}
+    family = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             rest = (folder / "stat").read_text().rpartition(")")[2].split()
@@ -270,16 +270,16 @@ def processes():
         except OSError:
             continue  # it has ended
         if rest[0] != "Z":
-            found[int(folder.name)] = int(rest[1]), command
-    return found
+            family[int(folder.name)] = int(rest[1]), command
+    return family
 
 
 def descendants(process):
     """The processes below one, with their commands."""
-    now, found = processes(), {process}
-    while more := {one for one, (parent, _) in now.items() if parent in found} - found:
-        found |= more
-    return {one: now[one][1] for one in found - {process} if one in now}
+    now, family = processes(), {process}
+    while more := {one for one, (parent, _) in now.items() if parent in family} - family:
+        family |= more
+    return {one: now[one][1] for one in family - {process} if one in now}
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

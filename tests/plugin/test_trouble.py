@@ -191,7 +191,7 @@ BUILT_IN = ("train", "train.txt", "--loss", "domination", "-o", "model.safetenso
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("import a_module_that_is_not_there", "cannot be loaded: ModuleNotFoundError: No module"),
         ("raise ValueError('not today')", "cannot be loaded: ValueError: not today"),
@@ -199,12 +199,12 @@ BUILT_IN = ("train", "train.txt", "--loss", "domination", "-o", "model.safetenso
         ("import time; time.sleep(1.2)", "is slow: importing ranking_bad took "),
     ],
 )
-def test_one_that_fails_or_is_slow_at_import_is_named_and_the_rest_goes_on(here, body, said):
+def test_one_that_fails_or_is_slow_at_import_is_named_and_the_rest_goes_on(here, body, message):
     distribution(here, "ranking-bad", body)
     done = ranking(here, *BUILT_IN)
-    assert f"Warning: ranking-bad 1.2, plugin plugin: {said}" in done.stderr
+    assert f"Warning: ranking-bad 1.2, plugin plugin: {message}" in done.stderr
     assert (here / "model.safetensors").exists()
-    assert f"ranking-bad 1.2, plugin plugin: {said}" in ranking(here, "plugins", "--load").stderr
+    assert f"ranking-bad 1.2, plugin plugin: {message}" in ranking(here, "plugins", "--load").stderr
 
 
 @pytest.mark.slow
@@ -217,14 +217,14 @@ def test_an_unknown_name_lists_the_plugins_that_were_left_out(here):
 
 def test_nonsense_from_hooks_is_left_out_and_the_rest_of_the_plugin_works(here):
     distribution(here, "ranking-odd", PARTS)
-    said = ranking(here, "plugins", "--load").stderr
+    message = ranking(here, "plugins", "--load").stderr
     for words in (
         "regularizer 'none' is left out: ranking-kit 0.1.0 has that name",
         "regularizer 7 is not a name with a factory",
         "ranking_models() failed: TypeError",
         "ranking_recipes() failed: RuntimeError: no recipes today",
     ):
-        assert f"ranking-odd 1.2, plugin plugin: {words}" in said
+        assert f"ranking-odd 1.2, plugin plugin: {words}" in message
     names = ranking(here, "plugins", "--load", "--format", "jsonl").stdout
     assert '"name": "odd", "origin": "ranking-odd"' in names
 
@@ -234,7 +234,7 @@ TRAIN = ("train", "matching.tsv", "--model", "bilinear", "-o", "m.safetensors")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("empty", "pairwise_slope returned nan for finite arguments"),
         ("shape", "pairwise_slope returned shape (3,), expected (64,)"),
@@ -242,11 +242,11 @@ TRAIN = ("train", "matching.tsv", "--model", "bilinear", "-o", "m.safetensors")
         ("raise", "pairwise_slope raised ZeroDivisionError: the plugin divides"),
     ],
 )
-def test_an_invalid_result_of_a_loss_names_it(here, how, said):
+def test_an_invalid_result_of_a_loss_names_it(here, how, message):
     distribution(here, "ranking-odd", PARTS)
     words = ("--loss", f"odd:how={how}", "--solver", "sgd:max_steps=200,learning_rate=0.1")
     done = ranking(here, *TRAIN, *words, code=1)
-    assert f"Error: loss 'odd' of ranking-odd 1.2: {said}" in done.stderr
+    assert f"Error: loss 'odd' of ranking-odd 1.2: {message}" in done.stderr
 
 
 @pytest.mark.slow
@@ -254,8 +254,10 @@ def test_a_loss_that_is_slow_is_named_and_trains(here):
     distribution(here, "ranking-odd", PARTS)
     words = ("--loss", "odd:how=slow", "--solver", "sgd:max_steps=200,learning_rate=0.1")
     done = ranking(here, *TRAIN, *words)
-    said = r"Warning: loss 'odd' of ranking-odd 1.2 is slow: it took \d+\.\d s of the \d+\.\d s of"
-    assert re.search(said, done.stderr)
+    message = (
+        r"Warning: loss 'odd' of ranking-odd 1.2 is slow: it took \d+\.\d s of the \d+\.\d s of"
+    )
+    assert re.search(message, done.stderr)
     assert (here / "m.safetensors").exists()
 
 
@@ -287,8 +289,8 @@ def test_an_invalid_result_of_a_solver_names_it(here):
 def test_a_metric_of_the_wrong_shape_is_named_and_a_reader_that_fails_is_passed_over(here):
     distribution(here, "ranking-odd", PARTS)
     trained = ranking(here, *BUILT_IN)
-    said = "reader 'curious' of ranking-odd 1.2 is skipped: OSError: no idea what this is"
-    assert f"Warning: {said}" in trained.stderr
+    message = "reader 'curious' of ranking-odd 1.2 is skipped: OSError: no idea what this is"
+    assert f"Warning: {message}" in trained.stderr
     done = ranking(here, "eval", "model.safetensors", "train.txt", "--metrics", "once", code=1)
     assert "metric 'once' of ranking-odd 1.2: per_query answered (3,)" in done.stderr
 
@@ -308,7 +310,7 @@ def test_listing_does_not_import_third_party_plugins(here):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("environment", "loaded", "said"),
+    ("environment", "loaded", "message"),
     [
         ({}, ["a", "b"], ""),
         ({"RANKING_PLUGINS": "off"}, [], "switched off by RANKING_PLUGINS=off"),
@@ -323,7 +325,7 @@ def test_listing_does_not_import_third_party_plugins(here):
         ),
     ],
 )
-def test_only_trusted_plugins_are_imported(here, environment, loaded, said):
+def test_only_trusted_plugins_are_imported(here, environment, loaded, message):
     for one in "ab":
         distribution(here, f"ranking-{one}", f"open('touched-{one}', 'w').close()")
     done = ranking(here, *BUILT_IN, "--quiet", **environment)
@@ -333,7 +335,7 @@ def test_only_trusted_plugins_are_imported(here, environment, loaded, said):
         output = ranking(here, *words, **environment).stderr
         for one in "ab":
             assert (f"ranking-{one} 1.2, plugin plugin:" in output) == (one not in loaded)
-        assert said in output
+        assert message in output
 
 
 @pytest.mark.slow
@@ -348,14 +350,14 @@ def test_a_model_file_names_the_plugins_that_made_it(here):
     info = here / "ranking_odd-1.2.dist-info"
     newer = info.rename(here / "ranking_odd-1.3.dist-info")
     (newer / "METADATA").write_text("Metadata-Version: 2.1\nName: ranking-odd\nVersion: 1.3\n")
-    said = ranking(here, *measured).stderr
-    assert "m.safetensors was made with ranking-odd 1.2 (loss odd), and here is 1.3" in said
+    message = ranking(here, *measured).stderr
+    assert "m.safetensors was made with ranking-odd 1.2 (loss odd), and here is 1.3" in message
     for path in newer.iterdir():
         path.unlink()
     newer.rmdir()
-    said = ranking(here, *measured).stderr
-    assert "made with ranking-odd 1.2 (loss odd), which is not installed here" in said
-    assert "pip install ranking-odd==1.2" in said
+    message = ranking(here, *measured).stderr
+    assert "made with ranking-odd 1.2 (loss odd), which is not installed here" in message
+    assert "pip install ranking-odd==1.2" in message
 
 
 MODEL = '''
@@ -385,10 +387,10 @@ def test_a_model_that_is_not_installed_is_refused_with_its_package(here):
     ranking(here, *BUILT_IN, "--model", "line")
     measured = ("eval", "model.safetensors", "train.txt", "--metrics", "map")
     ranking(here, *measured)
-    said = ranking(here, *measured, code=1, RANKING_PLUGINS="off").stderr
-    assert "model.safetensors needs model 'line' of ranking-line 1.2" in said
-    assert "pip install ranking-line==1.2" in said
-    assert "switched off by RANKING_PLUGINS=off" in said
+    message = ranking(here, *measured, code=1, RANKING_PLUGINS="off").stderr
+    assert "model.safetensors needs model 'line' of ranking-line 1.2" in message
+    assert "pip install ranking-line==1.2" in message
+    assert "switched off by RANKING_PLUGINS=off" in message
 
 
 @dataclasses.dataclass

@@ -13,11 +13,23 @@ from scipy.sparse.linalg import svds
 from ranking import MatchingData, Ranker
 from ranking.data.click_matrix import click_matrix
 from ranking_cli.main import cli
-from ranking_plugins.reproductions import mart
-from ranking_plugins.reproductions.matching import Collection, read
+from ranking_plugins.reproductions import Options, mart
+from ranking_plugins.reproductions.matching import Scored, _trees, read
+from ranking_plugins.reproductions.simulated_log import Log
 
-METHODS = ("random-walk", "lsi-qd", "lsi-dt", "pls", "rmls", "rmls-centered")
-TREES = ("baseline", "pls", "rmls", "rmls-centered", "all")
+WEEK = (
+    "bm25",
+    "random-walk",
+    "lsi-qd",
+    "lsi-dt",
+    "svdfeature",
+    "bltm",
+    "ssi",
+    "pls",
+    "rmls",
+    "rmls-centered",
+)
+HALF_YEAR = ("bm25", "svdfeature", "bltm", "pls (words)", "rmls", "rmls-centered")
 
 
 @pytest.fixture
@@ -46,35 +58,80 @@ def collection(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def reproduced(folder: Path, out: Path) -> tuple[dict[str, dict], str]:
+def reproduced(folder: Path, out: Path) -> tuple[dict[str, dict[str, dict]], str]:
     result = CliRunner().invoke(
         cli, ["reproduce", "matching", "--data", str(folder), "--quick", "-o", str(out)]
     )
     assert result.exit_code == 0, result.output
     rows = json.loads((out / "results.json").read_text())["rows"]
-    assert "mart" in (out / "index.html").read_text()
-    return {row["method"]: row for row in rows}, result.stderr
+    found: dict[str, dict[str, dict]] = {}
+    for row in rows:
+        found.setdefault(row["dataset"], {})[row["method"]] = row
+    return found, result.stderr
 
 
 def test_the_command_measures_every_method(collection, tmp_path, monkeypatch):
-    pytest.importorskip("lightgbm")
-    rows, output = reproduced(collection, tmp_path / "out")
-    expected = {"bm25", *METHODS, *(f"{one}+bm25" for one in METHODS)}
-    assert set(rows) == expected | {f"mart-{one}" for one in TREES}
-    values = {method: row["metrics"]["ndcg@5"] for method, row in rows.items()}
-    # Words of a topic go together in the clicks, so all that learn from them find the topic.
-    assert all(0.0 <= value <= 1.0 for value in values.values())
-    assert min(values[method] for method in ("pls", "rmls-centered", "mart-all")) > 0.7
-    assert rows["mart-pls"]["paper"] == {"ndcg@1": 0.683, "ndcg@3": 0.751, "ndcg@5": 0.792}
-    assert "is not installed" not in output
-    # Without the extra, all but the trees are the same.
     monkeypatch.setattr(mart, "installed", lambda: False)
-    less, output = reproduced(collection, tmp_path / "less")
-    assert set(less) == expected
+    tables, output = reproduced(collection, tmp_path / "out")
     assert mart.MISSING in output
-    assert {name: row["metrics"] for name, row in less.items()} == {
-        name: rows[name]["metrics"] for name in expected
-    }
+    combined = {"random-walk+bm25", "lsi-qd+bm25"}
+    week = tables["cranfield, week"]
+    assert set(week) == {*WEEK, *combined}
+    assert set(tables["cranfield, half year"]) == set(HALF_YEAR)
+    assert week["pls"]["paper"] == {"ndcg@1": 0.676, "ndcg@3": 0.728, "ndcg@5": 0.736}
+    values = {method: row["metrics"]["ndcg@5"] for method, row in week.items()}
+    assert all(0.0 < value <= 1.0 for value in values.values())
+    assert all(0.0 <= row["metrics"].get("p", 0.0) <= 1.0 for row in week.values())
+    bins = [name for name in tables if name.startswith("cranfield, week: ") and "clicks" in name]
+    assert len(bins) >= 2
+    queries = sum(tables[name]["bm25"]["metrics"]["queries"] for name in bins)
+    mean = sum(
+        tables[name]["pls"]["metrics"]["ndcg@5"] * tables[name]["pls"]["metrics"]["queries"]
+        for name in bins
+    )
+    assert mean / queries == pytest.approx(values["pls"])
+    assert tables["cranfield, week: statistics"]["table 1"]["metrics"]["d_x"] > 90
+    timing = next(rows for name, rows in tables.items() if name.startswith("timing"))
+    assert set(timing) == {*(f"rmls, {n} threads" for n in (1, 2, 4)), "pls"}
+    assert timing["pls"]["paper"]["elapsed"] == 945_382.0
+    assert (tmp_path / "out" / "plots" / "figure-2-seconds-of-rmls.svg").exists()
+
+
+def test_the_log_is_simulated_as_described(collection):
+    texts = read(collection / "ir" / "cranfield")
+    log, longer = Log(texts, 3, 1), Log(texts, 3, 26)
+    assert np.diff(log.clicks.indptr).tolist() == [10] * log.n_queries
+    assert (log.clicks != longer.clicks).nnz > 0
+    assert longer.clicks.sum() > 15 * log.clicks.sum()
+    assert np.array_equal(log.total_clicks, log.clicks.sum(axis=1))
+    for query in range(log.n_queries):
+        row = slice(*log.positions.indptr[query : query + 2])
+        shown = log.positions.indices[row][np.argsort(log.positions.data[row])]
+        best = np.argsort(-log.bm25[query], kind="stable")
+        assert shown.tolist() == best[:10].tolist()
+        assert set(log.pool[query]) == set(best[:20])
+        assert (log.grades[query] > 0).any()
+    assert sorted([*log.valid, *log.test]) == list(range(log.n_queries))
+    # Clicks fall with the position, and rise with the grade.
+    grades = texts.select(np.arange(texts.n_queries)).relevance.toarray()
+    assert grades.max() == 2.0
+    at = longer.clicks.tocoo()
+    by_position = np.bincount(longer.positions.data.astype(int), weights=at.data, minlength=11)
+    assert by_position[1] > 2.0 * by_position[6]
+    assert sum(found.sum() for found in log.bins().values()) == log.n_queries
+
+
+def test_trees_join_the_table(collection):
+    pytest.importorskip("lightgbm")
+    log = Log(read(collection / "ir" / "cranfield"), 0, 1)
+    rng = np.random.default_rng(0)
+    good = Scored(log.grades + rng.normal(size=log.grades.shape), 0.0, 0.0, 1.0)
+    noise = good._replace(scores=rng.normal(size=log.grades.shape))
+    options = Options(collection, True, "auto", 1, 0, lambda text: None)
+    found = _trees(log, {"bm25": noise, "pls": good}, options)
+    assert set(found) == {"mart-baseline", "mart-pls", "mart-all"}
+    values = {name: log.values(one.scores)[log.test, 2].mean() for name, one in found.items()}
+    assert values["mart-pls"] > values["mart-baseline"]
 
 
 def test_trees_learn_what_a_sum_cannot(seed):
@@ -100,8 +157,7 @@ def test_trees_learn_what_a_sum_cannot(seed):
 @pytest.mark.filterwarnings("ignore::ranking.errors.DataWarning")
 @pytest.mark.parametrize("name", ["cranfield", "med"])
 def test_pls_captures_the_energy_of_svds_on_real_texts(real_data, name):
-    result = Collection(name, read(real_data / "ir" / name), 0)
-    M = click_matrix(result.log).rows
+    M = click_matrix(Log(read(real_data / "ir" / name), 0, 1).full).rows
     d = 50
     fitted = Ranker(
         f"factored:dimensions={d},biases=false",

@@ -92,6 +92,49 @@ def test_lists_of_a_cascade_that_point_outside_are_refused(tmp_path, texts, valu
         Ranker.load(path)
 
 
+def test_features_that_are_not_the_words_of_the_vocabulary_are_refused(tmp_path, texts):
+    """Found by the fuzzer: an export looked for the words of the model in the vocabulary."""
+    path = tmp_path / "m"
+    Ranker("bilinear", "hinge", solver="sgd:max_steps=20").fit(texts).save(path)
+    tensors, description = read_tensors(path)
+    packed = [name for name in tensors if name.startswith("model/query_feature_ids")]
+    next(tensors[name] for name in packed if tensors[name].dtype == np.uint8)[0] ^= 1
+    write_tensors(path, tensors, description)
+    with pytest.raises(ModelFileError, match="not the words of its vocabulary"):
+        Ranker.load(path)
+
+
+def test_folding_in_needs_the_loss_of_the_model(tmp_path):
+    """Found by the fuzzer: an AttributeError for a model whose loss is not installed."""
+    path = tmp_path / "m"
+    data = MatchingData.from_interactions(["a", "b"], ["x", "y"])
+    Ranker("factored", "warp", solver="sgd:max_steps=5").fit(data).save(path)
+    tensors, description = read_tensors(path)
+    description["parts"]["loss"]["spec"] = "nothing"
+    write_tensors(path, tensors, description)
+    with pytest.raises(PartError, match="'nothing', which is not installed"):
+        Ranker.load(path).fold_in(data, {"new": ["x"]})
+
+
+def test_folding_in_an_item_that_an_item_model_does_not_know(tmp_path):
+    """Found by the fuzzer: a KeyError for an item of the data that is not in the model."""
+    data = MatchingData.from_interactions(["a", "a", "b"], ["x", "y", "x"])
+    more = MatchingData.from_interactions(["a", "b"], ["x", "z"])
+    ranker = Ranker.from_recipe("ease").fit(data)
+    with pytest.raises(DataError, match="does not know item 'z'"):
+        ranker.fold_in(more, {"new": ["x", "z"]})
+
+
+def test_a_change_of_the_gradient_that_underflows_teaches_lbfgs_nothing():
+    """Found by the fuzzer: a division by the square of 1e-200."""
+    from ranking_plugins.solvers.lbfgs import _Point
+
+    point = _Point(np.zeros(1))
+    point.remember(np.array([1e-3]), np.array([1e-200]), 10)
+    assert np.isfinite(point.direction(np.array([1e-200]))).all()
+    assert not point.steps
+
+
 @pytest.mark.parametrize("column", ["epoch", "steps"])
 @pytest.mark.parametrize("value", [np.inf, -1e300, 1e300, -1.0, 1.5])
 def test_forged_counts_of_the_history_are_refused(tmp_path, texts, column, value):

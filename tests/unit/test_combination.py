@@ -53,8 +53,8 @@ def test_scores_are_the_weighted_sum_of_those_of_the_models(models, texts):
     ranker = Ranker.from_recipe("combine", model=Combination(models)).fit(texts)
     ranker.model_.weights[:] = [1.0, -2.0, 0.5, 3.0, 0.25]
     parts = own_scores(models, texts)
-    wanted = sum(w * part for w, part in zip(ranker.model_.weights, parts, strict=True))
-    np.testing.assert_allclose(ranker.predict(texts), wanted, rtol=1e-5, atol=1e-5)
+    expected = sum(w * part for w, part in zip(ranker.model_.weights, parts, strict=True))
+    np.testing.assert_allclose(ranker.predict(texts), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_weights_improve_the_metric_over_each_model_and_over_a_grid(models, texts):
@@ -70,13 +70,13 @@ def test_the_weights_improve_the_metric_over_each_model_and_over_a_grid(models, 
         values = evaluate_model(ranker.model_, [metric], data, ranker.kernel_)
         return mean(values[metric.spelled()])
 
-    found = ranker.model_.weights.copy()
-    reached = measured(found)
+    combined = ranker.model_.weights.copy()
+    reached = measured(combined)
     assert ranker.objective_ == pytest.approx(1.0 - reached)
     assert reached >= max(measured([1, 0]), measured([0, 1]))
     # No single multiple of one weight is better.
     steps = [
-        measured(found * np.where(np.arange(2) == at, factor, 1.0))
+        measured(combined * np.where(np.arange(2) == at, factor, 1.0))
         for at in range(2)
         for factor in (0.25, 0.5, 0.7, 1.4, 2.0, 4.0)
     ]

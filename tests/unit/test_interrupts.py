@@ -11,29 +11,29 @@ from ranking.training.signals import DeferredInterrupts
 
 
 def test_one_is_held_until_it_is_released():
-    done, held = [], DeferredInterrupts()
+    done, interrupts = [], DeferredInterrupts()
     before = signal.getsignal(signal.SIGINT)
 
     def work():
-        with held:
-            held.release()
+        with interrupts:
+            interrupts.release()
             signal.raise_signal(signal.SIGINT)
             done.append("the epoch")
-            held.release()
+            interrupts.release()
             done.append("another")
 
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == ["the epoch"]
-    assert held.count == 1
+    assert interrupts.count == 1
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_is_not_held():
-    done, held = [], DeferredInterrupts()
+    done, interrupts = [], DeferredInterrupts()
 
     def work():
-        with held:
+        with interrupts:
             signal.raise_signal(signal.SIGINT)
             done.append("half")
             signal.raise_signal(signal.SIGINT)
@@ -42,7 +42,7 @@ def test_a_second_is_not_held():
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == ["half"]
-    assert held.count == 2
+    assert interrupts.count == 2
 
 
 def test_other_handlers_and_threads_are_left_alone():
@@ -58,8 +58,8 @@ def test_other_handlers_and_threads_are_left_alone():
     seen = []
 
     def elsewhere():
-        with DeferredInterrupts() as held:
-            held.release()
+        with DeferredInterrupts() as interrupts:
+            interrupts.release()
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=elsewhere)

@@ -63,7 +63,7 @@ def test_results_hold_one_block_of_scores(matching_kernel, make_matching, monkey
     data = make_matching(4)
     ranker = Ranker(loss="hinge", solver="sgd:max_steps=0", kernel=matching_kernel).fit(data)
     expected = list(ranker.rank(data, 3))
-    held = []
+    sizes = []
     scorer = Bilinear.scorer
 
     def watched(self, *args):
@@ -71,7 +71,7 @@ def test_results_hold_one_block_of_scores(matching_kernel, make_matching, monkey
 
         def scores(selection):
             result = inner(selection)
-            held.append(result.size)
+            sizes.append(result.size)
             return result
 
         return scores
@@ -79,12 +79,12 @@ def test_results_hold_one_block_of_scores(matching_kernel, make_matching, monkey
     monkeypatch.setattr(Bilinear, "scorer", watched)
     monkeypatch.setattr(measure_module, "BLOCK", 30)  # two queries of fourteen documents
     ranking = ranker.rank(data, 3)
-    assert not held  # nothing is done before it is asked for
+    assert not sizes  # nothing is done before it is asked for
     rows = iter(ranking)
     first = next(rows)
-    assert held == [28]
+    assert sizes == [28]
     assert [first, *rows] == expected
-    assert held == [28] * 4
+    assert sizes == [28] * 4
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, "all"])

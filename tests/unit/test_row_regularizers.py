@@ -26,7 +26,7 @@ def within_a_ball(smooth, slope, strength, limit, size=3):
         g = slope(halves[:size] - halves[size:])
         return np.concatenate((g, -g)) + strength
 
-    room = {
+    constraint = {
         "type": "ineq",
         "fun": lambda h: limit**2 - ((h[:size] - h[size:]) ** 2).sum(),
         "jac": lambda h: np.concatenate((-2 * (h[:size] - h[size:]), 2 * (h[:size] - h[size:]))),
@@ -40,7 +40,7 @@ def within_a_ball(smooth, slope, strength, limit, size=3):
             jac=gradient,
             method="SLSQP",
             bounds=[(0, None)] * (2 * size),
-            constraints=[room],
+            constraints=[constraint],
             options={"ftol": 1e-15, "maxiter": 500},
         )
         best = min(best, solution.fun)

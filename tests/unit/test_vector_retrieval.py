@@ -116,19 +116,19 @@ def test_blocks_and_threads_change_nothing(
     exclusions = as_pairs([[q] for q in range(12)])
     whole = list(top_k(model, data, 4, factored_kernel, exclusions=exclusions))
     monkeypatch.setattr(retrieval, "BLOCK", block)
-    held = []
+    sizes = []
     inner = FactoredKernel.top_k
 
     def watched(self, queries, *rest):
-        held.append(queries.shape[0])
+        sizes.append(queries.shape[0])
         return inner(self, queries, *rest)
 
     monkeypatch.setattr(FactoredKernel, "top_k", watched)
     ranking = top_k(model, data, 4, factored_kernel, threads, exclusions=exclusions)
-    assert not held  # nothing is done before it is asked for
+    assert not sizes  # nothing is done before it is asked for
     cut = list(ranking)
-    assert max(held) == block
-    assert sum(held) == 12
+    assert max(sizes) == block
+    assert sum(sizes) == 12
     for one, other in zip(cut, whole, strict=True):
         assert one.query == other.query
         assert one.documents.tolist() == other.documents.tolist()

@@ -103,8 +103,8 @@ def random_matching(draw: random.Random, rng: np.random.Generator) -> MatchingDa
     if draw.random() < 0.5:
         width = draw.randint(1, 5)
         for side, n in (("queries", queries), ("documents", documents)):
-            drawn = rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.6)
-            features[side] = sparse.csr_array(drawn)
+            sample = rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.6)
+            features[side] = sparse.csr_array(sample)
     return MatchingData(**features, relevance=sparse.csr_array(relevance.astype(float)))
 
 
@@ -113,8 +113,8 @@ def combinations(judged: bool) -> list[list[str]]:
     """Return the parts of ours that combine, for judged lists or for matching."""
     ours = [each for each in installed_sources() if each.distribution.startswith("ranking-kit")]
     cells = [str(cell) for cell in Grid(Registry(ours)).cells() if cell.compatibility().works]
-    found = [cell.split(" x ") for cell in cells]
-    return [parts for parts in found if (parts[0] == "linear") == judged]
+    parts_of_cells = [cell.split(" x ") for cell in cells]
+    return [parts for parts in parts_of_cells if (parts[0] == "linear") == judged]
 
 
 def random_parts(draw: random.Random, judged: bool) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from ranking_cli.main import cli
 from ranking_plugins.callbacks import Checkpoint
 
 SGD = "sgd:max_steps=20"
+TREES = "lightgbm:max_epochs=2,num_leaves=3,min_data_in_leaf=2"
 STEPS = "sgd:max_steps=40,steps_per_epoch=10"
 
 
@@ -51,16 +54,40 @@ def save_small_models(folder: Path) -> dict[str, tuple[Path, Any]]:
     texts = small_texts()
     rankers: dict[str, tuple[Ranker, Any]] = {
         "linear": (Ranker(loss="domination"), judged),
+        "scaled": (Ranker(loss="domination", scale="standard"), judged),
+        "thresholds": (Ranker.from_recipe("rankboost", solver="rankboost:max_epochs=4"), judged),
+        "item-item": (Ranker.from_recipe("ease"), matching),
+        "low-pass": (
+            Ranker.from_recipe("graph-filter", model="item-item:dimensions=2,low_pass=0.1"),
+            matching,
+        ),
+        "sparse-factored": (
+            Ranker.from_recipe("rmls", model="sparse-factored:dimensions=3"),
+            matching,
+        ),
+        "shared": (
+            Ranker.from_recipe(
+                "softmax", model="factored:dimensions=3,biases=false", solver="sgd:epochs=2"
+            ),
+            matching,
+        ),
         "bilinear": (Ranker("bilinear", "hinge", "l1:strength=0.001", SGD), texts),
         "factored": (Ranker("factored:dimensions=3,biases=true", "warp", solver=SGD), matching),
         "featured": (Ranker("factored:dimensions=3", "bpr", solver=SGD), featured),
         "structured": (Ranker("structured:dimensions=3,k=3", "warp", solver=SGD), matching),
         "cascade": (Ranker("structured:dimensions=3,k=2", "warp", solver=SGD), texts),
     }
+    if find_spec("lightgbm"):
+        rankers["trees"] = Ranker.from_recipe("lambdamart", solver=TREES), judged
     saved = {}
     for name, (ranker, data) in rankers.items():
         saved[name] = folder / f"{name}.safetensors", data
         ranker.fit(data).save(saved[name][0])
+    combined = Ranker.from_recipe(
+        "combine", model=f"combination:models={saved['factored'][0]}+{saved['item-item'][0]}"
+    )
+    saved["combination"] = folder / "combination.safetensors", matching
+    combined.fit(matching).save(saved["combination"][0])
     ranker = Ranker(loss="domination", solver="coordinate:max_epochs=3")
     prepared = ranker.prepare_data(texts)
     wrapper = PerQuery(ranker.plan())
@@ -71,20 +98,55 @@ def save_small_models(folder: Path) -> dict[str, tuple[Path, Any]]:
 
 
 def use(path: Path, data: Any) -> None:
-    """Load a model, measure, rank and explain with it, and train on."""
+    """Load a model, and do with it what its kind can: rank, explain, export, train on."""
     loaded = Ranker.load(path)
     loaded.evaluate(data, metrics=["map"])
+    uses: list[Callable[[], object]] = [lambda: loaded.partial_fit(data, steps=3)]
+    exports: tuple[str, ...] = ("json", "vespa", "npy")
     if isinstance(data, JudgedLists):
-        return
-    loaded.rank(data, k=3)
-    if isinstance(data, TextCollection):
-        if not loaded.per_query:
-            loaded.search(["ice moon"], k=2)
-    elif loaded.seen_ is not None and data.query_ids[0] == "u0":
-        loaded.recommend(["u1"], k=2)
-        loaded.similar_items(["i1"], k=2)
-    if not loaded.per_query:
-        loaded.partial_fit(data, steps=3)
+        uses.append(lambda: loaded.predict(np.zeros((2, 3))))
+        exports = ("json", "vespa", "elasticsearch-ltr", "solr-ltr")
+    elif isinstance(data, TextCollection):
+        uses.append(lambda: loaded.search(["ice moon"], k=2))
+        uses.append(lambda: loaded.explain("ice moon", "moon puck"))
+        exports = ("json", "sparse-index", "anserini")
+    elif data.query_ids[0] == "u0":
+        uses.append(lambda: loaded.recommend(["u1"], k=2))
+        uses.append(lambda: loaded.similar_items(["i1"], k=2))
+        uses.append(lambda: loaded.fold_in(data, {"new": ["i1", "i2"]}, k=2))
+    if not isinstance(data, JudgedLists):
+        uses.append(lambda: loaded.rank(data, k=3))
+    uses += [lambda to=to: export(loaded, path.with_name("export"), to) for to in exports]
+    outcomes = [outcome(each) for each in uses]
+    errors = [one for one in outcomes if one is not None]
+    if len(errors) == len(outcomes):
+        raise errors[0]
+
+
+def outcome(act: Callable[[], object]) -> RankingError | None:
+    """Return the error with which a use is refused; anything else passes through."""
+    try:
+        act()
+    except RankingError as error:
+        return error
+    return None
+
+
+def export(ranker: Ranker, path: Path, to: str) -> None:
+    """Export a model; what is JSON must be read back as strict JSON."""
+    target = path / to
+    path.mkdir(exist_ok=True)
+    for file in ranker.export(target, to, overwrite=True):
+        lines = file.suffix == ".jsonl"
+        if lines or file.suffix == ".json" or file == target:
+            text = file.read_bytes().decode()
+            for one in text.split("\n")[:-1] if lines else [text]:
+                json.loads(one, parse_constant=not_json)
+
+
+def not_json(word: str) -> None:
+    """Fail for NaN and Infinity, which other programs do not read."""
+    raise AssertionError(f"an export holds {word}")
 
 
 def model_targets(folder: Path) -> Iterator[Target]:
@@ -120,7 +182,42 @@ def checkpoint_targets(folder: Path) -> Iterator[Target]:
             {"model": "structured:dimensions=3,k=2", "loss": "warp", "solver": STEPS},
             matching,
         ),
+        "shared negatives": (
+            {
+                **{"model": "factored:dimensions=3,biases=false", "loss": "softmax"},
+                "solver": "sgd:max_steps=40,steps_per_epoch=10,n_negatives=3",
+            },
+            matching,
+        ),
+        "item columns": (
+            {
+                **{"model": "item-item", "loss": "squared", "solver": "coordinate:max_epochs=3"},
+                "regularizer": "elastic:strength=0.1",
+            },
+            matching,
+        ),
+        "weighted squares": (
+            {
+                **{"model": "factored:dimensions=3,biases=false", "loss": "squared:unobserved=0.1"},
+                **{"regularizer": "l2:strength=0.1", "solver": "alternating:max_epochs=3"},
+            },
+            matching,
+        ),
+        "lbfgs": ({"loss": "listnet", "solver": "lbfgs:max_epochs=3,iterations=1"}, judged),
+        "adarank": ({"loss": "metric-exponential", "solver": "adarank:max_epochs=3"}, judged),
+        "rankboost": (
+            {
+                **{"model": "thresholds", "loss": "exponential-pairs"},
+                "solver": "rankboost:max_epochs=3",
+            },
+            judged,
+        ),
     }
+    if find_spec("lightgbm"):
+        kinds["trees"] = (
+            {"model": "trees", "loss": "lambdarank", "solver": TREES},
+            judged,
+        )
     for name, (parts, data) in kinds.items():
         path = folder / f"{name.replace(' ', '-')}.checkpoint"
         keep = Checkpoint(path, every=0.0)

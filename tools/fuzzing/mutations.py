@@ -20,11 +20,15 @@ WORDS = (
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 3, 2**31, 2**63, 2**64, 2**70, 1.5, 1e308, "", "x", "auto"),
     *([], {}, [1], ["x"], {"a": 1}, "structured:base=/etc/passwd", "l1", "linear", "inf", "\0"),
+    *(1e155, 10**400, 10**5, "\ud800", "\x1b[2J", "a\u2028b", "../../etc/passwd", [[[]]], "u1"),
 )
 
 
 def mutate(content: bytes, draw: random.Random) -> bytes:
     """Return the content with a few random changes; of a model, also of its description."""
+    if content[:1] == b"{" and draw.random() < 0.6:
+        with contextlib.suppress(ValueError):
+            return mutate_json(content, draw)
     if content[8:9] == b"{" and draw.random() < 0.8:
         change = mutate_header if draw.random() < 0.6 else mutate_tensors
         with contextlib.suppress(ValueError, KeyError, IndexError):
@@ -51,6 +55,13 @@ def mutate(content: bytes, draw: random.Random) -> bytes:
             del data[at:]
         data = data or bytearray(b"\n")
     return bytes(data)
+
+
+def mutate_json(content: bytes, draw: random.Random) -> bytes:
+    """Change a value of a JSON object; a line of JSON lines is not one."""
+    table = json.loads(content)
+    change_value(table, draw)
+    return json.dumps(table).encode()
 
 
 def mutate_header(content: bytes, draw: random.Random) -> bytes:

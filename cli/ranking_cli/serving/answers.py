@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -32,9 +34,8 @@ def rank(ranker: Ranker, body: Body) -> dict[str, Any]:
         )
     data = _judged(ranker, documents)
     results = ranker.rank(data, _count(body, default=len(documents)))
-    best = next(iter(results))[1]
     names = [document["id"] for document in documents]
-    return {"results": [{"id": names[int(at)], "score": score} for at, score in best]}
+    return {"results": _pairs((names[int(at)], score) for at, score in next(iter(results))[1])}
 
 
 def _judged(ranker: Ranker, documents: list[Any]) -> JudgedLists:
@@ -48,8 +49,11 @@ def _judged(ranker: Ranker, documents: list[Any]) -> JudgedLists:
     column = {str(name): at for at, name in enumerate(ids.tolist() if names is None else names)}
     rows = np.zeros((len(documents), len(column)))
     for at, document in enumerate(documents):
-        if not isinstance(document, dict) or "id" not in document:
-            raise RequestError(f"documents[{at}] must be an object with id and features.")
+        if not isinstance(document, dict) or not _is_id(document.get("id")):
+            raise RequestError(
+                f"documents[{at}] must be an object with id (a text or a whole number) and "
+                "features."
+            )
         _fill(rows[at], document.get("features"), column, f"documents[{at}].features")
     zeros = np.zeros(len(documents))
     positions = np.arange(len(documents))
@@ -70,6 +74,8 @@ def _fill(row: Any, features: Any, column: Mapping[str, int], where: str) -> Non
     for at, value in pairs:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise RequestError(f"{where} has {value!r}; features are numbers.")
+        if not abs(value) <= sys.float_info.max:
+            raise RequestError(f"{where} has a number beyond those of double precision.")
         row[at] = value
 
 
@@ -126,9 +132,13 @@ def explain(ranker: Ranker, body: Body) -> dict[str, Any]:
 
 def _id(body: Body, name: str) -> str | int:
     value = body.get(name)
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if not _is_id(value):
         raise RequestError(f"give {name}: an id of the training data, a text or a whole number.")
     return value
+
+
+def _is_id(value: Any) -> TypeGuard[str | int]:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _text(body: Body, name: str) -> str:
@@ -144,7 +154,10 @@ def _count(body: Body, default: int = 10) -> int:
     return k
 
 
-def _pairs(best: Any) -> list[dict[str, Any]]:
+def _pairs(best: Iterable[tuple[Any, float]]) -> list[dict[str, Any]]:
+    best = list(best)
+    if not all(math.isfinite(score) for _, score in best):
+        raise RequestError("a score is not finite; the features are too large for this model.")
     return [{"id": one, "score": score} for one, score in best]
 
 

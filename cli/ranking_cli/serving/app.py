@@ -8,9 +8,9 @@ import functools
 import hmac
 import json
 import time
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
-import click
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -22,6 +22,13 @@ from ranking_cli.serving.answers import ANSWERS, RequestError
 from ranking_cli.serving.description import PAGE, openapi
 from ranking_cli.serving.measurements import Measurements
 from ranking_cli.serving.models import Models
+from ranking_cli.terminal import echo
+
+MOST_ANSWERS = 16
+"""Answers that are computed at the same time."""
+
+LONGEST_ERROR = 1000
+"""Characters of a message, which may repeat what was sent."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,14 +40,19 @@ class Limits:
     body : int
         Bytes of a request.
     seconds : float
-        Until an answer; then the status is 503.
+        Until an answer, the time to send the body included; then the status is 503.
     token : str
         What ``Authorization: Bearer`` must say, or empty.
+    workers : Executor
+        The threads that compute answers; further requests wait for one.
     """
 
     body: int = 1_000_000
     seconds: float = 10.0
     token: str = ""
+    workers: Executor = dataclasses.field(
+        default_factory=lambda: ThreadPoolExecutor(MOST_ANSWERS, "answer")
+    )
 
 
 class RefusedError(Exception):
@@ -76,30 +88,38 @@ async def _answer(
 ) -> Response:
     """Answer a request, and count it."""
     start = time.perf_counter()
+    status, content = 200, b""
     try:
         _check_token(request, limits.token)
-        body = _parse(await _read(request, limits.body))
-        answer = run_in_threadpool(_compute, name, models, body)
-        content = await asyncio.wait_for(answer, limits.seconds)
-        status = 200
+        # Not the default executor: `wait_for` leaves a thread that still computes behind.
+        async with asyncio.timeout(limits.seconds):
+            body = _parse(await _read(request, limits.body))
+            loop = asyncio.get_running_loop()
+            content = await loop.run_in_executor(limits.workers, _compute, name, models, body)
     except RefusedError as error:
-        status, content = error.status, {"error": str(error)}
+        status, content = error.status, _error(str(error))
     except (RequestError, RankingError) as error:
-        status, content = 400, {"error": " ".join(str(error).split())}
+        status, content = 400, _error(" ".join(str(error).split()))
     except TimeoutError:
-        status, content = 503, {"error": f"no answer within {limits.seconds:g} s; ask for less."}
+        status, content = 503, _error(f"no answer within {limits.seconds:g} s; ask for less.")
     except ClientDisconnect:
-        status, content = 499, {"error": "the client has gone."}
+        status, content = 499, _error("the client has gone.")
     except Exception as error:
-        click.echo(f"/{name}: {type(error).__name__}: {error}", err=True)
-        status, content = 500, {"error": "a defect of ranking; the log of the server says more."}
+        echo(f"/{name}: {type(error).__name__}: {error}", err=True)
+        status, content = 500, _error("a defect of ranking; the log of the server says more.")
     measurements.record(f"/{name}", status, time.perf_counter() - start)
-    return JSONResponse(content, status)
+    return Response(content, status, media_type="application/json")
 
 
-def _compute(name: str, models: Models, body: dict[str, Any]) -> dict[str, Any]:
+def _error(message: str) -> bytes:
+    shown = message if len(message) <= LONGEST_ERROR else message[:LONGEST_ERROR] + "..."
+    return json.dumps({"error": shown}).encode()
+
+
+def _compute(name: str, models: Models, body: dict[str, Any]) -> bytes:
     model = models.find(body.get("model"))
-    return {"model": model.name, **ANSWERS[name](model.ranker(), body)}
+    answer = {"model": model.name, **ANSWERS[name](model.ranker(), body)}
+    return json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _check_token(request: Request, token: str) -> None:
@@ -123,6 +143,8 @@ async def _read(request: Request, limit: int) -> bytes:
 def _parse(content: bytes) -> dict[str, Any]:
     try:
         body = json.loads(content, parse_constant=_refuse_constant)
+        if b"\\u" in content:  # half a character, which no answer could repeat
+            json.dumps(body, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise RefusedError(400, f"the body is not JSON: {error}.") from error
     if not isinstance(body, dict):
@@ -136,10 +158,14 @@ def _refuse_constant(name: str) -> None:
 
 async def _health(models: Models, request: Request) -> Response:
     """Say which models are served, and which file could not be read."""
-    listed = [
-        {"name": model.name, "model": model.ranker().model_.name, "problem": model.problem}
-        for model in models
-    ]
+
+    def states() -> list[dict[str, str]]:
+        return [
+            {"name": model.name, "model": model.ranker().model_.name, "problem": model.problem}
+            for model in models
+        ]
+
+    listed = await run_in_threadpool(states)
     healthy = not any(one["problem"] for one in listed)
     return JSONResponse({"status": "ok" if healthy else "degraded", "models": listed})
 

@@ -10,6 +10,7 @@ import click
 
 from ranking import Ranker, RankingError
 from ranking_cli.serving.answers import RequestError
+from ranking_cli.terminal import echo
 
 
 class Stamp(NamedTuple):
@@ -66,7 +67,7 @@ class ServedModel:
             self.problem = ""
         except (RankingError, OSError) as error:
             self.problem = " ".join(str(error).split())
-            click.echo(f"{self.name} is not replaced: {self.problem}", err=True)
+            echo(f"{self.name} is not replaced: {self.problem}", err=True)
         self._stamp = stamp
 
 

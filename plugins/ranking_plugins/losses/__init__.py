@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ranking_plugins.losses.exponential import Exponential
     from ranking_plugins.losses.exponential_pairs import ExponentialPairs
     from ranking_plugins.losses.lambdarank import LambdaRank
+    from ranking_plugins.losses.likelihood import Likelihood
     from ranking_plugins.losses.listmle import ListMLE
     from ranking_plugins.losses.listnet import ListNet
     from ranking_plugins.losses.metric import MetricLoss
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
         Logistic,
         SquaredHinge,
     )
-    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax
+    from ranking_plugins.losses.pointwise import PointwiseLogistic, PointwiseSquared
+    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax, SoftmaxAtK
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
     from ranking_plugins.losses.squared_grades import SquaredGrades
@@ -44,13 +46,17 @@ __all__ = [
     "Hinge",
     "KosWARP",
     "LambdaRank",
+    "Likelihood",
     "ListMLE",
     "ListNet",
     "Logistic",
     "MetricExponential",
     "MetricLoss",
+    "PointwiseLogistic",
+    "PointwiseSquared",
     "SmoothWARP",
     "Softmax",
+    "SoftmaxAtK",
     "Squared",
     "SquaredGrades",
     "SquaredHinge",
@@ -84,11 +90,27 @@ _PARTS: PartTable = {
         "The squared error of all pairs, 0 where no relevance is stored: for svd and nmf.",
     ),
     "kos-warp": ("pairwise", "KosWARP", "WARP for the k-th best of n positives."),
+    "pointwise-squared": (
+        "pointwise",
+        "PointwiseSquared",
+        "The squared error of single responses, such as clicks (SVDFeature).",
+    ),
+    "pointwise-logistic": (
+        "pointwise",
+        "PointwiseLogistic",
+        "The cross entropy of clicked and sampled pairs (SVDFeature).",
+    ),
+    "likelihood": ("likelihood", "Likelihood", "Of the words of clicked pairs, by topics."),
     "metric": ("metric", "MetricLoss", "1 minus a metric: for the weights of a combination."),
     "softmax": (
         "shared_negatives",
         "Softmax",
         "A positive against many shared negatives: the sampled softmax with a temperature.",
+    ),
+    "softmax-at-k": (
+        "shared_negatives",
+        "SoftmaxAtK",
+        "The sampled softmax, weighted by how near a positive is to the top k (SL@K).",
     ),
     "ccl": (
         "shared_negatives",

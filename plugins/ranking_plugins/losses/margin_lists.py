@@ -9,6 +9,10 @@ import numpy as np
 
 from ranking.contracts.loss import Array, Loss, MarginListLoss, PairwiseLoss
 from ranking.errors import CombinationError
+from ranking.kernels.contract import ListSlopes
+from ranking.kernels.kernel import Kernel
+from ranking.kernels.listwise import ListTrainingLoss
+from ranking_plugins.losses.domination import Domination
 from ranking_plugins.losses.pairwise import WARP
 from ranking_plugins.losses.smooth_warp import SmoothWARP
 
@@ -36,7 +40,35 @@ class MeanOfPairs:
         return curvatures
 
 
-def margin_list_loss(loss: Loss) -> MarginListLoss:
+class KernelDomination:
+    """The domination loss in a kernel: values, slopes and curvatures in one pass over the lists."""
+
+    def __init__(self, loss: Domination, kernel: Kernel, threads: int) -> None:
+        self.loss = ListTrainingLoss(*loss.sampled_list_form())
+        self.kernel, self.threads = kernel, threads
+        self._last: tuple[Array, ListSlopes] | None = None
+
+    def margin_values(self, margins: Array) -> Array:
+        """Return the loss of each list."""
+        return self._pass(margins).losses
+
+    def margin_slopes(self, margins: Array) -> Array:
+        """Return minus the shares."""
+        return -self.margin_curvatures(margins)
+
+    def margin_curvatures(self, margins: Array) -> Array:
+        """Return the shares p_j: the second derivative is diag(p) - p p'."""
+        shares: Array = self._pass(margins).slopes[:, 1:]
+        return shares
+
+    def _pass(self, margins: Array) -> ListSlopes:
+        """Return what the kernel computed last, if it was for the same array."""
+        if self._last is None or self._last[0] is not margins:
+            self._last = margins, self.kernel.listwise.slopes(margins, self.loss, self.threads)
+        return self._last[1]
+
+
+def margin_list_loss(loss: Loss, kernel: Kernel, threads: int) -> MarginListLoss:
     """Return a loss as one of lists of one positive and several negatives.
 
     The weight of WARP jumps with the sampled rank; smooth-warp takes its place, which is smooth for
@@ -49,6 +81,8 @@ def margin_list_loss(loss: Loss) -> MarginListLoss:
         )
     if isinstance(loss, WARP):
         return SmoothWARP()
+    if isinstance(loss, Domination):
+        return KernelDomination(loss, kernel, threads)
     if "pairwise" in loss.interfaces:
         return MeanOfPairs(cast(PairwiseLoss, loss))
     return cast(MarginListLoss, loss)

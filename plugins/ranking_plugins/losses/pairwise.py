@@ -141,8 +141,9 @@ class WARP(Hinge):
     max_trials : int
         The maximal number of sampled negatives; if none violates the margin, there is no step.
     decay : float
-        alpha_i = i**-decay: 1 minds the whole top of the list, more only its first places, and 0
-        all places alike (L(r) = r, as AUC; then steps are long, and need a smaller learning rate).
+        alpha_i = i**-decay: 1 weighs the whole top of the list, more only its first places, and 0
+        all places equally (L(r) = r, as AUC; then steps are long, and need a smaller learning
+        rate).
     """
 
     name: ClassVar[str] = "warp"

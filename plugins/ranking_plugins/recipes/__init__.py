@@ -26,7 +26,7 @@ RECIPES: Final = {
     ),
     "bm25-warp": (
         "text_retrieval:bm25_warp",
-        "One weight per pair of words by WARP, starting from BM25.",
+        "BM25, and which phrases of queries lead to which document, by WARP.",
     ),
     "bm25-hinge": (
         "text_retrieval:bm25_hinge",
@@ -79,6 +79,10 @@ RECIPES: Final = {
         "shared_negatives:softmax",
         "Embeddings with cosine scores by the softmax over many shared negatives.",
     ),
+    "softmax-at-k": (
+        "shared_negatives:softmax_at_k",
+        "Embeddings with cosine scores by the softmax, weighted for the top k (SL@K).",
+    ),
     "ccl": (
         "shared_negatives:ccl",
         "Embeddings by the cosine contrastive loss of SimpleX.",
@@ -111,6 +115,10 @@ RECIPES: Final = {
     "slim": (
         "recommenders:slim",
         "Sparse item-item weights by the elastic net, by coordinate descent.",
+    ),
+    "recommend": (
+        "recommenders:recommend",
+        "The best of several families of recommenders on held-out positives, or a sum of two.",
     ),
     "regression": ("judged_lists:regression", "Linear regression on grades, with L2."),
     "listnet": (
@@ -147,6 +155,15 @@ RECIPES: Final = {
         "A weighted sum of trained models, tuned by a metric on validation data.",
     ),
     "random-walk": ("matching:random_walk", "Random walks on the click graph."),
+    "ssi": (
+        "matching:ssi",
+        "Supervised semantic indexing: q'(U'V + I) d by preferences of clicks.",
+    ),
+    "svdfeature": (
+        "matching:svdfeature",
+        "Feature-based factorization with biases, fitted to clicks.",
+    ),
+    "bltm": ("matching:bltm", "Bilingual topic model: topics that queries and documents share."),
 }
 """The module and function of each recipe, and its description."""
 

@@ -4,11 +4,14 @@ from ranking.contracts.recipe import Recipe, Search
 
 FACTORED = "factored:dimensions=50,biases=false"
 
+INTERACTIONS = ("interactions",)
+
 
 def svd() -> Recipe:
     """Compute the largest singular values of the relevance matrix."""
     return Recipe(
-        parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "svd"}
+        parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "svd"},
+        data=INTERACTIONS,
     )
 
 
@@ -20,7 +23,8 @@ def popularity() -> Recipe:
             "loss": "squared",
             "regularizer": "none",
             "solver": "popularity",
-        }
+        },
+        data=INTERACTIONS,
     )
 
 
@@ -48,7 +52,8 @@ def item_knn() -> Recipe:
 def nmf() -> Recipe:
     """Factorize the relevance matrix into non-negative matrices."""
     return Recipe(
-        parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "nmf"}
+        parts={"model": FACTORED, "loss": "squared", "regularizer": "none", "solver": "nmf"},
+        data=INTERACTIONS,
     )
 
 

@@ -1,9 +1,18 @@
 """Matching from clicks (Wu, Lu and Li, 2013): embeddings by alternating half-steps."""
 
+import dataclasses
+
 from ranking.contracts.recipe import Recipe, Search
 
 TEXT = "text:words=100000,stop_words=english,sublinear=true"
 """tf-idf of words, as the paper has it."""
+
+COUNTS = "text:words=100000,stop_words=english,weighting=counts"
+"""Of topics, which are distributions of words."""
+
+RATES = Search(
+    part="solver", parameter="learning_rate", values=(0.01, 0.03, 0.1, 0.3), metric="ndcg@10"
+)
 
 
 def _recipe(model: str, loss: str, regularizer: str, solver: str) -> Recipe:
@@ -74,7 +83,8 @@ def lsi_documents() -> Recipe:
             "loss": "squared",
             "regularizer": "none",
             "solver": "svd:matrix=documents",
-        }
+        },
+        data=("texts",),
     )
 
 
@@ -92,5 +102,50 @@ def random_walk() -> Recipe:
         },
         search=Search(
             part="solver", parameter="steps", values=tuple(range(1, 11)), metric="ndcg@10"
+        ),
+        data=("interactions",),
+    )
+
+
+def ssi() -> Recipe:
+    """Supervised semantic indexing: q' (U'V + I) d by the hinge of click preferences.
+
+    With validation data, the learning rate is the best of four from 0.01 to 0.3.
+    """
+    recipe = _recipe(
+        "factored-identity:dimensions=100", "hinge", "none", "minibatch:learning_rate=0.03"
+    )
+    return dataclasses.replace(recipe, search=RATES)
+
+
+def svdfeature() -> Recipe:
+    """Feature-based factorization with biases: the squared error of clicks, sampled pairs have 0.
+
+    With validation data, the learning rate is the best of four from 0.01 to 0.3.
+    """
+    recipe = _recipe(
+        "factored:dimensions=100,biases=true",
+        "pointwise-squared",
+        "l2:strength=1e-6",
+        "minibatch:learning_rate=0.03",
+    )
+    return dataclasses.replace(recipe, search=RATES)
+
+
+def bltm() -> Recipe:
+    """Bilingual topic model: 100 topics with words of queries and of documents, by EM.
+
+    With validation data, the share of the document's own words is the best of four.
+    """
+    return Recipe(
+        parts={
+            "features": COUNTS,
+            "model": "topics:dimensions=100",
+            "loss": "likelihood",
+            "regularizer": "none",
+            "solver": "em",
+        },
+        search=Search(
+            part="model", parameter="words", values=(0.3, 0.5, 0.7, 0.9), metric="ndcg@10"
         ),
     )

@@ -46,7 +46,7 @@ class Elastic(Regularizer):
         return {"strength": default_strength(problem, 0.002)}
 
     def penalty(self, parameters: Array) -> float:
-        """Return l1 * sum |w| + l2/2 * sum w**2."""
+        """Return l1 * sum abs(w) + l2/2 * sum w**2."""
         l1, l2 = self.kernel_form("vector")
         squares = float((parameters * parameters).sum())
         return l1 * float(np.abs(parameters).sum()) + 0.5 * l2 * squares

@@ -60,7 +60,7 @@ class L1(Regularizer):
         return {"strength": default_strength(problem, 0.002)}
 
     def penalty(self, parameters: Array) -> float:
-        """Return strength * sum |w|."""
+        """Return strength * sum abs(w)."""
         return known(self.strength) * float(np.abs(parameters).sum())
 
     def prox(self, parameters: Array, step: float) -> Array:

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.closed_form import ClosedForm
     from ranking_plugins.solvers.coordinate import Coordinate
     from ranking_plugins.solvers.coordinate_search import CoordinateSearch
+    from ranking_plugins.solvers.em import EM
     from ranking_plugins.solvers.graph_filter import GraphFilter
     from ranking_plugins.solvers.item_knn import ItemKNN
+    from ranking_plugins.solvers.kernel_passive_aggressive import KernelPassiveAggressive
     from ranking_plugins.solvers.lbfgs import LBFGS
+    from ranking_plugins.solvers.minibatch import MiniBatch
     from ranking_plugins.solvers.nmf import NMF
     from ranking_plugins.solvers.one_vs_rest import OneVsRest
     from ranking_plugins.solvers.passive_aggressive import PassiveAggressive
     from ranking_plugins.solvers.popularity import Popularity
     from ranking_plugins.solvers.random_walk import RandomWalk
     from ranking_plugins.solvers.rankboost import RankBoost
+    from ranking_plugins.solvers.selection import Selection
     from ranking_plugins.solvers.sgd import SGD
     from ranking_plugins.solvers.svd import SVD
 
 __all__ = [
+    "EM",
     "LBFGS",
     "NMF",
     "SGD",
@@ -38,12 +43,15 @@ __all__ = [
     "CoordinateSearch",
     "GraphFilter",
     "ItemKNN",
+    "KernelPassiveAggressive",
     "LightGBM",
+    "MiniBatch",
     "OneVsRest",
     "PassiveAggressive",
     "Popularity",
     "RandomWalk",
     "RankBoost",
+    "Selection",
     "click_matrix_of_chunks",
 ]
 
@@ -58,6 +66,11 @@ _PARTS: PartTable = {
         "SGD",
         "Stochastic gradient descent on sampled triplets: query, positive, negative.",
     ),
+    "kernel-passive-aggressive": (
+        "kernel_passive_aggressive",
+        "KernelPassiveAggressive",
+        "PAMIR with a kernel: the same steps in the kernel's feature space.",
+    ),
     "passive-aggressive": (
         "passive_aggressive",
         "PassiveAggressive",
@@ -65,6 +78,12 @@ _PARTS: PartTable = {
     ),
     "svd": ("svd", "SVD", "The largest singular values and vectors of the relevance matrix."),
     "nmf": ("nmf", "NMF", "Non-negative embeddings, one dimension at a time (HALS)."),
+    "minibatch": (
+        "minibatch",
+        "MiniBatch",
+        "Mini-batches of Adagrad on embeddings: single responses (SVDFeature), preferences (SSI).",
+    ),
+    "em": ("em", "EM", "Expectation maximization for the bilingual topic model."),
     "coordinate-search": (
         "coordinate_search",
         "CoordinateSearch",
@@ -124,6 +143,11 @@ _PARTS: PartTable = {
         "boosted_trees",
         "LightGBM",
         "Boosted trees by LightGBM (the extra `trees`).",
+    ),
+    "selection": (
+        "selection",
+        "Selection",
+        "Families of recommenders, compared on held-out positives; the best, or a sum of two.",
     ),
 }
 

@@ -62,7 +62,8 @@ def _batch_size(problem: TrainingProblem, settings: SgdSettings) -> int:
     if problem.model.form == "factors":
         data = cast(MatchingData, problem.data)
         plain = data.queries is data.documents is None and not getattr(problem.model, "stage", 0)
-        return factored_batch_size(plain, settings.steps_per_epoch)
+        listwise = "pairwise" not in loss.interfaces
+        return factored_batch_size(plain, listwise, settings.steps_per_epoch)
     if takes_whole_lists(problem):
         return 1
     native = "pairwise" in loss.interfaces and getattr(loss, "form", None) is not None

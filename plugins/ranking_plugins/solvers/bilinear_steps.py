@@ -50,11 +50,39 @@ class BilinearSteps(Steps):
                 "samples positives in proportion to their relevance."
             )
         self.model = cast(Bilinear, problem.model)
-        self.inputs = self._inputs()
+        self._check_trainable()
+        self._set_inputs()
         self.penalty = Penalty(problem.regularizer, self.model)
         self.prox_between_calls = self.penalty.prox_between_calls
         self.weights = self.penalty.begin(problem.kernel, self.model)
         self.rank_weights = self._rank_weights()
+
+    def _check_trainable(self) -> None:
+        if not self.is_partial:
+            return
+        if self.problem.regularizer.name != "none":
+            raise CombinationError(
+                f"regularizer {self.problem.regularizer.name!r} would shrink the entries of W that "
+                "trainable=unshared keeps; use regularizer none, or trainable=all."
+            )
+        if self.listwise is not None:
+            raise CombinationError(
+                f"trainable=unshared is for pairwise losses, and {self.problem.loss.name!r} is "
+                "listwise; use hinge or warp."
+            )
+        if self.solver.mode == "hogwild":
+            raise CombinationError("trainable=unshared is for mode=deterministic.")
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether only some entries of W are trained."""
+        return self.model.trainable != "all"
+
+    def _set_inputs(self) -> None:
+        self.inputs = self._inputs()
+        # The features by which W changes.
+        partial = self.is_partial
+        self.changed = self.model.trainable_inputs(self.data) if partial else self.inputs
 
     def _inputs(self) -> BilinearInputs:
         return self.model.inputs(self.data)
@@ -90,7 +118,7 @@ class BilinearSteps(Steps):
         if self.model.weights.shape != shape:
             self.weights = self.weights.expand(self.model.weights)
         self.data = data
-        self.inputs = self._inputs()
+        self._set_inputs()
         self.rank_weights = self._rank_weights()
 
     def begin_refit(self) -> None:
@@ -181,7 +209,7 @@ class BilinearSteps(Steps):
     @property
     def in_python(self) -> bool:
         """Whether slopes are computed here by batches, since no kernel has the whole step."""
-        return self.loss.form is None or self.problem.loss.positives[0] > 1
+        return self.is_partial or self.loss.form is None or self.problem.loss.positives[0] > 1
 
     def _train_in_python(
         self, triplets: Ints, eta: Floats, size: int, rule: UpdateRule
@@ -200,7 +228,7 @@ class BilinearSteps(Steps):
             weights[part] = self._reweighted(single, negatives, weights[part])
             selected = np.column_stack((single[:, :2], negatives))
             slopes = weights[part] * self.loss.pairwise_slope(margins[part])
-            self.weights.update(self.inputs, selected, slopes, eta[part], rule=rule, **options)
+            self.weights.update(self.changed, selected, slopes, eta[part], rule=rule, **options)
         return margins, weights
 
     def _reweighted(self, triplets: Ints, negatives: Ints, weights: Floats) -> Floats:

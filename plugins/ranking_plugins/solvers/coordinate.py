@@ -23,7 +23,7 @@ from ranking.models.linear import Linear
 from ranking_plugins.losses.margin_lists import margin_list_reason
 from ranking_plugins.losses.pairwise_problem import PairProblem, is_bounded
 from ranking_plugins.losses.squared import Squared
-from ranking_plugins.solvers.functions import NO_GRADIENT
+from ranking_plugins.solvers.functions import FIXED_IDENTITY, NO_GRADIENT
 from ranking_plugins.solvers.item_columns import item_column_epochs
 from ranking_plugins.solvers.row_blocks import RowBlockSettings, row_block_epochs
 from ranking_plugins.solvers.sweeps import Active, Everything, Induced, Working
@@ -96,6 +96,8 @@ class Coordinate(Solver):
         cls, model: type[Model], loss: type[Loss], regularizer: type[Regularizer]
     ) -> Compatibility:
         """Accept a vector of weights, a coordinate loss and a penalty by entries; or embeddings."""
+        if model.form == "factors-identity":
+            return Compatibility(False, FIXED_IDENTITY)
         if issubclass(model, Factored) and not issubclass(model, StagedModel):
             return _accept_rows(loss, regularizer)
         if issubclass(model, ItemItem):
@@ -143,7 +145,7 @@ class Coordinate(Solver):
             model.weights = loss.weights.copy()
             objective = loss.value() + problem.regularizer.penalty(loss.weights)
             least = self.tolerance * abs(objective)
-            measures = self._measures(loss, working)
+            measures = {"decrease": previous - objective, **self._measures(loss, working)}
             converged = False
             if previous - objective <= least:
                 converged = not working.expand(loss, penalty, least)

@@ -110,14 +110,14 @@ def _improve(
     trial: Combination, at: int, scale: float, best: float, measured: Callable[[], float]
 ) -> float:
     """Set one weight to the best of its multiples, and return the metric."""
-    chosen = float(trial.weights[at])
-    before = chosen or scale
+    weight = float(trial.weights[at])
+    before = weight or scale
     for factor in (1.0, *FACTORS):
         trial.weights[at] = before * factor
         value = measured() if trial.weights.any() else -np.inf
         if value > best:
-            best, chosen = value, before * factor
-    trial.weights[at] = chosen
+            best, weight = value, before * factor
+    trial.weights[at] = weight
     return best
 
 
@@ -163,15 +163,15 @@ class _CachedScores(Combination):
 
     def deviations(self) -> Floats:
         """Return the standard deviation of the scores of each model; 1 if they are all equal."""
-        found = []
+        scales = []
         for score in self.cached:
             sums = np.zeros(3)
             for block in self.blocks:
                 values = score(block)
                 sums += values.size, values.sum(), (values * values).sum()
             variance = max(sums[2] / sums[0] - (sums[1] / sums[0]) ** 2, 0.0)
-            found.append(np.sqrt(variance) if variance > 0.0 else 1.0)
-        return np.array(found)
+            scales.append(np.sqrt(variance) if variance > 0.0 else 1.0)
+        return np.array(scales)
 
 
 def _stored(score: Callable[[Ints], Floats], blocks: list[Ints]) -> Callable[[Ints], Floats]:

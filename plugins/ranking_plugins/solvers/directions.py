@@ -151,8 +151,8 @@ class Directions:
     def update_model(self) -> float:
         """Set the best directions in the model; return the objective."""
         values = self.values[: self.d]
-        shown = np.maximum(values, np.finfo(np.float32).tiny)
-        scales = ((self.lengths[0] / shown), np.full(self.d, self.lengths[1]))
+        positive = np.maximum(values, np.finfo(np.float32).tiny)
+        scales = ((self.lengths[0] / positive), np.full(self.d, self.lengths[1]))
         for result, tall, scale in zip(self.embeddings, (self.Y, self.V), scales, strict=True):
             np.multiply(tall[:, : self.d], scale.astype(np.float32), out=result[:, : self.d])
         if values[0] > STEEP * values[-1]:

@@ -58,6 +58,8 @@ the minimal number of batches per epoch: with few positives, a batch is small.""
 FEATURE_BLOCK, FEATURE_BLOCKS = 16384, 48
 """The same if embeddings are sums over features, which are computed once per batch."""
 
+LIST_BLOCKS = 48
+"""The minimal number of batches per epoch for listwise losses, whose steps change many rows."""
 
 PROX_ROWS = 4096
 """Rows to which a prox is applied at a time, in double precision."""
@@ -117,7 +119,8 @@ class FactoredSteps(Steps):
         if self.solver.batch_size != "auto":
             return int(self.solver.batch_size)
         plain = all(side is None for side in self.inputs.features)
-        return factored_batch_size(plain, self.settings.steps_per_epoch)
+        listwise = self.listwise is not None
+        return factored_batch_size(plain, listwise, self.settings.steps_per_epoch)
 
     def resume_after(self, done: int) -> None:
         """Continue after `done` steps; the sums of Adagrad start again."""
@@ -452,7 +455,9 @@ def _expanded(squares: Singles, parameter: Singles) -> Singles:
     return np.concatenate((squares, added))
 
 
-def factored_batch_size(plain: bool, steps_per_epoch: int) -> int:
+def factored_batch_size(plain: bool, listwise: bool, steps_per_epoch: int) -> int:
     """Return the batch size for "auto"; `plain` means that no row has features."""
     largest, blocks = (BLOCK, BLOCKS) if plain else (FEATURE_BLOCK, FEATURE_BLOCKS)
+    if plain and listwise:
+        blocks = LIST_BLOCKS
     return max(1, min(largest, steps_per_epoch // blocks))

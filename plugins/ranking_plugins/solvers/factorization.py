@@ -50,6 +50,11 @@ class Factorization(Solver):
             )
         return YES
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return True
+
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Factorize, with the given number of threads in the linear algebra."""
         refuse_weights(problem.loss, self.name)

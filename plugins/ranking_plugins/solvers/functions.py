@@ -8,6 +8,12 @@ NO_GRADIENT: Final = (
 )
 """Why a solver that takes steps along gradients does not train such a model."""
 
+FIXED_IDENTITY: Final = (
+    "the identity adds the inner product of the features to each score, which steps on embeddings "
+    "alone do not see"
+)
+"""Why solvers of embeddings do not train a model with a fixed identity."""
+
 SAMPLED_RANKS: Final = (
     "the weights of pairs are changes of a metric of a whole list, and a list of one positive and "
     "sampled negatives has no such ranks; use model linear"

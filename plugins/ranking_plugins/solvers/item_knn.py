@@ -90,7 +90,7 @@ class ItemKNN(Solver):
         order = np.lexsort((others, -weights, items))
         starts = np.searchsorted(items[order], np.arange(products.shape[0]))
         position = np.arange(order.size) - starts[items[order]]
-        chosen = order[position < self.neighbors]
-        entries = (weights[chosen], (items[chosen], others[chosen]))
+        nearest = order[position < self.neighbors]
+        entries = (weights[nearest], (items[nearest], others[nearest]))
         block = sparse.coo_array(entries, shape=products.shape).tocsr()
-        return block, float((values[chosen] * weights[chosen]).sum())
+        return block, float((values[nearest] * weights[nearest]).sum())

@@ -30,6 +30,9 @@ HALVINGS = 40
 FLAT = 1e-10
 """Curvature along a step, relative to lengths, below which the step teaches nothing."""
 
+SMALLEST = 1e-300
+"""Square of a change of the gradient, below which quotients by it overflow."""
+
 
 @dataclasses.dataclass
 class LBFGS(Solver):
@@ -128,10 +131,10 @@ class LBFGS(Solver):
         else:
             previous = objective.value(point.weights)
         for epoch in range(first + 1, self.max_epochs + 1):
-            kept = objective.frozen(point.weights)
-            if kept is not None:
+            frozen_objective = objective.frozen(point.weights)
+            if frozen_objective is not None:
                 point = _Point(point.weights)
-            moved = self._iterate(kept or objective, point)
+            moved = self._iterate(frozen_objective or objective, point)
             model.weights = objective.to_weights(point.weights)
             value = objective.value(point.weights)
             converged = not moved or abs(previous - value) <= self.tolerance * abs(value)
@@ -170,9 +173,9 @@ class _Point:
         self.steps, self.changes = [], []
 
     def remember(self, step: Array, change: Array, limit: int) -> None:
-        """Store a step if the loss is curved along it."""
-        curvature = _dot(step, change)
-        if curvature > FLAT * np.sqrt(_dot(step, step) * _dot(change, change)):
+        """Store a step if the loss is curved along it, so much that no square underflows."""
+        curvature, square = _dot(step, change), _dot(change, change)
+        if curvature > FLAT * np.sqrt(_dot(step, step) * square) and square > SMALLEST:
             self.steps = [*self.steps, step][-limit:]
             self.changes = [*self.changes, change][-limit:]
 

@@ -54,12 +54,12 @@ class HalfSteps(FactoredSteps):
 
     def penalty_value(self) -> float:
         """Return the penalty of both sides after their last half-steps."""
-        inner = slice(None), slice(0, self.model.dimensions)
         return sum(
             self._penalty_of_rows(
-                at, slice(None), self.weights.factors[at][inner].astype(np.float64)
+                at, rows, self.weights.factors[at][rows, : self.model.dimensions].astype(np.float64)
             )
             for at in (0, 1)
+            for rows in self._chunks(at)
         )
 
 

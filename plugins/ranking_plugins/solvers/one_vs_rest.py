@@ -127,6 +127,7 @@ class OneVsRest(Solver):
 
 def _set_weights(problem: TrainingProblem, weights: Floats) -> None:
     model = cast(Bilinear, problem.model)
+    model.refuse_partial("one-vs-rest")
     model.weights = sparse.csr_array(weights.astype(model.dtype))
 
 

@@ -165,6 +165,7 @@ class MatchedPairs:
     def __init__(self, problem: TrainingProblem) -> None:
         data = cast(MatchingData, problem.data)
         self.problem, self.model = problem, cast(Bilinear, problem.model)
+        self.model.refuse_partial("passive-aggressive")
         self.inputs, self.grows = self.model.inputs(data), self.model.grows
         self.weights = BilinearWeights(problem.kernel, self.model.weights)
         self.lists, self.max_documents = positive_lists(data), data.n_documents

@@ -60,9 +60,15 @@ class RandomWalk(Solver):
             return Compatibility(False, "a penalty would not change the probabilities of a walk")
         return YES
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return True
+
     def run_epochs(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Walk, in one epoch."""
         data, model = cast(MatchingData, problem.data), cast(Bilinear, problem.model)
+        model.refuse_partial(self.name)
         clicks = _clicks(data)
         walked = walk(clicks, self.steps, self.stay)
         model.weights = walked.astype(model.dtype)

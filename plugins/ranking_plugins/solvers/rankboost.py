@@ -92,10 +92,10 @@ class RankBoost(Solver):
             feature, code, merit = columns.best(potential)
             converged = not abs(merit) > USELESS
             if not converged:
-                chosen = columns.above(feature, code)
-                factor = _factor(pairs, scores, chosen)
+                weak_scores = columns.above(feature, code)
+                factor = _factor(pairs, scores, weak_scores)
                 model.add(feature, columns.threshold(feature, code), factor)
-                scores = scores + factor * chosen
+                scores = scores + factor * weak_scores
             objective = pairs.slopes(scores[pairs.rows])[0]
             state = partial(_state, scores, epoch)
             yield EpochResult(epoch, objective, converged, state)
@@ -103,9 +103,9 @@ class RankBoost(Solver):
                 return
 
 
-def _factor(pairs: PairSums, scores: Array, chosen: Array) -> float:
+def _factor(pairs: PairSums, scores: Array, weak_scores: Array) -> float:
     """Return ln(W+ / W-) / 2."""
-    own, weak = scores[pairs.rows], chosen[pairs.rows]
+    own, weak = scores[pairs.rows], weak_scores[pairs.rows]
     right, wrong = pairs.masses(own, weak)
     least = 0.5 / pairs.counts.sum()
     return 0.5 * float(np.log((right + least) / (wrong + least)))

@@ -39,6 +39,7 @@ from ranking.kernels.contract import Floats, Ints, Singles
 from ranking.kernels.factored import NAMES, FactoredWeights, FeatureRows
 from ranking.models.factored import Factored, require_dot_product
 from ranking_plugins.losses.margin_lists import margin_list_loss
+from ranking_plugins.solvers.factored_steps import PROX_ROWS
 from ranking_plugins.solvers.frequencies import row_frequencies
 from ranking_plugins.solvers.settings import sampling_lists
 from ranking_plugins.solvers.sgd import SGD
@@ -158,7 +159,7 @@ class RowBlocks:
         self.inputs = self.model.inputs(data, problem.kernel, problem.threads)
         self.sides = tuple(Side(self.model.feature_rows(data, side), problem) for side in (0, 1))
         self.lists = sample_lists(problem, n_negatives)
-        self.loss = margin_list_loss(problem.loss)
+        self.loss = margin_list_loss(problem.loss, problem.kernel, problem.threads)
         self.weights = FactoredWeights(problem.kernel, self.model.factors)
         self.regularizers = tuple(of_side(problem.regularizer, side) for side in (0, 1))
         self.row_weights: tuple[Floats, ...] | None = None
@@ -273,7 +274,13 @@ class RowBlocks:
         regularizer = self.regularizers[side]
         if self.row_weights is not None:
             steps = steps * self.row_weights[side]
-        return prox_by_row(regularizer, matrix, steps)
+        if regularizer.granularity == "matrix":
+            return prox_by_row(regularizer, matrix, steps)
+        shrunk: Floats = np.empty_like(matrix)
+        for start in range(0, matrix.shape[0], PROX_ROWS):
+            rows = slice(start, start + PROX_ROWS)
+            shrunk[rows] = prox_by_row(regularizer, matrix[rows], steps[rows])
+        return shrunk
 
     def _whole(self, side: int) -> Singles:
         return (self.model.U, self.model.V)[side]
@@ -307,7 +314,11 @@ def row_block_epochs(problem: TrainingProblem, settings: RowBlockSettings) -> It
             blocks.half_step(side, settings.inner_steps)
         decrease = before - blocks.objective
         converged = decrease <= settings.tolerance * abs(blocks.objective)
-        measures = {"factor": blocks.factor, "density": problem.model.density}
+        measures = {
+            "decrease": decrease,
+            "factor": blocks.factor,
+            "density": problem.model.density,
+        }
         state = partial(_state, blocks, epoch)
         yield EpochResult(epoch, blocks.objective, converged, state, measures)
         if converged:

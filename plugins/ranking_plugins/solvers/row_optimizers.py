@@ -13,6 +13,9 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 CORRECTED_STEPS = 20_000
 """Steps of a row after which its bias correction is 1 in float32."""
 
+METRIC_ROWS = 4096
+"""Rows whose metric is computed at a time."""
+
 
 def correction_table() -> Singles:
     """Return sqrt(1 - b2^t) / (1 - b1^t) for t = 0, 1, ...; 0 for t = 0."""
@@ -35,6 +38,7 @@ class Adam:
     def __init__(self, like: Singles) -> None:
         self.first, self.second = np.zeros_like(like), np.zeros_like(like)
         self.steps = np.zeros(like.shape[0], np.int64)
+        self._metric: Singles | None = None
 
     def step(self, matrix: Singles, rows: Ints, gradient: Singles, rate: float) -> None:
         """Take a step on these rows, which are different."""
@@ -48,13 +52,24 @@ class Adam:
         matrix[rows] -= scale * first / (np.sqrt(second) + np.float32(EPSILON))
 
     def metric(self) -> Singles:
-        """Return the squared divisor of each number's steps; infinity before the first."""
-        t = np.minimum(self.steps, CORRECTED_STEPS - 1).astype(np.float64)
+        """Return the squared divisor of each number's steps; infinity before the first.
+
+        The array is overwritten by the next call.
+        """
+        if self._metric is None or self._metric.shape != self.second.shape:
+            self._metric = np.empty_like(self.second)
+        for start in range(0, self.steps.size, METRIC_ROWS):
+            rows = slice(start, start + METRIC_ROWS)
+            self._metric[rows] = self._metric_of(rows)
+        return self._metric
+
+    def _metric_of(self, rows: slice) -> Singles:
+        t = np.minimum(self.steps[rows], CORRECTED_STEPS - 1).astype(np.float64)
         with np.errstate(divide="ignore"):
             scale = (1.0 / np.sqrt(-np.expm1(t * np.log(BETA_2)))).astype(np.float32)
         scale = scale.reshape(-1, *(1,) * (self.second.ndim - 1))
         with np.errstate(invalid="ignore"):
-            divisor = scale * np.sqrt(self.second) + np.float32(EPSILON)
+            divisor = scale * np.sqrt(self.second[rows]) + np.float32(EPSILON)
         return np.where(np.isnan(divisor), np.float32(np.inf), divisor * divisor)
 
     def state(self) -> State:

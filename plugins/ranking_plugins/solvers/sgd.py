@@ -33,7 +33,7 @@ from ranking_plugins.solvers.auto_values import sgd_auto_values
 from ranking_plugins.solvers.bilinear_steps import BilinearSteps
 from ranking_plugins.solvers.density import Trial, find_strength
 from ranking_plugins.solvers.factored_steps import FactoredSteps
-from ranking_plugins.solvers.functions import NO_GRADIENT, SAMPLED_RANKS
+from ranking_plugins.solvers.functions import FIXED_IDENTITY, NO_GRADIENT, SAMPLED_RANKS
 from ranking_plugins.solvers.linear_steps import LinearSteps
 from ranking_plugins.solvers.schedules import SCHEDULES
 from ranking_plugins.solvers.settings import shares_negatives
@@ -95,8 +95,8 @@ class SGD(Solver):
     batch_size : int or "auto"
         Triplets whose margins are computed at the same weights. 1 is plain SGD; more lets threads
         share the work. The result depends on the batch size, but not on the threads. "auto" is
-        1, or 64 for a listwise loss or one written in Python; for embeddings a 192nd of an epoch,
-        at most 2048, or with features a 48th, at most 16384.
+        1, or 64 for a listwise loss or one written in Python; for embeddings a 192nd of an epoch
+        (a 48th for a listwise loss), at most 2048, or with features a 48th, at most 16384.
     mode : {"deterministic", "hogwild"}
         Apply the steps in order, or let threads race (results then vary from run to run).
     steps_per_epoch : int or "auto"
@@ -138,9 +138,12 @@ class SGD(Solver):
         """
         if model.form == "functions":
             return Compatibility(False, NO_GRADIENT)
-        if not {"pairwise", "listwise"} & loss.interfaces:
+        if model.form == "factors-identity":
+            return Compatibility(False, FIXED_IDENTITY)
+        shared = issubclass(loss, SharedNegativesLoss)
+        if not shared and not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
-        if issubclass(loss, SharedNegativesLoss) and model.name != Factored.name:
+        if shared and model.name != Factored.name:
             return Compatibility(
                 False,
                 f"the positives of loss {loss.name!r} share their negatives, and steps are "

@@ -80,21 +80,21 @@ class Excluder:
         any document but the positive may be a negative.
         """
         if self.lists.any_negative:
-            keys, columns, wanted = negatives, np.arange(negatives.size), positives
+            keys, columns, groups = negatives, np.arange(negatives.size), positives
         else:
             start, stop = self.ptr[negatives], self.ptr[negatives + 1]
             places, columns = expand(start, stop)
-            keys, wanted = self.holders[places], self.lists.list_of[queries]
+            keys, groups = self.holders[places], self.lists.list_of[queries]
             in_block = np.zeros(self.lists.member_ptr.size - 1, np.bool_)
-            in_block[wanted] = True
+            in_block[groups] = True
             some = in_block[keys]
             keys, columns = keys[some], columns[some]
-        order = np.argsort(wanted, kind="stable")
-        rising = wanted[order]
+        order = np.argsort(groups, kind="stable")
+        rising = groups[order]
         low, high = (np.searchsorted(rising, keys, side=side) for side in ("left", "right"))
         places, entries = expand(low, high)
         rows, excluded = order[places], columns[entries]
-        sizes = np.bincount(rows, minlength=wanted.size)
+        sizes = np.bincount(rows, minlength=groups.size)
         excluded = excluded[np.lexsort((excluded, rows))]
         return Exclusions(np.concatenate(([0], np.cumsum(sizes))), excluded)
 

@@ -119,7 +119,7 @@ def terms_of(problem: TrainingProblem) -> Terms:
 
 
 class SmoothObjective:
-    """Loss plus L2 penalty of scaled weights; the L1 penalty is kept apart.
+    """Loss plus L2 penalty of scaled weights; the L1 penalty is separate.
 
     Attributes
     ----------
@@ -179,6 +179,6 @@ class SmoothObjective:
         terms = cast(Terms, self.terms.freeze(self.scores(scaled)))
         if terms is self.terms:
             return None
-        kept = object.__new__(SmoothObjective)
-        kept.__dict__.update(self.__dict__, terms=terms)
-        return kept
+        copy = object.__new__(SmoothObjective)
+        copy.__dict__.update(self.__dict__, terms=terms)
+        return copy

@@ -39,6 +39,11 @@ class SVD(Factorization):
 
     matrix: str = choice("relevance", "relevance", "documents")
 
+    @property
+    def by_id(self) -> bool:
+        """Whether queries and documents are known by id only, so that features have no effect."""
+        return self.matrix == "relevance"
+
     def factorize(self, problem: TrainingProblem) -> Iterator[EpochResult]:
         """Decompose the matrix, in one epoch."""
         model, loss = cast(Factored, problem.model), cast(Squared, problem.loss)

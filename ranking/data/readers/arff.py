@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 from scipy import sparse
 
+from ranking.contracts.parameters import choice
 from ranking.contracts.reader import Reader
 from ranking.data.matching_data import MatchingData
 from ranking.data.readers.lines import head_lines, is_number, read_lines, read_text, refuse
@@ -42,11 +43,15 @@ class Arff(Reader):
         Which attributes are labels: the path of an XML file of Mulan, or as in MEKA their number,
         n for the first and -n for the last ones. By default what the name of the relation says,
         else the XML file in the same folder whose name is a prefix of the data's.
+    queries : {"examples", "labels"}
+        With "labels" each label is a query without features of its own, and ranks the examples,
+        which are documents with features.
     """
 
     name: ClassVar[str] = "arff"
 
     labels: str | int = ""
+    queries: str = choice("examples", "examples", "labels")
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -79,10 +84,19 @@ class Arff(Reader):
         entries = features.shape[0] * features.shape[1]
         if entries <= SMALL or features.nnz >= entries / 4:
             features = features.toarray()
+        positives = whole[:, is_label]
+        if self.queries == "labels":
+            return MatchingData(
+                None,
+                features,
+                positives.T.tocsr(),
+                query_ids=names[is_label],
+                document_feature_ids=names[~is_label],
+            )
         return MatchingData(
             features,
             None,
-            whole[:, is_label],
+            positives,
             document_ids=names[is_label],
             query_feature_ids=names[~is_label],
         )

@@ -6,6 +6,8 @@ A file is divided into blocks of whole lines; the kernel parses a block, and the
 from __future__ import annotations
 
 import codecs
+import mmap
+import sys
 from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
 from pathlib import Path
@@ -29,6 +31,12 @@ SMALL = 1_000_000
 
 STEP = 1 << 16
 """Approximate number of entries of a dense array that are written at a time."""
+
+SMALL_BYTES = 1 << 16
+"""Number of bytes up to which a growing array is copied."""
+
+MOVABLE = sys.platform == "linux"
+"""Whether the system grows a map by moving its pages."""
 
 MESSAGES: Mapping[Defect, str] = {
     Defect.NUL_BYTE: "there is a NUL byte, so this is not text; download or export the file again",
@@ -99,10 +107,15 @@ def check_threads(reader: str, threads: int) -> None:
 
 
 class Growing:
-    """An array that grows; memory is remapped by the system, not copied."""
+    """An array that grows without a copy: the system moves pages, where it can (Linux).
+
+    `ndarray.resize` does not promise that, and copies in NumPy 2.5; elsewhere it is used all the
+    same. Small arrays are always copied.
+    """
 
     def __init__(self, dtype: Any) -> None:
         self.buffer = np.empty(0, dtype)
+        self.memory: mmap.mmap | None = None
         self.size = 0
 
     def add(self, items: NDArray[Any]) -> None:
@@ -121,7 +134,20 @@ class Growing:
 
     def resize(self, size: int) -> None:
         """Change the capacity; no other reference to the array may exist."""
-        self.buffer.resize(size, refcheck=False)
+        dtype = self.buffer.dtype
+        n_bytes = size * dtype.itemsize
+        if self.memory is not None:
+            self.buffer = np.empty(0, dtype)  # pages that an array refers to cannot be moved
+            self.memory.resize(max(n_bytes, 1))
+        elif MOVABLE and n_bytes > SMALL_BYTES:
+            self.memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        else:
+            self.buffer.resize(size, refcheck=False)
+            return
+        # Not the map itself: joblib takes an array on top of a map for one that has a file.
+        memory = np.frombuffer(memoryview(self.memory), dtype, size)
+        memory[: self.buffer.size] = self.buffer
+        self.buffer = memory
 
     def take(self) -> NDArray[Any]:
         """Return the array, after the last item was added."""

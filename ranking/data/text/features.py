@@ -17,6 +17,7 @@ from ranking.contracts.part import Part
 from ranking.data.text import hashing as hashes
 from ranking.data.text import vocabulary, weights
 from ranking.data.text.counts import count, take_columns
+from ranking.data.text.query_ngrams import QueryNgrams
 from ranking.data.text.tokenise import check_texts, ngram_range, stop_list
 from ranking.errors import DataError, DataWarning, ModelFileError, PartError
 from ranking.registry.spec import parse_spec
@@ -81,6 +82,10 @@ class TextFeatures(Part):
     document_ids : bool
         Whether each document of a collection also has a feature of its own, ``document:<id>``. A
         bilinear model then learns which words of queries lead to this document.
+    query_ngrams : int, str or None
+        N-grams of the training queries that are features of queries only, such as 2; stop words
+        are kept in them. With document_ids and ``bilinear:trainable=unshared`` a model learns which
+        phrases of queries lead to a document.
 
     Attributes
     ----------
@@ -110,12 +115,14 @@ class TextFeatures(Part):
     b: float = number(0.75, minimum=0.0, maximum=1.0)
     mu: float = number(2000.0, above=0.0, maximum=1e12)
     document_ids: bool = boolean(False)
+    query_ngrams: int | str | None = None
 
     def __post_init__(self) -> None:
         """Validate the parameters and reset the fitted state."""
         self._check()
         self._ngrams = ngram_range(self.ngrams)
         self._stop_words = stop_list(self.stop_words)
+        self._query_ngrams = None if self.query_ngrams is None else QueryNgrams(self.query_ngrams)
         self._columns: dict[str, int] | None = None
         self.idf_: NDArray[np.float64] | None = None
         self.pivot_: float | None = None
@@ -176,13 +183,14 @@ class TextFeatures(Part):
         return {"unit_length": self.weighting == "tf-idf"} if self.unit_length == "auto" else {}
 
     def idle(self) -> set[str]:
-        """Return the parameters of other weightings."""
-        return {"k1", "b", "mu"} - OWN_PARAMETERS.get(self.weighting, set())
+        """Return the parameters of other weightings, and `query_ngrams` without any."""
+        others = {"k1", "b", "mu"} - OWN_PARAMETERS.get(self.weighting, set())
+        return others | ({"query_ngrams"} if self.query_ngrams is None else set())
 
     @property
     def is_symmetric(self) -> bool:
         """Whether queries are weighted as documents are."""
-        return self.weighting not in RETRIEVAL
+        return self.weighting not in RETRIEVAL and self._query_ngrams is None
 
     @classmethod
     def from_spec(cls, spec: str) -> Self:
@@ -199,6 +207,12 @@ class TextFeatures(Part):
     def fit(self, texts: Iterable[str]) -> Self:
         """Learn the terms and their weights from texts, which are iterated once."""
         self._learn(texts)
+        return self
+
+    def fit_queries(self, texts: Iterable[str]) -> Self:
+        """Learn the n-grams of training queries, if `query_ngrams` asks for them."""
+        if self._query_ngrams is not None:
+            self._query_ngrams.fit(texts)
         return self
 
     def fit_transform(self, texts: Iterable[str]) -> Any:
@@ -218,9 +232,15 @@ class TextFeatures(Part):
     def transform_queries(self, texts: Iterable[str]) -> Any:
         """Return the features of texts, weighted as queries: by counts for bm25 and lm-dirichlet.
 
-        Other weightings treat queries as documents, so it is the same as `transform`.
+        Other weightings treat queries as documents, so it is the same as `transform`, but for
+        `query_ngrams`, which are appended. The columns are `query_feature_names`.
         """
-        return self._weight(self._known_counts(texts), queries=not self.is_symmetric)
+        if self._query_ngrams is not None:
+            texts = list(check_texts(texts))
+        rows = self._weight(self._known_counts(texts), queries=self.weighting in RETRIEVAL)
+        if self._query_ngrams is None:
+            return rows
+        return sparse.csr_array(sparse.hstack([rows, self._query_ngrams.transform(texts)]))
 
     def weigh(self, counts: Any, terms: Sequence[str], *, queries: bool = False) -> Any:
         """Return the features of texts whose words have been counted already.
@@ -237,12 +257,12 @@ class TextFeatures(Part):
         self._require_fit()
         assert self._columns is not None
         whole = sparse.csr_array(counts, dtype=np.int32)
-        queries = queries and not self.is_symmetric
+        queries = queries and self.weighting in RETRIEVAL
         if not self.hashing:
             return self._weight(self._select_known(list(terms), whole, self._columns), queries)
         allowed = [at for at, term in enumerate(terms) if term not in self._stop_words]
-        chosen = sparse.csr_array(whole[:, allowed])
-        return self._weight(_sort_by_hash([terms[at] for at in allowed], chosen), queries)
+        columns = sparse.csr_array(whole[:, allowed])
+        return self._weight(_sort_by_hash([terms[at] for at in allowed], columns), queries)
 
     def _known_counts(self, texts: Iterable[str]) -> TermCounts:
         self._require_fit()
@@ -270,10 +290,16 @@ class TextFeatures(Part):
         names = [f"#{column}" for column in range(self.hashing)] or list(self._columns)
         return [*names, LENGTH] if self.weighting == "lm-dirichlet" else names
 
+    @property
+    def query_feature_names(self) -> list[str]:
+        """The name of each column of queries: `feature_names`, then ``query:<n-gram>``."""
+        own = [] if self._query_ngrams is None else self._query_ngrams.names
+        return [*self.feature_names, *own]
+
     def tensors(self) -> Tensors:
         """Return the fitted state as named arrays, for a model file."""
         self._require_fit()
-        tensors: Tensors = {}
+        tensors: Tensors = {} if self._query_ngrams is None else self._query_ngrams.tensors()
         if self._columns:
             tensors["words"], tensors["word_offsets"] = vocabulary.pack(list(self._columns))
         if self.idf_ is not None:
@@ -310,6 +336,8 @@ class TextFeatures(Part):
         self._columns, self.idf_, self.pivot_ = columns, idf, pivot
         self.collection_ = collection
         self.unknown_words_ = 0
+        if self._query_ngrams is not None:
+            self._query_ngrams.restore(tensors)
 
     def _require_fit(self) -> None:
         if self._columns is None:

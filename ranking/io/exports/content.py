@@ -126,15 +126,15 @@ def linear_function(source: Exportable, names: Sequence[str] | None) -> LinearFu
             f"this format is for linear models of judged rows, and this one is {model.name!r}; "
             "export it to parquet, npy, vespa, onnx or json."
         )
-    chosen = _feature_names(source, names)
-    n_features = len(chosen)
+    columns = _feature_names(source, names)
+    n_features = len(columns)
     if scaling is None:
         return LinearFunction(
-            chosen, model.weights, np.zeros(n_features), np.ones(n_features), False
+            columns, model.weights, np.zeros(n_features), np.ones(n_features), False
         )
     _refuse_by_query(scaling)
     center, width = scaling.center, scaling.width
-    return LinearFunction(chosen, model.weights, center, width, scaling.method not in AFFINE)
+    return LinearFunction(columns, model.weights, center, width, scaling.method not in AFFINE)
 
 
 def _refuse_by_query(scaling: Scaling) -> None:
@@ -181,6 +181,12 @@ def term_weights(source: Exportable) -> TermWeights:
             "this format is for bilinear or diagonal models of a collection of texts, and this "
             f"one is {model.name!r}{'' if text is not None else ' without texts'}; export it to "
             "parquet, npy, onnx or json."
+        )
+    if text.document_ids or text.query_ngrams is not None:
+        raise CombinationError(
+            "this format has terms only, and this model has features of single documents or "
+            "n-grams of queries; export it to parquet, npy or json, or train it without "
+            "document_ids and query_ngrams."
         )
     names = [str(name) for name in text.feature_names]
     position = {name: at for at, name in enumerate(names)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ranking._utils.files import cannot_write, refuse_overwriting, write_bytes
-from ranking.errors import FileError, PartError
+from ranking.errors import DataError, FileError, PartError
 from ranking.io.exports import vespa
 from ranking.io.exports.content import (
     Exportable,
@@ -122,6 +122,7 @@ def export_model(
     """
     if to not in FORMATS:
         raise PartError(f"{to!r} is not an export format; known are {', '.join(FORMATS)}.")
+    _refuse_half_characters(options)
     target, form = Path(path), FORMATS[to]
     if not form.is_folder:
         refuse_overwriting(target, ())
@@ -131,14 +132,26 @@ def export_model(
         raise FileError(
             f"the folder {target} is not empty; name another, or allow to overwrite its files."
         )
-    files = form.write(source, options)
+    files = {
+        target / name if name else target: content
+        for name, content in form.write(source, options).items()
+    }
     if form.is_folder:
         try:
             target.mkdir(exist_ok=True)
         except OSError as error:
             raise cannot_write(target, error) from error
-    written = []
-    for name, content in files.items():
-        written.append(target / name if name else target)
-        write_bytes(written[-1], content)
-    return written
+    for file in files:  # before any is written
+        refuse_overwriting(file, ())
+    for file, content in files.items():
+        write_bytes(file, content)
+    return list(files)
+
+
+def _refuse_half_characters(options: ExportOptions) -> None:
+    """Refuse names that cannot be written."""
+    for name in (options.name, *(options.names or ())):
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"the name {name!r} is not valid Unicode; give another.") from error

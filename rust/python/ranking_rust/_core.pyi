@@ -11,7 +11,6 @@ from ranking.kernels.contract import (
     ListwiseFamily,
     PairwiseListsFamily,
     RandomFamily,
-    SamplingFamily,
     SharedListsFamily,
 )
 
@@ -23,7 +22,6 @@ item_item: ItemItemFamily
 listwise: ListwiseFamily
 pairwise_lists: PairwiseListsFamily
 random: RandomFamily
-sampling: SamplingFamily
 shared_lists: SharedListsFamily
 
 def describe() -> dict[str, Any]: ...

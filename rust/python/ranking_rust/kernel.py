@@ -1,8 +1,9 @@
 """The Rust kernel: the training loops.
 
-It inherits from Cython what gains nothing in Rust: the families `letor`, `metrics`, `linear` and
-`native`, random numbers and sums, the scores of both models, top-k retrieval, steps with known
-slopes, and value and bounds of domination.
+It inherits from Cython what gains nothing in Rust: the families `letor`, `metrics`, `linear`,
+`native` and `sampling`, random numbers and sums, the scores of both models, top-k retrieval, steps
+with known slopes, triplets sampled without a step, half-steps of sparse embeddings, and value,
+bounds and slopes of domination.
 """
 
 from importlib import metadata
@@ -19,7 +20,6 @@ def rust_kernel() -> Kernel:
         random=_core.random,
         domination=_core.domination,
         pairwise_lists=_core.pairwise_lists,
-        sampling=_core.sampling,
         bilinear=_core.bilinear,
         factored=_core.factored,
         alternating=_core.alternating,

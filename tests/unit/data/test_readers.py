@@ -15,7 +15,6 @@ import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -30,6 +29,11 @@ from ranking.data.readers.read import find_reader, read_any
 from ranking.data.text_collection import TextCollection
 from ranking.data.writers import write as write_data
 from ranking.errors import DataError, DataWarning, PartError
+
+try:
+    from compression import zstd as zstandard  # Python 3.14
+except ImportError:
+    zstandard = pytest.importorskip("zstandard")
 
 CSV = "user,item,rating,timestamp\nu1,i1,5,10\nu2,i1,3,20\nu1,i2,1,30\n"
 TAB = "Category\tText\nd\tstring\nclass\t\n\na\tfirst text\nb\tsecond\na\tthird\n"

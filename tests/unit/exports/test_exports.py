@@ -159,9 +159,9 @@ def test_onnxruntime_scores_texts_as_we_do(texts, tmp_path):
     query = texts.text_.transform_queries(["goal ice"]).toarray().astype(np.float32)
     queries = np.repeat(query, documents.shape[0], axis=0)
     (scores,) = session.run(["scores"], {"queries": queries, "documents": documents})
-    found = dict(texts.search(["goal ice"], k=None)["goal ice"])
+    ours = dict(texts.search(["goal ice"], k=None)["goal ice"])
     ids = texts.documents_.ids.tolist()
-    np.testing.assert_allclose(scores, [found[one] for one in ids], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(scores, [ours[one] for one in ids], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("quantised", [False, True])

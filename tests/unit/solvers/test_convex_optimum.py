@@ -118,9 +118,9 @@ def optimum(pairs: Pairs, loss: str, l1: float, l2: float) -> float:
 
 def solvers_of(model: str, loss: str, regularizer: str) -> list[str]:
     works = {str(cell) for cell in Grid().cells() if cell.compatibility().works}
-    asked = {"sgd": SGD, "coordinate": COORDINATE}
-    cells = {name: " x ".join((model, loss, regularizer, name)) for name in asked}
-    return [asked[name] for name, cell in cells.items() if cell in works]
+    solvers = {"sgd": SGD, "coordinate": COORDINATE}
+    cells = {name: " x ".join((model, loss, regularizer, name)) for name in solvers}
+    return [solvers[name] for name, cell in cells.items() if cell in works]
 
 
 @pytest.mark.slow
@@ -147,5 +147,5 @@ def test_every_solver_reaches_the_optimum(model, loss, regularizer, log_strength
         weights = fitted.model_.weights
         dense = weights.toarray() if hasattr(weights, "toarray") else np.asarray(weights)
         w = np.diag(dense) if model == "diagonal" and dense.ndim == 2 else dense.ravel()
-        found = objective(pairs, loss, w.astype(float), l1, l2)
-        assert least - 1e-7 <= found <= 1.01 * least, solver
+        result = objective(pairs, loss, w.astype(float), l1, l2)
+        assert least - 1e-7 <= result <= 1.01 * least, solver

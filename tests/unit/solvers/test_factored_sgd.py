@@ -858,8 +858,10 @@ def norms(matrix):
 def test_rows_stay_within_the_largest_norm(fast_kernel, make_tastes):
     data = make_tastes(1)
     free = ranker(fast_kernel, "warp", max_steps=500, steps_per_epoch=250).fit(data)
-    held = ranker(fast_kernel, "warp", MaxNorm(0.8), max_steps=500, steps_per_epoch=250).fit(data)
-    for matrix in (held.model_.U, held.model_.V):
+    limited = ranker(fast_kernel, "warp", MaxNorm(0.8), max_steps=500, steps_per_epoch=250).fit(
+        data
+    )
+    for matrix in (limited.model_.U, limited.model_.V):
         assert norms(matrix).max() <= 0.8 * (1 + 1e-5)
         assert norms(matrix).max() >= 0.8 * (1 - 1e-5)
     assert norms(free.model_.U).max() > 0.9

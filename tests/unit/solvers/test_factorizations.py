@@ -208,8 +208,8 @@ def test_latent_semantic_indexing_needs_features_that_both_sides_share():
     counts = make_counts()
     with pytest.raises(DataError, match="and these have none; give texts or features"):
         Ranker.from_recipe("lsi-documents").fit(MatchingData(None, None, counts))
-    apart = MatchingData(
+    disjoint = MatchingData(
         np.eye(23, 30), np.eye(17, 30), counts, query_feature_ids=np.arange(30) + 100
     )
     with pytest.raises(DataError, match="they share no feature id"):
-        Ranker.from_recipe("lsi-documents", model="factored:dimensions=4").fit(apart)
+        Ranker.from_recipe("lsi-documents", model="factored:dimensions=4").fit(disjoint)

@@ -141,10 +141,10 @@ def test_a_new_user_solves_the_normal_equations():
     system = (V * own[:, None]).T @ V + STRENGTH / 2 * len(history) * np.eye(D)
     scores = V @ np.linalg.solve(system, OBSERVED * V[history].sum(0))
     scores[history] = -np.inf
-    found = ranker.fold_in(MatchingData(relevance=interactions()), {"new": history}, 5)["new"]
+    result = ranker.fold_in(MatchingData(relevance=interactions()), {"new": history}, 5)["new"]
     best = np.argsort(-scores, kind="stable")[:5]
-    assert [item for item, _ in found] == best.tolist()
-    assert [score for _, score in found] == pytest.approx(scores[best], rel=1e-3)
+    assert [item for item, _ in result] == best.tolist()
+    assert [score for _, score in result] == pytest.approx(scores[best], rel=1e-3)
 
 
 def test_frequency_is_refused_where_no_weights_are_known():

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from ranking import MatchingData, Ranker
-from ranking.errors import DataError
+from ranking.errors import DataWarning
 from ranking_plugins.solvers import ItemKNN
 
 
@@ -25,13 +25,13 @@ def neighbours(counts: np.ndarray, k: int, shrinkage: float) -> np.ndarray:
     n = counts.shape[1]
     weights = np.zeros((n, n))
     for j in range(n):
-        found = []
+        result = []
         for i in range(n):
             product = counts[:, i] @ counts[:, j]
             if i != j and product > 0:
                 lengths = np.linalg.norm(counts[:, i]) * np.linalg.norm(counts[:, j])
-                found.append((-product / (lengths + shrinkage), i))
-        for negative, i in sorted(found)[:k]:
+                result.append((-product / (lengths + shrinkage), i))
+        for negative, i in sorted(result)[:k]:
             weights[i, j] = -negative
     return weights
 
@@ -42,9 +42,9 @@ def test_weights_and_scores_are_those_of_loops(seed, k, shrinkage):
     data = MatchingData(None, None, sp.csr_array(counts))
     solver = ItemKNN(neighbors=k, shrinkage=shrinkage)
     ranker = Ranker.from_recipe("item-knn", solver=solver).fit(data)
-    wanted = neighbours(counts, k, shrinkage)
-    np.testing.assert_allclose(ranker.model_.weights.toarray(), wanted, rtol=1e-6)
-    np.testing.assert_allclose(ranker.predict(data), counts @ wanted, rtol=1e-5, atol=1e-6)
+    expected = neighbours(counts, k, shrinkage)
+    np.testing.assert_allclose(ranker.model_.weights.toarray(), expected, rtol=1e-6)
+    np.testing.assert_allclose(ranker.predict(data), counts @ expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_weights_minimise_the_objective(seed):
@@ -63,9 +63,9 @@ def test_the_weights_minimise_the_objective(seed):
         value = (penalty * weights**2 / 2 - gram * weights)[off].sum()
         return value, (penalty * weights - gram)[off]
 
-    found = minimize(objective, np.zeros(56), jac=True, method="L-BFGS-B", options={"ftol": 1e-15})
-    assert ranker.objective_ == pytest.approx(found.fun, rel=1e-6)
-    np.testing.assert_allclose(ranker.model_.weights.toarray()[off], found.x, atol=1e-4)
+    result = minimize(objective, np.zeros(56), jac=True, method="L-BFGS-B", options={"ftol": 1e-15})
+    assert ranker.objective_ == pytest.approx(result.fun, rel=1e-6)
+    np.testing.assert_allclose(ranker.model_.weights.toarray()[off], result.x, atol=1e-4)
 
 
 def test_users_are_recommended_folded_in_explained_and_stored(tmp_path):
@@ -75,10 +75,10 @@ def test_users_are_recommended_folded_in_explained_and_stored(tmp_path):
     )
     ranker = Ranker.from_recipe("item-knn", solver="item-knn:shrinkage=0").fit(seen)
     # heat and alien: 2 common users of 4 and 2; heat and brazil: 1 of 4 and 1.
-    wanted = [("alien", 2 / np.sqrt(8)), ("brazil", 1 / 2)]
+    expected = [("alien", 2 / np.sqrt(8)), ("brazil", 1 / 2)]
     for results in (ranker.recommend(["bob"])["bob"], ranker.fold_in(seen, [["heat"]])[0]):
-        assert [item for item, _ in results] == [item for item, _ in wanted]
-        assert [score for _, score in results] == pytest.approx([score for _, score in wanted])
+        assert [item for item, _ in results] == [item for item, _ in expected]
+        assert [score for _, score in results] == pytest.approx([score for _, score in expected])
     (part,) = ranker.explain("bob", "alien")
     assert part.contribution == pytest.approx(2 / np.sqrt(8))
     ranker.save(tmp_path / "model.safetensors")
@@ -86,8 +86,8 @@ def test_users_are_recommended_folded_in_explained_and_stored(tmp_path):
     assert list(loaded.recommend(["bob"])) == list(ranker.recommend(["bob"]))
 
 
-def test_features_are_refused():
-    with pytest.raises(DataError, match="knows items by id only"):
+def test_features_are_left_out_with_a_warning():
+    with pytest.warns(DataWarning, match="knows queries .* by id only"):
         Ranker.from_recipe("item-knn").fit(
             MatchingData(None, np.eye(8), sp.csr_array(make_counts(0)))
         )

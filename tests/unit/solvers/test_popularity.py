@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from ranking import MatchingData, Ranker
-from ranking.errors import CombinationError, DataError
+from ranking.errors import CombinationError, DataWarning
 
 
 def make_counts(seed: int) -> sp.csr_array:
@@ -40,11 +40,22 @@ def test_recommendations_are_the_most_popular_items_that_are_not_known(tmp_path)
     assert list(Ranker.load(path).recommend(["ann"])) == list(ranker.recommend(["ann"]))
 
 
-def test_features_and_a_model_without_biases_are_refused(seed):
+def test_features_are_left_out_with_a_warning(seed, tmp_path):
+    counts = make_counts(seed)
+    users, items = np.eye(counts.shape[0]), np.ones((counts.shape[1], 2))
+    plain, rich = MatchingData(None, None, counts), MatchingData(users, items, counts)
+    expected = Ranker.from_recipe("popularity").fit(plain)
+    with pytest.warns(DataWarning, match="popularity knows queries .* by id only"):
+        ranker = Ranker.from_recipe("popularity").fit(rich, valid=rich)
+    ranker.save(tmp_path / "model.safetensors")
+    for each in (ranker, Ranker.load(tmp_path / "model.safetensors")):
+        assert np.array_equal(each.predict(rich), expected.predict(plain))
+        assert list(each.recommend([0], k=2)) == list(expected.recommend([0], k=2))
+
+
+def test_a_model_without_biases_is_refused(seed):
     counts = make_counts(seed)
     with pytest.raises(CombinationError, match="set biases=true"):
         Ranker("factored:biases=false", "squared", "none", "popularity").fit(
             MatchingData(None, None, counts)
         )
-    with pytest.raises(DataError, match="uses only the ids of documents"):
-        Ranker.from_recipe("popularity").fit(MatchingData(None, np.eye(9), counts))

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from ranking import MatchingData, Ranker
-from ranking.errors import DataError
+from ranking.errors import DataError, DataWarning
 from ranking_plugins.reproductions.text_baselines import random_walk
 
 
@@ -32,18 +32,18 @@ def test_scores_are_those_of_a_power_of_the_transition_matrix(seed, steps, stay)
     data = MatchingData(None, None, sp.csr_array(clicks))
     solver = f"random-walk:steps={steps},stay={stay}"
     ranker = Ranker.from_recipe("random-walk", solver=solver).fit(data)
-    wanted = power(clicks, steps, stay)
-    np.testing.assert_allclose(ranker.predict(data), wanted, rtol=1e-5, atol=1e-8)
+    expected = power(clicks, steps, stay)
+    np.testing.assert_allclose(ranker.predict(data), expected, rtol=1e-5, atol=1e-8)
     counts = np.maximum((clicks > 0).sum(axis=1), 1)
-    mean = ((clicks * wanted).sum(axis=1) / counts)[clicks.any(axis=1)].sum() / clicks.shape[0]
+    mean = ((clicks * expected).sum(axis=1) / counts)[clicks.any(axis=1)].sum() / clicks.shape[0]
     assert ranker.objective_ == pytest.approx(-mean)
 
 
 def test_it_is_the_walk_of_the_reproduction(seed):
     clicks = sp.csr_array(make_clicks(seed))
     ranker = Ranker.from_recipe("random-walk").fit(MatchingData(None, None, clicks))
-    wanted = random_walk(clicks, sp.eye_array(6, format="csr"), 5)
-    np.testing.assert_allclose(ranker.model_.weights.toarray(), wanted, rtol=1e-5, atol=1e-8)
+    expected = random_walk(clicks, sp.eye_array(6, format="csr"), 5)
+    np.testing.assert_allclose(ranker.model_.weights.toarray(), expected, rtol=1e-5, atol=1e-8)
 
 
 def test_validation_chooses_the_steps(tmp_path):
@@ -59,9 +59,12 @@ def test_validation_chooses_the_steps(tmp_path):
     assert [one.feature for one in loaded.related_features(0, 2)] == [0, 2]
 
 
-def test_features_and_negative_clicks_are_refused():
+def test_features_are_left_out_and_negative_clicks_are_refused():
     clicks = sp.csr_array(np.array([[1.0, -1.0], [0.0, 1.0]]))
     with pytest.raises(DataError, match="needs clicks from 0, and one is -1"):
         Ranker.from_recipe("random-walk").fit(MatchingData(None, None, clicks))
-    with pytest.raises(DataError, match="uses only the ids of queries"):
-        Ranker.from_recipe("random-walk").fit(MatchingData(np.eye(2), None, abs(clicks)))
+    rich, plain = (MatchingData(rows, None, abs(clicks)) for rows in (np.ones((2, 3)), None))
+    with pytest.warns(DataWarning, match="random-walk knows queries .* by id only"):
+        ranker = Ranker.from_recipe("random-walk").fit(rich)
+    expected = Ranker.from_recipe("random-walk").fit(plain).predict(plain)
+    assert np.array_equal(ranker.predict(rich), expected)

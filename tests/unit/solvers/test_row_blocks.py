@@ -43,9 +43,9 @@ MARGINS = arrays(np.float64, (3, 4), elements=st.floats(-5.0, 5.0, width=32))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_slopes_are_derivatives_of_the_values(loss, seed):
+def test_slopes_are_derivatives_of_the_values(loss, seed, fast_kernel):
     margins = np.random.default_rng(seed).normal(size=(5, 3)) * 2.0
-    lists = margin_list_loss(loss)
+    lists = margin_list_loss(loss, fast_kernel, 1)
     slopes, step = lists.margin_slopes(margins), 1e-6
     for at in itertools.product(range(5), range(3)):
         shifted = [margins.copy(), margins.copy()]
@@ -56,10 +56,10 @@ def test_slopes_are_derivatives_of_the_values(loss, seed):
 
 
 @settings(max_examples=60, deadline=None)
-@given(MARGINS, MARGINS)
-def test_parabolas_bound_the_loss(start, change):
+@given(start=MARGINS, change=MARGINS)
+def test_parabolas_bound_the_loss(fast_kernel, start, change):
     for loss in BOUNDED:
-        lists = margin_list_loss(loss)
+        lists = margin_list_loss(loss, fast_kernel, 1)
         # Near its kink the hinge is bounded up to the distance at which curvatures stop growing.
         slack = 0.05 if loss.name == "hinge" or isinstance(loss, SmoothWARP) else 1e-9
         bound = lists.margin_values(start) + (
@@ -69,15 +69,20 @@ def test_parabolas_bound_the_loss(start, change):
 
 
 @pytest.mark.parametrize("loss", [*DOMINATIONS, SmoothWARP()], ids=lambda loss: loss.spec())
-def test_margins_and_scores_give_the_same_list_loss(loss, seed):
+def test_margins_and_scores_give_the_same_list_loss(loss, seed, fast_kernel):
     rng = np.random.default_rng(seed)
     for scores in rng.normal(size=(5, 6)) * 3.0:
         grades = np.array([1.0, 0, 0, 0, 0, 0])
         margins = (scores[0] - scores[1:])[None]
-        assert loss.margin_values(margins)[0] == pytest.approx(loss.listwise_value(scores, grades))
-        np.testing.assert_allclose(
-            -loss.margin_slopes(margins)[0], loss.listwise_slopes(scores, grades)[1:], atol=1e-12
-        )
+        for lists in (loss, margin_list_loss(loss, fast_kernel, 1)):
+            value = lists.margin_values(margins)[0]
+            assert value == pytest.approx(loss.listwise_value(scores, grades))
+            slopes = -lists.margin_slopes(margins)[0]
+            np.testing.assert_allclose(
+                slopes, loss.listwise_slopes(scores, grades)[1:], atol=1e-12
+            )
+        curvatures = loss.margin_curvatures(margins), lists.margin_curvatures(margins)
+        np.testing.assert_allclose(*curvatures, atol=1e-12)
 
 
 def test_smooth_warp_of_several_grades_has_the_slopes_of_its_value(seed):
@@ -108,7 +113,8 @@ def objective_of(blocks, parameters):
     scores = queries @ documents.T + offsets
     triplets = blocks.lists.triplets
     picked = scores[triplets[:, :1], triplets[:, 1:]]
-    values = margin_list_loss(problem.loss).margin_values(picked[:, :1] - picked[:, 1:])
+    lists = margin_list_loss(problem.loss, problem.kernel, 1)
+    values = lists.margin_values(picked[:, :1] - picked[:, 1:])
     return values.mean() + sum(problem.regularizer.penalty(part) for part in (U, V))
 
 

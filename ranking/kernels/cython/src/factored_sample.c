@@ -84,6 +84,37 @@ static void sample_negatives(const triplet_source_t *source, int64_t k, search_b
         batch->open[i]->negative = all.numbers[i] + all.counts[i];
 }
 
+/* Sample the n negatives of a list, those of one range of a guide table side by side. */
+static void sample_list(
+    const triplet_source_t *source, search_t *search, int64_t n, int64_t *negatives)
+{
+    const positives_t *positives = source->positives;
+    int64_t column = 1 + source->n_positives;
+    const sample_t *sample = &search->sample;
+    guided_counts_t all;
+    guide_range_t among;
+    if (search->row || !positives->member_guide.starts) {
+        for (int64_t k = 0; k < n; k++)
+            negatives[k] = search->row
+                ? search->row[column + k]
+                : sample_negative(positives, sample, (uint64_t)(column + k));
+        return;
+    }
+    among = (guide_range_t){
+        positives->member_guide.sorted + sample->start,
+        positives->member_guide.starts + guide_offset(sample->start, sample->list), sample->size};
+    for (int64_t first = 0; first < n; first += SAMPLING_BATCH) {
+        int64_t count = n - first < SAMPLING_BATCH ? n - first : SAMPLING_BATCH;
+        for (int64_t k = 0; k < count; k++)
+            guided_set(
+                &all, k, random_bits(sample->key, (uint64_t)(column + first + k)) >> 32,
+                positives->n_documents - sample->size, among);
+        guided_count(&all, count);
+        for (int64_t k = 0; k < count; k++)
+            negatives[first + k] = all.numbers[k] + all.counts[k];
+    }
+}
+
 LANES_INLINE void prefetch_row(const factored_model_t *model, const int s, int64_t row)
 {
     const factored_side_t *side = model->sides + s;
@@ -211,12 +242,11 @@ void score_lists(
     const factored_model_t *model = &task->model;
     int64_t n = task->source.columns - 2;
     open_batch(task, step, batch);
-    for (int64_t k = 0; k < n; k++) {
-        sample_negatives(&task->source, k, batch);
-        for (int64_t i = 0; i < batch->n; i++) {
-            documents[i * (n + 1) + 1 + k] = batch->searches[i].negative;
-            prefetch_row(model, DOCUMENTS, batch->searches[i].negative);
-        }
+    for (int64_t i = 0; i < batch->n; i++) {
+        int64_t *negatives = documents + i * (n + 1) + 1;
+        sample_list(&task->source, batch->searches + i, n, negatives);
+        for (int64_t k = 0; k < n; k++)
+            prefetch_row(model, DOCUMENTS, negatives[k]);
     }
     score_positives(task, caches, batch, NULL);
     for (int64_t i = 0; i < batch->n; i++) {

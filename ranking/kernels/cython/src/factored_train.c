@@ -76,7 +76,8 @@ static void record_lists(
         task->losses[step + i]
             = listwise_loss(task->lists, numbers + i * n, n, slopes, scratch);
         block->queries[at + i] = batch->searches[i].query;
-        for (int64_t j = 0; j <= n; j++)
+        to[0] = (float)slopes[0] * rate;
+        for (int64_t j = 1; j <= n; j++) /* as they were stored, which is faster to load */
             to[j] = (float)slopes[j] * rate;
     }
 }

@@ -151,26 +151,39 @@ LANES_INLINE int is_active(const factored_steps_t *steps, int64_t i)
     return 0;
 }
 
-/* Compute the gradient of a step's query: the sum of slope times document. */
+/* Compute `chunks` vectors, from number `first` on, of the gradient of a step's query: the sum of
+ * slope times document. */
+LANES_INLINE void query_gradient_part(
+    const factored_model_t *model, thread_caches_t *caches, const factored_steps_t *steps,
+    int64_t i, ptrdiff_t first, float *out, const int chunks)
+{
+    const int64_t *documents = steps->documents;
+    const float *slopes = steps->slopes;
+    int64_t at = steps->ptr[i], stop = steps->ptr[i + 1];
+    const float *v = embedding_of(model, caches, DOCUMENTS, documents[at]).vector + first;
+    float8_t sums[4];
+    for (int k = 0; k < chunks; k++)
+        sums[k] = float8_splat(slopes[at]) * float8_load(v + 8 * k);
+    for (at++; at < stop; at++) {
+        v = embedding_of(model, caches, DOCUMENTS, documents[at]).vector + first;
+        for (int k = 0; k < chunks; k++)
+            sums[k] += float8_splat(slopes[at]) * float8_load(v + 8 * k);
+    }
+    for (int k = 0; k < chunks; k++)
+        float8_store(out + first + 8 * k, sums[k]);
+}
+
 LANES_INLINE void query_gradient(
     const factored_model_t *model, thread_caches_t *caches, const factored_steps_t *steps,
     int64_t i, float *out)
 {
-    int64_t at = steps->ptr[i], stop = steps->ptr[i + 1];
-    const int64_t *documents = steps->documents;
-    const float *slopes = steps->slopes;
-    const float *one = embedding_of(model, caches, DOCUMENTS, documents[at]).vector, *other;
-    ptrdiff_t width = model->full_width;
-    if (stop - at == 1) {
-        memcpy(out, one, (size_t)width * sizeof(float));
-        float8_scale(out, slopes[at], width);
-        return;
-    }
-    other = embedding_of(model, caches, DOCUMENTS, documents[at + 1]).vector;
-    float8_combine(out, one, slopes[at], other, slopes[at + 1], width);
-    for (at += 2; at < stop; at++)
-        float8_add(
-            out, embedding_of(model, caches, DOCUMENTS, documents[at]).vector, slopes[at], width);
+    ptrdiff_t width = model->full_width, first = 0;
+    for (; first + 32 <= width; first += 32)
+        query_gradient_part(model, caches, steps, i, first, out, 4);
+    for (; first + 16 <= width; first += 16)
+        query_gradient_part(model, caches, steps, i, first, out, 2);
+    for (; first < width; first += 8)
+        query_gradient_part(model, caches, steps, i, first, out, 1);
 }
 
 /* Compose one thread's part of the embeddings of all rows. */
@@ -230,9 +243,11 @@ typedef struct {
     float c;
 } gradient_t;
 
-/* Return the gradient of a use; that of a query may be computed in `buffer`. */
+/* Return the gradient of a use. That of a query may be computed in `buffer`: `chunks` vectors from
+ * number `first` on, or all if `chunks` is 0. */
 LANES_INLINE gradient_t use_gradient(
-    const worker_t *worker, const side_t *side, const use_t *use, float *buffer)
+    const worker_t *worker, const side_t *side, const use_t *use, float *buffer, ptrdiff_t first,
+    const int chunks)
 {
     const block_update_t *update = worker->shared;
     const factored_model_t *model = update->model;
@@ -247,6 +262,8 @@ LANES_INLINE gradient_t use_gradient(
             : embedding_of(model, caches, QUERIES, worker->steps->queries[step]).vector;
     } else if (model->sides[DOCUMENTS].plain)
         out.vector = update->query_gradients + step * width;
+    else if (chunks)
+        query_gradient_part(model, caches, worker->steps, step, first, buffer, chunks);
     else
         query_gradient(model, caches, worker->steps, step, buffer);
     return out;
@@ -356,31 +373,51 @@ LANES_INLINE void change_bias(
     }
 }
 
-/* Add up the gradients of the row in a slot. */
-static void sum_gradients(
+/* Add up `chunks` vectors, from number `first` on, of the gradients of the row in a slot, and of
+ * their squares; and those of the bias. */
+LANES_INLINE void sum_gradients_part(
     const worker_t *worker, const side_t *side, const used_rows_t *used, int64_t slot, float *sums,
-    float *buffer)
+    float *bias_sums, ptrdiff_t first, const int chunks)
 {
     ptrdiff_t width = worker->shared->model->full_width;
-    float8_clear(sums, 2 * width);
+    int squares = side->of->factor.squares != NULL;
+    float bias = -0.0f, bias_square = -0.0f;
+    float *buffer = worker->shared->scratch + worker->thread * 3 * width;
+    float8_t totals[8];
+    for (int k = 0; k < 2 * chunks; k++)
+        totals[k] = float8_splat(-0.0f);
     for (uint32_t i = used->firsts[slot]; i != END; i = used->uses[i].next) {
-        gradient_t y = use_gradient(worker, side, used->uses + i, buffer);
-        if (side->of->factor.squares)
-            float8_add_squares(sums, sums + width, y.vector, y.c, width);
-        else
-            float8_add(sums, y.vector, y.c, width);
+        gradient_t y
+            = use_gradient(worker, side, used->uses + i, buffer, first, chunks);
+        for (int k = 0; k < chunks; k++) {
+            float8_t part = float8_splat(y.c) * float8_load(y.vector + first + 8 * k);
+            totals[k] += part;
+            totals[chunks + k] += part * part;
+        }
+        bias += y.c;
+        bias_square += y.c * y.c;
     }
+    for (int k = 0; k < chunks; k++) {
+        float8_store(sums + first + 8 * k, totals[k]);
+        if (squares)
+            float8_store(sums + width + first + 8 * k, totals[chunks + k]);
+    }
+    bias_sums[0] = bias;
+    bias_sums[1] = bias_square;
 }
 
-static void sum_bias_gradients(
-    const worker_t *worker, const used_rows_t *used, int64_t slot, float *sums)
+/* Add up the gradients of the row in a slot and of its bias, and with AdaGrad their squares. */
+static void sum_gradients(
+    const worker_t *worker, const side_t *side, const used_rows_t *used, int64_t slot, float *sums,
+    float *bias_sums)
 {
-    sums[0] = sums[1] = -0.0f;
-    for (uint32_t i = used->firsts[slot]; i != END; i = used->uses[i].next) {
-        float slope = worker->steps->slopes[used->uses[i].at];
-        sums[0] += slope;
-        sums[1] += slope * slope;
-    }
+    ptrdiff_t width = worker->shared->model->full_width, first = 0;
+    for (; first + 32 <= width; first += 32)
+        sum_gradients_part(worker, side, used, slot, sums, bias_sums, first, 4);
+    for (; first + 16 <= width; first += 16)
+        sum_gradients_part(worker, side, used, slot, sums, bias_sums, first, 2);
+    for (; first < width; first += 8)
+        sum_gradients_part(worker, side, used, slot, sums, bias_sums, first, 1);
 }
 
 /* Change the plain rows that this thread owns. */
@@ -401,15 +438,16 @@ static void change_plain(const worker_t *worker, const side_t *side, const used_
                 float8_prefetch_write(factor->squares + next, width);
         }
         if (first->next == END) {
-            change_row(worker, factor, row, use_gradient(worker, side, first, buffer), NULL);
+            gradient_t y = use_gradient(worker, side, first, buffer, 0, 0);
+            change_row(worker, factor, row, y, NULL);
+            bias_sums[0] = y.c;
+            bias_sums[1] = y.c * y.c;
         } else {
-            sum_gradients(worker, side, used, slot, sums, buffer);
+            sum_gradients(worker, side, used, slot, sums, bias_sums);
             change_row(worker, factor, row, (gradient_t){sums, 1.0f}, sums + width);
         }
-        if (biases->n_rows) {
-            sum_bias_gradients(worker, used, slot, bias_sums);
+        if (biases->n_rows)
             change_bias(worker, biases, row, bias_sums);
-        }
     }
 }
 
@@ -423,15 +461,13 @@ static void sum_side(const worker_t *worker, const side_t *side)
     const used_rows_t *used = side->used;
     ptrdiff_t width = worker->shared->model->full_width;
     float *sums = side->sums.rows.data, *bias_sums = side->sums.biases.data;
-    float *buffer = worker->shared->scratch + worker->thread * 3 * width;
     for (int64_t slot = 0; slot < used->n; slot++) {
         if (slot / CHUNK % worker->n_threads != worker->thread) {
             slot += CHUNK - 1;
             continue;
         }
-        sum_gradients(worker, side, used, slot, sums + slot * 2 * width, buffer);
-        if (side->of->biases.n_rows)
-            sum_bias_gradients(worker, used, slot, bias_sums + 2 * slot);
+        sum_gradients(
+            worker, side, used, slot, sums + slot * 2 * width, bias_sums + 2 * slot);
     }
 }
 

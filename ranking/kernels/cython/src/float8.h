@@ -128,32 +128,11 @@ LANES_INLINE void float8_adagrad_row(
     }
 }
 
-/* to += c x, and squares += (c x) (c x) */
-LANES_INLINE void float8_add_squares(
-    float *to, float *squares, const float *x, float c, ptrdiff_t n)
-{
-    for (ptrdiff_t i = 0; i < n; i += 8) {
-        float8_t y = float8_splat(c) * float8_load(x + i);
-        float8_store(to + i, float8_load(to + i) + y);
-        float8_store(squares + i, float8_load(squares + i) + y * y);
-    }
-}
-
 /* to += c x */
 LANES_INLINE void float8_add(float *to, const float *x, float c, ptrdiff_t n)
 {
     for (ptrdiff_t i = 0; i < n; i += 8)
         float8_store(to + i, float8_load(to + i) + float8_splat(c) * float8_load(x + i));
-}
-
-/* out = a x + b y */
-LANES_INLINE void float8_combine(
-    float *out, const float *x, float a, const float *y, float b, ptrdiff_t n)
-{
-    for (ptrdiff_t i = 0; i < n; i += 8)
-        float8_store(
-            out + i,
-            float8_splat(a) * float8_load(x + i) + float8_splat(b) * float8_load(y + i));
 }
 
 /* Start sums at -0, the neutral element: -0 + (+0) is +0, and -0 + (-0) is -0. */

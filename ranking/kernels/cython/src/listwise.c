@@ -13,36 +13,57 @@ int64_t listwise_scratch(int64_t n)
     return 2 * (n + 1) + LANES;
 }
 
-/* Replace u by exp(u - top), and return the sum in lanes. The lanes behind n become 0. */
-static double exponentials(double *u, int64_t n, double top)
+/* The u_j = margin - z_j of the last n % 4 negatives, and 0 behind them; n % 4 is less than 4, so
+ * that the last one is always 0. */
+static lanes_t last_violations(const double *margins, int64_t n, double margin)
 {
-    lanes_t sums = lanes_splat(0.0), shift = lanes_splat(top);
-    for (int64_t at = 0; at < n; at += LANES) {
-        lanes_store(u + at, lanes_exp(lanes_load(u + at) - shift));
-        for (int64_t k = n; k < at + LANES; k++)
-            u[k] = 0.0;
-        sums += lanes_load(u + at);
-    }
-    return lanes_sum(sums);
+    int64_t whole = n - n % LANES, left = n - whole;
+    margins += whole;
+    return (lanes_t){
+        left > 0 ? margin - margins[0] : 0.0, left > 1 ? margin - margins[1] : 0.0,
+        left > 2 ? margin - margins[2] : 0.0, 0.0};
+}
+
+static double largest_lane(lanes_t v)
+{
+    double top = v[0];
+    for (int k = 1; k < LANES; k++)
+        top = v[k] > top ? v[k] : top;
+    return top;
 }
 
 static double domination(
     const listwise_loss_t *loss, const double *margins, int64_t n, double *slopes,
     double *scratch)
 {
-    double top = 0.0, below, total, r;
-    for (int64_t j = 0; j < n; j++) {
-        scratch[j] = loss->margin - margins[j];
-        top = scratch[j] > top ? scratch[j] : top;
+    const lanes_t margin = lanes_splat(loss->margin), zero = lanes_splat(0.0);
+    int64_t whole = n - n % LANES;
+    lanes_t last = last_violations(margins, n, loss->margin), tops = zero, sums = zero, shift;
+    double top, below, total, r;
+    tops = lanes_select(last > tops, last, tops);
+    for (int64_t j = 0; j < whole; j += LANES) {
+        lanes_t u = margin - lanes_load(margins + j);
+        tops = lanes_select(u > tops, u, tops);
     }
-    for (int64_t j = n; j < n + LANES; j++)
-        scratch[j] = 0.0;
-    below = exponentials(scratch, n, top);
-    total = lanes_exp_one(0.0 - top) + below;
+    top = largest_lane(tops);
+    shift = lanes_splat(top);
+    for (int64_t j = 0; j < whole; j += LANES) {
+        lanes_t e = lanes_exp((margin - lanes_load(margins + j)) - shift);
+        lanes_store(scratch + j, e);
+        sums += e;
+    }
+    last = lanes_exp(last - shift);
+    total = last[LANES - 1]; /* exp(0 - top) */
+    for (int64_t k = n - whole; k < LANES; k++)
+        last[k] = 0.0;
+    below = lanes_sum(sums + last);
+    total += below;
     r = loss->weight / total;
     slopes[0] = -(r * below);
-    for (int64_t j = 0; j < n; j++)
-        slopes[1 + j] = r * scratch[j];
+    for (int64_t j = 0; j < whole; j += LANES)
+        lanes_store(slopes + 1 + j, lanes_splat(r) * lanes_load(scratch + j));
+    for (int64_t j = whole; j < n; j++)
+        slopes[1 + j] = r * last[j - whole];
     if (!isfinite(total))
         return NAN;
     return loss->weight * (top == 0.0 ? log1p(below) : top + log(total));

@@ -82,7 +82,7 @@ LANES_INLINE int64_t guide_offset(int64_t members_before, int64_t l)
     return (members_before >> 2) + 2 * l;
 }
 
-/* Count how many of eight numbers, of which the first n are valid, are not above the bound. */
+/* Count how many of eight numbers, of which the first n >= 0 are valid, are not above the bound. */
 LANES_INLINE int64_t count_not_above_eight(const uint32_t *sorted, int64_t n, uint32_t bound)
 {
 #ifdef __AVX2__
@@ -90,7 +90,7 @@ LANES_INLINE int64_t count_not_above_eight(const uint32_t *sorted, int64_t n, ui
     __m256i own = _mm256_loadu_si256((const __m256i *)sorted);
     __m256i holds = _mm256_cmpeq_epi32(_mm256_max_epu32(own, most), most);
     unsigned mask = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(holds));
-    return __builtin_popcount(n < 8 ? mask & ((1u << n) - 1) : mask);
+    return __builtin_popcount(mask & ((1u << (n < 8 ? n : 8)) - 1));
 #else
     int64_t count = 0;
     for (int64_t i = 0; i < 8; i++)
@@ -130,8 +130,12 @@ LANES_INLINE void guided_count(guided_counts_t *all, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         int64_t count = all->starts[i][0], left = all->starts[i][1] - count;
         const uint32_t *sorted = all->sorted[i] + count;
-        for (; left > 0; left -= 8, sorted += 8)
+        /* Eight are mostly enough. Whether there are any could not be predicted. */
+        do {
             count += count_not_above_eight(sorted, left, all->numbers[i]);
+            sorted += 8;
+            left -= 8;
+        } while (left > 0);
         all->counts[i] = count;
     }
 }

@@ -70,24 +70,36 @@ fn domination<M: Machine>(
     slopes: &mut [f64],
     scratch: &mut [f64],
 ) -> f64 {
-    let n = margins.len();
-    let mut top = 0.0;
-    for (u, z) in scratch.iter_mut().zip(margins) {
+    let (whole, rest) = margins.as_chunks::<LANES>();
+    let (shares, last_shares) = scratch.split_at_mut(whole.len() * LANES);
+    let required = Lanes::splat(machine, margin);
+    // Behind the last negatives there is at least one 0, which becomes exp(0 - top).
+    let mut last = [0.0; LANES];
+    for (u, z) in last.iter_mut().zip(rest) {
         *u = margin - z;
-        top = if *u > top { *u } else { top };
     }
-    let (chunks, _) = scratch[..n.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
+    let mut tops = Lanes::splat(machine, 0.0);
+    for z in whole {
+        let u = required - Lanes::new(machine, *z);
+        tops = tops.if_less(u, u, tops);
+    }
+    let u = Lanes::new(machine, last);
+    tops = tops.if_less(u, u, tops);
+    let largest = |top, x| if x > top { x } else { top };
+    let top = tops.array().into_iter().fold(0.0, largest);
     let (shift, mut sums) = (Lanes::splat(machine, top), Lanes::splat(machine, 0.0));
-    let last = chunks.len() - 1;
-    for (k, chunk) in chunks.iter_mut().enumerate() {
-        *chunk = exp::full(Lanes::new(machine, *chunk) - shift).array();
-        if k == last {
-            chunk[n - k * LANES..].fill(0.0);
-        }
-        sums += Lanes::new(machine, *chunk);
+    for (z, share) in whole.iter().zip(shares.as_chunks_mut::<LANES>().0) {
+        let e = exp::full((required - Lanes::new(machine, *z)) - shift);
+        *share = e.array();
+        sums += e;
     }
+    last = exp::full(Lanes::new(machine, last) - shift).array();
+    let own = last[LANES - 1];
+    last[rest.len()..].fill(0.0);
+    last_shares[..LANES].copy_from_slice(&last);
+    sums += Lanes::new(machine, last);
     let below = sums.fold();
-    let total = exp::one(0.0 - top) + below;
+    let total = own + below;
     let r = weight / total;
     slopes[0] = -(r * below);
     for (slope, e) in slopes[1..].iter_mut().zip(&*scratch) {

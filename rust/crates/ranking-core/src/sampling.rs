@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::guide_tables::{GuideTable, Lookup};
 use crate::matrix::Index;
 use crate::random::{below, random_bits};
-use crate::simd::{Machine, Portable};
+use crate::simd::Machine;
 
 /// The positive documents of each query; the contract describes the fields.
 #[derive(Clone, Copy, Debug)]
@@ -356,23 +356,4 @@ fn members_before(list: &[i64], u: i64) -> usize {
         }
     }
     first
-}
-
-/// Fill `out` with triplets of `width` numbers: query, positives, negatives.
-pub fn sample_triplets(sampling: &Sampling<'_>, n_positives: usize, width: usize, out: &mut [i64]) {
-    let number = |at: usize| i64::try_from(at).unwrap_or(i64::MAX);
-    let mut sampled = [SampledQuery::default()];
-    for (step, triplet) in out.chunks_exact_mut(width).enumerate() {
-        sampling.queries(Portable, step, &mut sampled);
-        let sampled = &sampled[0];
-        triplet[0] = number(sampled.query);
-        let (positives, negatives) = triplet[1..].split_at_mut(n_positives);
-        for (k, positive) in (1..).zip(positives.iter_mut()) {
-            *positive = number(sampling.member(sampling.positive(sampled, k)));
-        }
-        let first = positives[0].position();
-        for (k, negative) in (1 + n_positives as u64..).zip(negatives) {
-            *negative = number(sampling.negative(sampled, first, k));
-        }
-    }
 }

@@ -40,17 +40,13 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
 /// its body.
 macro_rules! family {
     (
-        $family:ident $(, also $($function:ident)+)?;
+        $family:ident;
         $(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block)*
     ) => {
         #[pyo3::pymodule(submodule, gil_used = false)]
         pub(crate) mod $family {
             use super::*;
 
-            $($(
-                #[pymodule_export]
-                use super::$function;
-            )+)?
             $(
                 #[pyfunction]
                 #[allow(clippy::too_many_arguments, reason = "8 of the contract and `py`")]

@@ -29,17 +29,6 @@ argument! { EntryPenalty { l1: f64, l2: f64 } }
 family! {
     domination;
 
-    fn domination_slopes(
-        features: Columns<'_>,
-        layout: ListLayout<'_>,
-        margins: Array<'_, f64>,
-        columns: Array<'_, i64>,
-        out: ArrayMut<'_, f64>,
-        threads: Threads,
-    ) {
-        with_matrix!(features, |x| core::slopes(x, &layout, margins, columns, out, &threads));
-    }
-
     fn domination_sweep(
         features: Columns<'_>,
         layout: ListLayout<'_>,

@@ -5,7 +5,7 @@ use ranking_core::factored as core;
 use ranking_core::pairwise::StepResults as CoreResults;
 use ranking_core::{Sparse, Stored};
 
-use crate::arguments::{Array, ArrayMut, Csr, Table, TableMut, Threads, argument, family};
+use crate::arguments::{Array, ArrayMut, Csr, Table, TableMut, argument, family};
 use crate::bilinear::Execution;
 use crate::native::{ListwiseLoss, PairwiseLoss};
 use crate::sampling::Sampling;
@@ -37,16 +37,6 @@ argument! {
         documents: Option<Csr<'py>>,
         contexts: Option<Csr<'py>>,
     } => OptionalFeatures<'a> = OptionalFeatures { queries, documents, contexts }
-}
-
-argument! {
-    Factors<'py> {
-        queries: Table<'py, f32>,
-        documents: Array<'py, f32>,
-        contexts: Array<'py, f32>,
-        biases: Array<'py, f32>,
-    } => core::Factors<'a> =
-        core::Factors::new([queries.data, documents, contexts], biases, queries.width)
 }
 
 argument! {
@@ -88,28 +78,8 @@ argument! {
     => CoreResults<'a, f32> = CoreResults { margins, weights }
 }
 
-argument! {
-    SampledTriplets<'py> {
-        triplets: ArrayMut<'py, i64>,
-        margins: ArrayMut<'py, f32>,
-        weights: ArrayMut<'py, f32>,
-    }
-}
-
 family! {
     factored;
-
-    fn factored_sample(
-        features: FactoredFeatures<'_>,
-        factors: Factors<'_>,
-        source: TripletSource<'_>,
-        loss: PairwiseLoss<'_, f32>,
-        out: SampledTriplets<'_>,
-        threads: Threads,
-    ) {
-        let features = features.over(factors.n_rows());
-        core::factored_sample(&features, factors, &source, &loss.rank_weights, out, &threads);
-    }
 
     fn factored_train(
         features: FactoredFeatures<'_>,

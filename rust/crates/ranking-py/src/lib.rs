@@ -41,8 +41,6 @@ mod _core {
     #[pymodule_export]
     use crate::random::random;
     #[pymodule_export]
-    use crate::sampling::sampling;
-    #[pymodule_export]
     use crate::shared_lists::shared_lists;
 
     #[pyfunction]

@@ -1,9 +1,9 @@
-//! Sampling of triplets.
+//! Where triplets are sampled from.
 
 use pyo3::prelude::*;
 use ranking_core::sampling as core;
 
-use crate::arguments::{Array, TableMut, argument, family};
+use crate::arguments::{Array, argument};
 
 argument! {
     Positives<'py> {
@@ -23,12 +23,4 @@ argument! {
 argument! {
     Sampling<'py> { seed: u64, first: u64, positives: Positives<'py> }
     => core::Sampling<'a> = core::Sampling::new(seed, first, positives)
-}
-
-family! {
-    sampling;
-
-    fn sample_triplets(sampling: Sampling<'_>, n_positives: usize, out: TableMut<'_, i64>) {
-        core::sample_triplets(&sampling, n_positives, out.width, out.data);
-    }
 }

@@ -170,8 +170,8 @@ def test_a_feature_per_document_starts_at_bm25_and_is_stored(seed, tmp_path):
     start = Ranker.from_recipe(
         "bm25-warp", features=features, solver="sgd:max_steps=0", parameter_search=None
     ).fit(data)
-    wanted = literal_bm25(data.query_texts, data.document_texts, 1.2, 0.75)
-    np.testing.assert_allclose(matrix(start, data), wanted, rtol=1e-6, atol=1e-6)
+    expected = literal_bm25(data.query_texts, data.document_texts, 1.2, 0.75)
+    np.testing.assert_allclose(matrix(start, data), expected, rtol=1e-6, atol=1e-6)
     ranker = Ranker.from_recipe("bm25-warp", features=features).fit(data)
     weights = ranker.model_.weights.toarray()
     n_terms = len(ranker.text_.feature_names)
@@ -184,8 +184,8 @@ def test_a_feature_per_document_starts_at_bm25_and_is_stored(seed, tmp_path):
     np.testing.assert_allclose(matrix(ranker, data), scores, rtol=1e-4, atol=1e-4)
     ranker.save(tmp_path / "model.safetensors")
     loaded = Ranker.load(tmp_path / "model.safetensors")
-    ((_, found),) = loaded.search([data.query_texts[0]], k=60)
-    by_id = dict(found)
+    ((_, ranked),) = loaded.search([data.query_texts[0]], k=60)
+    by_id = dict(ranked)
     column = [by_id[name] for name in data.document_ids.tolist()]
     np.testing.assert_allclose(column, scores[0], rtol=1e-4, atol=1e-4)
     document = data.document_ids[3].item()

@@ -8,12 +8,10 @@
 mod chunks;
 mod dense;
 mod rule;
-mod sparse;
 mod squared;
 
 pub use dense::*;
 pub use rule::Rule;
-pub use sparse::*;
 pub use squared::*;
 
 /// Non-zeros of M by which an embedding is prefetched ahead.

@@ -354,21 +354,6 @@ impl<F: Feature> Job for Pass<'_, '_, F> {
     }
 }
 
-/// Fill gradient and curvature along columns.
-pub(super) fn slopes<'o, F: Feature>(
-    x: Dense<'_, F>,
-    lists: &ListLayout<'_>,
-    margins: &mut [f64],
-    columns: impl Iterator<Item = (usize, (&'o mut f64, &'o mut f64))> + Send,
-    team: &ThreadTeam,
-) {
-    Blocks::with(lists, margins, team, |mut blocks| {
-        for (column, (g, h)) in columns {
-            (*g, *h) = blocks.slopes(x.line(column), None);
-        }
-    });
-}
-
 /// Take one step along each column of the descent, in order.
 pub(super) fn sweep<F: Feature>(
     x: Dense<'_, F>,

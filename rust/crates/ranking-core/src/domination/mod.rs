@@ -16,26 +16,6 @@ use crate::simd::{Lanes, Machine};
 use crate::threads::ThreadTeam;
 use step::CoordinateDescent;
 
-/// Fill out[0, c] and out[1, c] with gradient and curvature along columns[c].
-pub fn slopes<I: Index, F: Feature>(
-    features: Matrix<'_, I, F>,
-    lists: &ListLayout<'_>,
-    margins: &[f64],
-    columns: &[i64],
-    out: &mut [f64],
-    team: &ThreadTeam,
-) {
-    // A copy is cheap compared to one pass, and lets slopes and steps share code.
-    let margins = &mut margins.to_vec();
-    let (gradient, curvature) = out.split_at_mut(columns.len());
-    let columns = columns.iter().map(|column| column.position());
-    let columns = columns.zip(gradient.iter_mut().zip(curvature));
-    match features {
-        Matrix::Dense(x) => dense::slopes(x, lists, margins, columns, team),
-        Matrix::Sparse(x) => sparse::slopes(x, lists, margins, columns),
-    }
-}
-
 /// Take one coordinate descent step along each of the columns, in order.
 pub fn sweep<I: Index, F: Feature>(
     features: Matrix<'_, I, F>,

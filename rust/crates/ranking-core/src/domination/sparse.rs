@@ -331,23 +331,6 @@ fn losing<M: Machine>(machine: M, z: f64, e: &[f64], omega: &[f64]) -> Pair {
     (p1, p2)
 }
 
-/// Fill gradient and curvature along columns.
-pub(super) fn slopes<'o, I: Index, F: Feature>(
-    x: Compressed<'_, I, F>,
-    lists: &ListLayout<'_>,
-    margins: &mut [f64],
-    columns: impl Iterator<Item = (usize, (&'o mut f64, &'o mut f64))>,
-) {
-    let places = &Places::new(lists);
-    dispatch(Along {
-        x,
-        lists,
-        places,
-        margins,
-        work: Work::Slopes(columns),
-    });
-}
-
 /// Take one step along each column of the descent, in order.
 pub(super) fn sweep<I: Index, F: Feature>(
     x: Compressed<'_, I, F>,
@@ -355,55 +338,32 @@ pub(super) fn sweep<I: Index, F: Feature>(
     margins: &mut [f64],
     descent: CoordinateDescent<'_>,
 ) {
-    let places = &Places::new(lists);
-    let work: Work<'_, std::iter::Empty<_>> = Work::Sweep(descent);
-    dispatch(Along {
+    dispatch(Sweep {
         x,
         lists,
-        places,
         margins,
-        work,
+        descent,
     });
 }
 
-/// What is done along columns.
-enum Work<'w, C> {
-    Slopes(C),
-    Sweep(CoordinateDescent<'w>),
-}
-
-struct Along<'a, 'w, I, F, C> {
+struct Sweep<'a, I, F> {
     x: Compressed<'a, I, F>,
     lists: &'a ListLayout<'a>,
-    places: &'a Places,
     margins: &'a mut [f64],
-    work: Work<'w, C>,
+    descent: CoordinateDescent<'a>,
 }
 
-impl<'o, I, F, C> Job for Along<'_, '_, I, F, C>
-where
-    I: Index,
-    F: Feature,
-    C: Iterator<Item = (usize, (&'o mut f64, &'o mut f64))>,
-{
+impl<I: Index, F: Feature> Job for Sweep<'_, I, F> {
     type Output = ();
     #[inline(always)]
-    fn run<M: Machine>(self, machine: M) {
-        let mut state = State::new(machine, self.x, self.lists, self.places, self.margins);
-        match self.work {
-            Work::Slopes(columns) => {
-                for (column, (g, h)) in columns {
-                    (*g, *h) = state.slopes(column);
-                }
-            }
-            Work::Sweep(mut descent) => {
-                for column in descent.columns() {
-                    let (g, h) = state.slopes(column);
-                    let delta = descent.step(column, g, h);
-                    if delta != 0.0 {
-                        state.move_along(column, delta, descent.peak(column));
-                    }
-                }
+    fn run<M: Machine>(mut self, machine: M) {
+        let places = &Places::new(self.lists);
+        let mut state = State::new(machine, self.x, self.lists, places, self.margins);
+        for column in self.descent.columns() {
+            let (g, h) = state.slopes(column);
+            let delta = self.descent.step(column, g, h);
+            if delta != 0.0 {
+                state.move_along(column, delta, self.descent.peak(column));
             }
         }
     }

@@ -191,12 +191,12 @@ impl<'a> Batches<'a> {
     }
 
     /// Begin a batch, because the parameters have changed: return the sides, and what each share
-    /// reads and, if there are steps, records; a share has `size` of them.
+    /// reads and records; a share has `size` steps.
     fn begin<'s>(
         &'s mut self,
         factors: Factors<'s>,
         size: usize,
-        documents: Option<&[usize]>,
+        documents: &[usize],
     ) -> ([Side<'s>; 2], Vec<Share<'s>>) {
         let sides = factors.sides(self.features);
         for (embeddings, side) in self.embeddings.iter_mut().zip(&sides) {
@@ -205,34 +205,31 @@ impl<'a> Batches<'a> {
         let [queries, of_documents] = &mut self.embeddings;
         let embeddings = queries.shares(self.shares).into_iter();
         let embeddings = embeddings.zip(of_documents.shares(self.shares));
-        let records = &mut self.records;
         let width = sides[0].width();
-        let records = documents.map(|counts| records.begin(size, counts, width, self.is_plain));
-        let mut records = records.unwrap_or_default().into_iter();
-        let shares = embeddings.zip(&mut self.buffers);
-        let shares = shares.map(|(embeddings, buffers)| Share {
+        let records = self.records.begin(size, documents, width, self.is_plain);
+        let shares = embeddings.zip(&mut self.buffers).zip(records);
+        let shares = shares.map(|((embeddings, buffers), records)| Share {
             embeddings: embeddings.into(),
             buffers,
-            records: records.next(),
+            records,
         });
         (sides, shares.collect())
     }
 
-    /// Sample triplets; with `slopes`, record their steps.
+    /// Sample triplets, and record their steps.
     pub(super) fn sample(
         &mut self,
         factors: Factors<'_>,
         request: &Request<'_>,
         out: Samples<'_>,
-        slopes: Option<Slopes<'_>>,
+        slopes: Slopes<'_>,
     ) {
         let team = self.team;
         let size = out.len().div_ceil(self.shares).max(1);
-        let counts = slopes.map(|_| vec![2 * size; self.shares]);
-        let (sides, shares) = self.begin(factors, size, counts.as_deref());
+        let counts = vec![2 * size; self.shares];
+        let (sides, shares) = self.begin(factors, size, &counts);
         let shares = out.chunks(size).zip(shares).enumerate();
         let tasks = shares.map(|(number, (out, share))| {
-            let steps = slopes.zip(share.records);
             task(Sample {
                 request: Request {
                     first: request.first + number * size,
@@ -242,7 +239,7 @@ impl<'a> Batches<'a> {
                 embeddings: share.embeddings,
                 out,
                 buffers: share.buffers,
-                steps: steps.map(|(slopes, records)| (slopes.share(number, size), records)),
+                steps: Some((slopes.share(number, size), share.records)),
             })
         });
         run(team, tasks.collect());
@@ -260,13 +257,12 @@ impl<'a> Batches<'a> {
         let team = self.team;
         let size = losses.len().div_ceil(self.shares).max(1);
         let counts = vec![(1 + request.source.max_trials()) * size; self.shares];
-        let (sides, shares) = self.begin(factors, size, Some(&counts));
+        let (sides, shares) = self.begin(factors, size, &counts);
         let outputs = triplets.chunks_mut(size).zip(losses.chunks_mut(size));
         let shares = outputs.zip(shares).enumerate();
-        let tasks = shares.filter_map(|(number, ((triplets, losses), share))| {
-            let records = share.records?;
+        let tasks = shares.map(|(number, ((triplets, losses), share))| {
             let learning_rates = learning_rates.chunks(size).nth(number);
-            Some(task(Lists {
+            task(Lists {
                 sample: Sample {
                     request: Request {
                         first: request.first + number * size,
@@ -285,8 +281,8 @@ impl<'a> Batches<'a> {
                 loss,
                 learning_rates: learning_rates.unwrap_or_default(),
                 losses,
-                records,
-            }))
+                records: share.records,
+            })
         });
         run(team, tasks.collect());
     }
@@ -479,5 +475,5 @@ struct Share<'a> {
     /// Of queries and of documents.
     embeddings: [ShareEmbeddings<'a>; 2],
     buffers: &'a mut SampleBuffers,
-    records: Option<ShareRecords<'a>>,
+    records: ShareRecords<'a>,
 }

@@ -70,20 +70,6 @@ impl<'a> FactorsMut<'a> {
 }
 
 impl<'a> Factors<'a> {
-    /// Take U, V and S, whose rows have `width` numbers, a multiple of 8, and biases.
-    #[must_use]
-    pub fn new(rows: [&'a [f32]; 3], biases: &'a [f32], width: usize) -> Self {
-        let [queries, documents, contexts] = rows.map(|rows| rows.as_chunks().0);
-        let chunks = width / WIDE;
-        Self {
-            queries,
-            documents,
-            contexts,
-            biases,
-            chunks,
-        }
-    }
-
     /// The numbers of rows of U and V.
     #[must_use]
     pub fn n_rows(&self) -> [usize; 2] {

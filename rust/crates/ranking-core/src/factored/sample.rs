@@ -112,7 +112,7 @@ pub(super) struct Sample<'a, 'o> {
     pub(super) embeddings: [ShareEmbeddings<'o>; 2],
     pub(super) out: Samples<'o>,
     pub(super) buffers: &'o mut SampleBuffers,
-    /// If steps are taken: how, and where they are recorded.
+    /// How steps are taken, and where they are recorded; `Lists` has its own.
     pub(super) steps: Option<(Slopes<'a>, ShareRecords<'o>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Sampling, and training batch by batch, of the factored model.
+//! Training of the factored model, batch by batch.
 
 use std::ops::Range;
 
@@ -51,15 +51,6 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Output of `factored_sample`.
-#[derive(Debug)]
-#[expect(missing_docs, reason = "the contract describes the fields")]
-pub struct SampledTriplets<'a> {
-    pub triplets: &'a mut [i64],
-    pub margins: &'a mut [f32],
-    pub weights: &'a mut [f32],
-}
-
 /// The weight of a violation by trial, from 0.
 fn by_trial(weights: &RankWeights<'_, f32>, source: &TripletSource<'_>) -> Vec<f32> {
     let trials = 1..=source.max_trials();
@@ -73,37 +64,6 @@ fn sized(team: &ThreadTeam, triplets: usize) -> ThreadTeam {
     } else {
         team.clone()
     }
-}
-
-/// Sample negatives until one violates the margin (WARP).
-pub fn factored_sample(
-    features: &FactoredFeatures<'_>,
-    factors: Factors<'_>,
-    source: &TripletSource<'_>,
-    rank_weights: &RankWeights<'_, f32>,
-    out: SampledTriplets<'_>,
-    team: &ThreadTeam,
-) {
-    let count = out.margins.len();
-    let team = &sized(team, count);
-    team.enter(|| {
-        let mut triplets = filled(count, Triplet::default());
-        let mut batches = Batches::new(features, factors, count, team);
-        let request = Request {
-            source,
-            by_trial: &by_trial(rank_weights, source),
-            first: 0,
-        };
-        let samples = Samples {
-            triplets: &mut triplets,
-            margins: out.margins,
-            weights: out.weights,
-        };
-        batches.sample(factors, &request, samples, None);
-        for (out, number) in out.triplets.iter_mut().zip(triplets.as_flattened()) {
-            *out = i64::from(*number);
-        }
-    });
 }
 
 /// Sample and update by batches; margins and violation weights are filled.
@@ -138,9 +98,7 @@ pub fn factored_train(
             form,
             learning_rates,
         };
-        batch
-            .batches
-            .sample(factors, &request, samples, Some(slopes));
+        batch.batches.sample(factors, &request, samples, slopes);
     });
 }
 

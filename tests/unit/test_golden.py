@@ -1,0 +1,35 @@
+"""Model files of every release are read, and answer what they answered then."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ranking import Ranker
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "tests" / "golden").glob("*/*.safetensors"))
+ANSWER = runpy.run_path(str(ROOT / "tools" / "write_golden.py"))["answer"]
+
+
+def test_there_are_golden_files_of_each_kind_of_model():
+    kinds = {path.stem.partition("-")[0] for path in FILES if path.parent.name == "0.1.0"}
+    assert {"linear", "thresholds", "trees", "bilinear", "factored", "structured"} <= kinds
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_model_of_a_release_answers_as_it_did(path: Path):
+    case = json.loads((path.parent / "expected.json").read_text())[path.stem]
+    result = ANSWER(Ranker.load(path), case["method"], case["argument"])
+    if case["method"] == "predict":
+        np.testing.assert_allclose(result, case["result"], rtol=1e-5)
+        return
+    for found, expected in zip(result, case["result"], strict=True):
+        assert [key for key, _ in found] == [key for key, _ in expected]
+        np.testing.assert_allclose(
+            [score for _, score in found], [score for _, score in expected], rtol=1e-5
+        )
