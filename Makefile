@@ -23,7 +23,7 @@ NOTE := echo "cargo was not found: the Rust kernel is skipped. Install Rust (rus
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast dev dev-cython lint fuzz kill sanitize bench docs clean
+.PHONY: help demo test test-fast dev dev-cython lint fuzz fuzz-letor kill sanitize bench docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,21 +95,51 @@ FUZZ_SEED ?= 0
 fuzz: $(VENV)/.tested ## mutate data, model files and checkpoints for FUZZ_SECONDS
 	$(BIN)/python tools/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --keep build/fuzz
 
+# The parser of LETOR text under libFuzzer, with what it found before in build/fuzz-letor/corpus.
+CLANG ?= clang
+LETOR := build/fuzz-letor
+CYTHON_SOURCE := ranking/kernels/cython
+LETOR_HEADERS := lanes dense random csr arena pairwise listwise sampling sparse_row bilinear \
+  factored top_k alternating item_item shared_lists
+fuzz-letor: $(BIN)/python ## fuzz the LETOR parser with libFuzzer (clang) for FUZZ_SECONDS
+	$(BIN)/python -m pip install --quiet --group build
+	mkdir -p $(LETOR)/corpus
+	$(BIN)/python tools/headers_to_pxd.py $(LETOR_HEADERS:%=$(CYTHON_SOURCE)/src/%.h) $(LETOR)/c_library.pxd
+	$(BIN)/cython -3 -Xboundscheck=False -Xwraparound=False -Xcdivision=True -Xinitializedcheck=False \
+	  -I . -I $(LETOR) --module-name ranking.kernels.cython._letor $(CYTHON_SOURCE)/letor.pyx \
+	  -o $(abspath $(LETOR))/letor.c
+	prefix=$$($(BIN)/python -c "import sys; print(sys.base_prefix)"); \
+	name=python$$($(BIN)/python -c "import sys; print('%d.%d' % sys.version_info[:2])"); \
+	$(CLANG) -g -O1 -w -std=gnu11 -ffp-contract=off -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=undefined -DLETOR_C='"$(abspath $(LETOR))/letor.c"' -I$$prefix/include/$$name \
+	  -I$(CYTHON_SOURCE)/src tools/fuzzing/letor_fuzzer.c -L$$prefix/lib -Wl,-rpath,$$prefix/lib -l$$name -lm \
+	  -o $(LETOR)/fuzzer
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=.:$$($(BIN)/python -c "import site; print(site.getsitepackages()[0])") \
+	  $(LETOR)/fuzzer -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=5 -dict=tools/fuzzing/letor.dict \
+	  $(LETOR)/corpus tests/safety/seeds/letor
+
 KILLS ?= 100
 kill: $(VENV)/.tested ## kill KILLS trainings at random moments and resume them
 	$(BIN)/python tools/kill_training.py --kills $(KILLS)
 
-# The whole Cython kernel with address and undefined-behaviour sanitizers, in a build of its own.
-# OpenMP's and Python's own leaks are not ours.
+# The whole Cython kernel with address and undefined-behaviour sanitizers, in a build of its own. A
+# program that is wrong on purpose must be reported first. OpenMP's and Python's own leaks are not
+# ours. SANITIZED_TESTS may name fewer tests.
 SANITIZED := build/sanitize
+SANITIZED_TESTS ?= tests/parity tests/unit/kernels
+SANITIZED_PYTHON = cd $(SANITIZED) && \
+  LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONPATH=. \
+  $(abspath $(BIN))/python
 sanitize: $(VENV)/.tested ## kernel and parity tests with ASan and UBSan
 	$(BIN)/pytest -q tests/unit/kernels/test_c_library.py
 	$(BIN)/python -m pip install --quiet --group build
 	. $(BIN)/activate && pip install --quiet --no-build-isolation --no-deps --target $(SANITIZED) --upgrade . \
 	  -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false -Cbuild-dir=build/sanitize-objects
-	cd $(SANITIZED) && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=. $(abspath $(BIN))/python -m pytest -q -p no:cacheprovider \
-	  $(abspath tests/parity) $(abspath tests/unit/kernels) -k "cython or not rust"
+	! ($(SANITIZED_PYTHON) $(abspath tests/safety/wrong_on_purpose.py)) > build/sanitize.log 2>&1
+	grep -q "AddressSanitizer: heap-buffer-overflow" build/sanitize.log
+	$(SANITIZED_PYTHON) -m pytest -q -p no:cacheprovider $(abspath $(SANITIZED_TESTS)) -k "cython or not rust" \
+	  --ignore $(abspath tests/unit/kernels/test_c_library.py)
 
 bench: $(VENV)/.installed ## a quick asv run, every kernel side by side
 	$(BIN)/python -m pip install --quiet --group bench

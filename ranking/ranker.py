@@ -53,13 +53,20 @@ from ranking.inference.fallback import with_fallback
 from ranking.inference.fold_in import fold_in, positives_of_new_queries
 from ranking.inference.histories import (
     explain_item,
+    explain_sum,
     new_users,
     similar_items,
     without_histories,
 )
 from ranking.inference.index import SeenIndex
 from ranking.inference.judged import rank_judged
-from ranking.inference.results import Columns, RankedResults, Subset, retrieve_nothing
+from ranking.inference.results import (
+    Columns,
+    RankedList,
+    RankedResults,
+    Subset,
+    retrieve_nothing,
+)
 from ranking.inference.retrieval import Retriever, similar, top_k_by_embeddings
 from ranking.inference.score_features import pair_scores
 from ranking.io.exports.content import Exportable
@@ -75,6 +82,7 @@ from ranking.metrics.evaluation import (
 from ranking.metrics.ordered import Catalogue, catalogue_of
 from ranking.metrics.parse import parse_metrics
 from ranking.metrics.result import Evaluation
+from ranking.models.combination import Combination
 from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 from ranking.models.structured import Structured
@@ -800,9 +808,9 @@ class Ranker(Estimator):
         """Return the k best documents for queries, or users, that were not in the training data.
 
         Each gets an embedding from its positives, trained by the loss of the model; in an item-item
-        model the positives are its history, and nothing is trained. The model itself does not
-        change. The positives are left out of the lists. A new query that has
-        features needs no folding in: `rank` takes it.
+        model the positives are its history, and nothing is trained; in a combination, this holds
+        for each of its models. The model itself does not change. The positives are left out of the
+        lists. A new query that has features needs no folding in: `rank` takes it.
 
         Parameters
         ----------
@@ -816,11 +824,10 @@ class Ranker(Estimator):
         validate_k(k)
         names = list(positives) if isinstance(positives, Mapping) else range(len(positives))
         lists = list(positives.values()) if isinstance(positives, Mapping) else positives
-        if isinstance(self.model_, ItemItem):
+        if isinstance(self.model_, ItemItem | Combination):
             data = self._matching(self.to_model_data(X), "fold_in")
-            _, exclusions = positives_of_new_queries(data, lists)
             run = (self.kernel_, self.threads)
-            results = new_users(self.model_, data, lists, exclusions, k, run)
+            results = new_users(self.model_, data, lists, k, run, self.random_state)
             return RankedResults(np.array(names), data.document_ids, results)
         data, embedding = self._embed(X, "fold_in")
         samples, exclusions = positives_of_new_queries(data, lists)
@@ -880,6 +887,18 @@ class Ranker(Estimator):
         results = self._retrieve(data, k)
         return RankedResults(queries, self.documents_.ids, results.retrieve)
 
+    def recommend_for(self, items: Sequence[Any], k: int = 10) -> RankedList:
+        """Return the k best items for a user who has these items and was not in the training data.
+
+        See `fold_in`; the items that the model knows are taken from its training data.
+
+        Parameters
+        ----------
+        items : sequence of ids
+        k : int
+        """
+        return self.fold_in(self._seen("recommend_for").data(np.arange(1)), [list(items)], k)[0]
+
     def document_embeddings(self, X: Any = None) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return the ids of documents, or items, and their embeddings, one row each.
 
@@ -904,10 +923,11 @@ class Ranker(Estimator):
         """Return what made the score of a document for a query, the largest contribution first.
 
         Of a bilinear model of texts, the pairs of words; of an item-item model, the items of a
-        user's history; of embeddings, the pairs of features, and for users and items that are
-        known by id only, the past items of the user; of structured lists, the neighbours too; of
-        a linear model of judged rows, the features, and of another one, how much the score falls
-        without each feature.
+        user's history; of a combination of models of users and items, these contributions and the
+        scores of its other models; of embeddings, the pairs of features, and for users and items
+        that are known by id only, the past items of the user; of structured lists, the neighbours
+        too; of a linear model of judged rows, the features, and of another one, how much the score
+        falls without each feature.
 
         Parameters
         ----------
@@ -920,6 +940,9 @@ class Ranker(Estimator):
         self._check_fitted()
         if isinstance(self.model_, ItemItem):
             return explain_item(self.model_, query, document)
+        if isinstance(self.model_, Combination) and self.seen_ is not None:
+            run = (self.kernel_, self.threads)
+            return explain_sum(self.model_, self.seen_, query, document, run)
         if self.model_.takes == "judged":
             data, rows = self._rows_of(X, query)
             names = data.doc_ids[rows].astype(np.str_).tolist()

@@ -14,11 +14,13 @@ than one thread are left out, since processor time is not what threads are for.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import itertools
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -53,25 +55,31 @@ def cases(module: str) -> dict[str, tuple[type, str, tuple[Any, ...]]]:
 
 def serve(modules: list[str]) -> None:
     """Answer requests on standard input: prepare a case, or time one call of it."""
-    sys.path.insert(0, ".")
+    sys.path.insert(0, str(Path.cwd()))
     known = {name: case for module in modules for name, case in cases(module).items()}
     write(json.dumps(list(known)))
     benchmark, method, values = None, "", ()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer: float | str = 0.0
-        try:
-            if request:
-                kind, method, values = known[request]
-                benchmark = kind()
-                benchmark.setup(*values)
-            else:
-                start = time.process_time()
-                getattr(benchmark, method)(*values)
-                answer = time.process_time() - start
-        except Exception as error:  # the other build goes on without this case
-            answer = f"{type(error).__name__}: {error}"
-        write(json.dumps(answer))
+    caches: dict[type, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for line in sys.stdin:
+            request = json.loads(line)
+            answer: float | str = 0.0
+            try:
+                if request:
+                    kind, method, values = known[request]
+                    benchmark = kind()
+                    if hasattr(kind, "setup_cache"):
+                        if kind not in caches:
+                            caches[kind] = benchmark.setup_cache()
+                        values = (caches[kind], *values)
+                    benchmark.setup(*values)
+                else:
+                    start = time.process_time()
+                    getattr(benchmark, method)(*values)
+                    answer = time.process_time() - start
+            except Exception as error:  # the other build goes on without this case
+                answer = f"{type(error).__name__}: {error}"
+            write(json.dumps(answer))
 
 
 class Build:
@@ -103,20 +111,26 @@ class Build:
         return self._read()
 
 
-def compare(old: Build, new: Build, name: str, seconds: float) -> tuple[float, float] | str:
-    """Return the minimal times of a case, calls of both builds taken in turns."""
-    for build in (old, new):
-        problem = build.ask(name)
-        if isinstance(problem, str):
-            return problem
+def compare(
+    old: Build, new: Build, name: str, seconds: float, rounds: int
+) -> tuple[float, float] | str:
+    """Return the minimal times of a case, calls of both builds taken in turns.
+
+    Each round prepares the case again, because the addresses of its arrays change the times.
+    """
     times: tuple[list[float], list[float]] = ([], [])
-    end = time.monotonic() + seconds
-    while time.monotonic() < end or len(times[0]) < 5:
-        for build, list_ in zip((old, new), times, strict=True):
-            value = build.ask("")
-            if isinstance(value, str):
-                return value
-            list_.append(value)
+    for number in range(1, rounds + 1):
+        for build in (old, new):
+            problem = build.ask(name)
+            if isinstance(problem, str):
+                return problem
+        end = time.monotonic() + seconds / rounds
+        while time.monotonic() < end or len(times[0]) < 5 * number:
+            for build, list_ in zip((old, new), times, strict=True):
+                value = build.ask("")
+                if isinstance(value, str):
+                    return value
+                list_.append(value)
     return min(times[0]), min(times[1])
 
 
@@ -132,11 +146,12 @@ def main() -> None:
     parser.add_argument("-m", "--module", action="append", required=True)
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--seconds", type=float, default=4.0, help="per timing")
+    parser.add_argument("--rounds", type=int, default=3, help="preparations of each timing")
     options = parser.parse_args()
     old = Build(options.old_python, options.old_folder, options.module)
     new = Build(options.new_python, options.new_folder, options.module)
     for name in (name for name in new.names if name in old.names and options.only in name):
-        result = compare(old, new, name, options.seconds)
+        result = compare(old, new, name, options.seconds, options.rounds)
         if isinstance(result, str):
             write(f"{'-':>6}  {name}: {result}")
         else:

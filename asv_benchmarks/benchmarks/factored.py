@@ -135,3 +135,30 @@ class SharedNegatives:
         return recall(self.ranker.fit(self.data), self.likes)
 
     track_recall.unit = f"recall@{K}"
+
+
+class SoftmaxAtK:
+    """A training whose thresholds, the k-th largest scores, are computed again in each epoch."""
+
+    params = (KERNELS, [1, 2])
+    param_names = ("kernel", "threads")
+    timeout = 900
+
+    def setup(self, kernel: str, threads: int) -> None:
+        self.likes = make_likes(SHAPE, N_LIKES)
+        self.data = MatchingData(None, None, self.likes.train)
+        self.ranker = Ranker(
+            "factored:dimensions=32,score=cosine,biases=false",
+            "softmax-at-k:temperature=0.2,refresh=1",
+            solver="sgd:n_negatives=256,epochs=2",
+            kernel=kernel_or_skip(kernel),
+            threads=threads,
+        )
+
+    def time_fit(self, kernel: str, threads: int) -> None:
+        self.ranker.fit(self.data)
+
+    def track_recall(self, kernel: str, threads: int) -> float:
+        return recall(self.ranker.fit(self.data), self.likes)
+
+    track_recall.unit = f"recall@{K}"

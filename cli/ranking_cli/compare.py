@@ -118,8 +118,7 @@ def _tables(evaluations: dict[str, Any], comparisons: Any, form: str) -> str:
     note = f"A letter behind a mean: better than that system, p Holm < {LEVEL}."
     mark = "% " if form == "latex" else ""
     return (
-        f"{render(systems, form)}\n{mark}{note}\n\n{render(pairs, form)}"
-        f"{definitions(short, form)}"
+        f"{render(systems, form)}\n{mark}{note}\n\n{render(pairs, form)}{definitions(short, form)}"
     )
 
 

@@ -12,8 +12,8 @@ from ranking import MatchingData, describe_data, find_reader, write_data
 from ranking.errors import DataWarning
 from ranking_cli.files import output_of
 from ranking_cli.get_data import DATASETS, get_data
-from ranking_cli.split_data import METHODS, Split, split_files
 from ranking_cli.options import Resources, existing, resources_options
+from ranking_cli.split_data import METHODS, Split, split_files
 from ranking_cli.tables import format_option, render
 from ranking_cli.terminal import echo
 

@@ -122,9 +122,7 @@ def _metric_rows(
     return rows
 
 
-def _query_rows(
-    evaluation: Evaluation, kernel: str, short: dict[str, str]
-) -> list[dict[str, Any]]:
+def _query_rows(evaluation: Evaluation, kernel: str, short: dict[str, str]) -> list[dict[str, Any]]:
     """Return one row per query, and the means."""
     rows: list[dict[str, Any]] = [
         {

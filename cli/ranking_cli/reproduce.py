@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from ranking.io import Output
+from ranking_cli.bars import write_bars
 from ranking_cli.options import kernel_option, threads_option
 from ranking_cli.pages import line_chart, page, table
 from ranking_cli.plots import write_plots
@@ -149,6 +150,7 @@ class Run:
         charts = _charts(self.module, rows)
         if complete:
             write_plots(self.output / "plots", charts)
+            write_bars(self.output / "plots", rows, self.options.quick)
         Output(self.output / "index.html").write_text(
             _page(self.module, rows, charts, self.settings)
         )
@@ -156,7 +158,10 @@ class Run:
 
 def _row(facts: dict[str, Any]) -> Row:
     """Return the row that `_json` wrote."""
-    return Row(**{name: math.nan if value is None else value for name, value in facts.items()})
+    known: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in facts.items()
+    }
+    return Row(**known)
 
 
 def _charts(module: Any, rows: list[Row]) -> list[Chart]:
@@ -209,6 +214,7 @@ def _line(row: Row) -> dict[str, Any]:
     return {
         "dataset": row.dataset,
         "method": row.method,
+        **row.texts,
         **row.metrics,
         **{f"paper {name}": value for name, value in row.paper.items()},
         **row.texts,

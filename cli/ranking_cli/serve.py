@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ranking_cli.options import kernel_option, threads_option
+from ranking_cli.options import existing, kernel_option, threads_option
 
 VARIABLE = "RANKING_TOKEN"
 """The environment variable with the token that requests must send."""
@@ -39,6 +39,11 @@ VARIABLE = "RANKING_TOKEN"
     show_default=True,
     help="Seconds for the headers of a request, and until its answer.",
 )
+@click.option(
+    "--token-file",
+    type=existing,
+    help="A file with the token that requests must send, instead of RANKING_TOKEN.",
+)
 @kernel_option
 @threads_option
 def serve(
@@ -47,6 +52,7 @@ def serve(
     port: int,
     max_body: int,
     timeout: float,
+    token_file: Path | None,
     kernel: str,
     threads: int,
 ) -> None:
@@ -54,8 +60,8 @@ def serve(
 
     POST /rank, /recommend, /similar and /explain take and return JSON with ids; GET /health,
     /metrics and /openapi.json. A model file that is replaced is read again. Requests must send the
-    token of the environment variable RANKING_TOKEN, if it is set; an address that is not loopback
-    needs one.
+    token of the environment variable RANKING_TOKEN or of --token-file, if there is one; an address
+    that is not loopback needs one.
 
     \b
     ranking serve films.safetensors
@@ -74,10 +80,14 @@ def serve(
     from ranking_cli.serving.models import Models, ServedModel
 
     token = os.environ.get(VARIABLE, "")
+    if token_file is not None:
+        token = token_file.read_text(encoding="utf-8").strip()
+        if not token:
+            raise click.UsageError(f"{token_file} is empty; write the token into it.")
     if not token and not _is_loopback(host):
         raise click.UsageError(
-            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, or "
-            "listen on 127.0.0.1."
+            f"--host {host} can be reached from other machines; set {VARIABLE} to a secret, "
+            "name a --token-file, or listen on 127.0.0.1."
         )
     served = [ServedModel(*_named(one), kernel, threads) for one in models]
     app = build_app(Models(served), Limits(max_body, timeout, token))

@@ -73,10 +73,8 @@ def _latex(headers: Sequence[str], cells: Sequence[Any], rows: Sequence[dict[str
     )
     lines = [[_escape_latex(cell) for cell in line] for line in (headers, *cells)]
     body = [" & ".join(line) + r" \\" for line in lines]
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", r"\hline", body[0], r"\hline", *body[1:]]
-        + [r"\hline", r"\end{tabular}", ""]
-    )
+    begin, line, end = rf"\begin{{tabular}}{{{columns}}}", r"\hline", r"\end{tabular}"
+    return "\n".join([begin, line, body[0], line, *body[1:], line, end, ""])
 
 
 def _escape_latex(text: str) -> str:

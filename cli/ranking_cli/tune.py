@@ -78,7 +78,7 @@ def tune(
 
     Each recipe is trained with its defaults first. Sampled configurations follow by successive
     halving: on a ninth of the queries, the best third of them on a third, the best of those on all.
-    One replaces the defaults if it is better on validation data by more than a standard error. The
+    One replaces the defaults if it is better on further folds by 2.5 standard errors or more. The
     model is trained again on all of DATA.
 
     \b

@@ -1,14 +1,17 @@
 """Bounds on the difference between the alignment of a model on training and on unseen queries.
 
-Theorems 3, 4 and 5 of Wu, Lu and Li (2013). Let D be the largest gap, over all maps of a space,
+Theorems 1 to 5 of Wu, Lu and Li (2013). Let D be the largest gap, over all maps of a space,
 between the alignment on n_x queries with n_i documents each and its expectation. With probability
 at least 1 - 2 delta,
 
     D <= (2 C R + B R sqrt(2 log(1 / delta))) (1 / sqrt(n_x n_y) + 1 / sqrt(n_x)),
 
 where n_y is the harmonic mean of the n_i, R bounds the response, B the product of the norms of two
-images, and C the norm of U V'. The theorems have features of norm 1 at most. Other features are
-divided by their largest norm, and R multiplied by it, which leaves every term the same.
+images, and C the norm of U V'. D is at most the sum of two gaps: between the documents of the
+queries at hand and all that they might have (theorem 1, the first fraction), and between these
+queries and all (theorem 2, the second), each with probability at least 1 - delta. The theorems have
+features of norm 1 at most. Other features are divided by their largest norm, and R multiplied by
+it, which leaves every term the same.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from ranking.data.click_matrix import click_matrix
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
 from ranking.models.factored import Factored
+from ranking_plugins.regularizers.l1l2_row import ConstrainedRow
 from ranking_plugins.regularizers.orthonormal import Orthonormal
 
 
@@ -60,8 +64,10 @@ class Bound:
         Further values, by name.
     alignment : float
         The alignment of the model on the data.
+    gap_documents, gap_queries : float
+        The bounds of theorems 1 and 2.
     gap : float
-        The bound on D.
+        The bound on D: their sum.
     """
 
     n_x: int
@@ -71,7 +77,13 @@ class Bound:
     space: Space
     quantities: dict[str, float]
     alignment: float
-    gap: float
+    gap_documents: float
+    gap_queries: float
+
+    @property
+    def gap(self) -> float:
+        """The bound on D, with probability 1 - 2 delta (theorem 3)."""
+        return self.gap_documents + self.gap_queries
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per quantity."""
@@ -85,6 +97,14 @@ class Bound:
             "C": (self.space.C, f"bounds the norm of U V', theorem {self.number}"),
             "delta": (self.delta, f"the bound holds with probability {1 - 2 * self.delta:g}"),
             "alignment": (self.alignment, "of the model on these data"),
+            "gap_documents": (
+                self.gap_documents,
+                f"from other documents of these queries, theorem 1, probability {1 - self.delta:g}",
+            ),
+            "gap_queries": (
+                self.gap_queries,
+                f"from other queries, theorem 2, probability {1 - self.delta:g}",
+            ),
             "gap": (self.gap, "at most this far from the expected alignment"),
         }
         return [
@@ -109,6 +129,8 @@ MEANINGS = {
     "d": "dimensions",
     "theta_x": "largest norm of the embedding of a query feature",
     "theta_y": "largest norm of the embedding of a document feature",
+    "lambda_x": "largest sum of absolute values of the embedding of a query feature",
+    "lambda_y": "largest sum of absolute values of the embedding of a document feature",
     "scale_x": "length of the columns of U",
     "scale_y": "length of the columns of V",
 }
@@ -140,9 +162,10 @@ def bound(
     n_x, n_y = counts.size, counts.size / float((1.0 / counts).sum())
     R = largest * norms[0] * norms[1]
     spread = 2.0 * space.C * R + space.B * R * math.sqrt(2.0 * math.log(1.0 / delta))
-    gap = spread * (1.0 / math.sqrt(n_x * n_y) + 1.0 / math.sqrt(n_x))
+    gaps = (spread / math.sqrt(n_x * n_y), spread / math.sqrt(n_x))
     quantities = {"response": largest, "norm_x": norms[0], "norm_y": norms[1]}
-    return Bound(n_x, n_y, R, delta, space, quantities, _alignment(model, loss, space, data), gap)
+    alignment = _alignment(model, loss, space, data)
+    return Bound(n_x, n_y, R, delta, space, quantities, alignment, *gaps)
 
 
 def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
@@ -152,25 +175,36 @@ def _space(model: Factored, regularizer: Regularizer, sizes: Any) -> Space:
         B = lengths[0] * lengths[1]
         quantities = {"d": d, "scale_x": lengths[0], "scale_y": lengths[1]}
         return Space(4, B, math.sqrt(d) * B, quantities)
-    limits = [
-        rows.row_maximum().limit
-        for side in (0, 1)
-        if isinstance(rows := of_side(regularizer, side), SupportsRowMaximum)
-    ]
+    limits, sums = [], []
+    for side in (0, 1):
+        rows = of_side(regularizer, side)
+        if isinstance(rows, ConstrainedRow):
+            limits.append(rows.limit)
+            sums.append(rows.sum_limit)
+        elif isinstance(rows, SupportsRowMaximum):
+            limits.append(rows.row_maximum().limit)
     if len(limits) < 2:
         raise CombinationError(
             f"there is no bound for regularizer {regularizer.name!r}; there is one for l1l2-row, "
             "max-norm and orthonormal."
         )
-    # A non-zero row has norm theta, so its sum of absolute values, lambda in the theorem, is at
-    # least theta: the minimum of lambda and theta in the theorem is always theta.
-    square = limits[0] * limits[1]
+    # Without a limit of the sum of absolute values, lambda in the theorem, a non-zero row has norm
+    # theta, so lambda is at least theta: the minimum of lambda and theta is theta.
+    square = by_images = limits[0] * limits[1]
+    if sums:
+        by_images = min(d * sums[0] * sums[1], square)
+        square = min(sums[0] * sums[1], square)
     quantities = {"m_x": sizes[0], "m_y": sizes[1], "d_x": shape[0], "d_y": shape[1], "d": d}
     return Space(
         5,
-        math.sqrt(sizes[0] * sizes[1]) * square,
+        math.sqrt(sizes[0] * sizes[1]) * by_images,
         math.sqrt(shape[0] * shape[1]) * square,
-        {**quantities, "theta_x": limits[0], "theta_y": limits[1]},
+        {
+            **quantities,
+            "theta_x": limits[0],
+            "theta_y": limits[1],
+            **dict(zip(("lambda_x", "lambda_y"), sums, strict=False)),
+        },
     )
 
 

@@ -230,6 +230,33 @@ class SharedNegativesLoss(Protocol):
 
 
 @runtime_checkable
+class TopKWeightedLoss(SharedNegativesLoss, Protocol):
+    """A loss with shared negatives whose lists are weighted by the k-th largest score.
+
+    Attributes
+    ----------
+    k : int
+    refresh : int
+        The epochs after which the k-th largest scores are computed again.
+    """
+
+    k: int
+    refresh: int
+
+    @abstractmethod
+    def top_k_weights(self, own: Array, thresholds: Array) -> Array:
+        """Return the weight of each list.
+
+        Parameters
+        ----------
+        own : array
+            The score of the positive.
+        thresholds : array
+            The k-th largest score of its query over all documents.
+        """
+
+
+@runtime_checkable
 class MarginListLoss(Protocol):
     """Lists of one positive and several negatives, by their margins: all lists in one call.
 

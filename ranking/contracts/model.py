@@ -78,6 +78,13 @@ class Model(Part, ABC):
     def restore(self, tensors: Tensors) -> None:
         """Restore what `tensors` returned; refuse invalid tensors."""
 
+    def adjusted(self, **values: Any) -> Model | None:
+        """Return the trained model with other hyper-parameters, if they need no training.
+
+        A search then trains once for several values. None if the model has to be trained again.
+        """
+        return None
+
     def add_features(self, data: Any, kernel: Kernel) -> None:
         """Add parameters for features that are new in these data, for models that can grow."""
 

@@ -246,7 +246,9 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     from sklearn.utils import validation
 
     if is_frame(X):
-        _refuse_other_types(_frame(X))
+        names = [str(name) for name in getattr(X, "column_names", X.columns)]
+        if len(set(names)) == len(names):  # columns of one name are checked as an array
+            _refuse_other_types(_frame(X))
     if not hasattr(X, "columns") and not hasattr(X, "__dataframe__"):
         if reset and hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_

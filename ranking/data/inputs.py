@@ -227,7 +227,7 @@ def as_trainable(X: Any, y: Any, qid: Any, text: TextFeatures | None) -> Trainab
             "give both y and qid, or a JudgedLists, MatchingData or TextCollection."
         )
     if qid is None:
-        n_rows = X.shape[0] if len(getattr(X, "shape", ())) else np.shape(y)[0]
+        n_rows = X.shape[0] if len(getattr(X, "shape", ())) else len(np.asarray(y))
         qid = np.zeros(n_rows, np.int64)
         warnings.warn(
             f"qid (the query of each row) is missing, so all {n_rows} rows are ranked as one "

@@ -328,7 +328,7 @@ def query_weights(data: JudgedLists, sample_weight: ArrayLike) -> NDArray[np.flo
     sums = np.add.reduceat(weights[data.row_order], data.group_ptr[:-1])
     means: NDArray[np.float64] = sums / np.diff(data.group_ptr)
     if not means.any():
-        raise DataError("all of sample_weight are 0, so no query counts; give some a weight.")
+        raise DataError("every sample_weight is zero, so no query counts; give some a weight.")
     return means
 
 

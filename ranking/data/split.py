@@ -192,7 +192,9 @@ def _shuffled_queries(data: JudgedLists | RelevanceData, seed: int) -> NDArray[n
     A random number belongs to the rank of an id, so that the order of the rows does not matter.
     """
     by_id = np.argsort(data.query_ids, kind="stable")
-    shuffled: NDArray[np.int64] = by_id[np.argsort(random_bits_of(seed, data.n_queries), kind="stable")]
+    shuffled: NDArray[np.int64] = by_id[
+        np.argsort(random_bits_of(seed, data.n_queries), kind="stable")
+    ]
     return shuffled
 
 

@@ -24,7 +24,7 @@ from ranking.errors import DataError
 FORMATS = ("letor", "qrels", "run", "tsv", "parquet")
 
 
-def write(data: Data, form: str, path: Path) -> None:
+def write(data: Data, form: str, path: str | Path) -> None:
     """Write data to a file atomically; compressed if its name ends in ``.gz``.
 
     Parameters
@@ -33,8 +33,9 @@ def write(data: Data, form: str, path: Path) -> None:
     form : {"letor", "qrels", "run", "tsv", "parquet"}
         letor takes judged lists, run takes runs, qrels takes judgements and relevance matrices,
         tsv and parquet take interactions, without their features.
-    path : Path
+    path : str or Path
     """
+    path = Path(path)
     if form == "letor" and isinstance(data, JudgedLists):
         content = _encode(_letor(data))
     elif form == "run" and isinstance(data, Run):

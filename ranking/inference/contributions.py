@@ -118,9 +118,7 @@ def _dense(features: Any) -> Floats:
     return np.asarray(features.toarray() if hasattr(features, "toarray") else features, np.float64)
 
 
-def explain_order(
-    model: Model, data: JudgedLists, rows: slice, scores: Floats
-) -> list[Swap]:
+def explain_order(model: Model, data: JudgedLists, rows: slice, scores: Floats) -> list[Swap]:
     """Return for each document of a ranked list what would put the next one above it."""
     weights = linear_weights(model)
     if weights is None:
@@ -204,7 +202,9 @@ def _neighbours(
     return found
 
 
-def _feature_row(model: Factored, data: MatchingData, side: int, at: int) -> tuple[Any, list[float]]:
+def _feature_row(
+    model: Factored, data: MatchingData, side: int, at: int
+) -> tuple[Any, list[float]]:
     """Return the positions and values of the features of a query or a document."""
     rows = model.feature_rows(data, side)
     if isinstance(rows, int):

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from scipy import sparse
 
-from ranking.contracts.loss import Loss, PairwiseLoss, SupportsFoldIn
+from ranking.contracts.loss import Loss, PairwiseLoss, SharedNegativesLoss, SupportsFoldIn
 from ranking.contracts.model import Embedding
 from ranking.contracts.regularizer import Regularizer
 from ranking.data.exclusions import Pairs, pattern
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError, DataError
+from ranking.inference.fold_in_shared import fold_in_shared
 from ranking.kernels.contract import Ints, Singles
 from ranking.kernels.factored import FactoredInputs, FactoredWeights
 from ranking.kernels.sampling import PositiveLists, TripletSampler
@@ -60,6 +61,8 @@ def fold_in(
         pairs = sparse.csr_array(parts, shape=(counts.size, embedding.documents.shape[0]))
         pairs.sort_indices()
         return loss.fold_in(embedding.documents, pairs, regularizer, kernel, threads)
+    if isinstance(loss, SharedNegativesLoss):
+        return fold_in_shared(embedding, lists, loss, kernel, seed, threads)
     if "pairwise" not in loss.interfaces:
         raise CombinationError(
             f"loss {loss.name!r} has no pairwise interface, so it cannot fold in new queries; "

@@ -50,7 +50,11 @@ def pair_scores(
 
 
 def scores_as_features(
-    rankers: Sequence[PairScorer], X: Any, append_to: JudgedLists | None = None
+    rankers: Sequence[PairScorer],
+    X: Any,
+    append_to: JudgedLists | None = None,
+    *,
+    candidates: int = 0,
 ) -> JudgedLists:
     """Return judged rows with one column per ranker for the scores of their pairs.
 
@@ -63,25 +67,57 @@ def scores_as_features(
     append_to : JudgedLists, optional
         Rows that get the scores as new columns; their queries and documents are found in X by id,
         compared as text. By default the rows are the judged pairs of X.
+    candidates : int
+        How many of the best documents of each query by the first ranker are rows too, with grade 0
+        if they are not judged.
     """
-    return judged_pairs(rankers, X) if append_to is None else with_scores(append_to, rankers, X)
+    if append_to is None:
+        return judged_pairs(rankers, X, candidates)
+    if candidates:
+        raise DataError("append_to has the rows already; leave candidates out.")
+    return with_scores(append_to, rankers, X)
 
 
-def judged_pairs(rankers: Sequence[PairScorer], X: Any) -> JudgedLists:
-    """Return the judged pairs of some data as rows, with one column per ranker for the scores."""
+def judged_pairs(rankers: Sequence[PairScorer], X: Any, candidates: int = 0) -> JudgedLists:
+    """Return the judged pairs of some data as rows, with one column per ranker for the scores.
+
+    Parameters
+    ----------
+    rankers, X, candidates
+        As in `scores_as_features`.
+    """
     if getattr(X, "relevance", None) is None:
         raise DataError("these data have no judged pairs, only classes; give data with relevance.")
     rows = np.repeat(np.arange(X.n_queries), np.diff(X.relevance.indptr))
     columns = X.relevance.indices.astype(np.int64)
+    grades = X.relevance.data
     if not rows.size:
         raise DataError("these data have no judged pairs; give data with relevance.")
+    if candidates:
+        rows, columns, grades = _with_candidates(rankers[0], X, candidates)
     scores = [ranker.score_pairs(X, rows, columns) for ranker in rankers]
     return JudgedLists(
         np.column_stack(scores),
-        X.relevance.data,
+        grades,
         _writable("query", X.query_ids)[rows],
         doc_ids=_writable("document", X.document_ids)[columns],
     )
+
+
+def _with_candidates(ranker: Any, X: Any, count: int) -> tuple[Ints, Ints, Floats]:
+    """Return the judged pairs and the best documents of judged queries, and their grades."""
+    judged = np.flatnonzero(np.diff(X.relevance.indptr))
+    place = {one: at for at, one in enumerate(X.document_ids.tolist())}
+    row_of = {one: at for at, one in enumerate(X.query_ids.tolist())}
+    entries = sparse.coo_array(X.relevance)
+    pairs_of = zip(*(column.tolist() for column in entries.coords), strict=True)
+    graded = dict(zip(pairs_of, entries.data.tolist(), strict=True))
+    for query, documents in ranker.rank(X.select(judged), count):
+        for document, _ in documents:
+            graded.setdefault((row_of[query], place[document]), 0.0)
+    pairs = np.array(sorted(graded), dtype=np.int64)
+    grades = np.array([graded[row, column] for row, column in pairs.tolist()])
+    return pairs[:, 0], pairs[:, 1], grades
 
 
 def with_scores(judged: JudgedLists, rankers: Sequence[PairScorer], X: Any) -> JudgedLists:

@@ -50,6 +50,7 @@ def _auto(registry: Registry) -> Kernel:
     raise KernelUnavailableError("no kernel works; reinstall the package `ranking`.")
 
 
+@functools.cache
 def _load(name: str, registry: Registry) -> Kernel:
     try:
         entry = registry.find("kernel", name)

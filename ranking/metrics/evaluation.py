@@ -263,9 +263,7 @@ def _join(parts: Sequence[OrderedLists]) -> OrderedLists:
     return OrderedLists(**joined, catalogue=parts[0].catalogue)
 
 
-def _as_judged(
-    lists: ScoredLists, data: MatchingData, documents: NDArray[np.int64]
-) -> JudgedLists:
+def _as_judged(lists: ScoredLists, data: MatchingData, documents: NDArray[np.int64]) -> JudgedLists:
     """Return a block of queries and all documents as judged lists without features."""
     queries = np.repeat(lists.query_ids, np.diff(lists.group_ptr))
     empty = sparse.csr_array((documents.size, 1))

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ranking._utils.tensors import section, under
+from ranking.contracts.loss import Loss
 from ranking.contracts.model import MatchingModel, Tensors
+from ranking.contracts.parameters import boolean
+from ranking.contracts.regularizer import Regularizer
 from ranking.data.inputs import describe_counts
 from ranking.data.matching_data import MatchingData
 from ranking.data.text.features import TextFeatures
+from ranking.data.validation import Ids
 from ranking.errors import DataError, ModelFileError, PartError, RankingError
 from ranking.kernels.contract import Floats, Ints
 from ranking.registry.manager import get_registry
@@ -22,11 +26,20 @@ if TYPE_CHECKING:
     from ranking.kernels.kernel import Kernel
 
 
+Scorer = Callable[[Ints], Floats]
+"""A function from positions of queries to their scores, one row per query."""
+
+
 class Component(NamedTuple):
-    """A trained model, and its features of texts, if it has any."""
+    """A trained model, its features of texts, if it has any, and what it was trained by.
+
+    Loss and regularizer are for folding in new queries; None if they are not known.
+    """
 
     model: MatchingModel
     text: TextFeatures | None
+    loss: Loss | None = None
+    regularizer: Regularizer | None = None
 
 
 @dataclasses.dataclass
@@ -40,6 +53,9 @@ class Combination(MatchingModel):
     ----------
     models : str or sequence of fitted rankers
         The model files, joined by ``+``, or `Ranker` objects.
+    normalize : bool
+        Whether the scores of each model are divided by their standard deviation over the documents
+        of the query.
 
     Attributes
     ----------
@@ -51,6 +67,7 @@ class Combination(MatchingModel):
     form: ClassVar[Any] = "components"
 
     models: Any = ""
+    normalize: bool = boolean(False)
 
     def _setup(self) -> None:
         if not isinstance(self.models, str) and not all(
@@ -62,47 +79,79 @@ class Combination(MatchingModel):
             )
         self.components: list[Component] = []
         if not isinstance(self.models, str):
-            self.components = [_component(one.model_, one.text_) for one in self.models]
+            self.components = [
+                make_component(one.model_, one.text_, one.loss_, getattr(one, "regularizer_", None))
+                for one in self.models
+            ]
         self.weights: Floats = np.ones(len(self.components))
 
     def spec(self) -> str:
         """Return the spec; models that are objects are stored in the tensors only."""
         if isinstance(self.models, str) and self.models:
             return super().spec()
-        return self.name
+        return f"{self.name}:normalize=true" if self.normalize else self.name
+
+    @property
+    def document_feature_ids(self) -> Ids | None:
+        """The documents that all models know by id; None if they know others, or texts."""
+        known: list[Ids | None] = [
+            None if one.text is not None else getattr(one.model, "document_feature_ids", None)
+            for one in self.components
+        ]
+        first = known[0] if known else None
+        if first is None or any(ids is None or not np.array_equal(ids, first) for ids in known):
+            return None
+        return first
 
     @property
     def files(self) -> list[str]:
         """The files that `models` names."""
         return self.models.split("+") if isinstance(self.models, str) and self.models else []
 
-    def attach_models(self, components: Sequence[tuple[Any, TextFeatures | None]]) -> None:
-        """Set the content of the files; the trainer reads them."""
-        self.components = [_component(*one) for one in components]
+    def attach_models(self, components: Sequence[tuple[Any, ...]]) -> None:
+        """Set the content of the files, which the trainer reads, or what a solver trained.
+
+        Each has a model, its features of texts or None, and as far as they are known its loss and
+        its regularizer.
+        """
+        self.components = [make_component(*one) for one in components]
 
     def initialize(self, data: MatchingData, seed: int, kernel: Kernel) -> None:
         """Set all weights to 1."""
         self.weights = np.ones(len(self.components))
 
-    def scorer(
-        self, data: MatchingData, kernel: Kernel, threads: int = 1
-    ) -> Callable[[Ints], Floats]:
+    def scorer(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Scorer:
         """Return a function from positions of queries to their scores, one row per query."""
         scorers = self.component_scorers(data, kernel, threads)
-        weights = self.weights.copy()
+        return self.weighted_sum(scorers, data.n_documents)
+
+    def weighted_sum(self, scorers: Sequence[Scorer], n_documents: int) -> Scorer:
+        """Return the sum of the scores of the models, from a function for each."""
+        pairs = list(zip(self.weights.tolist(), scorers, strict=True))
 
         def scores(positions: Ints) -> Floats:
-            total = np.zeros((positions.size, data.n_documents))
-            for weight, score in zip(weights.tolist(), scorers, strict=True):
+            total = np.zeros((positions.size, n_documents))
+            for weight, score in pairs:
                 if weight:
-                    total += weight * score(positions)
+                    total += weight * self.scaled(score(positions).astype(np.float64))
             return total
 
         return scores
 
+    def scaled(self, scores: Floats) -> Floats:
+        """Return the scores of a model, divided by their standard deviation if `normalize`."""
+        return scores / self.scales(scores)[:, None] if self.normalize else scores
+
+    def scales(self, scores: Floats) -> Floats:
+        """Return what the scores of each query are divided by."""
+        if not self.normalize:
+            return np.ones(scores.shape[0])
+        deviations: Floats = scores.std(axis=1)
+        return np.where(deviations > 0.0, deviations, 1.0)
+
     def component_scorers(
         self, data: MatchingData, kernel: Kernel, threads: int = 1
-    ) -> list[Callable[[Ints], Floats]]:
+    ) -> list[Scorer]:
         """Return the scorer of each model."""
         return [one.model.scorer(_view(one, data), kernel, threads) for one in self.components]
 
@@ -114,6 +163,8 @@ class Combination(MatchingModel):
                 "text": None
                 if one.text is None
                 else dataclasses.replace(one.text, **one.text.auto_values()).spec(),
+                "loss": None if one.loss is None else one.loss.spec(),
+                "regularizer": None if one.regularizer is None else one.regularizer.spec(),
             }
             for one in self.components
         ]
@@ -146,7 +197,13 @@ class Combination(MatchingModel):
         return float(np.count_nonzero(self.weights) / max(self.weights.size, 1))
 
 
-def _component(model: Any, text: TextFeatures | None) -> Component:
+def make_component(
+    model: Any,
+    text: TextFeatures | None,
+    loss: Loss | None = None,
+    regularizer: Regularizer | None = None,
+) -> Component:
+    """Return a model of a combination; refuse one that a combination cannot have."""
     if not isinstance(model, MatchingModel):
         raise PartError(
             f"a combination takes models of queries and documents, and {model.name} scores judged "
@@ -162,7 +219,7 @@ def _component(model: Any, text: TextFeatures | None) -> Component:
             f"a combination counts words, and a model has query_ngrams={text.query_ngrams}; train "
             "it with features that leave query_ngrams out."
         )
-    return Component(model, text)
+    return Component(model, text, loss, regularizer)
 
 
 def _view(component: Component, data: MatchingData) -> MatchingData:
@@ -192,7 +249,7 @@ def _specs(tensors: Tensors) -> list[dict[str, Any]]:
     if not isinstance(specs, list) or not all(
         isinstance(one, dict)
         and isinstance(one.get("model"), str)
-        and isinstance(one.get("text"), str | None)
+        and all(isinstance(one.get(part), str | None) for part in ("text", "loss", "regularizer"))
         for one in specs
     ):
         raise ModelFileError("`specs` of a combination must be a list of models and features.")
@@ -202,6 +259,10 @@ def _specs(tensors: Tensors) -> list[dict[str, Any]]:
 def _restored(spec: dict[str, Any], tensors: Tensors) -> Component:
     try:
         model = get_registry().create("model", spec["model"])
+        loss, regularizer = (
+            None if spec.get(part) is None else get_registry().create(part, spec[part])
+            for part in ("loss", "regularizer")
+        )
         text = None if spec["text"] is None else TextFeatures.from_spec(spec["text"])
     except ModelFileError:
         raise
@@ -211,6 +272,6 @@ def _restored(spec: dict[str, Any], tensors: Tensors) -> Component:
     if text is not None:
         text.restore(section(tensors, "text"))
     try:
-        return _component(model, text)
+        return make_component(model, text, loss, regularizer)
     except (PartError, DataError) as error:
         raise ModelFileError(f"a model of the combination is damaged: {error}") from error

@@ -270,6 +270,11 @@ class Factored(MatchingModel):
         return padded
 
     @property
+    def has_embeddings(self) -> bool:
+        """Whether any number of U or V is not zero; else scores are the biases alone."""
+        return bool(self.U.any() or self.V.any())
+
+    @property
     def density(self) -> float:
         """The share of the parameters that are not zero."""
         parts = (self.U[:, : self.dimensions], self.V[:, : self.dimensions], self.document_biases)

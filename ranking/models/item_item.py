@@ -99,6 +99,24 @@ class ItemItem(MatchingModel):
         self.left = np.zeros((n, self.width), np.float32)
         self.right = np.zeros((n, self.width), np.float32)
 
+    def adjusted(self, **values: Any) -> ItemItem | None:
+        """Return the model with another low-pass filter: another weight, or fewer directions.
+
+        The directions are those with the largest singular values, the largest first, so that a
+        smaller number of them needs no training.
+        """
+        dimensions = int(values.get("dimensions", self.dimensions))
+        if not values.keys() <= {"dimensions", "low_pass"} or dimensions > self.dimensions:
+            return None
+        other = dataclasses.replace(self, **{**values, "dimensions": dimensions})
+        other.weights, other.histories = self.weights, self.histories
+        other.query_feature_ids = self.query_feature_ids
+        other.document_feature_ids = self.document_feature_ids
+        other.left, other.right = (
+            _first_columns(side, dimensions, other.width) for side in (self.left, self.right)
+        )
+        return other
+
     def with_histories(self, histories: Any, ids: Ids) -> ItemItem:
         """Return a model of the same weights for other users.
 
@@ -118,6 +136,11 @@ class ItemItem(MatchingModel):
     def fold_in(self, lists: Sequence[Sequence[Any]], ids: Ids) -> ItemItem:
         """Return a model for new users, from the ids of the items that they have."""
         position = {name: at for at, name in enumerate(self.document_feature_ids.tolist())}
+        unknown = [name for names in lists for name in names if name not in position]
+        if unknown:
+            raise DataError(
+                f"the model does not know item {unknown[0]!r}; train with it, or leave it out."
+            )
         counts = [len(set(names)) for names in lists]
         columns = [position[name] for names in lists for name in sorted({*names})]
         parts = (
@@ -226,6 +249,13 @@ class ItemItem(MatchingModel):
     def density(self) -> float:
         """The share of W that is not zero."""
         return float(self.weights.nnz / max(self.document_feature_ids.size**2, 1))
+
+
+def _first_columns(matrix: Singles, count: int, width: int) -> Singles:
+    """Return the first columns, padded with zeros to the width."""
+    narrow = np.zeros((matrix.shape[0], width), np.float32)
+    narrow[:, :count] = matrix[:, :count]
+    return narrow
 
 
 def sparse_product(left: Any, right: Any) -> Any:

@@ -161,6 +161,11 @@ class SparseFactored(Factored):
         return as_sparse(sparse.csr_array(arrays, shape=(n_rows, self.width)))
 
     @property
+    def has_embeddings(self) -> bool:
+        """Whether any number of U or V is not zero; else scores are the biases alone."""
+        return any(_n_nonzero(matrix) for matrix in self._stored)
+
+    @property
     def density(self) -> float:
         """The share of the parameters that are not zero."""
         n_nonzero = int(np.count_nonzero(self.document_biases))

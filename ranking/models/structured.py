@@ -289,9 +289,7 @@ class Structured(Factored):
         contexts.sort_indices()
         return contexts
 
-    def neighbours(
-        self, data: MatchingData, query: int, kernel: Kernel, threads: int = 1
-    ) -> Ints:
+    def neighbours(self, data: MatchingData, query: int, kernel: Kernel, threads: int = 1) -> Ints:
         """Return the documents of the stage before, best first, which a query's scores use."""
         best = best_lists(self._earlier[-1], data, self.k, kernel, threads)[query]
         kept: Ints = best[best >= 0]

@@ -147,7 +147,7 @@ class Grid:
 
     def _order(self, cell: Cell, other: Cell) -> tuple[bool, list[int]]:
         """Return the order of equally near cells: first choices, then the most similar parts."""
-        kinds = zip(cell._fields, cell, other, strict=True)
+        kinds: Iterable[tuple[str, Any, Any]] = zip(cell._fields, cell, other, strict=True)
         similar = [self._ranks(kind, part).get(changed, 0) for kind, part, changed in kinds]
         return not other.compatibility().first_choice, similar
 

@@ -174,4 +174,9 @@ def _read_components(model: Model, trusted: bool) -> None:
             "train again."
         )
     files = [read_model(Path(name)) for name in model.files]
-    model.attach_models([(file.result.model, file.extras.text) for file in files])
+    model.attach_models(
+        [
+            (file.result.model, file.extras.text, file.result.loss, file.result.regularizer)
+            for file in files
+        ]
+    )

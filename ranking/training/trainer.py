@@ -155,7 +155,22 @@ class Trainer:
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
+        self._warn_if_removed()
         self._warn_if_useless()
+
+    def _warn_if_removed(self) -> None:
+        """Warn if the penalty has set all weights, or all embeddings, to 0."""
+        took_steps = bool(self.history) and self.history[-1].get("steps", 1) > 0
+        if self.regularizer.name == "none" or not took_steps:
+            return
+        if getattr(self.model, "has_embeddings", self.model.density > 0.0):
+            return
+        what = "embeddings" if self.model.form == "factors" else "weights"
+        warnings.warn(
+            f"{self.regularizer.spec()} sets all {what} to 0; reduce its strength.",
+            TrainingWarning,
+            stacklevel=5,
+        )
 
     def _warn_if_useless(self) -> None:
         """Warn if the loss on judged lists is above that of a model whose scores are all 0."""

@@ -210,8 +210,9 @@ def test_a_split_of_judged_lists_divides_no_query(tmp_path):
     assert [part.n_queries for part in parts] == [5, 2, 3]
     ids = np.concatenate([part.query_ids for part in parts])
     assert sorted(ids.tolist()) == sorted(read(path).query_ids.tolist())
-    assert "rows of a query belong together" in call(
-        path, "--split", "random", "-o", tmp_path, code=1
-    ).output
+    assert (
+        "rows of a query belong together"
+        in call(path, "--split", "random", "-o", tmp_path, code=1).output
+    )
     assert "name a method" in call(path, "--share", "0.3", code=2).output
     assert "a folder" in call(path, "--split", "random", code=2).output

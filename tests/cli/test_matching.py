@@ -14,7 +14,6 @@ from conftest import make_judged, write_letor
 from ranking import Ranker
 from ranking.data.readers.read import read_any
 from ranking.io.tensors import read_tensors
-from ranking.registry import get_registry
 
 TOPICS = {
     "hockey": ["puck", "goal", "goalie", "ice", "team", "playoffs", "skate", "league", "coach"],
@@ -312,16 +311,8 @@ def test_hashed_words_cannot_be_read(folder, tmp_path):
     assert lines("explain", path, "--pair", "puck", "goal")[0]["query"].startswith("#")
 
 
-def kernels() -> list[str]:
-    return list(get_registry().names("kernel"))
-
-
-@pytest.mark.parametrize("name", kernels())
 @pytest.mark.parametrize("batch", ["auto", 16])
-def test_the_same_tensors_whatever_the_kernel_and_threads(
-    folder, tmp_path, load_kernel, name, batch
-):
-    load_kernel(name)
+def test_the_same_tensors_whatever_the_kernel_and_threads(folder, tmp_path, load_kernel, batch):
     words = ["train", folder / "train.tab", "--loss", "warp", "--regularizer", "l1:strength=0.003"]
     words += [
         "--solver",
@@ -330,10 +321,12 @@ def test_the_same_tensors_whatever_the_kernel_and_threads(
     ]
     call(*words, "--kernel", "reference", "-o", tmp_path / "reference")
     expected = tensors(tmp_path / "reference")
-    for threads in (1,) if name == "reference" else (1, 2, 3):
-        path = tmp_path / f"{threads}"
-        call(*words, "--kernel", name, "--threads", threads, "-o", path)
-        assert tensors(path) == expected
+    for name in ("cython", "rust"):
+        load_kernel(name)
+        for threads in (1, 2, 3):
+            path = tmp_path / f"{name}-{threads}"
+            call(*words, "--kernel", name, "--threads", threads, "-o", path)
+            assert tensors(path) == expected, (name, threads)
 
 
 def tensors(path: Path) -> dict[str, bytes]:

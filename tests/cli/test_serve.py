@@ -141,6 +141,22 @@ def test_rank_scores_documents_by_their_features(server, folder, by_name):
     np.testing.assert_array_equal([one["score"] for one in answer["results"]], scores[best])
 
 
+def test_new_users_are_folded_in_by_their_history(server, folder):
+    ranker = Ranker.load(folder / "films.safetensors")
+    status, answer = server.post("/recommend", {"model": "films", "history": ["i1", "i2"], "k": 3})
+    assert status == 200
+    assert answer["results"] == as_results(ranker.recommend_for(["i1", "i2"], 3))
+    status, answer = server.post("/explain", {"model": "films", "query": "u1", "document": "i3"})
+    assert status == 200
+    assert answer["score"] == pytest.approx(
+        sum(one.contribution for one in ranker.explain("u1", "i3"))
+    )
+    for body in ({"history": []}, {"history": "i1"}, {"history": ["i1"], "user": "u1"}):
+        status, answer = server.post("/recommend", {"model": "films", **body})
+        assert status == 400
+        assert "history" in answer["error"]
+
+
 def test_texts_are_searched_and_explained(server, folder):
     ranker = Ranker.load(folder / "words.safetensors")
     status, answer = server.post("/rank", {"model": "words", "query": "goal", "k": 2})
@@ -242,6 +258,17 @@ def test_a_token_is_asked_for(folder):
         assert server.post("/recommend", {"user": "u1"})[0] == 200
         for wrong in ("", "Secret", "secretsecret"):
             assert server.post("/recommend", {"user": "u1"}, token=wrong)[0] == 401
+    finally:
+        server.stop()
+
+
+def test_a_token_may_be_in_a_file(folder, tmp_path):
+    path = tmp_path / "token"
+    path.write_text("secret\n")
+    server = Server(str(folder / "films.safetensors"), "--token-file", str(path))
+    try:
+        assert server.post("/recommend", {"user": "u1"})[0] == 401
+        assert server.post("/recommend", {"user": "u1"}, token="secret")[0] == 200
     finally:
         server.stop()
 

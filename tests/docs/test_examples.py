@@ -13,6 +13,27 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+USERS = {
+    "search_results": "feature",
+    "recommend": "because of",
+    "pipeline": "ranker__regularizer",
+    "trec_run": "bpref",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", USERS)
+def test_the_scripts_for_four_users_run(name: str, tmp_path: Path):
+    script = EXAMPLES / f"{name}.py"
+    assert len(script.read_text().splitlines()) < 40
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RANKING_")}
+    done = subprocess.run(
+        [sys.executable, "-P", str(script)], cwd=tmp_path, env=clean, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert USERS[name] in done.stdout
+
+
 def test_films(tmp_path: Path):
     clean = {key: value for key, value in os.environ.items() if not key.startswith("RANKING_")}
     done = subprocess.run(

@@ -54,6 +54,7 @@ SHORT = {
     "passive-aggressive": "passive-aggressive:max_steps=600,steps_per_epoch=200",
     "coordinate": "coordinate:max_epochs=8,tolerance=0",
     "alternating": "alternating:max_epochs=4",
+    "selection": "selection:max_trials=2,share=0.3",
 }
 """Solvers with a few epochs; others as they are."""
 
@@ -81,12 +82,20 @@ def test_our_regularizers(name: str, seed: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", named("solver"))
 def test_our_solvers(name: str):
-    without = ("svd", "nmf", "popularity", "random-walk", "item-knn", "coordinate-search")
+    without = (
+        "svd",
+        "nmf",
+        "popularity",
+        "random-walk",
+        "item-knn",
+        "coordinate-search",
+        "selection",
+    )
     by_id = dict.fromkeys(without, "none")
     features = {**by_id, "one-vs-rest": "queries"}.get(name, "both")
     data = small_matching(features=features) if features != "both" else None
     cells: Any = [("factored:dimensions=4", "squared", "none")] if name == "svd" else None
-    if name == "coordinate-search":
+    if name in ("coordinate-search", "selection"):
         cells = [(Combination([untrained(data, at) for at in range(2)]), "metric", "none")]
     check_solver(create_part("solver", name, SHORT), cells=cells, data=data)
 

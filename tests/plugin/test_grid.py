@@ -47,11 +47,12 @@ SOLVERS = {
     "sgd": "sgd:max_steps=120,steps_per_epoch=40,prox_interval=10,n_negatives=2",
     "passive-aggressive": "passive-aggressive:max_steps=120,steps_per_epoch=40",
     "alternating": "alternating:max_epochs=2,n_negatives=2",
-    "coordinate": "coordinate:max_epochs=20,tolerance=0,n_negatives=2",
+    "coordinate": "coordinate:max_epochs={epochs},tolerance=0,n_negatives=2",
     "lbfgs": "lbfgs:max_epochs=4,iterations=5,tolerance=0",
     "adarank": "adarank:max_epochs=5",
     "rankboost": "rankboost:max_epochs=5",
     "lightgbm": "lightgbm:max_epochs=5,min_data_in_leaf=5",
+    "selection": "selection:max_trials=2,share=0.3",
 }
 BY_ID = (
     "svd",
@@ -62,6 +63,7 @@ BY_ID = (
     "closed-form",
     "graph-filter",
     "coordinate-search",
+    "selection",
 )
 """Solvers of data without features."""
 
@@ -153,7 +155,8 @@ def prepared(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
         model,
         cell.loss.name,
         regularizer,
-        spec(SOLVERS, cell.solver) + rate,
+        # A sweep over rows of embeddings does more, and takes longer, than one over weights.
+        spec(SOLVERS, cell.solver).format(epochs=6 if cell.model.form == "factors" else 20) + rate,
         kernel=kernel,
     )
     return ranker.plan().trainer(data_for(cell.model.name, cell.solver.name))

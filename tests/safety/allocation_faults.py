@@ -9,12 +9,16 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-from ranking import JudgedLists, MatchingData, Ranker
+from ranking import JudgedLists, MatchingData, Ranker, get_kernel
+from ranking.data.readers.letor import Letor
+from ranking.errors import DataError
 
 FAULTS = ctypes.CDLL(None)
 rng = np.random.default_rng(0)
@@ -25,6 +29,7 @@ MATCHING = MatchingData(
     documents=sparse.csr_array(rng.normal(size=(7, 4))),
     relevance=sparse.csr_array((rng.random((6, 7)) < 0.5).astype(float)),
 )
+CLICKS = MatchingData(relevance=MATCHING.relevance)
 SGD = "sgd:max_steps=40,steps_per_epoch=20"
 CASES = {
     "domination": ({"loss": "domination"}, JUDGED),
@@ -47,6 +52,44 @@ CASES = {
         {"model": "bilinear", "loss": "hinge", "solver": "passive-aggressive:max_steps=40"},
         MATCHING,
     ),
+    "shared lists": (
+        {
+            **{"model": "factored:dimensions=3,biases=false", "loss": "softmax"},
+            "solver": "sgd:max_steps=40,steps_per_epoch=20,n_negatives=3",
+        },
+        MATCHING,
+    ),
+    "item columns": (
+        {
+            **{"model": "item-item", "loss": "squared", "regularizer": "elastic:strength=0.1"},
+            "solver": "coordinate:max_epochs=2",
+        },
+        CLICKS,
+    ),
+    "squared half steps": (
+        {
+            **{"model": "factored:dimensions=3,biases=false", "loss": "squared:unobserved=0.1"},
+            **{"regularizer": "l2:strength=0.1", "solver": "alternating:max_epochs=2"},
+        },
+        CLICKS,
+    ),
+    "sparse half steps": (
+        {
+            **{"model": "sparse-factored:dimensions=9", "loss": "alignment"},
+            **{"regularizer": "l1l2-row:strength=0.3", "solver": "alternating:max_epochs=2"},
+        },
+        MATCHING,
+    ),
+    "listwise, bilinear": ({"model": "bilinear", "loss": "domination", "solver": SGD}, MATCHING),
+    "factored, two threads": (
+        {
+            **{"model": "factored:dimensions=3", "loss": "warp", "threads": 2},
+            "solver": "sgd:max_steps=400,steps_per_epoch=200",
+        },
+        MATCHING,
+    ),
+    "domination, two threads": ({"loss": "domination", "threads": 2}, SPARSE),
+    "letor": ({}, b"1 qid:1 2:1 1:2\n0 qid:1 3:1 1:1 2:4\n"),
     "row blocks": (
         {
             **{"model": "factored:dimensions=3", "loss": "hinge"},
@@ -58,12 +101,23 @@ CASES = {
 
 
 def use(parts, data):
-    """Train, score and measure; return the bits."""
-    ranker = Ranker(**parts, kernel="cython", threads=1).fit(data)
+    """Train, score and measure; return the bits. Bytes are a file to be read."""
+    if isinstance(data, bytes):
+        return read(data)
+    ranker = Ranker(**{"threads": 1, **parts}, kernel="cython").fit(data)
     ranker.evaluate(data, metrics=["map"])
     if isinstance(data, MatchingData):
         ranker.rank(data, k=3)
     return [tensor.tobytes() for tensor in ranker.model_.tensors().values()]
+
+
+def read(content):
+    """Read LETOR text; return the bits."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.txt"
+        path.write_bytes(content)
+        data = Letor(kernel=get_kernel("cython")).read(path)
+    return [np.asarray(getattr(data.features, "data", data.features)).tobytes()]
 
 
 def run(name):
@@ -76,7 +130,7 @@ def run(name):
         message = None
         try:
             use(parts, data)
-        except MemoryError as error:
+        except (MemoryError, DataError) as error:  # a reader says which file does not fit
             message = str(error)
         gc.collect()
         failed, live = FAULTS.faults_disarm(), FAULTS.faults_live()

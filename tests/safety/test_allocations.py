@@ -16,7 +16,8 @@ COMPILER = os.environ.get("CC", "cc")
 # Of families whose buffers come from NumPy there is nothing to fail.
 ALLOCATING = (
     *("pairwise lists", "bilinear", "bilinear, passive-aggressive", "factored", "listwise"),
-    *("alternating", "row blocks"),
+    *("alternating", "row blocks", "shared lists", "item columns", "squared half steps"),
+    *("sparse half steps", "listwise, bilinear", "factored, two threads", "letor"),
 )
 
 pytestmark = [

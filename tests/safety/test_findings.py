@@ -116,6 +116,15 @@ def test_folding_in_needs_the_loss_of_the_model(tmp_path):
         Ranker.load(path).fold_in(data, {"new": ["x"]})
 
 
+def test_folding_in_an_item_that_an_item_model_does_not_know(tmp_path):
+    """Found by the fuzzer: a KeyError for an item of the data that is not in the model."""
+    data = MatchingData.from_interactions(["a", "a", "b"], ["x", "y", "x"])
+    more = MatchingData.from_interactions(["a", "b"], ["x", "z"])
+    ranker = Ranker.from_recipe("ease").fit(data)
+    with pytest.raises(DataError, match="does not know item 'z'"):
+        ranker.fold_in(more, {"new": ["x", "z"]})
+
+
 def test_a_change_of_the_gradient_that_underflows_teaches_lbfgs_nothing():
     """Found by the fuzzer: a division by the square of 1e-200."""
     from ranking_plugins.solvers.lbfgs import _Point

@@ -11,6 +11,9 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
 
+ATTACK = "RANKING_ATTACK"
+"""The environment variable with a folder of hostile files."""
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -73,3 +76,25 @@ def test_kernels_agree_on_mutated_judged_lists():
                         for one in (other, outcomes[0])
                     ]
                     assert dense[0].tobytes() == dense[1].tobytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get(ATTACK), reason=f"{ATTACK} names no folder of hostile files")
+def test_hostile_files_are_refused():
+    command = [sys.executable, TOOLS / "attack.py", os.environ[ATTACK]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NOT held" not in done.stdout
+
+
+def test_a_file_that_is_read_has_not_held(tmp_path, monkeypatch):
+    """The attack is armed: what is accepted is reported."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import attack
+
+    accepted = subprocess.CompletedProcess([], 0, "", "")
+    several = subprocess.CompletedProcess([], 1, "", "Traceback\nKeyError: 1\n")
+    defect = subprocess.CompletedProcess([], 1, "", "Error: a defect of ranking\n")
+    refused = subprocess.CompletedProcess([], 1, "", "Error: a is damaged.\n")
+    assert all(map(attack.refused, (accepted, several, defect)))
+    assert not attack.refused(refused)

@@ -68,7 +68,8 @@ def test_all_quantities_of_the_bound_are_reported():
     result = bound(model("max-norm"), Alignment(), L1L2Row(), DATA)
     rows = {row["quantity"]: row["value"] for row in result.rows()}
     names = (
-        "n_x n_y response norm_x norm_y R m_x m_y d_x d_y d theta_x theta_y B C delta alignment gap"
+        "n_x n_y response norm_x norm_y R m_x m_y d_x d_y d theta_x theta_y B C delta alignment "
+        "gap_documents gap_queries gap"
     )
     assert set(rows) == set(names.split())
     assert (rows["m_x"], rows["m_y"], rows["d_x"], rows["d_y"]) == (2, 1, 3, 2)

@@ -71,7 +71,9 @@ def test_pairs_of_features_and_neighbours_add_up(model: str):
     rng = np.random.default_rng(5)
     relevance = (rng.random((8, 6)) < 0.4).astype(float)
     data = MatchingData(rng.random((8, 3)), rng.random((6, 4)), relevance)
-    ranker = Ranker(model, "softmax" if "cosine" in model else "warp", solver="sgd:epochs=2").fit(data)
+    ranker = Ranker(model, "softmax" if "cosine" in model else "warp", solver="sgd:epochs=2").fit(
+        data
+    )
     scores = ranker.predict(data)
     found = ranker.explain(data.query_ids[1], data.document_ids[2], data)
     assert total(found) == pytest.approx(scores[1, 2], abs=1e-5)

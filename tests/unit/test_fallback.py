@@ -35,7 +35,7 @@ def test_an_unknown_user_gets_the_most_popular_items(recipe: str, train: Matchin
 def test_known_users_keep_their_bits(train: MatchingData):
     ranker = Ranker.from_recipe("warp").fit(train)
     known = ranker.predict(train)
-    best = {user: found for user, found in ranker.rank(train, 4)}
+    best = dict(ranker.rank(train, 4))
     place = {name: at for at, name in enumerate(train.document_ids.tolist())}
     for row, user in enumerate(train.query_ids.tolist()):
         assert all(known[row, place[name]] == np.float32(score) for name, score in best[user])

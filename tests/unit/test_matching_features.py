@@ -94,3 +94,22 @@ def test_click_features_of_both_sides():
     result = with_clicks(other, log, weight=2.0)
     np.testing.assert_allclose(result.query_rows.toarray(), [[7, 0, 0, 0], [8, 0, 2, 0]])
     np.testing.assert_allclose(result.document_rows.toarray(), [[1, 8 / root, 4 / root]])
+
+
+def test_candidates_are_judged_pairs_and_the_best_documents():
+    data = MatchingData(
+        np.eye(3), np.eye(4), [[2, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]], document_ids=list("wxyz")
+    )
+    ranker = Ranker("bilinear", "hinge", solver="sgd:max_steps=50,learning_rate=0.5").fit(data)
+    rows = scores_as_features([ranker, ranker], data, candidates=3)
+    best = {query: dict(documents) for query, documents in ranker.rank(data, 3)}
+    assert rows.query_ids.tolist() == [0, 1]  # the third has no judgement
+    for query, grades in ((0, {"w": 2.0}), (1, {"x": 1.0})):
+        own = slice(*rows.group_ptr[query : query + 2])
+        names = rows.doc_ids[own].tolist()
+        assert set(names) == set(best[query]) | set(grades)
+        assert rows.grades[own].tolist() == [grades.get(name, 0.0) for name in names]
+        scores = dict(zip(names, rows.features[own, 0].tolist(), strict=True))
+        assert {name: scores[name] for name in best[query]} == pytest.approx(best[query])
+    with pytest.raises(DataError, match="leave candidates out"):
+        scores_as_features([ranker], data, rows, candidates=3)

@@ -99,7 +99,9 @@ def test_permutation_importance_has_the_largest_weight_first():
 def test_set_output_and_html():
     names = [f"f{at}" for at in range(6)]
     ranker = make_pipeline(StandardScaler(), Ranker(loss="listnet", solver="lbfgs"))
-    ranker.set_output(transform="pandas").fit(pandas.DataFrame(X, columns=names), y, ranker__qid=QID)
+    ranker.set_output(transform="pandas").fit(
+        pandas.DataFrame(X, columns=names), y, ranker__qid=QID
+    )
     assert ranker[-1].feature_names_in_.tolist() == names
     assert "Ranker" in ranker._repr_html_()
 
@@ -107,10 +109,10 @@ def test_set_output_and_html():
 @pytest.mark.parametrize("recipe", ["listnet", "rank-svm-linear", "domination", "lambdarank"])
 def test_weights_are_repetitions_in_every_loss(recipe: str):
     weights = np.where(QID % 2 == 0, 2.0, 1.0)
-    weights[QID == QID[0]] = 0.0
+    weights[QID[0] == QID] = 0.0
     found = Ranker.from_recipe(recipe).fit(X, y, qid=QID, sample_weight=weights)
-    once = np.flatnonzero(QID != QID[0])
-    twice = np.flatnonzero((QID != QID[0]) & (QID % 2 == 0))
+    once = np.flatnonzero(QID[0] != QID)
+    twice = np.flatnonzero((QID[0] != QID) & (QID % 2 == 0))
     rows, ids = np.concatenate([once, twice]), np.concatenate([QID[once], QID[twice] + 1000])
     expected = Ranker.from_recipe(recipe).fit(X[rows], y[rows], qid=ids)
     assert found.coef_ == pytest.approx(expected.coef_, abs=1e-3)
@@ -128,5 +130,5 @@ def test_weights_that_are_no_multiples_are_rounded_to_a_sixteenth_of_the_largest
 
 
 def test_weights_that_say_nothing_are_refused():
-    with pytest.raises(DataError, match="all of sample_weight are 0"):
+    with pytest.raises(DataError, match="every sample_weight is zero"):
         Ranker.from_recipe("listnet").fit(X, y, qid=QID, sample_weight=np.zeros(y.size))

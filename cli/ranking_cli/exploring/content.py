@@ -168,13 +168,17 @@ def _grades(part: Any) -> list[dict[Any, float]]:
     for row in range(part.n_queries):
         if isinstance(part, JudgedLists):
             rows = slice(*part.group_ptr[row : row + 2].tolist())
-            found.append(dict(zip(part.doc_ids[rows].tolist(), part.grades[rows].tolist())))
+            found.append(
+                dict(zip(part.doc_ids[rows].tolist(), part.grades[rows].tolist(), strict=True))
+            )
         elif part.relevance is None:
             found.append({part.document_ids[at].item(): 1.0 for at in part.relevant(row)[:500]})
         else:
             at = slice(*part.relevance.indptr[row : row + 2].tolist())
             ids = part.document_ids[part.relevance.indices[at]].tolist()
-            found.append(dict(zip(ids, part.relevance.data[at].astype(float).tolist())))
+            found.append(
+                dict(zip(ids, part.relevance.data[at].astype(float).tolist(), strict=True))
+            )
     return found
 
 
@@ -196,7 +200,9 @@ def _slices(ranker: Ranker, data: Any) -> dict[str, NDArray[np.bool_]]:
     """
     seen = ranker.seen_
     if isinstance(data, MatchingData) and seen is not None and seen.positives is not None:
-        counts = dict(zip(seen.user_ids.tolist(), np.diff(seen.positives.indptr).tolist()))
+        counts = dict(
+            zip(seen.user_ids.tolist(), np.diff(seen.positives.indptr).tolist(), strict=True)
+        )
         sizes = np.array([counts.get(one, 0) for one in data.query_ids.tolist()])
         known = sizes[sizes > 0]
         low, high = np.quantile(known, [0.25, 0.75]) if known.size else (0.0, 0.0)

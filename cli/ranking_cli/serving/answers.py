@@ -80,13 +80,26 @@ def _fill(row: Any, features: Any, column: Mapping[str, int], where: str) -> Non
 
 
 def recommend(ranker: Ranker, body: Body) -> dict[str, Any]:
-    """Return the best items for a user of the training data."""
+    """Return the best items for a user of the training data, or for a history of items."""
+    if "history" in body:
+        return _fold_in(ranker, body)
     user = _id(body, "user")
     exclude = body.get("exclude_seen", True)
     if not isinstance(exclude, bool):
         raise RequestError("exclude_seen must be true or false.")
     results = ranker.recommend([user], _count(body), exclude_seen=exclude)
     return {"results": _pairs(results[user])}
+
+
+def _fold_in(ranker: Ranker, body: Body) -> dict[str, Any]:
+    """Return the best items for a user who is not in the training data, by what they have."""
+    history = body["history"]
+    known = isinstance(history, list) and 0 < len(history) <= MOST
+    if not known or not all(type(item) in (str, int) for item in history):
+        raise RequestError(f"history must be a list of 1 to {MOST} ids of items.")
+    if "user" in body:
+        raise RequestError("give user or history, not both.")
+    return {"results": _pairs(ranker.recommend_for(history, _count(body)))}
 
 
 def similar(ranker: Ranker, body: Body) -> dict[str, Any]:
@@ -102,7 +115,8 @@ def explain(ranker: Ranker, body: Body) -> dict[str, Any]:
         return {"related": [{"term": str(one), "weight": float(weight)} for one, weight in related]}
     if "query" not in body or "document" not in body:
         raise RequestError("give term, or query and document.")
-    entries = ranker.explain(_text(body, "query"), _text(body, "document"))
+    read = _id if ranker.text_ is None else _text
+    entries = ranker.explain(read(body, "query"), read(body, "document"))
     return {
         "score": float(sum(entry.contribution for entry in entries)),
         "contributions": [

@@ -24,13 +24,17 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "recommend": (
-        "The best items for a user of the training data.",
-        {"user": ID, "exclude_seen": {"type": "boolean", "default": True}},
+        "The best items for a user of the training data, or for a history of items.",
+        {
+            "user": ID,
+            "history": {"type": "array", "items": ID},
+            "exclude_seen": {"type": "boolean", "default": True},
+        },
     ),
     "similar": ("The items that are most similar to an item.", {"item": ID}),
     "explain": (
-        "The weights of a term, or the contributions to the score of two texts.",
-        {"term": {"type": "string"}, "query": {"type": "string"}, "document": {"type": "string"}},
+        "The weights of a term, or the contributions to the score of two texts, or of two ids.",
+        {"term": {"type": "string"}, "query": ID, "document": ID},
     ),
 }
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from ranking_plugins.losses.pointwise import PointwiseLogistic, PointwiseSquared
-    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax
+    from ranking_plugins.losses.shared_negatives import BCE, CCL, Softmax, SoftmaxAtK
     from ranking_plugins.losses.smooth_warp import SmoothWARP
     from ranking_plugins.losses.squared import Squared
     from ranking_plugins.losses.squared_grades import SquaredGrades
@@ -56,6 +56,7 @@ __all__ = [
     "PointwiseSquared",
     "SmoothWARP",
     "Softmax",
+    "SoftmaxAtK",
     "Squared",
     "SquaredGrades",
     "SquaredHinge",
@@ -105,6 +106,11 @@ _PARTS: PartTable = {
         "shared_negatives",
         "Softmax",
         "A positive against many shared negatives: the sampled softmax with a temperature.",
+    ),
+    "softmax-at-k": (
+        "shared_negatives",
+        "SoftmaxAtK",
+        "The sampled softmax, weighted by how near a positive is to the top k (SL@K).",
     ),
     "ccl": (
         "shared_negatives",

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from ranking.contracts.loss import Array, Loss, LossInterface, SharedForm, SharedListForm
-from ranking.contracts.parameters import number
+from ranking.contracts.parameters import integer, number
 
 NOT_INVARIANT = (
     "the loss depends on the level of the scores, not only on their differences; use model factored"
@@ -69,6 +69,53 @@ class Softmax(Loss):
         probabilities = np.exp(scaled - logsumexp(scaled))
         slopes: Array = (probabilities - relevant / relevant.sum()) / self.temperature
         return slopes
+
+
+@dataclasses.dataclass
+class SoftmaxAtK(Loss):
+    """The softmax loss of each positive, weighted by whether it is near the top k (SL@K).
+
+    The weight is ``1 / (1 + exp(-(f_+ - b) / weight_temperature))`` with the k-th largest score b
+    of the query over all documents (Yang et al., 2025). b is computed again every few epochs, and
+    the weight counts as a constant in the gradient.
+
+    Parameters
+    ----------
+    temperature : float
+        As of `Softmax`.
+    k : int
+        The number of documents at the top.
+    weight_temperature : float
+        How sharply weights fall below the top k.
+    refresh : int
+        The epochs after which the k-th largest scores are computed again.
+    """
+
+    name: ClassVar[str] = "softmax-at-k"
+    unsupported: ClassVar[Mapping[LossInterface, str]] = dict.fromkeys(
+        ("pairwise", "listwise", "coordinate", "linear"),
+        "the weights need the k-th largest score of all documents, which solver sgd computes for "
+        "embeddings",
+    )
+
+    temperature: float = number(0.1, above=0.0)
+    k: int = integer(20, minimum=1)
+    weight_temperature: float = number(1.0, above=0.0)
+    refresh: int = integer(5, minimum=1)
+
+    def shared_list_form(self, n_negatives: int) -> SharedListForm:
+        """Return the softmax of scores over the temperature."""
+        return SharedListForm(SharedForm.SOFTMAX, scale=1.0 / self.temperature)
+
+    def shared_values(self, own: Array, others: Array) -> Array:
+        """Return the softmax loss of each list, without its weight."""
+        values: Array = logsumexp(np.column_stack((own, others)), axis=1) - own
+        return values
+
+    def top_k_weights(self, own: Array, thresholds: Array) -> Array:
+        """Return the weight of each list, from scores and the k-th largest scores."""
+        weights: Array = expit((own - thresholds) / self.weight_temperature)
+        return weights
 
 
 @dataclasses.dataclass

@@ -79,6 +79,10 @@ RECIPES: Final = {
         "shared_negatives:softmax",
         "Embeddings with cosine scores by the softmax over many shared negatives.",
     ),
+    "softmax-at-k": (
+        "shared_negatives:softmax_at_k",
+        "Embeddings with cosine scores by the softmax, weighted for the top k (SL@K).",
+    ),
     "ccl": (
         "shared_negatives:ccl",
         "Embeddings by the cosine contrastive loss of SimpleX.",
@@ -111,6 +115,10 @@ RECIPES: Final = {
     "slim": (
         "recommenders:slim",
         "Sparse item-item weights by the elastic net, by coordinate descent.",
+    ),
+    "recommend": (
+        "recommenders:recommend",
+        "The best of several families of recommenders on held-out positives, or a sum of two.",
     ),
     "regression": ("judged_lists:regression", "Linear regression on grades, with L2."),
     "listnet": (

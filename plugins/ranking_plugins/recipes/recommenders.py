@@ -4,24 +4,24 @@ from ranking.contracts.recipe import Axis, Recipe, Search
 
 
 def graph_filter() -> Recipe:
-    """Filter a user's history by the graph of items (GF-CF).
+    """Filter a user's history by the graph of items, as GF-CF, with smaller exponents of degrees.
 
     With validation data, the weight of the low-pass filter and its number of directions are the
-    best of four by three.
+    best of five by three; it is trained once.
     """
     return Recipe(
         parts={
             "model": "item-item:dimensions=128,low_pass=0.1",
-            "loss": "alignment:per_query=false,query_degree=0.5,document_degree=0.5",
+            "loss": "alignment:per_query=false,query_degree=0.4,document_degree=0.4",
             "regularizer": "orthonormal:scale=1",
             "solver": "graph-filter",
         },
         search=Search(
             part="model",
             parameter="low_pass",
-            values=(0.0, 0.1, 0.3, 1.0),
+            values=(0.0, 0.1, 0.2, 0.3, 1.0),
             metric="ndcg@20",
-            outer=Axis("model", "dimensions", (64, 128, 256)),
+            outer=Axis("model", "dimensions", (256, 128, 64)),
         ),
     )
 
@@ -86,4 +86,19 @@ def slim() -> Recipe:
             values=(300.0, 100.0, 30.0, 10.0),
             metric="ndcg@20",
         ),
+    )
+
+
+def recommend() -> Recipe:
+    """Try the best families on held-out positives, and keep the best or the sum of two.
+
+    The budget is a number of trials, and optionally of seconds.
+    """
+    return Recipe(
+        parts={
+            "model": "combination:normalize=true",
+            "loss": "metric:measure=ndcg@20",
+            "regularizer": "none",
+            "solver": "selection",
+        }
     )

@@ -22,6 +22,7 @@ REPRODUCTIONS = {
     "corel": "ranking_plugins.reproductions.corel",
     "grid": "ranking_plugins.reproductions.grid",
     "lasr": "ranking_plugins.reproductions.lasr",
+    "lasr-lists": "ranking_plugins.reproductions.lasr_lists",
     "letor": "ranking_plugins.reproductions.letor",
     "sparse-preference": "ranking_plugins.reproductions.sparse_preference",
     "matching": "ranking_plugins.reproductions.matching",
@@ -54,7 +55,7 @@ class Row:
     by_seed : list of dict
         The values of each seed, if there are several; `metrics` are their means.
     texts : dict
-        Results that are words, and those of the paper.
+        Results that are words, such as the lists of two models.
     """
 
     dataset: str

@@ -201,9 +201,9 @@ def _table(
             differences = np.concatenate(of_seeds)[:, 2] - np.concatenate(others)[:, 2]
             changed = bool(np.any(differences))
             metrics["p"] = float(stats.ttest_1samp(differences, 0.0)[1]) if changed else 1.0
-        costs = np.mean([run[method][1:] for run in runs], axis=0).tolist()
+        seconds, size, density = np.mean([run[method][1:] for run in runs], axis=0).tolist()
         paper = _paper(published.get(method))
-        yield Row(dataset, method, metrics, paper, *costs, by_seed=by_seed)
+        yield Row(dataset, method, metrics, paper, seconds, size, density, by_seed=by_seed)
     yield from _binned(dataset, log_name, logs, values)
 
 
@@ -355,10 +355,8 @@ def _ssi(log: Log, options: Options) -> Candidates:
 
 
 def _svdfeature(log: Log, options: Options) -> Candidates:
-    settings = ((0.03, "squared"),)
-    if not options.quick:
-        settings = ((0.03, "squared"), (0.1, "squared"), (0.1, "logistic"))
-    for rate, loss in settings:
+    settings = ((0.03, "squared"), (0.1, "squared"), (0.1, "logistic"))
+    for rate, loss in settings[:1] if options.quick else settings:
         parts = (
             "factored:dimensions=50,biases=true",
             f"pointwise-{loss}",

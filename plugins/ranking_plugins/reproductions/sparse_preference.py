@@ -228,13 +228,15 @@ def _related(collection: Collection, ranker: Ranker) -> Iterator[Row]:
 
 def read(collection: Collection, options: Options) -> tuple[Data, Data]:
     """Return the training and the test part of a data set, or a small part of each."""
+    train: Data
+    test: Data
     if collection.reader == rcv1.READER:
         train, test = rcv1.read(options.data)
     else:
         train, test = (
             _read(options.data / path, collection) for path in (collection.train, collection.test)
         )
-    return (_part(train, 2000), _part(test, 500)) if options.quick else (train, test)
+    return (_part(train, 600), _part(test, 200)) if options.quick else (train, test)
 
 
 def _read(path: Path, collection: Collection) -> Data:
@@ -248,7 +250,7 @@ def _read(path: Path, collection: Collection) -> Data:
 
 
 def _part(data: Data, size: int) -> Data:
-    """Return every so many-th object of a labelled collection, as query and as document."""
+    """Return `size` queries of a labelled collection, evenly spaced, also as documents."""
     assert data.labels is not None
     positions = np.linspace(0, data.n_queries - 1, min(size, data.n_queries)).astype(np.int64)
     labels = (data.labels[0][positions],) * 2

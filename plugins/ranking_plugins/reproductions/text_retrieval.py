@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from ranking.metrics.bootstrap import bootstrap_interval
 from ranking.metrics.evaluation import evaluate_model
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear
-from ranking_plugins.recipes.text_retrieval import BM25, PHRASES, SHORTER
+from ranking_plugins.recipes.text_retrieval import BM25, PHRASES
 from ranking_plugins.reproductions import Options, Row
 
 title = "Retrieval of texts: BM25, and matrices that are learnt from it"
@@ -32,7 +33,8 @@ notes = (
     "'seen' are the test claims with a relevant document that is also relevant for a training "
     "claim, 'unseen' the others. A quarter of the training claims (connected by their documents) "
     "are held out, so that none of their documents is seen, and a fifth of the others. On these "
-    "the learning rate and the share are chosen: the share of the change of W that is applied, "
+    "the learning rate, k1 and b, and the share are chosen: the share of the change of W that is "
+    "applied, "
     "W = I + share (trained - I), so that 0 is BM25. The best mean over all of them is taken for "
     "which the unseen ones are not below BM25. The chosen setting is trained again on all training "
     "claims. Cranfield, MED and CISI: five folds over queries, the next fold for validation; the "
@@ -54,17 +56,27 @@ class Learner(NamedTuple):
     """What is trained from BM25: features, loss, regularizer, rates and model."""
 
     name: str
-    features: str
+    features: Sequence[str]
     loss: str
     regularizer: str
     rates: Sequence[float]
     model: str = "bilinear"
 
 
+SHORTER = ",k1=0.9,b=0.4"
+"""Added to features; the defaults of Anserini. Validation chooses between them and ours."""
+
 LEARNERS = (
-    Learner("bm25-hinge, words", BM25, "hinge", "l1:strength=1e-5", (0.01,)),
-    Learner("bm25-warp, words", BM25, "warp", "none", (0.001,)),
-    Learner("bm25-warp", PHRASES, "warp", "none", RATES, "bilinear:trainable=unshared"),
+    Learner("bm25-hinge, words", (BM25,), "hinge", "l1:strength=1e-5", (0.01,)),
+    Learner("bm25-warp, words", (BM25,), "warp", "none", (0.001,)),
+    Learner(
+        "bm25-warp",
+        (PHRASES, PHRASES + SHORTER),
+        "warp",
+        "none",
+        RATES,
+        "bilinear:trainable=unshared",
+    ),
 )
 UNTRAINED = {
     "cosine": "cosine",
@@ -97,11 +109,12 @@ class Setting(NamedTuple):
 
     rate: float
     share: float
+    features: str
 
 
 def rows(options: Options) -> Iterator[Row]:
     """Train and measure each method on each collection."""
-    yield from options.completed("SciFact") or _scifact(options)
+    yield from options.completed("SciFact") or scifact_rows(options)
     for name, label in LABELS.items():
         yield from options.completed(label) or _folds(name, label, options)
 
@@ -111,7 +124,8 @@ def count_rows(options: Options) -> int:
     return len(UNTRAINED) + 2 * len(LEARNERS) + len(LABELS) * (len(UNTRAINED) + 1)
 
 
-def _scifact(options: Options) -> Iterator[Row]:
+def scifact_rows(options: Options) -> Iterator[Row]:
+    """Train and measure each method on SciFact."""
     train, test = read_scifact(options.data / "ir" / "scifact")
     if options.quick:
         train, test = _select(train, np.arange(100)), _select(test, np.arange(50))
@@ -128,13 +142,14 @@ def _scifact(options: Options) -> Iterator[Row]:
     base = measure(_untrained("bm25", fit, options), valid, options)
     for learner in LEARNERS:
         setting = _choose(learner, fit, valid, (base, isolated), steps, options)
-        trained = train_from_bm25(learner, train, setting.rate, steps, options)
+        trained = train_from_bm25(learner, train, setting, steps, options)
         for share in dict.fromkeys((setting.share, 1.0)):
             ranker = trained.at(share)
             name = learner.name if share == setting.share else f"{learner.name}, share 1"
             values = measure(ranker, test, options)
             row = _row("SciFact", name, values, groups, trained.seconds, ranker)
             row.metrics.update({"rate": setting.rate, "share": share})
+            row.texts["features"] = setting.features
             yield row
 
 
@@ -158,7 +173,7 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
         base = measure(_untrained("bm25", fit, options), valid, options)
         isolated = ~_has_seen(valid, fit)
         setting = _choose(learner, fit, valid, (base, isolated), steps, options)
-        trained = train_from_bm25(learner, rest, setting.rate, steps, options)
+        trained = train_from_bm25(learner, rest, setting, steps, options)
         values[learner.name].append(measure(trained.at(setting.share), test, options))
         seen.append(_has_seen(test, rest))
         seconds += trained.seconds
@@ -168,8 +183,9 @@ def _folds(name: str, label: str, options: Options) -> Iterator[Row]:
     for one, found in values.items():
         row = _row(label, one, np.concatenate(found), groups)
         if one == learner.name:
-            rate, share = np.mean(settings, axis=0)
+            rate, share = np.mean([one[:2] for one in settings], axis=0)
             row.metrics.update({"rate": float(rate), "share": float(share)})
+            row.texts["features"] = " / ".join(dict.fromkeys(one.features for one in settings))
         yield row
 
 
@@ -189,20 +205,21 @@ def _choose(
         The values of BM25 on the validation queries, and which of them are isolated.
     """
     base, isolated = reference
-    best, reached = Setting(learner.rates[0], 0.0), float(base.mean())
-    for rate in learner.rates:
-        trained = train_from_bm25(learner, fit, rate, steps, options)
+    best = Setting(learner.rates[0], 0.0, learner.features[0])
+    reached = float(base.mean())
+    for features, rate in itertools.product(learner.features, learner.rates):
+        trained = train_from_bm25(learner, fit, Setting(rate, 1.0, features), steps, options)
         matching = trained.ranker.to_model_data(valid)
         for share in SHARES:
             values = measure(trained.at(share), matching, options)
             unseen_mean, unseen_reference = _mean(values[isolated]), _mean(base[isolated])
             safe = not isolated.any() or unseen_mean >= unseen_reference
             options.tell(
-                f"{learner.name}: rate {rate:g}, share {share:g}: validation {values.mean():.4f}, "
+                f"{learner.name}: {features}, rate {rate:g}, share {share:g}: validation {values.mean():.4f}, "
                 f"isolated {unseen_mean:.4f} (BM25 {base.mean():.4f}, {unseen_reference:.4f})"
             )
             if safe and values.mean() > reached:
-                best, reached = Setting(rate, share), float(values.mean())
+                best, reached = Setting(rate, share, features), float(values.mean())
     return best
 
 
@@ -211,20 +228,20 @@ def _mean(values: Floats) -> float:
 
 
 def train_from_bm25(
-    learner: Learner, data: TextCollection, rate: float, steps: int, options: Options
+    learner: Learner, data: TextCollection, setting: Setting, steps: int, options: Options
 ) -> Trained:
     """Train W from the identity, which is BM25."""
     parts: dict[str, Any] = {
         "model": learner.model,
         "loss": learner.loss,
         "regularizer": learner.regularizer,
-        "features": learner.features,
+        "features": setting.features,
         "kernel": options.kernel,
         "threads": options.threads,
         "random_state": options.seed,
     }
     started = time.process_time()
-    solver = f"sgd:learning_rate={rate},schedule=constant,max_steps={steps}"
+    solver = f"sgd:learning_rate={setting.rate},schedule=constant,max_steps={steps}"
     ranker = Ranker(solver=solver, **parts).fit(data)
     seconds = time.process_time() - started
     model = ranker.model_
@@ -240,7 +257,7 @@ def train_from_bm25(
 def _untrained(method: str, data: TextCollection, options: Options) -> Ranker:
     settings: dict[str, Any] = {"kernel": options.kernel, "threads": options.threads}
     if "k1" in method:
-        settings["features"] = SHORTER
+        settings["features"] = BM25 + SHORTER
     return Ranker.from_recipe(UNTRAINED[method], **settings).fit(data)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ranking_plugins.solvers.popularity import Popularity
     from ranking_plugins.solvers.random_walk import RandomWalk
     from ranking_plugins.solvers.rankboost import RankBoost
+    from ranking_plugins.solvers.selection import Selection
     from ranking_plugins.solvers.sgd import SGD
     from ranking_plugins.solvers.svd import SVD
 
@@ -50,6 +51,7 @@ __all__ = [
     "Popularity",
     "RandomWalk",
     "RankBoost",
+    "Selection",
     "click_matrix_of_chunks",
 ]
 
@@ -141,6 +143,11 @@ _PARTS: PartTable = {
         "boosted_trees",
         "LightGBM",
         "Boosted trees by LightGBM (the extra `trees`).",
+    ),
+    "selection": (
+        "selection",
+        "Selection",
+        "Families of recommenders, compared on held-out positives; the best, or a sum of two.",
     ),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -25,7 +24,7 @@ from ranking.contracts.regularizer import (
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, State, TrainingProblem
 from ranking.data.click_matrix import ClickMatrix, click_matrix
 from ranking.data.matching_data import MatchingData
-from ranking.errors import CombinationError, DataError
+from ranking.errors import CombinationError, DataError, PartError
 from ranking.kernels.contract import Singles
 from ranking.models.factored import Factored, require_dot_product
 from ranking.models.sparse_factored import (
@@ -96,6 +95,10 @@ class Alternating(Solver):
         Whether to subtract from M what popularity explains: the product of its row sums and column
         sums over the sum of all entries. Otherwise all embeddings that clicks connect converge to
         one direction, since M is not negative.
+    center_features : bool
+        Whether to subtract from M what the means of the features explain, as partial least squares
+        does: M is then the covariance of the features of queries and of their documents, whose mean
+        is weighted by clicks.
     sparse_below : float
         Embeddings with a smaller share of non-zeros are stored as a sparse matrix.
     n_negatives : int
@@ -115,13 +118,20 @@ class Alternating(Solver):
     tolerance: float = number(1e-4, minimum=0.0, maximum=1.0)
     scale: float | str = number("auto", above=0.0, words=("auto",))
     center: bool = boolean(False)
+    center_features: bool = boolean(False)
     sparse_below: float = number(0.1, minimum=0.0, maximum=1.0)
     n_negatives: int = integer(10, minimum=1)
     singular_values: bool = boolean(False)
     steps: int = integer(3, minimum=1)
 
     def _setup(self) -> None:
+        if self.center and self.center_features:
+            raise PartError("alternating has center and center_features; set one of them.")
         self.used_scale: float | None = None
+
+    def idle(self) -> set[str]:
+        """Return `center_features` if it is false."""
+        return set() if self.center_features else {"center_features"}
 
     def auto_values(self, problem: TrainingProblem) -> dict[str, Any]:
         """Return the scale; 1 for a loss that does not use it."""
@@ -132,7 +142,7 @@ class Alternating(Solver):
         if self.used_scale is not None:
             return {"scale": self.used_scale}
         matrix = _matrix(problem)
-        center = Center(matrix.rows) if self.center else None
+        center = _center(self, problem, matrix)
         return {"scale": _unit(matrix.rows, center, cast(Factored, problem.model).dimensions)}
 
     @classmethod
@@ -219,12 +229,7 @@ class Alternating(Solver):
             penalty = sides.penalty(1, embeddings)
             sides.set_embeddings(queries, embeddings)
             converged = before - objective <= self.tolerance * abs(objective)
-            if not model.density:
-                warnings.warn(
-                    f"{problem.regularizer.spec()} sets all embeddings to 0; reduce its strength.",
-                    stacklevel=2,
-                )
-                converged = True
+            converged = converged or not model.density
             measures = {"megabytes": (stored_bytes(queries) + stored_bytes(embeddings)) / 1e6}
             if np.isfinite(
                 half
@@ -247,7 +252,7 @@ class Sides:
         self.model = cast(Factored, problem.model)
         require_dot_product(self.model, "solver alternating")
         matrix = _matrix(problem)
-        self.center = Center(matrix.rows) if solver.center else None
+        self.center = _center(solver, problem, matrix)
         self.scale = (
             _unit(matrix.rows, self.center, self.model.dimensions)
             if solver.scale == "auto"
@@ -411,6 +416,37 @@ class Center:
             weights = sums[rows, None]
             row += np.asarray((embeddings[rows] * weights).sum(axis=0, dtype=np.float64)).ravel()
         return row.astype(np.float32)
+
+
+class FeatureCenter(Center):
+    """The part of M that the means of the features explain: x y', of rank 1.
+
+    x is the mean of the features of the queries that have documents, and y the sum over queries
+    of the features of their documents, weighted as in M, so that ``M - x y'`` sums
+    ``(x_i - x)(y_i - y)'`` over the queries.
+    """
+
+    def __init__(self, problem: TrainingProblem) -> None:
+        data, loss = cast(MatchingData, problem.data), cast(LinearLoss, problem.loss)
+        if any(getattr(loss, "degrees", (0.0, 0.0))):
+            raise CombinationError(
+                "center_features is for responses as they are, and alignment normalizes them by "
+                "degrees; leave one of them out."
+            )
+        filled = np.diff(data.relevance.indptr) > 0 if data.labels is None else data.n_relevant > 0
+        mean = np.asarray(data.query_rows[np.flatnonzero(filled)].mean(axis=0)).ravel()
+        alone = data._replace(queries=np.ones((data.n_queries, 1)), query_feature_ids=["all"])
+        summed = click_matrix(
+            alone, loss.pair_weights, per_query=loss.per_query, threads=problem.threads
+        )
+        self.sums = (mean.astype(np.float64), summed.rows.toarray().ravel().astype(np.float64))
+        self.total = 1.0
+
+
+def _center(solver: Alternating, problem: TrainingProblem, matrix: ClickMatrix) -> Center | None:
+    if solver.center_features:
+        return FeatureCenter(problem)
+    return Center(matrix.rows) if solver.center else None
 
 
 def _accept_squared(model: type[Model], regularizer: type[Regularizer]) -> Compatibility:

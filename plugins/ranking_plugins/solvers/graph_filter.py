@@ -2,9 +2,10 @@
 
 With M the degree-normalized interactions, ``W = M'M`` says how strongly two items are connected by
 users, and the first right singular vectors V of M span the smooth signals on that graph. A user's
-history h is filtered by ``W + low_pass D**-b V V' D**b`` with the degrees D of items and their
-exponent b (GF-CF; Shen et al., 2021, "How powerful is graph convolution for recommendation?"). V
-are the directions of PLS on M, by its solver.
+history h is filtered by ``W + low_pass s**2 D**-b V V' D**b`` with the degrees D of items, their
+exponent b and the largest singular value s of M, which is 1 if both exponents are 1/2 (GF-CF; Shen
+et al., 2021, "How powerful is graph convolution for recommendation?"). V are the directions of PLS
+on M, by its solver.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from ranking.contracts.parameters import integer, number
 from ranking.contracts.regularizer import OrthogonalColumns, Regularizer
 from ranking.contracts.solver import YES, Compatibility, EpochResult, Solver, TrainingProblem
 from ranking.data.click_matrix import degree_powers
-from ranking.errors import DataError
 from ranking.models.factored import Factored
 from ranking.models.item_item import ItemItem
 from ranking_plugins.solvers.alternating import Alternating, Sides
@@ -48,6 +48,10 @@ class GraphFilter(Solver):
         Stop when an epoch decreases the objective by less than this share of it.
     density : float
         The share of all pairs of items whose weights are kept, the largest ones.
+
+    Notes
+    -----
+    There are no more directions than users or items; further dimensions of the model are 0.
     """
 
     name: ClassVar[str] = "graph-filter"
@@ -78,14 +82,10 @@ class GraphFilter(Solver):
         model = cast(ItemItem, problem.model)
         if problem.state is not None and not model.dimensions:
             return  # W is all there is, and it was ready in the first epoch
-        inner = Factored(dimensions=max(model.dimensions, 1), biases=False, init_scale=1.0)
+        smallest = min(model.histories.shape)
+        dimensions = min(model.dimensions, smallest)
+        inner = Factored(dimensions=max(dimensions, 1), biases=False, init_scale=1.0)
         inner.initialize(cast(Any, problem.data), problem.seed, problem.kernel)
-        smallest = min(inner.U.shape[0], inner.V.shape[0])
-        if model.dimensions > smallest:
-            raise DataError(
-                f"there are {model.dimensions} dimensions for {smallest} users or items; lower the "
-                "model's dimensions."
-            )
         solver = Alternating(self.max_epochs, self.tolerance, scale=1.0)
         sides = Sides(solver, dataclasses.replace(problem, model=inner))
         with sides.shards:
@@ -99,9 +99,12 @@ class GraphFilter(Solver):
                     orthogonal = cast(OrthogonalColumns, sides.regularizers[1])
                     length = orthogonal.column_length((inner.V.shape[0], inner.dimensions))
                     vectors = inner.V / np.float32(length)
-                    model.left = (powers * vectors).astype(np.float32)
                     back = np.where(powers > 0.0, 1.0 / np.where(powers > 0.0, powers, 1.0), 0.0)
-                    model.right = (back * vectors).astype(np.float32)
+                    # The Gram matrix has the squared singular values, and the filter the largest.
+                    projected = np.asarray(sides.matrices[0] @ vectors[:, 0], np.float64)
+                    top = float(np.square(projected).sum())
+                    for side, scale in ((model.left, top * powers), (model.right, back)):
+                        side[:, :dimensions] = (scale * vectors)[:, :dimensions]
                 yield epoch
                 if not model.dimensions:
                     return

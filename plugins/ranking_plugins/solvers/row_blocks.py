@@ -39,6 +39,7 @@ from ranking.kernels.contract import Floats, Ints, Singles
 from ranking.kernels.factored import NAMES, FactoredWeights, FeatureRows
 from ranking.models.factored import Factored, require_dot_product
 from ranking_plugins.losses.margin_lists import margin_list_loss
+from ranking_plugins.solvers.factored_steps import PROX_ROWS
 from ranking_plugins.solvers.frequencies import row_frequencies
 from ranking_plugins.solvers.settings import sampling_lists
 from ranking_plugins.solvers.sgd import SGD
@@ -273,7 +274,13 @@ class RowBlocks:
         regularizer = self.regularizers[side]
         if self.row_weights is not None:
             steps = steps * self.row_weights[side]
-        return prox_by_row(regularizer, matrix, steps)
+        if regularizer.granularity == "matrix":
+            return prox_by_row(regularizer, matrix, steps)
+        shrunk: Floats = np.empty_like(matrix)
+        for start in range(0, matrix.shape[0], PROX_ROWS):
+            rows = slice(start, start + PROX_ROWS)
+            shrunk[rows] = prox_by_row(regularizer, matrix[rows], steps[rows])
+        return shrunk
 
     def _whole(self, side: int) -> Singles:
         return (self.model.U, self.model.V)[side]

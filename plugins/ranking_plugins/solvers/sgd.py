@@ -140,9 +140,10 @@ class SGD(Solver):
             return Compatibility(False, NO_GRADIENT)
         if model.form == "factors-identity":
             return Compatibility(False, FIXED_IDENTITY)
-        if not {"pairwise", "listwise"} & loss.interfaces:
+        shared = issubclass(loss, SharedNegativesLoss)
+        if not shared and not {"pairwise", "listwise"} & loss.interfaces:
             return Compatibility(False, loss.unsupported_reason("pairwise"))
-        if issubclass(loss, SharedNegativesLoss) and model.name != Factored.name:
+        if shared and model.name != Factored.name:
             return Compatibility(
                 False,
                 f"the positives of loss {loss.name!r} share their negatives, and steps are "

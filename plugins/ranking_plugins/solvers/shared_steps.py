@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ranking._utils.tensors import section, under
-from ranking.contracts.loss import SharedNegativesLoss
+from ranking.contracts.loss import SharedNegativesLoss, TopKWeightedLoss
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
 from ranking.errors import CombinationError
@@ -32,6 +32,7 @@ from ranking_plugins.solvers.row_optimizers import Adam, adagrad_step
 from ranking_plugins.solvers.settings import SHARED_BATCH
 from ranking_plugins.solvers.shared_negatives import Excluder, Negatives, SharedSampler
 from ranking_plugins.solvers.steps import EVALUATION_SEED, Floats, Ints, Source
+from ranking_plugins.solvers.top_k_thresholds import TopKThresholds
 
 if TYPE_CHECKING:
     from ranking_plugins.solvers.sgd import SGD
@@ -83,6 +84,7 @@ class Block(NamedTuple):
     documents: Occurrences
     log_weights: Floats
     excluded: Exclusions
+    query_ids: Ints
 
 
 class SharedSteps(FactoredSteps):
@@ -94,6 +96,10 @@ class SharedSteps(FactoredSteps):
     def __init__(self, solver: SGD, problem: TrainingProblem) -> None:
         self.shared_loss = cast(SharedNegativesLoss, problem.loss)
         self.adam: dict[str, Adam] = {}
+        loss = problem.loss
+        self.thresholds = (
+            TopKThresholds(loss, problem) if isinstance(loss, TopKWeightedLoss) else None
+        )
         super().__init__(solver, problem)
         self._check_settings()
 
@@ -103,7 +109,10 @@ class SharedSteps(FactoredSteps):
                 f"mode=hogwild is not for loss {self.problem.loss.name!r}, whose positives share "
                 "negatives; use mode=deterministic, whose threads share the matrix products."
             )
-        if self.solver.negative_sampling != "uniform" and self.problem.loss.name != "softmax":
+        if self.solver.negative_sampling != "uniform" and self.problem.loss.name not in (
+            "softmax",
+            "softmax-at-k",
+        ):
             raise CombinationError(
                 f"negative_sampling={self.solver.negative_sampling} weights negatives, which loss "
                 f"{self.problem.loss.name!r} does not; use negative_sampling=uniform."
@@ -172,6 +181,7 @@ class SharedSteps(FactoredSteps):
             Occurrences.of(self.rows[1], documents, V.shape[0]),
             negatives.log_weights,
             excluded,
+            queries,
         )
 
     def _compose(self, block: Block) -> tuple[Singles, Singles, Singles]:
@@ -200,6 +210,9 @@ class SharedSteps(FactoredSteps):
                 end = min(at + self.batch_size, stop)
                 triplets = self._triplets(_part(source, at, end))
                 block = self._block(triplets, self.sampler, source.first + at)
+                if self.thresholds is not None:
+                    epoch = (source.first + at) // self.settings.steps_per_epoch
+                    self.thresholds.update(self.model, self.data, epoch)
                 losses[at:end] = self._step(block, eta[at:end])
             if rate > 0.0:
                 self._apply_prox(rate)
@@ -217,6 +230,9 @@ class SharedSteps(FactoredSteps):
         if self.model.score == "cosine":
             queries, query_norms = unit_rows(queries)
             documents, document_norms = unit_rows(documents)
+        if self.thresholds is not None:
+            own = row_dots(queries, documents[:count]) + biases[:count]
+            weights = weights * self.thresholds.weights(block.query_ids, own)
         lists, loss = self._lists_of(block, (queries, documents, biases), weights)
         gradients = self.problem.kernel.shared_lists.gradients(lists, loss, self.problem.threads)
         by_document = np.concatenate((gradients.positives, gradients.negatives))
@@ -291,7 +307,9 @@ class SharedSteps(FactoredSteps):
         return self.settings.learning_rate * -(-positives // self.batch_size)
 
     def _set_metric(self) -> None:
-        """Give the prox the squared divisors of Adam's steps."""
+        """Give the prox the squared divisors of Adam's steps, unless it has one step for all."""
+        if all(self._regularizer(side).granularity == "matrix" for side in (0, 1)):
+            return
         squares = [
             self.adam[name].metric() if name in self.adam else factor
             for name, factor in zip(NAMES, self.model.factors, strict=True)
@@ -321,9 +339,15 @@ class SharedSteps(FactoredSteps):
         every = score(queries, documents[count:], biases[count:], threads)
         others = scale * every.astype(np.float64) + block.log_weights
         own = np.einsum("ij,ij->i", queries.astype(np.float64), documents[:count])
+        own += biases[:count]
         rows = np.repeat(np.arange(count), np.diff(block.excluded.indptr))
         others[rows, block.excluded.documents] = -np.inf
-        return self.shared_loss.shared_values(scale * (own + biases[:count]), others)
+        values = self.shared_loss.shared_values(scale * own, others)
+        return (
+            values
+            if self.thresholds is None
+            else values * self.thresholds.weights(block.query_ids, own)
+        )
 
     # --- checkpoints ---
 
@@ -332,6 +356,8 @@ class SharedSteps(FactoredSteps):
         state = super().arrays()
         for name, adam in self.adam.items():
             state |= under(f"adam_{name}", adam.state())
+        if self.thresholds is not None:
+            state |= under("thresholds", self.thresholds.state())
         return state
 
     def restore_arrays(self, arrays: State) -> None:
@@ -339,6 +365,8 @@ class SharedSteps(FactoredSteps):
         super().restore_arrays(arrays)
         for name, adam in self.adam.items():
             adam.restore(section(arrays, f"adam_{name}"))
+        if self.thresholds is not None:
+            self.thresholds.restore(section(arrays, "thresholds"))
 
 
 def _through_norm(gradient: Singles, unit: Singles, norms: Singles) -> Singles:

@@ -3,8 +3,8 @@
 Every recipe is trained with its defaults first. Then rounds of sampled configurations train on a
 ninth of the queries, the best third of them on a third, and the best of those on all (Jamieson and
 Talwalkar, 2016). A configuration replaces the defaults of the best recipe only if it is better on
-further folds of the data by more than a standard error of the paired differences, or by two on the
-first fold if there are no others: a choice among many by one measurement would be luck.
+further folds of the data by more than `SURE` standard errors of the paired differences, or by one
+more on the first fold if there are no others: a choice among many by one measurement would be luck.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ REDUCTION = 3
 FOLDS = 5
 FEWEST_QUERIES = 60
 """Training queries below which no training sees a part of the data only."""
+
+SURE = 2.5
+"""Standard errors by which a gain on further folds replaces the defaults."""
 
 CONFIRMATIONS = 2
 """Further folds on which the best configuration must be better too."""
@@ -402,9 +405,9 @@ class SuccessiveHalving:
                 break
             gains.append(self._gains(*pair))
         if gains:  # those that chose it say too much for it, and are left out
-            where, errors = f"on {len(gains)} further folds", 1.0
+            where, errors = f"on {len(gains)} further folds", SURE
         else:
-            gains, where, errors = [self._gains(best, baseline)], "on the first fold", 2.0
+            gains, where, errors = [self._gains(best, baseline)], "on the first fold", SURE + 1.0
         gain, error = _mean_and_error(np.concatenate(gains))
         measured = f"by {gain:+.4f} with a standard error of {error:.4f}, {where}"
         if gain > errors * error:

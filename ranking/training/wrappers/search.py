@@ -8,6 +8,7 @@ from typing import Any
 
 from ranking._utils.tensors import Tensors, pack_history, section, under, unpack_history
 from ranking.contracts.metric import Metric
+from ranking.contracts.model import Model
 from ranking.contracts.recipe import Search
 from ranking.data.inputs import Trainable
 from ranking.errors import DataError, ModelFileError
@@ -140,11 +141,27 @@ class SearchTraining:
         for number in range(len(progress.trials), len(search.trials())):
             warm = number % len(search.values) != 0
             trainer = self._trainer(number, progress.last_tensors if warm else None, self.valid)
+            adjusted = None if resume is not None else self._adjusted(number)
             self._current = trainer
             self.wrapper.on_trial(trainer, progress)
-            trainer.train(resume)
+            if adjusted is None:
+                trainer.train(resume)
+            else:
+                trainer.model = adjusted
+                last = progress.trials[-1]
+                trainer.history, trainer.stopped = list(last["history"]), last["stopped"]
             resume = None
             self._record(number, trainer, metric)
+
+    def _adjusted(self, number: int) -> Model | None:
+        """Return the model of the last trial with the parameters of this one, if that is all."""
+        if not self.progress.trials:
+            return None
+        before, now = (self.wrapper.search.trials()[at] for at in (number - 1, number))
+        if not all(a.part == b.part == "model" for a, b in zip(before, now, strict=True)):
+            return None
+        last = self._trainer(number - 1, self.progress.last_tensors).model
+        return last.adjusted(**{choice.parameter: choice.value for choice in now})
 
     def _refuse_other_search(self, metric: str) -> None:
         """Refuse completed trials that are not those of this search."""

@@ -8,10 +8,10 @@ import pytrec_eval
 
 from ranking import Ranker
 from ranking.contracts.metric import Metric
+from ranking.data.trec import Judgements, Run, join_run
 from ranking.errors import DataError, PartError
 from ranking.kernels.select import get_kernel
 from ranking.metrics import evaluation as module
-from ranking.data.trec import Judgements, Run, join_run
 from ranking.metrics.evaluation import evaluate_model, evaluate_run, query_blocks
 from ranking.metrics.parse import parse_metric
 from ranking.models.bilinear import Bilinear

@@ -57,9 +57,7 @@ def test_err_is_the_expectation_over_where_the_user_stops(rng: np.random.Generat
     values = evaluate([parse_metric("err"), parse_metric("err@3")], data, -np.arange(6.0))
     stop = (2.0**grades - 1) / 16
     for name, depth in (("err(max_grade=4)", 6), ("err@3(max_grade=4)", 3)):
-        expected = sum(
-            stop[at] * np.prod(1 - stop[:at]) / (at + 1) for at in range(depth)
-        )
+        expected = sum(stop[at] * np.prod(1 - stop[:at]) / (at + 1) for at in range(depth))
         assert values[name] == pytest.approx([expected])
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from ranking import JudgedLists, Ranker, get_kernel
 from ranking.contracts.regularizer import EntryPenalty
-from ranking.errors import ConvergenceWarning, PartError
+from ranking.errors import ConvergenceWarning, PartError, TrainingWarning
 from ranking_plugins.callbacks import Checkpoint
 from ranking_plugins.losses import Domination
 from ranking_plugins.solvers import Coordinate
@@ -100,7 +100,9 @@ def test_induction_adds_the_best_and_ends_when_none_helps(wide):
 
 def test_nothing_to_induce_is_no_failure(wide):
     solver = Coordinate(sweeps="induced")
-    ranker = Ranker(loss="domination", regularizer="l1:strength=10", solver=solver).fit(wide)
+    ranker = Ranker(loss="domination", regularizer="l1:strength=10", solver=solver)
+    with pytest.warns(TrainingWarning, match="sets all weights to 0; reduce its strength"):
+        ranker.fit(wide)
     assert ranker.model_.density == 0.0
     assert ranker.stopped_ == "converged"
 

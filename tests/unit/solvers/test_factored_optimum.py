@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import minimize
 
 from ranking import MatchingData, Ranker
-from ranking.errors import PartError
+from ranking.errors import PartError, TrainingWarning
 
 N_QUERIES, N_DOCUMENTS, D = 15, 12, 3
 Array = np.ndarray[Any, Any]
@@ -152,6 +152,17 @@ def test_sgd_ends_near_the_minimum(loss, spec, limit, schedule):
         if best <= 1.05 * least_value:
             break
     assert best <= 1.05 * least_value
+
+
+SOLVERS = ("sgd:epochs=5", "coordinate:max_epochs=4,tolerance=0", "alternating:max_epochs=3")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_penalty_that_removes_all_embeddings_warns(solver):
+    data = MatchingData(relevance=LIKED.astype(float))
+    with pytest.warns(TrainingWarning, match="sets all embeddings to 0; reduce its strength"):
+        fitted = Ranker("factored:dimensions=3", "hinge", "l1:strength=10", solver).fit(data)
+    assert not fitted.model_.has_embeddings
 
 
 def test_frequencies_weigh_the_rows_of_l2():

@@ -148,27 +148,37 @@ def test_weighted_pairs_are_for_ials_only(data: MatchingData, solver: str):
         Ranker("item-item", "squared:unobserved=0.1", "l2", solver).fit(data)
 
 
-def filtered(clicks: np.ndarray, low_pass: float, dimensions: int) -> np.ndarray:
+def filtered(
+    clicks: np.ndarray, exponents: tuple[float, float], low_pass: float, dimensions: int
+) -> np.ndarray:
     """The graph filter by a full singular value decomposition."""
     users, items = clicks.sum(1, keepdims=True), clicks.sum(0, keepdims=True)
-    powers = np.where(items > 0, np.maximum(items, 1) ** -0.5, 0.0)
-    normalized = clicks * np.where(users > 0, np.maximum(users, 1) ** -0.5, 0.0) * powers
-    vectors = np.linalg.svd(normalized)[2][:dimensions].T
-    smooth = (clicks * powers) @ vectors @ vectors.T * np.where(items > 0, np.sqrt(items), 0.0)
-    result: np.ndarray = clicks @ normalized.T @ normalized + low_pass * smooth
+    a, b = exponents
+    powers = np.where(items > 0, np.maximum(items, 1) ** -b, 0.0)
+    normalized = clicks * np.where(users > 0, np.maximum(users, 1) ** -a, 0.0) * powers
+    _, values, rows = np.linalg.svd(normalized)
+    vectors = rows[:dimensions].T
+    smooth = (clicks * powers) @ vectors @ vectors.T * np.where(items > 0, items**b, 0.0)
+    gram = clicks @ normalized.T @ normalized
+    result: np.ndarray = gram + low_pass * values[0] ** 2 * smooth
     return result
 
 
+@pytest.mark.parametrize("exponents", [(0.5, 0.5), (0.4, 0.3)])
 @pytest.mark.parametrize("dimensions", [0, 3])
-def test_graph_filter_equals_the_formula(data: MatchingData, dimensions: int):
+def test_graph_filter_equals_the_formula(
+    data: MatchingData, dimensions: int, exponents: tuple[float, float]
+):
+    a, b = exponents
     ranker = fitted(
         "graph-filter",
         data,
         model=f"item-item:dimensions={dimensions},low_pass=0.4",
+        loss=f"alignment:per_query=false,query_degree={a},document_degree={b}",
         solver="graph-filter:max_epochs=200,tolerance=0",
     )
-    expected = filtered(interactions(), 0.4 if dimensions else 0.0, dimensions)
-    assert ranker.predict(data) == pytest.approx(expected, abs=2e-4)
+    expected = filtered(interactions(), exponents, 0.4 if dimensions else 0.0, dimensions)
+    assert ranker.predict(data) == pytest.approx(expected, rel=1e-4, abs=4e-4)
 
 
 def test_degree_normalization_changes_the_clicks_of_pls():

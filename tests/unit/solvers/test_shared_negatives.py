@@ -13,12 +13,13 @@ from ranking.contracts.callback import Callback
 from ranking.data.triplets import positive_lists
 from ranking.errors import CombinationError
 from ranking.kernels.select import get_kernel
-from ranking_plugins.losses import BCE, CCL, Softmax
+from ranking_plugins.losses import BCE, CCL, Softmax, SoftmaxAtK
 from ranking_plugins.solvers import SGD
 from ranking_plugins.solvers.row_optimizers import BETA_1, BETA_2, EPSILON, Adam
 from ranking_plugins.solvers.shared_negatives import Excluder, SharedSampler
 
 LOSSES = [Softmax(temperature=0.3), CCL(margin=0.1, weight=2.0), BCE(weight=3.0)]
+AT_K = SoftmaxAtK(temperature=0.3, k=2, weight_temperature=0.5, refresh=1)
 EVERY = 1000  # more negatives than documents: all of them, each once
 
 
@@ -43,23 +44,32 @@ def bits(trained):
 # --- oracles ----------------------------------------------------------------
 
 
-def full_loss(data, loss, score, parameters):
-    """Return the sum over all positives of the loss against all other documents, in float64.
-
-    Positives of the query are no negatives.
-    """
+def full_scores(data, score, parameters):
+    """Return all scores in float64."""
     queries, documents = (
         np.asarray(rows.todense()) for rows in (data.query_rows, data.document_rows)
     )
     u, v = queries @ parameters["U"], documents @ parameters["V"]
     if score == "cosine":
         u, v = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (u, v))
-    scores = u @ v.T + documents @ parameters["biases"]
+    return u @ v.T + documents @ parameters["biases"]
+
+
+def full_loss(data, loss, score, parameters, weights=None):
+    """Return the sum over all positives of the loss against all other documents, in float64.
+
+    Positives of the query are no negatives.
+    """
+    scores = full_scores(data, score, parameters)
     positive = np.asarray((data.relevance > 0).todense())
     total = 0.0
     for q, d in zip(*np.nonzero(positive), strict=True):
         others = scores[q][~positive[q]]
-        if loss.name == "softmax":
+        if loss.name == "softmax-at-k":
+            t = loss.temperature
+            value = logsumexp(np.append(others, scores[q, d]) / t) - scores[q, d] / t
+            total += weights[q, d] * value
+        elif loss.name == "softmax":
             t = loss.temperature
             total += logsumexp(np.append(others, scores[q, d]) / t) - scores[q, d] / t
         elif loss.name == "ccl":
@@ -80,7 +90,16 @@ def start(model):
     }
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def top_k_weights(data, loss, score, parameters):
+    """Return the weights of all pairs by sorting all scores."""
+    if loss.name != "softmax-at-k":
+        return None
+    scores = full_scores(data, score, parameters)
+    thresholds = np.sort(scores, axis=1)[:, -loss.k]
+    return 1.0 / (1.0 + np.exp(-(scores - thresholds[:, None]) / loss.weight_temperature))
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, AT_K], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("score", ["dot", "cosine"])
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_a_step_with_all_negatives_is_minus_the_full_gradient(
@@ -97,6 +116,7 @@ def test_a_step_with_all_negatives_is_minus_the_full_gradient(
     before = ranker(fast_kernel, loss, score=score, epochs=0, **options).fit(data)
     after = ranker(fast_kernel, loss, score=score, epochs=1, **options).fit(data)
     old, new = start(before.model_), start(after.model_)
+    weights = top_k_weights(data, loss, score, old)
     for name, parameter in old.items():
         change, expected = (new[name] - parameter) / -0.01, np.empty(parameter.shape)
         for place in np.ndindex(parameter.shape):
@@ -104,7 +124,7 @@ def test_a_step_with_all_negatives_is_minus_the_full_gradient(
             for step in (1e-6, -1e-6):
                 moved = {key: array.copy() for key, array in old.items()}
                 moved[name][place] += step
-                values.append(full_loss(data, loss, score, moved))
+                values.append(full_loss(data, loss, score, moved, weights))
             expected[place] = (values[0] - values[1]) / 2e-6
         size = np.abs(expected).max()
         np.testing.assert_allclose(change, expected, rtol=2e-3, atol=2e-4 * size)
@@ -236,6 +256,7 @@ CASES = [
     {"loss": "ccl:margin=0.1,weight=3", "schedule": "inverse-sqrt"},
     {"loss": "bce", "regularizer": "max-norm:limit=0.8", "negatives": "any"},
     {"loss": "softmax", "score": "dot", "regularizer": "l1l2-row:strength=0.001"},
+    {"loss": "softmax-at-k:k=2,refresh=2,temperature=0.3", "negative_sampling": "popularity"},
 ]
 
 
@@ -287,6 +308,36 @@ def test_partial_fit_in_two_calls_is_one_training(fast_kernel, make_tastes):
     whole = ranker(fast_kernel).partial_fit(data, steps=32)
     parts = ranker(fast_kernel).partial_fit(data, steps=16).partial_fit(data, steps=16)
     assert bits(parts) == bits(whole)
+
+
+def test_weights_of_the_top_k_are_refreshed_every_few_epochs(fast_kernel, make_tastes):
+    data = make_tastes(1)
+    plan = ranker(fast_kernel, dataclasses.replace(AT_K, refresh=2), epochs=5).plan()
+    trainer, periods, values = plan.trainer(data), [], []
+    for result in trainer.solver.run_epochs(trainer.problem()):
+        state = result.state()
+        periods.append(int(state["weights/thresholds/period"][0]))
+        values.append(state["weights/thresholds/values"])
+    assert periods == [0, 0, 1, 1, 2]
+    assert (values[0] == values[1]).all()
+    assert (values[1] != values[2]).any()
+
+
+def test_a_softmax_for_the_top_k_in_parts_is_one_training(fast_kernel, make_tastes):
+    data = make_tastes(1)
+    whole = ranker(fast_kernel, AT_K).partial_fit(data, steps=32)
+    parts = ranker(fast_kernel, AT_K).partial_fit(data, steps=16).partial_fit(data, steps=16)
+    assert bits(parts) == bits(whole)
+
+
+def test_the_smaller_the_temperature_of_weights_the_fewer_positives_count():
+    own, thresholds = np.array([0.9, 0.5, 0.1]), np.full(3, 0.5)
+    soft, hard = (
+        SoftmaxAtK(weight_temperature=t).top_k_weights(own, thresholds) for t in (1, 0.01)
+    )
+    assert soft[1] == hard[1] == 0.5
+    assert soft[2] > 0.3
+    assert hard[0] > 0.999 > 0.001 > hard[2]
 
 
 def test_partial_fit_adds_embeddings_and_moments(fast_kernel, make_tastes):
