@@ -216,7 +216,8 @@ def _choose(
             safe = not isolated.any() or unseen_mean >= unseen_reference
             options.tell(
                 f"{learner.name}: {features}, rate {rate:g}, share {share:g}: "
-                f"validation {values.mean():.4f}, isolated {unseen_mean:.4f} (BM25 {base.mean():.4f}, {unseen_reference:.4f})"
+                f"validation {values.mean():.4f}, "
+                f"isolated {unseen_mean:.4f} (BM25 {base.mean():.4f}, {unseen_reference:.4f})"
             )
             if safe and values.mean() > reached:
                 best, reached = Setting(rate, share, features), float(values.mean())
