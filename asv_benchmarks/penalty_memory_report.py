@@ -69,8 +69,7 @@ def main(rows: int = 300_000, dimensions: int = 64) -> None:
     """Print a table of all trainings."""
     megabytes = rows * dimensions * 4 / 2**20
     print(f"{rows} embeddings of {dimensions} numbers, {megabytes:.0f} MB\n")  # noqa: T201
-    print("| loss | solver | regularizer | peak MB | times that of none |")  # noqa: T201
-    print("|---|---|---|---|---|")  # noqa: T201
+    print("| loss | solver | regularizer | peak MB | times that of none |\n|---|---|---|---|---|")  # noqa: T201
     for loss, solver in TRAININGS:
         free = 0.0
         for penalty in ("none", *PENALTIES):
