@@ -49,7 +49,7 @@ def train(parts: tuple[str, str, str], rows: int, dimensions: int) -> None:
     before = peak()
     model = f"factored:dimensions={dimensions},init_scale=0.1"
     Ranker(model, *parts, threads=1, random_state=0).fit(data)
-    print(before, peak())
+    print(before, peak())  # noqa: T201
 
 
 def peak() -> float:
@@ -68,14 +68,15 @@ def measure(parts: tuple[str, str, str], rows: int, dimensions: int) -> tuple[fl
 def main(rows: int = 300_000, dimensions: int = 64) -> None:
     """Print a table of all trainings."""
     megabytes = rows * dimensions * 4 / 2**20
-    print(f"{rows} embeddings of {dimensions} numbers, {megabytes:.0f} MB\n")
-    print("| loss | solver | regularizer | peak MB | times that of none |\n|---|---|---|---|---|")
+    print(f"{rows} embeddings of {dimensions} numbers, {megabytes:.0f} MB\n")  # noqa: T201
+    print("| loss | solver | regularizer | peak MB | times that of none |")  # noqa: T201
+    print("|---|---|---|---|---|")  # noqa: T201
     for loss, solver in TRAININGS:
         free = 0.0
         for penalty in ("none", *PENALTIES):
             _, after = measure((loss, penalty, solver), rows, dimensions)
             free = free or after
-            print(
+            print(  # noqa: T201
                 f"| `{loss}` | `{solver}` | `{penalty}` | {after:.0f} | {after / free:.2f} |",
                 flush=True,
             )

@@ -81,7 +81,9 @@ def serve(
 
     token = os.environ.get(VARIABLE, "")
     if token_file is not None:
-        token = token_file.read_text(encoding="utf-8").strip()
+        if not token_file.is_file():  # reading a FIFO would wait for a writer
+            raise click.UsageError(f"{token_file} is not a regular file; name a file of a token.")
+        token = token_file.read_text(encoding="utf-8", errors="replace").strip()
         if not token:
             raise click.UsageError(f"{token_file} is empty; write the token into it.")
     if not token and not _is_loopback(host):

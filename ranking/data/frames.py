@@ -266,12 +266,12 @@ def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
 def _refuse_other_types(table: nw.DataFrame[Any]) -> None:
     """Refuse columns that are not numbers, and say how to make numbers of them."""
     for name in table.columns:
-        kind = table[name].dtype
+        kind = table.get_column(name).dtype
         if kind.is_numeric() or kind == nw.Boolean:
             continue
-        if kind == nw.Object and _all_numbers(table[name]):
+        if kind == nw.Object and _all_numbers(table.get_column(name)):
             continue
-        if kind in (nw.List, nw.Array) or _has_lists(table[name]):
+        if kind in (nw.List, nw.Array) or _has_lists(table.get_column(name)):
             remedy = "give one column per value (pandas: explode and get_dummies)"
         elif kind in (nw.Date, nw.Datetime, nw.Duration):
             remedy = "convert it to a number, such as days before today"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,72 +93,72 @@ class Kernel:
             return own
         return Inheriting(own, server.fallback._functions(family))
 
-    @property
+    @functools.cached_property
     def random(self) -> RandomKernel:
         """Random numbers, sums and the exponential."""
         return RandomKernel(self._functions("random"))
 
-    @property
+    @functools.cached_property
     def shared_lists(self) -> SharedListsKernel:
         """Lists that share their sampled negatives."""
         return SharedListsKernel(self._functions("shared_lists"))
 
-    @property
+    @functools.cached_property
     def linear(self) -> LinearKernel:
         """Scores of the linear model."""
         return LinearKernel(self._functions("linear"))
 
-    @property
+    @functools.cached_property
     def domination(self) -> DominationKernel:
         """The domination loss and its coordinate descent."""
         return DominationKernel(self._functions("domination"))
 
-    @property
+    @functools.cached_property
     def pairwise_lists(self) -> PairwiseListsKernel:
         """Pairwise losses over judged lists, and Newton steps on them."""
         return PairwiseListsKernel(self._functions("pairwise_lists"))
 
-    @property
+    @functools.cached_property
     def metrics(self) -> MetricsKernel:
         """Ranks and measures of ranked lists."""
         return MetricsKernel(self._functions("metrics"))
 
-    @property
+    @functools.cached_property
     def letor(self) -> LetorKernel:
         """Parsing of LETOR text."""
         return LetorKernel(self._functions("letor"))
 
-    @property
+    @functools.cached_property
     def sampling(self) -> SamplingKernel:
         """Sampling of triplets."""
         return SamplingKernel(self._functions("sampling"))
 
-    @property
+    @functools.cached_property
     def bilinear(self) -> BilinearKernel:
         """The bilinear model."""
         return BilinearKernel(self._functions("bilinear"))
 
-    @property
+    @functools.cached_property
     def factored(self) -> FactoredKernel:
         """The factored model."""
         return FactoredKernel(self._functions("factored"))
 
-    @property
+    @functools.cached_property
     def alternating(self) -> AlternatingKernel:
         """Half-steps of the alternating solver."""
         return AlternatingKernel(self._functions("alternating"))
 
-    @property
+    @functools.cached_property
     def item_item(self) -> ItemItemKernel:
         """Columns of item-item weights."""
         return ItemItemKernel(self._functions("item_item"))
 
-    @property
+    @functools.cached_property
     def listwise(self) -> ListwiseKernel:
         """Losses of sampled lists."""
         return ListwiseKernel(self._functions("listwise"))
 
-    @property
+    @functools.cached_property
     def native(self) -> NativeKernel:
         """Calls of a plugin's C functions."""
         return NativeKernel(self._functions("native"))
@@ -170,5 +171,7 @@ class Inheriting:
         self.own, self.inherited = own, inherited
 
     def __getattr__(self, name: str) -> Any:
-        """Return a function."""
-        return getattr(self.own if hasattr(self.own, name) else self.inherited, name)
+        """Return a function, and keep it."""
+        function = getattr(self.own if hasattr(self.own, name) else self.inherited, name)
+        setattr(self, name, function)
+        return function

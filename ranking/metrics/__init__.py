@@ -33,6 +33,14 @@ def ranking_metrics() -> dict[str, Lazy]:
         "mean-rank": Lazy(
             "ranking.metrics.ranks:MeanRank", help="The mean rank of the relevant documents."
         ),
+        **_of_user_models(),
+        **_of_pairs(),
+        **_of_letor(),
+    }
+
+
+def _of_user_models() -> dict[str, Lazy]:
+    return {
         "hit": Lazy(
             "ranking.metrics.user_models:Hit",
             help="Whether a relevant document is among the first k: trec_eval's success.",
@@ -65,6 +73,11 @@ def ranking_metrics() -> dict[str, Lazy]:
             "ranking.metrics.catalogue:Popularity",
             help="The mean share of users who have the first k items: popularity bias.",
         ),
+    }
+
+
+def _of_pairs() -> dict[str, Lazy]:
+    return {
         "auc": Lazy("ranking.metrics.pairwise:AUC", help="Area under the ROC curve, by query."),
         "pair-error": Lazy(
             "ranking.metrics.pairwise:PairError",
@@ -86,6 +99,11 @@ def ranking_metrics() -> dict[str, Lazy]:
             "ranking.metrics.pairwise:AllPairsError",
             help="The share of pairs (relevant, not relevant) out of order.",
         ),
+    }
+
+
+def _of_letor() -> dict[str, Lazy]:
+    return {
         "letor-ndcg": Lazy("ranking.metrics.ndcg:LetorNDCG", help="NDCG as LETOR's script has it."),
         "letor-mean-ndcg": Lazy(
             "ranking.metrics.ndcg:LetorMeanNDCG", help="The mean of LETOR's NDCG over all k."

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from ranking import read_data
 from ranking_cli.main import cli
 
 TOPICS = {
@@ -92,3 +94,25 @@ def test_bound_prints_its_quantities(model, log):
     assert rows["n_y"] == 4.0
     assert rows["response"] == 217.0
     assert rows["gap"] > rows["alignment"] > 0.0
+
+
+def test_words_and_clicks_as_features(log, tmp_path):
+    reader = "clicks:features=words+clicks"
+    path = tmp_path / "both.safetensors"
+    done = call("train", log, "--recipe", "pls", "--model", "factored:dimensions=3,biases=false",
+                "--reader", reader, "-o", path)  # fmt: skip
+    assert done.exit_code == 0, done.output
+    # Of another file, the clicks are those of the log: judgements are not features.
+    judged = tmp_path / "judged.tsv"
+    judged.write_text("".join(line for line in log.read_text().splitlines(True)[::2]))
+    data = read_data(judged, f"{reader},log={log}")
+    whole = read_data(log, reader)
+    assert np.array_equal(data.query_feature_ids, whole.query_feature_ids)
+    names = data.query_feature_ids.tolist()
+    assert {"cat", "click:about kitten sleeps"} <= set(names)
+    same = whole.query_ids.tolist().index(data.query_ids[0])
+    assert np.array_equal(data.query_rows[[0]].toarray(), whole.query_rows[[same]].toarray())
+    result = call("eval", path, judged, "--metrics", "p@2", "--reader", f"{reader},log={log}")
+    assert result.exit_code == 0, result.output
+    wrong = call("train", log, "--recipe", "pls", "--reader", "clicks:features=all", "-o", path)
+    assert "text or words+clicks" in wrong.output

@@ -41,6 +41,8 @@ MODELS = {
     "factored": "factored:dimensions=3",
     "sparse-factored": "sparse-factored:dimensions=3",
     "item-item": "item-item:dimensions=2",
+    "factored-identity": "factored-identity:dimensions=3",
+    "topics": "topics:dimensions=3",
     "structured": "structured:dimensions=3,k=3,init_scale=1",
 }
 SOLVERS = {
@@ -50,6 +52,8 @@ SOLVERS = {
     "coordinate": "coordinate:max_epochs={epochs},tolerance=0,n_negatives=2",
     "lbfgs": "lbfgs:max_epochs=4,iterations=5,tolerance=0",
     "adarank": "adarank:max_epochs=5",
+    "minibatch": "minibatch:epochs=20,learning_rate=0.1",
+    "em": "em:max_epochs=20",
     "rankboost": "rankboost:max_epochs=5",
     "lightgbm": "lightgbm:max_epochs=5,min_data_in_leaf=5",
     "selection": "selection:max_trials=2,share=0.3",
@@ -181,7 +185,7 @@ def train(cell: Cell, kernel: Kernel, regularizer: str) -> Trainer:
 def parameters(run: Trainer) -> list[np.ndarray]:
     """The matrices that a regularizer acts on."""
     model: Any = run.model
-    if model.form == "functions":
+    if model.form in ("functions", "probabilities"):
         return []
     if model.form == "vector":
         return [model.weights[None, :]]
@@ -216,7 +220,13 @@ def objective(run: Trainer) -> float:
             scores = run.model.scores(data, run.kernel)
         elif run.model.name == "structured":  # which scores by the lists of the stage before, too
             scores, result = run.model.scores(data, run.kernel), result[:2]
-        elif run.model.form in ("items", "components", "expansion"):
+        elif run.model.form in (
+            "items",
+            "components",
+            "factors-identity",
+            "probabilities",
+            "expansion",
+        ):
             scores = run.model.scores(data, run.kernel)
         elif len(result) == 1:
             scores = data.query_rows @ result[0] @ data.document_rows.toarray().T
@@ -224,6 +234,8 @@ def objective(run: Trainer) -> float:
             scores = (data.query_rows @ result[0]) @ (data.document_rows @ result[1]).T
             if run.solver.name == "popularity":
                 scores = scores + run.model.document_biases
+            if run.solver.name == "minibatch":
+                scores = scores + data.document_rows @ run.model.document_biases
         lists = list(zip(scores, grades, strict=True))
         if run.solver.name == "one-vs-rest":  # the loss of single scores, not of margins
             right = np.where(grades > 0, scores, -scores)
@@ -259,6 +271,11 @@ def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
         return float(loss.pairwise_value(margins).mean()) if margins.size else 0.0
     if "listwise" in loss.interfaces:
         return float(loss.listwise_value(scores, grades)) / max((grades > grades.min()).sum(), 1)
+    if loss.name == "likelihood":
+        return -float(scores[grades > 0].mean())
+    if loss.name.startswith("pointwise"):  # the solver leaves the level of a query out
+        levels = scores + np.linspace(-5.0, 5.0, 201)[:, None]
+        return float(loss.value(levels, grades).mean(axis=1).min())
     if loss.name == "metric":
         return 1.0 - float(ndcg_score(grades[None], scores[None], k=10))
     if "linear" in loss.interfaces:

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from ranking import JudgedLists, MatchingData, Ranker
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 pytest.importorskip("starlette", reason="starlette is not installed")
 
+from ranking_cli.main import cli
 from ranking_cli.serving import app as serving
 from ranking_cli.serving.models import Models, ServedModel
 
@@ -136,6 +138,13 @@ def test_what_replaces_a_model_file_is_a_problem_and_the_model_goes_on(tmp_path,
         path.symlink_to(path)
     assert model.ranker() is first
     assert bool(model.problem) == (kind in ("fifo", "folder", "empty"))
+
+
+def test_a_token_is_read_from_a_regular_file_only(tmp_path, models):
+    model, token = next(iter(models)).path, tmp_path / "token"
+    os.mkfifo(token)
+    done = CliRunner().invoke(cli, ["serve", str(model), "--token-file", str(token)])
+    assert (done.exit_code, "not a regular file" in done.output) == (2, True)
 
 
 @pytest.mark.slow

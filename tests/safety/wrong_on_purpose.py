@@ -11,9 +11,7 @@ from ranking.kernels.cython import _letor
 
 ROWS = 64
 TEXT = np.frombuffer(b"0 qid:1 1:1\n" * ROWS, np.uint8)
-SOURCE = SimpleNamespace(
-    text=TEXT, chunk_ptr=np.array([0, TEXT.size]), row_ptr=np.array([0, ROWS])
-)
+SOURCE = SimpleNamespace(text=TEXT, chunk_ptr=np.array([0, TEXT.size]), row_ptr=np.array([0, ROWS]))
 OUT = SimpleNamespace(
     grades=np.zeros(1),  # one row
     row_info=np.zeros((ROWS, 6), np.int64),

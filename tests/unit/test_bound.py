@@ -73,3 +73,20 @@ def test_all_quantities_of_the_bound_are_reported():
     )
     assert set(rows) == set(names.split())
     assert (rows["m_x"], rows["m_y"], rows["d_x"], rows["d_y"]) == (2, 1, 3, 2)
+
+
+def test_theorems_1_and_2_by_hand():
+    result = bound(model("orthonormal:scale=1"), Alignment(), Orthonormal(1.0), DATA, delta=0.1)
+    spread = 2 * sqrt(2) * 60 + 60 * sqrt(2 * log(10))
+    assert result.gap_documents == pytest.approx(spread / sqrt(2 * 1.5))
+    assert result.gap_queries == pytest.approx(spread / sqrt(2))
+    assert result.gap == result.gap_documents + result.gap_queries
+
+
+def test_theorem_5_with_the_constrained_form():
+    regularizer = L1L2Row(strength=0.0, limit=3.0, sum_limit=2.0)
+    result = bound(model("l1l2-row:strength=0,limit=3,sum_limit=2"), Alignment(), regularizer, DATA)
+    # min(d lambda^2, theta^2) = min(2 * 4, 9), and min(lambda^2, theta^2) = 4.
+    assert pytest.approx(sqrt(2 * 1) * 8) == result.space.B
+    assert pytest.approx(sqrt(3 * 2) * 4) == result.space.C
+    assert result.space.quantities["lambda_x"] == 2.0

@@ -40,7 +40,9 @@ def models(texts) -> list[Ranker]:
         Ranker.from_recipe("lsi-documents", model="factored:dimensions=4,biases=false").fit(texts),
         Ranker.from_recipe("cosine", features="text:hashing=64,stop_words=english").fit(texts),
         Ranker.from_recipe("random-walk").fit(ids_only(texts)),
-        Ranker.from_recipe("bm25-warp", solver="sgd:max_steps=300,learning_rate=0.01").fit(texts),
+        Ranker.from_recipe(
+            "bm25-hinge", solver="sgd:max_steps=300,learning_rate=0.01", regularizer="none"
+        ).fit(texts),
     ]
 
 

@@ -176,3 +176,33 @@ def test_a_bad_scale_is_refused(scale):
 def test_specs_are_read_back():
     for part in (MaxNorm(2.0), L1L2Row(0.1, 3.0), Orthonormal(), Orthonormal(2.0)):
         assert get_registry().create("regularizer", part.spec()) == part
+
+
+def test_the_constrained_rows_are_the_best_of_a_solver(seed):
+    """Maximum and projection within both limits, by SLSQP over positive and negative parts."""
+    rng = np.random.default_rng(seed)
+    for limit, total in ((1.0, 1.4), (2.0, 1.5), (0.8, 5.0)):
+        part = L1L2Row(strength=0.0, limit=limit, sum_limit=total)
+        rows = rng.normal(size=(6, 4))
+        for found, value in (
+            (part.maximize(rows), lambda w, row: -row @ w),
+            (part.prox(rows, 0.3), lambda w, row: 0.5 * ((w - row) ** 2).sum()),
+        ):
+            assert part.penalty(found) == 0.0
+            for row, best in zip(rows, found, strict=True):
+
+                def split(v, row=row, value=value):
+                    return value(v[:4] - v[4:], row)
+
+                limits = (
+                    {"type": "ineq", "fun": lambda v, total=total: total - v.sum()},
+                    {
+                        "type": "ineq",
+                        "fun": lambda v, limit=limit: limit**2 - ((v[:4] - v[4:]) ** 2).sum(),
+                    },
+                )
+                start = np.full(8, 0.05)
+                solved = minimize(
+                    split, start, bounds=[(0, None)] * 8, constraints=limits, method="SLSQP"
+                )
+                assert value(best, row) <= solved.fun + 1e-6

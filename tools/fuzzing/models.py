@@ -160,65 +160,53 @@ def model_targets(folder: Path) -> Iterator[Target]:
         )
 
 
+FACTORED = {"model": "factored:dimensions=3"}
+UNBIASED = {"model": "factored:dimensions=3,biases=false"}
+ITEMS = {"model": "item-item", "loss": "squared", "regularizer": "elastic:strength=0.1"}
+SQUARED = {**UNBIASED, "loss": "squared:unobserved=0.1", "regularizer": "l2:strength=0.1"}
+HALF = {"loss": "alignment", "regularizer": "l1l2-row"}
+SHARED = "sgd:max_steps=40,steps_per_epoch=10,n_negatives=3"
+
+JUDGED_PARTS: dict[str, dict[str, str]] = {
+    "coordinate": {"loss": "domination", "solver": "coordinate:max_epochs=4"},
+    "pairwise lists": {"loss": "hinge", "solver": "coordinate:max_epochs=3"},
+    "passive-aggressive": {"loss": "hinge", "solver": "passive-aggressive"},
+    "sgd": {"loss": "logistic", "solver": STEPS},
+    "lbfgs": {"loss": "listnet", "solver": "lbfgs:max_epochs=3,iterations=1"},
+    "adarank": {"loss": "metric-exponential", "solver": "adarank:max_epochs=3"},
+    "rankboost": {
+        **{"model": "thresholds", "loss": "exponential-pairs"},
+        "solver": "rankboost:max_epochs=3",
+    },
+    "trees": {"model": "trees", "loss": "lambdarank", "solver": TREES},
+}
+FEATURED_PARTS: dict[str, dict[str, str]] = {
+    "bilinear": {"model": "bilinear", "loss": "hinge", "solver": STEPS},
+    "row blocks": {**FACTORED, "loss": "hinge", "solver": "coordinate:max_epochs=3"},
+}
+MATCHING_PARTS: dict[str, dict[str, str]] = {
+    "factored": {**FACTORED, "loss": "warp", "solver": STEPS},
+    "listwise": {**FACTORED, "loss": "domination", "solver": STEPS},
+    "alternating": {**FACTORED, **HALF, "solver": "alternating:max_epochs=3"},
+    "cascade": {"model": "structured:dimensions=3,k=2", "loss": "warp", "solver": STEPS},
+    "shared negatives": {**UNBIASED, "loss": "softmax", "solver": SHARED},
+    "item columns": {**ITEMS, "solver": "coordinate:max_epochs=3"},
+    "weighted squares": {**SQUARED, "solver": "alternating:max_epochs=3"},
+}
+
+
+def trainings() -> dict[str, tuple[dict[str, str], Any]]:
+    """Return parts and data of trainings that leave a checkpoint."""
+    tables = zip((JUDGED_PARTS, MATCHING_PARTS, FEATURED_PARTS), small_data(), strict=True)
+    found = {name: (parts, data) for table, data in tables for name, parts in table.items()}
+    if not find_spec("lightgbm"):
+        del found["trees"]
+    return found
+
+
 def checkpoint_targets(folder: Path) -> Iterator[Target]:
     """Yield checkpoints, from which a training is resumed."""
-    judged, matching, featured = small_data()
-    factored = {"model": "factored:dimensions=3"}
-    half = {"loss": "alignment", "regularizer": "l1l2-row"}
-    kinds: dict[str, tuple[dict[str, str], Any]] = {
-        "coordinate": ({"loss": "domination", "solver": "coordinate:max_epochs=4"}, judged),
-        "pairwise lists": ({"loss": "hinge", "solver": "coordinate:max_epochs=3"}, judged),
-        "passive-aggressive": ({"loss": "hinge", "solver": "passive-aggressive"}, judged),
-        "sgd": ({"loss": "logistic", "solver": STEPS}, judged),
-        "bilinear": ({"model": "bilinear", "loss": "hinge", "solver": STEPS}, featured),
-        "factored": ({**factored, "loss": "warp", "solver": STEPS}, matching),
-        "listwise": ({**factored, "loss": "domination", "solver": STEPS}, matching),
-        "row blocks": (
-            {**factored, "loss": "hinge", "solver": "coordinate:max_epochs=3"},
-            featured,
-        ),
-        "alternating": ({**factored, **half, "solver": "alternating:max_epochs=3"}, matching),
-        "cascade": (
-            {"model": "structured:dimensions=3,k=2", "loss": "warp", "solver": STEPS},
-            matching,
-        ),
-        "shared negatives": (
-            {
-                **{"model": "factored:dimensions=3,biases=false", "loss": "softmax"},
-                "solver": "sgd:max_steps=40,steps_per_epoch=10,n_negatives=3",
-            },
-            matching,
-        ),
-        "item columns": (
-            {
-                **{"model": "item-item", "loss": "squared", "solver": "coordinate:max_epochs=3"},
-                "regularizer": "elastic:strength=0.1",
-            },
-            matching,
-        ),
-        "weighted squares": (
-            {
-                **{"model": "factored:dimensions=3,biases=false", "loss": "squared:unobserved=0.1"},
-                **{"regularizer": "l2:strength=0.1", "solver": "alternating:max_epochs=3"},
-            },
-            matching,
-        ),
-        "lbfgs": ({"loss": "listnet", "solver": "lbfgs:max_epochs=3,iterations=1"}, judged),
-        "adarank": ({"loss": "metric-exponential", "solver": "adarank:max_epochs=3"}, judged),
-        "rankboost": (
-            {
-                **{"model": "thresholds", "loss": "exponential-pairs"},
-                "solver": "rankboost:max_epochs=3",
-            },
-            judged,
-        ),
-    }
-    if find_spec("lightgbm"):
-        kinds["trees"] = (
-            {"model": "trees", "loss": "lambdarank", "solver": TREES},
-            judged,
-        )
-    for name, (parts, data) in kinds.items():
+    for name, (parts, data) in trainings().items():
         path = folder / f"{name.replace(' ', '-')}.checkpoint"
         keep = Checkpoint(path, every=0.0)
         Ranker(**parts, callbacks=[keep]).fit(data)  # type: ignore[arg-type]
@@ -228,7 +216,7 @@ def checkpoint_targets(folder: Path) -> Iterator[Target]:
             Ranker(**parts).plan().trainer(data).train(snapshot)
 
         yield Target(f"checkpoint {name}", "a.checkpoint", path.read_bytes(), resume)
-    yield search_target(folder, judged)
+    yield search_target(folder, small_data()[0])
 
 
 def search_target(folder: Path, judged: JudgedLists) -> Target:

@@ -215,7 +215,8 @@ def _choose(
             unseen_mean, unseen_reference = _mean(values[isolated]), _mean(base[isolated])
             safe = not isolated.any() or unseen_mean >= unseen_reference
             options.tell(
-                f"{learner.name}: {features}, rate {rate:g}, share {share:g}: validation {values.mean():.4f}, "
+                f"{learner.name}: {features}, rate {rate:g}, share {share:g}: "
+                f"validation {values.mean():.4f}, "
                 f"isolated {unseen_mean:.4f} (BM25 {base.mean():.4f}, {unseen_reference:.4f})"
             )
             if safe and values.mean() > reached:

@@ -435,7 +435,8 @@ class FeatureCenter(Center):
             )
         filled = np.diff(data.relevance.indptr) > 0 if data.labels is None else data.n_relevant > 0
         mean = np.asarray(data.query_rows[np.flatnonzero(filled)].mean(axis=0)).ravel()
-        alone = data._replace(queries=np.ones((data.n_queries, 1)), query_feature_ids=["all"])
+        one = sparse.csr_array(np.ones((data.n_queries, 1), np.float32))
+        alone = data._replace(queries=one, query_feature_ids=np.array(["all"]))
         summed = click_matrix(
             alone, loss.pair_weights, per_query=loss.per_query, threads=problem.threads
         )

@@ -23,10 +23,14 @@ from ranking.data.readers.lines import (
     refuse,
 )
 from ranking.data.readers.trec import read_qrels
+from ranking.data.text.features import TextFeatures
 from ranking.data.text_collection import TextCollection
-from ranking.errors import DataError, DataWarning
+from ranking.errors import DataError, DataWarning, PartError
 
 COMPRESSED = ("", ".gz", ".xz", ".zst")
+
+WORDS = "text:words=100000,stop_words=english,sublinear=true"
+"""Words of clicks that are described with clicks: those of recipe rmls."""
 
 
 @dataclasses.dataclass
@@ -146,12 +150,21 @@ class Clicks(Reader):
         How to merge the clicks of rows with the same two texts.
     texts : bool
         False for the texts as ids only, without features of their words, such as for random walks.
+    features : {"text", "words+clicks"}
+        "words+clicks" describes queries and documents here, by tf-idf of their words and by their
+        clicks (`MatchingData.with_clicks`), instead of leaving the words to the ranker. A model of
+        such data scores queries and documents of files, not texts.
+    log : str or None
+        With "words+clicks", the click log that words and clicks are taken from; by default the file
+        itself. Give the training log when other files are read.
     """
 
     name: ClassVar[str] = "clicks"
 
     duplicates: str = "sum"
     texts: bool = True
+    features: str = "text"
+    log: str | None = None
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -178,7 +191,24 @@ class Clicks(Reader):
         if not self.texts:
             return data
         queries, documents = data.query_ids.tolist(), data.document_ids.tolist()
-        return TextCollection(queries, queries, documents, documents, data.relevance)
+        texts = TextCollection(queries, queries, documents, documents, data.relevance)
+        return texts if self.features == "text" else self._with_clicks(texts)
+
+    def _with_clicks(self, texts: TextCollection) -> MatchingData:
+        """Return words and clicks as features, as they are in the log."""
+        from ranking.data.inputs import describe_texts
+
+        if self.features != "words+clicks":
+            raise PartError(
+                f"clicks has features={self.features!r}; it must be text or words+clicks."
+            )
+        log = texts
+        if self.log is not None:
+            read = Clicks(duplicates=self.duplicates).read(Path(self.log))
+            assert isinstance(read, TextCollection)
+            log = read
+        words = TextFeatures.from_spec(WORDS).fit(log.document_texts)
+        return describe_texts(texts, words).with_clicks(describe_texts(log, words))
 
 
 def _collection(

@@ -382,3 +382,33 @@ def test_strengths_of_a_side_are_checked():
     part = L1L2Row(0.1, 2.0, document_limit=3.0)
     assert part.of_side(0) == L1L2Row(0.1, 2.0)
     assert part.of_side(1) == L1L2Row(0.1, 3.0)
+
+
+def test_pls_on_centered_features_has_the_directions_of_their_covariance(seed):
+    data = clicks(seed)
+    fitted = Ranker(
+        "factored:dimensions=3,biases=false,init_scale=1",
+        "alignment",
+        "orthonormal:scale=1",
+        "alternating:max_epochs=200,tolerance=1e-9,center_features=true",
+    ).fit(data)
+    X, Y, r = data.query_rows.toarray(), data.document_rows.toarray(), data.relevance.toarray()
+    shown = sp.csr_array(data.relevance)
+    sizes = np.diff(shown.indptr)
+    kept = sizes > 0
+    mixed = (r @ Y)[kept] / sizes[kept, None]
+    covariance = (X[kept] - X[kept].mean(axis=0)).T @ (mixed - mixed.mean(axis=0)) / kept.sum()
+    U, V = (side[:, :3].astype(float) for side in (fitted.model_.U, fitted.model_.V))
+    captured = (np.linalg.norm(U.T @ covariance @ V)) ** 2
+    exact = np.linalg.svd(covariance, compute_uv=False)[:3]
+    assert captured == pytest.approx((exact**2).sum(), rel=1e-3)
+    with pytest.raises(PartError, match="set one of them"):
+        Alternating(center=True, center_features=True)
+    with pytest.raises(CombinationError, match="normalizes them by degrees"):
+        Ranker(
+            MODELS[0],
+            "alignment:query_degree=0.5",
+            "max-norm",
+            "alternating:center_features=true",
+            kernel="reference",
+        ).fit(data)

@@ -78,9 +78,7 @@ def test_margins_and_scores_give_the_same_list_loss(loss, seed, fast_kernel):
             value = lists.margin_values(margins)[0]
             assert value == pytest.approx(loss.listwise_value(scores, grades))
             slopes = -lists.margin_slopes(margins)[0]
-            np.testing.assert_allclose(
-                slopes, loss.listwise_slopes(scores, grades)[1:], atol=1e-12
-            )
+            np.testing.assert_allclose(slopes, loss.listwise_slopes(scores, grades)[1:], atol=1e-12)
         curvatures = loss.margin_curvatures(margins), lists.margin_curvatures(margins)
         np.testing.assert_allclose(*curvatures, atol=1e-12)
 

@@ -11,6 +11,7 @@ use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments};
 use crate::constants::{LANES, SPREAD};
 use crate::dispatch::{Job, dispatch};
+use crate::error::filled;
 use crate::exp::{CORE_LIMIT, Core, Exp, Full, SHORT_LIMIT, Short};
 use crate::matrix::{Dense, Feature};
 use crate::simd::{Lanes, Machine, Portable};
@@ -51,7 +52,7 @@ impl Blocks<'_> {
         team: &ThreadTeam,
         work: impl FnOnce(Blocks<'_>) + Send,
     ) {
-        let (mut e, mut is_wide) = (vec![0.0; margins.len()], vec![false; lists.len()]);
+        let (mut e, mut is_wide) = (filled(margins.len(), 0.0), filled(lists.len(), false));
         let (mut e, mut is_wide) = (&mut e[..], &mut is_wide[..]);
         let blocks = lists.blocks().map(|range| {
             let rows = lists.rows_of(range.clone());

@@ -11,6 +11,7 @@ use super::wide_range::wide_range_slopes;
 use super::{Pair, exponentials, extremes, moments, sum};
 use crate::constants::{LANES, RESUM, SPREAD};
 use crate::dispatch::{Job, dispatch};
+use crate::error::filled;
 use crate::exp;
 use crate::matrix::{Compressed, Feature, Index};
 use crate::simd::{Lanes, Machine};
@@ -135,13 +136,13 @@ impl<'a, M: Machine, I: Index, F: Feature> State<'a, M, I, F> {
             lists,
             places,
             margins,
-            e: vec![0.0; rows],
-            is_wide: vec![false; lists.len()],
-            drift: vec![0.0; lists.len()],
-            total: vec![0.0; layers],
-            below: vec![0.0; layers],
-            p1: vec![0.0; layers],
-            p2: vec![0.0; layers],
+            e: filled(rows, 0.0),
+            is_wide: filled(lists.len(), false),
+            drift: filled(lists.len(), 0.0),
+            total: filled(layers, 0.0),
+            below: filled(layers, 0.0),
+            p1: filled(layers, 0.0),
+            p2: filled(layers, 0.0),
             scratch: Vec::new(),
         };
         for q in 0..lists.len() {

@@ -1,0 +1,120 @@
+"""Phrases of queries: features of queries only, weights that training may change, files."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ranking import MatchingData, Ranker, TextCollection, TextFeatures
+from ranking.data.triplets import positive_lists
+from ranking.errors import CombinationError, ModelFileError, PartError
+from ranking.io.exports.content import term_weights
+from ranking.models.combination import Combination
+
+DOCUMENTS = ["shock wave of a wing", "heat flow in a layer", "drag of a body", "lift of the wing"]
+QUERIES = ["the shock wave", "heat of the layer", "wing lift"]
+
+
+@pytest.fixture
+def texts() -> TextCollection:
+    return TextCollection(["a", "b", "c"], QUERIES, list("wxyz"), DOCUMENTS, np.eye(3, 4))
+
+
+def test_queries_have_their_ngrams_with_stop_words():
+    features = TextFeatures(stop_words="english", weighting="bm25", query_ngrams=2)
+    features.fit(DOCUMENTS).fit_queries(QUERIES)
+    names = features.query_feature_names[features.n_features :]
+    assert names == [
+        "query:heat of",
+        "query:of the",
+        "query:shock wave",
+        "query:the layer",
+        "query:the shock",
+        "query:wing lift",
+    ]
+    row = features.transform_queries(["shock wave, shock wave of the wave"]).toarray()[0]
+    assert row[features.n_features :].tolist() == [0.0, 1.0, 2.0, 0.0, 0.0, 0.0]
+    assert features.transform(DOCUMENTS).shape == (4, features.n_features)
+    again = TextFeatures.from_spec(features.spec())
+    again.restore(features.tensors())
+    assert again.query_feature_names == features.query_feature_names
+    with pytest.raises(ModelFileError, match="query_word_offsets"):
+        again.restore({k: v for k, v in features.tensors().items() if k != "query_word_offsets"})
+
+
+def test_only_unshared_entries_of_w_change(texts):
+    ranker = Ranker.from_recipe("bm25-warp", solver="sgd:max_steps=300,learning_rate=0.5")
+    ranker.fit(texts)
+    model, text = ranker.model_, ranker.text_
+    words = text.n_features
+    W = model.weights.toarray()
+    assert np.array_equal(W[:words, :words], np.eye(words))
+    assert not W[:words, words:].any()
+    assert not W[words:, :words].any()
+    assert W[words:, words:].any()
+    bm25 = Ranker.from_recipe("bm25").fit(texts)
+    # A query that repeats no phrase of the training queries has the scores of BM25.
+    found = ranker.search(["drag body"], k=4)["drag body"]
+    assert [score for _, score in found] == pytest.approx(
+        [score for _, score in bm25.search(["drag body"], k=4)["drag body"]]
+    )
+
+
+@pytest.mark.parametrize("loss", ["hinge", "warp"])
+def test_steps_are_those_of_a_loop(loss, seed):
+    """Each batch of 64 steps adds slopes times features, at the weights of its start."""
+    rng = np.random.default_rng(seed)
+    names = ["a", "b", "p", "q"], ["a", "b", "x", "y", "z"]
+    data = MatchingData(
+        rng.random((5, 4)),
+        rng.random((6, 5)),
+        sp.csr_array((rng.random((5, 6)) < 0.4).astype(float)),
+        query_feature_ids=names[0],
+        document_feature_ids=names[1],
+    )
+    solver = "sgd:max_steps=40,learning_rate=0.3,schedule=constant"
+    whole = Ranker("bilinear:trainable=unshared,dtype=float64", loss, "none", solver)
+    ranker = whole.fit(data)
+    kernel = ranker.kernel_
+    trials = 1 if loss == "hinge" else ranker.loss_.trials
+    triplets = kernel.sampling.sample_triplets(positive_lists(data), 0, 0, 40, trials, 1)
+    Q, D = data.query_rows.toarray(), data.document_rows.toarray()
+    W = np.zeros((4, 5))
+    W[0, 0] = W[1, 1] = 1.0
+    Qm, Dm = Q * [0, 0, 1, 1], D * [0, 0, 1, 1, 1]
+    change = np.zeros_like(W)
+    scores = Q @ W @ D.T
+    for query, positive, *negatives in triplets.tolist():
+        for trial, negative in enumerate(negatives, start=1):
+            if scores[query, positive] - scores[query, negative] < 1.0:
+                rank = (data.n_documents - 1) // trial
+                weight = 1.0 if loss == "hinge" else float(ranker.loss_.rank_weight(np.array(rank)))
+                change += 0.3 * weight * np.outer(Qm[query], Dm[positive] - Dm[negative])
+                break
+    np.testing.assert_allclose(ranker.model_.weights.toarray(), W + change, rtol=1e-9, atol=1e-12)
+
+
+def test_what_would_change_the_kept_entries_is_refused(texts):
+    for regularizer, solver, match in (
+        ("l1:strength=0.1", "sgd", "would shrink"),
+        ("none", "sgd:mode=hogwild", "deterministic"),
+        ("none", "passive-aggressive", "changes all entries"),
+    ):
+        with pytest.raises(CombinationError, match=match):
+            Ranker("bilinear:trainable=unshared", "hinge", regularizer, solver).fit(texts)
+    with pytest.raises(CombinationError, match="listwise"):
+        Ranker("bilinear:trainable=unshared", "domination", "none", "sgd").fit(texts)
+
+
+def test_combinations_and_exports_refuse_ngrams_of_queries(texts):
+    phrases = Ranker.from_recipe("bm25-warp", solver="sgd:max_steps=10").fit(texts)
+    with pytest.raises(PartError, match="leave query_ngrams out"):
+        Combination([phrases])
+    extras = SimpleNamespace(text=phrases.text_, documents=phrases.documents_)
+    source: Any = SimpleNamespace(model=phrases.model_, extras=extras)
+    with pytest.raises(CombinationError, match="document_ids and query_ngrams"):
+        term_weights(source)
