@@ -136,7 +136,8 @@ def _explain_query(ranker: Ranker, data: Any, query: str, k: int, form: str) -> 
     swaps = {}
     with contextlib.suppress(RankingError):  # the change is known for linear models only
         swaps = {str(one.document): one for one in ranker.explain_order(part, query)}
-    rows, bars = [], {}
+    rows: list[dict[str, Any]] = []
+    bars: Bars = {}
     for document, score in list(ranker.rank(part)[place[query]])[:k]:
         entries = ranker.explain(query, document, part)
         row: dict[str, Any] = {"document": str(document), "score": score}
