@@ -129,6 +129,6 @@ def random_parts(draw: random.Random, judged: bool) -> dict[str, Any]:
         parts["regularizer"] += f":strength={draw.choice((0, 0.001, 0.1, 10))}"
     if parts["solver"] in ("sgd", "passive-aggressive"):
         parts["solver"] += f":max_steps={draw.randint(1, 60)},steps_per_epoch={draw.randint(1, 40)}"
-    elif parts["solver"] in ("coordinate", "alternating"):
+    elif parts["solver"] in ("coordinate", "alternating", "lbfgs"):
         parts["solver"] += f":max_epochs={draw.randint(1, 4)}"
     return {**parts, "random_state": draw.getrandbits(16)}
