@@ -301,7 +301,7 @@ class Ranker(Estimator):
         X, valid = interactions_of(X, y), interactions_of(valid)
         data = X if isinstance(X, TextCollection) else as_trainable(X, y, qid, None)
         if isinstance(valid, tuple):
-            valid = as_trainable(*valid, None)
+            valid = as_trainable(valid[0], valid[1], valid[2], None)
         search = SuccessiveHalving(data, valid, given.settings(data), given.on_trial)
         report = search.run()
         recipe = {"features": given.features} if given.features is not None else {}

@@ -232,14 +232,15 @@ def explain_by_history(
     u = model.U[user, : model.dimensions].astype(np.float64)
     v = V[item]
     if model.score == "cosine":
-        u, v = u / max(np.linalg.norm(u), 1e-30), v / max(np.linalg.norm(v), 1e-30)
+        u = u / max(float(np.linalg.norm(u)), 1e-30)
+        v = v / max(float(np.linalg.norm(v)), 1e-30)
     basis = V[past]
     gram = basis @ basis.T
     ridge = 1e-3 * max(float(np.trace(gram)) / max(past.size, 1), 1e-12)
-    shares = np.linalg.solve(gram + ridge * np.eye(past.size), basis @ u) if past.size else []
+    shares = np.linalg.solve(gram + ridge * np.eye(past.size), basis @ u)
     found = [
         Contribution(names[at].item(), names[item].item(), float(V[at] @ v), float(a), 1.0, one)
-        for at, a, one in zip(past.tolist(), shares, np.asarray(shares) * (basis @ v), strict=True)
+        for at, a, one in zip(past.tolist(), shares, shares * (basis @ v), strict=True)
     ]
     found = [one._replace(contribution=float(one.contribution)) for one in found]
     target = names[item].item()

@@ -45,7 +45,8 @@ class _CatalogueMetric(OrderedMetric):
 def _mean(values: Floats, owner: Ints, size: int) -> Floats:
     counts = np.bincount(owner, minlength=size)
     totals = np.bincount(owner, values, minlength=size)
-    return np.divide(totals, counts, out=np.full(size, np.nan), where=counts > 0)
+    means: Floats = np.divide(totals, counts, out=np.full(size, np.nan), where=counts > 0)
+    return means
 
 
 def _catalogue(lists: OrderedLists) -> Catalogue:
@@ -134,5 +135,6 @@ class Diversity(_CatalogueMetric):
         own = member @ np.asarray(unit.multiply(unit).sum(axis=1)).ravel()
         counts = np.bincount(owner, minlength=lists.size).astype(np.float64)
         pairs = counts * (counts - 1.0)
-        cosine = np.divide(squares - own, pairs, out=np.full(lists.size, np.nan), where=pairs > 0)
-        return 1.0 - cosine
+        empty = np.full(lists.size, np.nan)
+        cosine: Floats = np.divide(squares - own, pairs, out=empty, where=pairs > 0)
+        return np.subtract(1.0, cosine)

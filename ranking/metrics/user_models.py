@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ranking.contracts.parameters import integer, number
 from ranking.errors import DataError
@@ -118,9 +119,9 @@ class Bpref(OrderedMetric):
         missing = np.repeat(np.arange(lists.size), np.diff(lists.missing_pointers))
         lacking = np.bincount(missing[lists.missing_grades < RELEVANT], minlength=lists.size)
         n_rejected = lists.totals(rejected) + lacking
-        running = np.cumsum(rejected) - rejected
+        running: NDArray[np.int64] = np.cumsum(rejected) - rejected
         heads = np.repeat(lists.pointers[:-1], np.diff(lists.pointers))
-        above = running - running[heads] if heads.size else running
+        above: NDArray[np.int64] = running - running[heads] if heads.size else running
         group = lists.lists()
         bound = np.minimum(n_relevant, n_rejected)[group]
         penalty = np.minimum(above, n_relevant[group]) / np.maximum(bound, 1.0)

@@ -114,8 +114,8 @@ def _training(ranker: Ranker, data: Any) -> MatchingData | None:
     seen = ranker.seen_
     if isinstance(data, JudgedLists) or seen is None or seen.positives is None:
         return None
-    ids = {"query_ids": seen.user_ids, "document_ids": seen.item_ids}
-    return MatchingData(None, None, seen.positives.astype(np.float64), **ids)
+    positives = seen.positives.astype(np.float64)
+    return MatchingData(None, None, positives, query_ids=seen.user_ids, document_ids=seen.item_ids)
 
 
 def _documents(lists: Iterable[Any]) -> list[str]:

@@ -46,7 +46,7 @@ MEASURES = {
     "domination error": "domination-error",
     "all-pairs error": "all-pairs-error",
 }
-PAPER = {
+PAPER: dict[str, dict[str, tuple[float | None, ...]]] = {
     "easy": {
         "pamir, 40,000 steps": (0.412,),
         "pamir, 1,000,000 steps": (0.4522, None, 0.7574, 0.0935, 0.6282),

@@ -6,7 +6,7 @@ import csv
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def _images(options: Options) -> Iterator[Row]:
         model = annotation.make_model(name, base, options)
         fitted = annotation.fit(model, collection.parts[name], split.train, options.seed, options)
         base = base or fitted.ranker
-        models[shown] = fitted.ranker.model_
+        models[shown] = cast(MatchingModel, fitted.ranker.model_)
     labels = split.test.document_ids.tolist()
     images = np.random.default_rng(options.seed).permutation(split.test.n_queries)[:IMAGES]
     queries = np.sort(images).tolist()

@@ -319,7 +319,7 @@ class SuccessiveHalving:
             choices = self._sample(recipe, number * REDUCTION**2 + at)
             alive.append(Trial(recipe, choices))
         for share in self._shares():
-            trained = []
+            trained: list[Trial] = []
             for one in alive:
                 if not self._has_room(share if self.settings.budget.unit == "s" else 1.0):
                     return self._best_full(trained)
@@ -502,7 +502,7 @@ class SuccessiveHalving:
         parts = {name: spec for name, spec in recipe.parts.items() if name in PARTS}
         settings = self.settings
         plan = TrainingPlan(
-            **parts,  # type: ignore[arg-type]
+            **parts,
             kernel=settings.kernel,
             threads=settings.threads,
             random_state=settings.seed,
@@ -530,7 +530,8 @@ class SuccessiveHalving:
 
     def _sample(self, recipe: str, number: int) -> tuple[Choice, ...]:
         if self.settings.sampler == "optuna":
-            return self._sampler(recipe).ask()
+            choices: tuple[Choice, ...] = self._sampler(recipe).ask()
+            return choices
         key = [self.settings.seed, list(self.settings.recipes).index(recipe), number]
         return sample(self.spaces[recipe], np.random.default_rng(key))
 

@@ -64,6 +64,7 @@ class TuningOptions:
 
 def default_recipes(data: Any) -> list[str]:
     """Return the recipes to try on data of a kind, as far as they are installed."""
+    names: Sequence[str]
     if isinstance(data, JudgedLists):
         names = JUDGED
     elif isinstance(data, TextCollection):
