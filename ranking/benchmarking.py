@@ -29,14 +29,8 @@ from ranking.metrics.result import Evaluation
 from ranking.metrics.significance import holm, t_test
 from ranking.ranker import Ranker
 from ranking.registry.manager import get_registry
-from ranking.training.candidates import (
-    Budget,
-    Deadline,
-    RunningBudget,
-    fitting_recipes,
-    kind_of,
-    trials,
-)
+from ranking.training.budget import Budget, Deadline, RunningBudget
+from ranking.training.candidates import fitting_recipes, kind_of, trials
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
 

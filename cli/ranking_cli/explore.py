@@ -43,7 +43,7 @@ PLACE = "/*CONTENT*/null"
 def explore(
     files: tuple[Path, ...], output: Path | None, resources: Resources, **options: Any
 ) -> None:
-    """Show the lists of one or two models on DATA in a page that works offline.
+    """Show the lists of one or two models on DATA in a page, which works offline.
 
     Choose a query or user and see both lists with grades and movements, and why each document is
     there; wins and losses by query; rare, new and long queries; a map of the documents. Judge by

@@ -31,7 +31,7 @@ COMMANDS = {
     ),
     "benchmark": Command("benchmark:benchmark", "Compare all rankers that fit DATA.", MEASURE),
     "explore": Command(
-        "explore:explore", "Show the lists of models on DATA in an offline page.", MEASURE
+        "explore:explore", "Show the lists of one or two models on DATA in a page.", MEASURE
     ),
     "report": Command("report:report", "Show how models were trained.", MEASURE),
     "bound": Command(

@@ -29,6 +29,8 @@ class WithFallback:
         self.model, self.seen = model, seen
 
     def __getattr__(self, name: str) -> object:
+        if name == "model":  # a pickle asks before it has restored anything
+            raise AttributeError(name)
         return getattr(self.model, name)
 
     def embedding(self, data: MatchingData, kernel: Kernel, threads: int = 1) -> Embedding | None:

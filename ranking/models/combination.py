@@ -248,7 +248,7 @@ def _specs(tensors: Tensors) -> list[dict[str, Any]]:
         raise ModelFileError(f"`specs` of a combination is not JSON: {error}.") from error
     if not isinstance(specs, list) or not all(
         isinstance(one, dict)
-        and set(one) == {"model", "text"}
+        and set(one) == {"model", "text", "loss", "regularizer"}
         and isinstance(one.get("model"), str)
         and all(isinstance(one.get(part), str | None) for part in ("text", "loss", "regularizer"))
         for one in specs

@@ -1,24 +1,19 @@
-"""Which recipes fit some data, which of their parameters to try, and how long."""
+"""Which recipes fit some data, and which of their parameters to try."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
-from ranking.contracts.callback import Callback, TrainingRun
 from ranking.contracts.model import Model
 from ranking.contracts.part import Part
 from ranking.contracts.recipe import Choice, Recipe, Search
-from ranking.contracts.solver import EpochResult
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.matching_data import MatchingData
 from ranking.data.text_collection import TextCollection
-from ranking.errors import DataError, PartError
+from ranking.errors import DataError
 from ranking.io.schema import PARTS
 from ranking.kernels.reference.random import random_uniform
 from ranking.registry.manager import get_registry
@@ -38,85 +33,6 @@ DRAWN: Mapping[str, float] = {
 draw differs from the recipe's value."""
 
 WHOLE = ("dimensions", "num_leaves")
-
-
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """How long to search, such as ``60s`` or ``40trials``.
-
-    Attributes
-    ----------
-    seconds : float or None
-        Of processor time, so that other programs do not matter. No training begins after these,
-        and one that runs ends with its epoch.
-    trials : int or None
-        The number of trainings.
-
-    Examples
-    --------
-    >>> Budget.parse("60s")
-    Budget(seconds=60.0, trials=None)
-    >>> str(Budget.parse("40trials"))
-    '40trials'
-    """
-
-    seconds: float | None = None
-    trials: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read ``60s``, ``5m`` or ``40trials``."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|trials?)", text.strip())
-        value = float(match[1]) if match else 0.0
-        if match is None or value <= 0.0:
-            raise PartError(f"the budget is {text!r}; write 60s, 5m or 40trials.")
-        if match[2] in ("s", "m"):
-            return cls(seconds=value * (60.0 if match[2] == "m" else 1.0))
-        if value != int(value):
-            raise PartError(f"the budget is {text!r}; write a whole number of trials.")
-        return cls(trials=int(value))
-
-    def __str__(self) -> str:
-        return f"{self.seconds:g}s" if self.trials is None else f"{self.trials}trials"
-
-    def start(self) -> RunningBudget:
-        """Begin to count."""
-        return RunningBudget(self, time.process_time())
-
-
-@dataclasses.dataclass
-class RunningBudget:
-    """A budget that is being used."""
-
-    budget: Budget
-    started: float
-    trials: int = 0
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether no training may begin."""
-        if self.budget.trials is not None:
-            return self.trials >= self.budget.trials
-        return self.is_late
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the time is over."""
-        seconds = self.budget.seconds
-        return seconds is not None and time.process_time() - self.started >= seconds
-
-
-@dataclasses.dataclass
-class Deadline(Callback):
-    """Stop a training at the end of the epoch in which its budget is used up."""
-
-    name: ClassVar[str] = "budget"
-
-    running: RunningBudget | None = None
-
-    def on_epoch_end(self, run: TrainingRun, result: EpochResult) -> bool:
-        """Return whether to stop."""
-        return self.running is not None and self.running.is_late
 
 
 def kind_of(data: Any) -> str:

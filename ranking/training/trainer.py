@@ -71,6 +71,8 @@ class Trainer:
         One row per epoch; see `ranking._utils.tensors.History`.
     stopped : str
         Why training ended: "converged", "max_epochs", "interrupted", or a callback's name.
+    is_trial : bool
+        Whether this is one training of a search, whose best model is taken: only that is warned of.
     """
 
     model: Model
@@ -87,6 +89,7 @@ class Trainer:
     engine: Engine = dataclasses.field(default_factory=default_engine)
     history: History = dataclasses.field(default_factory=list)
     stopped: str = ""
+    is_trial: bool = False
     _stopping: str = ""
     _epoch_result: EpochResult | None = None
     _resumed_state: Tensors | None = None
@@ -155,6 +158,11 @@ class Trainer:
                     for callback in self.callbacks:
                         callback.on_fit_end(self)
                 state = None
+        if not self.is_trial:
+            self.warn_of_result()
+
+    def warn_of_result(self) -> None:
+        """Warn of a model that cannot be of use, and why."""
         self._warn_if_removed()
         self._warn_if_useless()
 

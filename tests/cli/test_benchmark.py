@@ -65,7 +65,7 @@ def test_a_beir_folder_brings_its_splits(tmp_path: Path):
 
 def test_a_wrong_budget_is_misuse(files: dict[str, Path]):
     result = call("benchmark", files["train"], "--budget", "soon", code=2)
-    assert "the budget is 'soon'; write 60s, 5m or 40trials" in result.output
+    assert "the budget is 'soon'; write 60s, 5m, 2h or 40trials" in result.output
 
 
 def test_letters_in_a_row_are_shortened():

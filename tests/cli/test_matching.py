@@ -153,7 +153,7 @@ def test_the_learning_curve_is_kept_and_drawn(folder, model, tmp_path):
     page = tmp_path / "report.html"
     assert "wrote" in call("report", model, linear, "-o", page).stderr
     html = page.read_text()
-    assert html.count("<svg") == 5  # objective, loss, density and two metrics
+    assert html.count("<svg") == 6  # objective, decrease, loss, density and two metrics
     for text in (*CURVE.values(), "bilinear:initial=identity", str(linear), "600"):
         assert text in html
     assert "http" not in html.replace("http-equiv", "")

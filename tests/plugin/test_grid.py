@@ -442,7 +442,16 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
 def documented_grid() -> str:
     """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
     losses = ("hinge", "squared-hinge", "logistic", "exponential", "warp", "kos-warp")
-    losses += ("smooth-warp", "softmax", "ccl", "bce", "domination", "squared-grades", "listnet")
+    losses += (
+        "smooth-warp",
+        "softmax",
+        "softmax-at-k",
+        "ccl",
+        "bce",
+        "domination",
+        "squared-grades",
+        "listnet",
+    )
     losses += ("listmle", "lambdarank")
     losses += ("approx-ndcg", "exponential-pairs", "alignment")
     regularizers = (

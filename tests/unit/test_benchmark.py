@@ -14,7 +14,8 @@ from ranking.contracts.recipe import Choice, Search
 from ranking.data.synthetic import demo
 from ranking.errors import DataError, PartError
 from ranking.registry import get_registry
-from ranking.training.candidates import Budget, fitting_recipes, kind_of, trials
+from ranking.training.budget import Budget
+from ranking.training.candidates import fitting_recipes, kind_of, trials
 
 TEXTS = TextCollection(["q", "r"], ["a b", "c"], ["d", "e"], ["a", "c"], [[1, 0], [0, 1]])
 CLICKS = MatchingData.from_interactions([1, 1, 2, 2], [3, 4, 3, 5])

@@ -220,7 +220,7 @@ def test_specs():
     assert isinstance(result, Engine)
     for wrong in ("ray:workers=0", "ray:workers=x", "ray:address=ray://here:10001", "rya"):
         with pytest.raises(PartError):
-            Ranker(engine=wrong, loss="alignment").fit(clicks(0))
+            Ranker("factored", "alignment", "orthonormal", engine=wrong).fit(clicks(0))
 
 
 def test_an_engine_with_nothing_to_do_is_refused(judged, seed):

@@ -229,7 +229,7 @@ def test_early_stopping_keeps_the_best_epoch(judged, valid):
     ranker = Ranker(
         loss="domination", solver=Coordinate(max_epochs=30, tolerance=0.0), callbacks=[stopping]
     ).fit(judged, valid=valid)
-    (name,) = {key for row in ranker.history_ for key in row} - {"epoch", "objective"}
+    (name,) = {key for row in ranker.history_ for key in row} - {"epoch", "objective", "decrease"}
     values = [row[name] for row in ranker.history_]
     assert stopping.best_value == max(values)
     assert stopping.best_epoch == 1 + int(np.argmax(values))

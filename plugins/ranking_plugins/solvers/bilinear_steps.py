@@ -9,7 +9,7 @@ import numpy as np
 from ranking.contracts.loss import Loss
 from ranking.contracts.solver import State, TrainingProblem
 from ranking.data.matching_data import MatchingData
-from ranking.errors import CombinationError
+from ranking.errors import CombinationError, DataError
 from ranking.kernels.bilinear import BilinearInputs, BilinearWeights
 from ranking.kernels.contract import Execution, PairwiseForm, ShrinkageState, UpdateRule
 from ranking.kernels.pairwise import TrainingLoss
@@ -83,6 +83,12 @@ class BilinearSteps(Steps):
         # The features by which W changes.
         partial = self.is_partial
         self.changed = self.model.trainable_inputs(self.data) if partial else self.inputs
+        if partial and not (self.changed.queries.data.size and self.changed.documents.data.size):
+            raise DataError(
+                "trainable=unshared trains features that only queries have against those that only "
+                "documents have, and there are none; use features with "
+                "query_ngrams=2,document_ids=true, or trainable=all."
+            )
 
     def _inputs(self) -> BilinearInputs:
         return self.model.inputs(self.data)

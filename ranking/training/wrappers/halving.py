@@ -10,11 +10,10 @@ more on the first fold if there are no others: a choice among many by one measur
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +26,11 @@ from ranking.data.inputs import OptionalSpec, PreparedData, Trainable, prepare_d
 from ranking.data.judged_lists import JudgedLists
 from ranking.data.split import query_kfold, random_bits_of
 from ranking.data.text_collection import TextCollection
-from ranking.errors import DataError, PartError, RankingError
+from ranking.errors import DataError, RankingError
 from ranking.io.schema import PARTS
 from ranking.metrics.evaluation import mean
 from ranking.registry.manager import get_registry
+from ranking.training.budget import Budget
 from ranking.training.plan import TrainingPlan
 from ranking.training.trainer import Trainer
 from ranking.training.wrappers.spaces import Range, sample, search_space
@@ -49,37 +49,10 @@ CONFIRMATIONS = 2
 """Further folds on which the best configuration must be better too."""
 
 MANY = 10**9
+FEW_TRIALS = 20
+"""A budget of fewer trainings confirms on one further fold."""
 
 Floats = NDArray[np.float64]
-
-
-class Budget(NamedTuple):
-    """How long to search: a number of trainings, or seconds.
-
-    Attributes
-    ----------
-    amount : float
-    unit : {"trials", "s"}
-    """
-
-    amount: float
-    unit: str
-
-    @classmethod
-    def parse(cls, text: str) -> Budget:
-        """Read ``"40trials"``, ``"60s"``, ``"10m"`` or ``"2h"``.
-
-        Examples
-        --------
-        >>> Budget.parse("40trials"), Budget.parse("10m")
-        (Budget(amount=40.0, unit='trials'), Budget(amount=600.0, unit='s'))
-        """
-        match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(trials?|s|m|h)\s*", str(text))
-        if match is None or float(match[1]) <= 0:
-            raise PartError(f"budget is {text!r}; write for example 40trials, 60s, 10m or 2h.")
-        if match[2].startswith("trial"):
-            return cls(float(match[1]), "trials")
-        return cls(float(match[1]) * {"s": 1.0, "m": 60.0, "h": 3600.0}[match[2]], "s")
 
 
 @dataclasses.dataclass
@@ -321,7 +294,7 @@ class SuccessiveHalving:
         for share in self._shares():
             trained: list[Trial] = []
             for one in alive:
-                if not self._has_room(share if self.settings.budget.unit == "s" else 1.0):
+                if not self._has_room(share if self.settings.budget.seconds is not None else 1.0):
                     return self._best_full(trained)
                 done = self._train(Trial(one.recipe, one.choices, share))
                 self._tell(done)
@@ -359,7 +332,7 @@ class SuccessiveHalving:
         widest = max(int(REDUCTION ** (len(self._shares()) - 1)), REDUCTION)
         for width in range(widest, 0, -1):
             costs = [max(1, width // REDUCTION**rung) for rung in range(len(self._shares()))]
-            if self.settings.budget.unit == "trials":
+            if self.settings.budget.trials is not None:
                 cost = float(sum(costs))
             else:  # a small part of the queries takes more than its share of the time
                 shares = [min(1.0, 1.5 * share) for share in self._shares()]
@@ -371,7 +344,7 @@ class SuccessiveHalving:
     def _confirmations(self) -> float:
         """Return how many trainings are held back to confirm a choice on further folds."""
         further = min(CONFIRMATIONS, len(self.folds) - 1)
-        if self.settings.budget.unit == "trials" and self.settings.budget.amount < 20:
+        if (self.settings.budget.trials or FEW_TRIALS) < FEW_TRIALS:
             further = min(further, 1)
         # Where each training takes long, one fold confirms, and more is searched.
         while further > 1 and not self._has_room(4.0, 2.0 * further):
@@ -380,13 +353,13 @@ class SuccessiveHalving:
 
     def _has_room(self, cost: float, held_back: float = 0.0) -> bool:
         """Return whether the budget has room for so many trainings, and those held back."""
-        amount, unit = self.settings.budget
-        if unit == "trials":
-            return amount - len(self.trials) >= cost + held_back
+        budget = self.settings.budget
+        if budget.trials is not None:
+            return budget.trials - len(self.trials) >= cost + held_back
         full = [one.seconds for one in self.trials if one.share == 1.0 and not one.problem]
         # The last training, on all data, takes a little longer than one on a fold.
         needed = max(full, default=0.0) * (cost + held_back + 1.5)
-        return amount - (time.monotonic() - self._start) >= needed
+        return (budget.seconds or 0.0) - (time.monotonic() - self._start) >= needed
 
     def _choose(self, baseline: Trial, survivors: Sequence[Trial]) -> tuple[Trial, str]:
         """Return the best configuration, if it is surely better than the defaults, and why."""
@@ -477,8 +450,8 @@ class SuccessiveHalving:
     def _watch(self, trial: Trial, patience: int) -> _Watch:
         """Return the callback of a trial; the defaults of a recipe have all their epochs."""
         deadline = float("inf")
-        if self.settings.budget.unit == "s" and self.trials:
-            deadline = self._start + self.settings.budget.amount
+        if self.settings.budget.seconds is not None and self.trials:
+            deadline = self._start + self.settings.budget.seconds
         patience = max(5, patience) if trial.choices else MANY
         return _Watch(self._metric, patience, deadline)
 

@@ -142,7 +142,7 @@ class SearchTraining:
             warm = number % len(search.values) != 0
             trainer = self._trainer(number, progress.last_tensors if warm else None, self.valid)
             adjusted = None if resume is not None else self._adjusted(number)
-            self._current = trainer
+            self._current, trainer.is_trial = trainer, True
             self.wrapper.on_trial(trainer, progress)
             if adjusted is None:
                 trainer.train(resume)
@@ -218,6 +218,7 @@ class SearchTraining:
         trial = progress.trials[progress.best]
         trainer = self._trainer(progress.best, progress.best_tensors)
         trainer.history, trainer.stopped = trial["history"], trial["stopped"]
+        trainer.warn_of_result()
         result = trainer.result()
         result.description["search"] = {
             **dataclasses.asdict(self.wrapper.search),

@@ -12,7 +12,8 @@ from ranking.data.text_collection import TextCollection
 from ranking.errors import PartError
 from ranking.metrics.parse import parse_metrics
 from ranking.registry.manager import get_registry
-from ranking.training.wrappers.halving import Budget, Trial, TuningSettings
+from ranking.training.budget import Budget
+from ranking.training.wrappers.halving import Trial, TuningSettings
 
 SAMPLERS = ("random", "optuna")
 

@@ -90,7 +90,11 @@ def test_bad_parameters_are_refused(kind):
         kind().set_params(dtype="int8")
     with pytest.raises(PartError, match="stay zero"):
         Diagonal("zero")
-    assert kind().get_params() == {"initial": kind().initial, "dtype": "float32"}
+    assert kind().get_params() == {
+        "initial": kind().initial,
+        "dtype": "float32",
+        "trainable": "all",
+    }
 
 
 # --- scores -------------------------------------------------------------------------------------

@@ -530,6 +530,7 @@ def test_blocks_have_a_largest_size(fast_kernel, make_tastes, features: str, mos
     assert bits(left) == bits(result) != bits(other)
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 def test_the_default_boundaries_are_sixteen_an_epoch(fast_kernel, make_tastes):
     data = make_tastes(1, 40, 45)
     matches = int(data.n_relevant.sum())
@@ -725,6 +726,7 @@ STREAMED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 @pytest.mark.parametrize("parts", STREAMED, ids=lambda parts: str(sorted(map(str, parts.values()))))
 @pytest.mark.parametrize("features", ["none", "both"])
 def test_parts_are_the_whole(factored_kernel, make_tastes, parts, features):
@@ -876,6 +878,7 @@ def test_l2_shrinks(fast_kernel, make_tastes):
     assert sizes[0] > sizes[1] > sizes[2] > 0.0
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 def test_l1_makes_zeros(fast_kernel, make_tastes):
     data = make_tastes(1)
     densities = []

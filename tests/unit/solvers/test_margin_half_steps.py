@@ -62,6 +62,7 @@ def test_a_half_step_is_sgd_with_the_other_side_frozen(fast_kernel, make_tastes)
     assert np.array_equal(model.V, frozen)
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 @pytest.mark.parametrize(("loss", "regularizer"), list(itertools.product(LOSSES, REGULARIZERS)))
 def test_every_cell_trains(fast_kernel, make_tastes, loss, regularizer):
     data = make_tastes(1, 40, 45)
@@ -123,6 +124,7 @@ def test_what_is_refused(make_tastes):
         Ranker("structured:dimensions=5", "hinge", "l1l2-row", "alternating").fit(data)
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 def test_each_side_has_its_strength_and_its_limit(make_matching, seed):
     data = make_matching(seed, 40, 30, widths=(12, 9), kind="relevance")
 

@@ -164,6 +164,7 @@ def test_the_objective_reaches_that_of_lbfgs(make_tastes, fast_kernel, solver, l
     assert fitted.objective_ <= best.fun * 1.01
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
 @pytest.mark.parametrize("loss", ["hinge", "warp", "smooth-warp", "domination", "logistic"])
 def test_no_epoch_increases_the_objective(make_tastes, fast_kernel, loss, regularizer):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ranking import Ranker, TextCollection, TextFeatures
-from ranking.errors import ModelFileError, PartError
+from ranking.errors import DataError, ModelFileError, PartError
 
 WORDS = ["wing", "flow", "heat", "shock", "layer", "body", "wave", "drag", "lift", "jet", "cone"]
 
@@ -167,12 +167,15 @@ def test_damaged_shares_are_refused():
 def test_a_feature_per_document_starts_at_bm25_and_is_stored(seed, tmp_path):
     data = collection(seed)
     features = "text:words=none,weighting=bm25,document_ids=true"
+    with pytest.raises(DataError, match="and there are none"):
+        Ranker.from_recipe("bm25-warp", features=features).fit(data)
+    parts = {"features": features, "model": "bilinear"}
     start = Ranker.from_recipe(
-        "bm25-warp", features=features, solver="sgd:max_steps=0", parameter_search=None
+        "bm25-warp", **parts, solver="sgd:max_steps=0", parameter_search=None
     ).fit(data)
     expected = literal_bm25(data.query_texts, data.document_texts, 1.2, 0.75)
     np.testing.assert_allclose(matrix(start, data), expected, rtol=1e-6, atol=1e-6)
-    ranker = Ranker.from_recipe("bm25-warp", features=features).fit(data)
+    ranker = Ranker.from_recipe("bm25-warp", **parts).fit(data)
     weights = ranker.model_.weights.toarray()
     n_terms = len(ranker.text_.feature_names)
     assert weights.shape == (n_terms, n_terms + data.n_documents)
