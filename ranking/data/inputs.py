@@ -28,6 +28,10 @@ DEFAULT_TEXT = "text"
 """The features of texts unless others are named."""
 
 
+DOCUMENT = "document:"
+"""What the name of the feature of a single document begins with."""
+
+
 class OptionalSpec(str):
     """A spec of text features that is ignored for data without texts: a recipe's default."""
 
@@ -317,7 +321,7 @@ def with_document_ids(text: TextFeatures, documents: Any, ids: Ids) -> tuple[Any
         return documents, np.array(names)
     own = sparse.eye_array(ids.size, dtype=documents.dtype)
     rows = sparse.csr_array(sparse.hstack([documents, own], format="csr"))
-    return rows, np.array([*names, *(f"document:{one}" for one in ids.tolist())])
+    return rows, np.array([*names, *(f"{DOCUMENT}{one}" for one in ids.tolist())])
 
 
 class Documents(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from ranking._utils.tensors import Tensors, pack_history, section, under, unpack_history
 from ranking.contracts.model import Model
 from ranking.data.ids import pack_ids, unpack_ids
-from ranking.data.inputs import Documents
+from ranking.data.inputs import DOCUMENT, Documents
 from ranking.data.scaling import Scaling
 from ranking.data.seen import SeenItems
 from ranking.data.text.features import TextFeatures
@@ -242,10 +242,15 @@ def _refuse_other_vocabulary(
     path: Path, model: Model, text: TextFeatures, sides: tuple[str, ...]
 ) -> None:
     """Refuse a model whose features are not the terms of the vocabulary in the same file."""
-    names = np.array(text.feature_names, np.str_)
+    terms = {"query": text.query_feature_names, "document": text.feature_names}
     for side in sides:
-        known = getattr(model, f"{side}_feature_ids", None)
-        if known is not None and not np.array_equal(known.astype(np.str_), names):
+        known, names = getattr(model, f"{side}_feature_ids", None), terms[side]
+        if known is None:
+            continue
+        words, others = known.astype(np.str_)[: len(names)], known.astype(np.str_)[len(names) :]
+        own = side == "document" and text.document_ids  # one feature per document follows
+        right = not others.size or (own and np.char.startswith(others, DOCUMENT).all())
+        if not (right and np.array_equal(words, np.array(names, np.str_))):
             raise ModelFileError(
                 f"{path} is damaged: the {side} features of its model are not the words of its "
                 "vocabulary; train it again."
