@@ -84,7 +84,8 @@ class Server:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
+            with error:  # Python 3.14 warns of one that is not closed
+                return error.code, json.load(error)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.poll() is None:
