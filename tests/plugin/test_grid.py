@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit, logsumexp
 from sklearn.metrics import ndcg_score
 
 from ranking import JudgedLists, MatchingData, Ranker
@@ -276,6 +277,11 @@ def list_loss(loss: Any, scores: np.ndarray, grades: np.ndarray) -> float:
     if loss.name.startswith("pointwise"):  # the solver leaves the level of a query out
         levels = scores + np.linspace(-5.0, 5.0, 201)[:, None]
         return float(loss.value(levels, grades).mean(axis=1).min())
+    if loss.name == "softmax-at-k":
+        own = scores[grades > 0]
+        values = logsumexp(scores / loss.temperature) - own / loss.temperature
+        threshold = np.sort(scores)[::-1][min(loss.k, scores.size) - 1]
+        return float((expit((own - threshold) / loss.weight_temperature) * values).mean())
     if loss.name == "metric":
         return 1.0 - float(ndcg_score(grades[None], scores[None], k=10))
     if "linear" in loss.interfaces:

@@ -140,6 +140,9 @@ class _Training:
 
     def epoch(self, number: int) -> None:
         """Take the steps of one epoch, then apply the penalty for all of them."""
+        # A snapshot of the epoch before may hold these arrays.
+        self.model.U, self.model.V = self.model.U.copy(), self.model.V.copy()
+        self.model.document_biases = self.model.document_biases.copy()
         batches = 0
         for batch in self.sampler.batches(number, self.solver.batch_size):
             self._step(self._pairs(batch), len(batch[0]))
@@ -165,7 +168,7 @@ class _Training:
     def _scores(self, queries: Ints, documents: Ints) -> Floats:
         model = self.model
         left, right = self.queries[queries] @ model.U, self.documents[documents] @ model.V
-        scores = np.einsum("ij,ij->i", left, right).astype(np.float64)
+        scores = (left * right).sum(axis=1, dtype=np.float64)
         if model.document_biases.size:
             scores += self.documents[documents] @ model.document_biases
         if self.pointwise:

@@ -607,6 +607,7 @@ class Snapshots(Callback):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 @pytest.mark.parametrize("regularizer", ["none", MaxNorm(1.0), "l1:strength=0.1"], ids=str)
 @pytest.mark.parametrize("base", [False, True])
 def test_training_resumes_in_each_stage(factored_kernel, make_tastes, regularizer, base):
