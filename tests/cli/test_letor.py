@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_folds_are_measured_beside_the_thesis(folder, tmp_path):
     out = tmp_path / "out"
     result = CliRunner().invoke(

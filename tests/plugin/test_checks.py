@@ -52,6 +52,7 @@ STRENGTHS = {
 SHORT = {
     "sgd": "sgd:max_steps=900,steps_per_epoch=300,learning_rate=0.1",
     "passive-aggressive": "passive-aggressive:max_steps=600,steps_per_epoch=200",
+    "kernel-passive-aggressive": "kernel-passive-aggressive:max_steps=600,steps_per_epoch=200",
     "coordinate": "coordinate:max_epochs=8,tolerance=0",
     "alternating": "alternating:max_epochs=4",
     "selection": "selection:max_trials=2,share=0.3",

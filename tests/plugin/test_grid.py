@@ -49,6 +49,7 @@ MODELS = {
 SOLVERS = {
     "sgd": "sgd:max_steps=120,steps_per_epoch=40,prox_interval=10,n_negatives=2",
     "passive-aggressive": "passive-aggressive:max_steps=120,steps_per_epoch=40",
+    "kernel-passive-aggressive": "kernel-passive-aggressive:max_steps=120,steps_per_epoch=40",
     "alternating": "alternating:max_epochs=2,n_negatives=2",
     "coordinate": "coordinate:max_epochs={epochs},tolerance=0,n_negatives=2",
     "lbfgs": "lbfgs:max_epochs=4,iterations=5,tolerance=0",
