@@ -19,7 +19,7 @@ from ranking import Ranker, read_data
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 LOG = "user,item\n" + "".join(f"u{u},i{i}\n" for u in range(9) for i in range(u % 4, 9, 2))
-LATER = "user,item\nu0,i1\nu1,i0\nu2,i1\nstranger,i2\n"
+LATER = "user,item\nu0,i1\nu1,i0\nu2,i1\nnewcomer,i2\n"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_users_see_no_items_again_and_new_ones_are_marked(tmp_path: Path):
     Ranker.from_recipe("ials").fit(read_data(tmp_path / "log.csv")).save(model)
     call("explore", model, tmp_path / "later.csv", "-o", page, "--metric", "hit@3")
     shown = {query["id"]: query for query in content(page)["queries"]}
-    assert shown["stranger"]["slices"] == ["new"]
+    assert shown["newcomer"]["slices"] == ["new"]
     assert {one["d"] for one in shown["u0"]["lists"][0]} == {"i1", "i3", "i5", "i7"}
     assert content(page)["map"]
 
