@@ -76,12 +76,7 @@ def data(path: Path, form: str, resources: Resources, **options: Any) -> None:
     if options["method"] is not None:
         if convert is not None or output is None:
             raise click.UsageError("--split needs -o, a folder, and is without --convert.")
-        split_files(
-            path,
-            resources,
-            output,
-            Split(*(options[key] for key in ("method", "share", "valid", "seed"))),
-        )
+        split_files(path, resources, output, Split.of(options))
         return
     if options["share"] is not None or options["valid"]:
         raise click.UsageError("--share and --valid are for --split; name a method.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,11 @@ class Split(NamedTuple):
     share: float | None
     valid: bool
     seed: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Split:
+        """Return what the options of the command say."""
+        return cls(options["method"], options["share"], options["valid"], options["seed"])
 
 
 def split_files(path: Path, resources: Resources, folder: Path, split: Split) -> None:

@@ -105,6 +105,7 @@ def test_keys_judge_and_move_in_a_browser(judged: Path, width: int):
     page.write_text((judged / "page.html").read_text().replace("</body>", STEPS))
     command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     command += [f"--window-size={width},900", "--no-first-run", "--virtual-time-budget=3000"]
+    command += [f"--user-data-dir={judged / str(width)}"]  # two browsers must not share one
     printed = ""
     for _ in range(2):  # a browser that starts for the first time may hang
         with contextlib.suppress(subprocess.TimeoutExpired):

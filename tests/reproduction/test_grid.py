@@ -15,6 +15,7 @@ from ranking_plugins.reproductions.held_out import read_likes
 pytestmark = [pytest.mark.slow, pytest.mark.reproduction]
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all .* to 0")  # of the strengths that are tried
 def test_every_cell_trains_and_has_the_property_of_its_regularizer(real_data: Path):
     options = Options(real_data, True, "cython", 1, 0, lambda text: None)
     rows = {}

@@ -177,6 +177,7 @@ REGULARIZERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* sets all weights to 0")
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("regularizer", REGULARIZERS)
 @settings(deadline=None, max_examples=8)

@@ -56,7 +56,8 @@ def direction_epochs(solver: Alternating, sides: Sides) -> Iterator[EpochResult]
                 search.step_documents()
             search.step_queries()
             objective = search.update_model()
-        converged = before - objective <= solver.tolerance * abs(objective)
+        # The polynomial may lose a little in an early epoch, which is not the end.
+        converged = abs(before - objective) <= solver.tolerance * abs(objective)
         state = partial(search.state, epoch, objective)
         yield EpochResult(epoch, objective, converged, state, {"megabytes": search.megabytes})
         if converged:
