@@ -52,6 +52,9 @@ from ranking.training.signals import DeferredInterrupts
 __all__ = ["History", "Snapshot", "Trainer", "TrainingResult"]
 
 
+ROUNDING = 1e-9
+"""The share by which a loss may be above that of zero scores through rounding alone."""
+
 NEGLIGIBLE = 1e-5
 """An objective that has fallen to this share of the first one counts as 0, and as converged: on
 data that are separated without error it falls for ever."""
@@ -191,7 +194,7 @@ class Trainer:
         zero = float(loss.pairwise_value(np.zeros(1))[0])
         row: dict[str, Any] = self.history[-1]
         last = float(row.get("loss", row.get("objective", math.nan)))
-        if math.isfinite(zero) and last > zero:
+        if math.isfinite(zero) and last > zero * (1.0 + ROUNDING):
             warnings.warn(
                 f"the loss is {last:.4g}, above {zero:.4g}, that of a model whose scores are all "
                 "0: the model is of no use. Scale the features (StandardScaler), train for more "
