@@ -297,20 +297,20 @@ class Ranker(Estimator):
         >>> len(ranker.report_.trials) <= 4
         True
         """
-        given = TuningOptions(**options)
+        tuning = TuningOptions(**options)
         X, valid = interactions_of(X, y), interactions_of(valid)
         data = X if isinstance(X, TextCollection) else as_trainable(X, y, qid, None)
         if isinstance(valid, tuple):
             valid = as_trainable(valid[0], valid[1], valid[2], None)
-        search = SuccessiveHalving(data, valid, given.settings(data), given.on_trial)
+        search = SuccessiveHalving(data, valid, tuning.settings(data), tuning.on_trial)
         report = search.run()
-        recipe = {"features": given.features} if given.features is not None else {}
+        recipe = {"features": tuning.features} if tuning.features is not None else {}
         ranker = cls.from_recipe(
             report.best.recipe,
-            kernel=given.kernel,
-            threads=given.threads,
-            random_state=given.random_state,
-            scale=given.scale,
+            kernel=tuning.kernel,
+            threads=tuning.threads,
+            random_state=tuning.random_state,
+            scale=tuning.scale,
             **recipe,
         )
         check_columns(ranker, X, reset=True)
