@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ranking._parameters import FOREIGN_NAMES, recipe_parameters
-from ranking._utils.keywords import explain_keywords
+from ranking._utils.keywords import explain_parameters
 from ranking._utils.validation import validate_k, validate_threads
 from ranking.contracts.callback import Callback
 from ranking.contracts.engine import Engine
@@ -114,7 +114,31 @@ else:
     from sklearn.base import BaseEstimator as Estimator
 
 
-class Ranker(Estimator):
+class LearntAttributes(Estimator):
+    """What `Ranker.fit` sets; no settings, so in a class that is no dataclass."""
+
+    model_: Model
+    loss_: Loss
+    regularizer_: Regularizer
+    solver_: Solver
+    kernel_: Kernel
+    history_: list[dict[str, Any]]
+    objective_: float
+    n_iter_: int
+    stopped_: str
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    text_: TextFeatures | None
+    scaling_: Scaling | None
+    documents_: Documents | None
+    seen_: SeenItems | None
+    report_: Any
+    description_: dict[str, Any]
+
+
+@explain_parameters(FOREIGN_NAMES)
+@dataclasses.dataclass(eq=False, repr=False, match_args=False)
+class Ranker(LearntAttributes):
     """Learn to rank the documents of queries, or the items of users.
 
     Every part is a name (``"l2"``), a spec (``"l2:strength=0.1"``) or an object (``L2(0.1)``).
@@ -192,53 +216,19 @@ class Ranker(Estimator):
     4
     """
 
-    model_: Model
-    loss_: Loss
-    regularizer_: Regularizer
-    solver_: Solver
-    kernel_: Kernel
-    history_: list[dict[str, Any]]
-    objective_: float
-    n_iter_: int
-    stopped_: str
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
-    text_: TextFeatures | None
-    scaling_: Scaling | None
-    documents_: Documents | None
-    seen_: SeenItems | None
-    report_: Any
-    description_: dict[str, Any]
-
-    @explain_keywords(FOREIGN_NAMES)
-    def __init__(
-        self,
-        model: str | Model = "auto",
-        loss: str | Loss | None = None,
-        regularizer: str | Regularizer = "none",
-        solver: str | Solver = "auto",
-        *,
-        kernel: str | Kernel = "auto",
-        threads: int = 1,
-        random_state: int = 0,
-        callbacks: Sequence[str | Callback] = (),
-        features: str | TextFeatures | None = None,
-        engine: str | Engine = "local",
-        parameter_search: Search | None = None,
-        scale: str | None = None,
-    ) -> None:
-        self.model = model
-        self.loss = loss
-        self.regularizer = regularizer
-        self.solver = solver
-        self.kernel = kernel
-        self.threads = threads
-        self.random_state = random_state
-        self.callbacks = callbacks
-        self.features = features
-        self.engine = engine
-        self.parameter_search = parameter_search
-        self.scale = scale
+    model: str | Model = "auto"
+    loss: str | Loss | None = None
+    regularizer: str | Regularizer = "none"
+    solver: str | Solver = "auto"
+    _: dataclasses.KW_ONLY
+    kernel: str | Kernel = "auto"
+    threads: int = 1
+    random_state: int = 0
+    callbacks: Sequence[str | Callback] = ()
+    features: str | TextFeatures | None = None
+    engine: str | Engine = "local"
+    parameter_search: Search | None = None
+    scale: str | None = None
 
     @classmethod
     def from_recipe(cls, name: str, **overrides: Any) -> Self:

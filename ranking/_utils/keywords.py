@@ -6,16 +6,13 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-P = ParamSpec("P")
-R = TypeVar("R")
+T = TypeVar("T")
 
 
-def explain_keywords(
-    remedies: Mapping[str, str],
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function so that an unknown keyword raises a `TypeError` with a remedy.
+def explain_parameters(remedies: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """Decorate a class so that an unknown keyword of its constructor is a `TypeError` with remedy.
 
     Parameters
     ----------
@@ -23,11 +20,12 @@ def explain_keywords(
         From names that other libraries use to what to write instead.
     """
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        known = [name for name in inspect.signature(function).parameters if name != "self"]
+    def decorate(cls: type[T]) -> type[T]:
+        construct = cls.__init__
+        known = [name for name in inspect.signature(construct).parameters if name != "self"]
 
-        @functools.wraps(function)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        @functools.wraps(construct)
+        def checked(self: T, *args: Any, **kwargs: Any) -> None:
             for name in kwargs:
                 if name not in known:
                     near = difflib.get_close_matches(name, known, n=1)
@@ -36,8 +34,9 @@ def explain_keywords(
                         f"unknown parameter {name!r}{f'; use {remedy}' if remedy else ''}. The "
                         f"parameters are {', '.join(known)}."
                     )
-            return function(*args, **kwargs)
+            construct(self, *args, **kwargs)
 
-        return checked
+        cls.__init__ = checked  # type: ignore[method-assign, assignment]
+        return cls
 
     return decorate
