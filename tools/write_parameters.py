@@ -1,4 +1,4 @@
-"""Write docs/parameters.md and the table of names in docs/parts.md from the code.
+"""Write docs/parameters.md, and the tables of docs/parts.md and docs/combinations.md, from the code.
 
 Usage: ``python tools/write_parameters.py``, also after a merge that conflicts in these pages. A
 test fails if they are not what this would write.
@@ -9,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ranking.registry import describe_part, get_registry
-from ranking.registry.manager import Entry
+from ranking.registry.compatibility import Grid
+from ranking.registry.manager import Entry, Registry, installed_sources
 from ranking.registry.names import PARAMETERS, PARTS
 from ranking.registry.part_description import Parameter, PartDescription
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGE, NAMES = DOCS / "parameters.md", DOCS / "parts.md"
+PAGE, NAMES, COMBINATIONS = DOCS / "parameters.md", DOCS / "parts.md", DOCS / "combinations.md"
 OURS = ("ranking-kit", "ranking-kit-rust")
 KINDS = {
     "recipe": "Recipes",
@@ -28,6 +29,15 @@ KINDS = {
     "metric": "Metrics",
     "reader": "Readers",
 }
+LETTERS = {
+    "sgd": "S",
+    "coordinate": "C",
+    "lbfgs": "L",
+    "alternating": "A",
+    "passive-aggressive": "P",
+}
+MODELS = ("linear", "diagonal", "bilinear", "factored")
+"""The solvers and models of the table of combinations; others go with few parts."""
 UNRELEASED = {
     *("against", "batch", "begin", "draw", "draws", "epoch", "every", "max_draws", "rate"),
     *("refit_rate", "spread", "start", "turns", "observer"),
@@ -116,6 +126,38 @@ def write_names(page: str) -> str:
     return before + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
 
 
+def write_combinations(page: str) -> str:
+    """Return the page of combinations with the table of today; the text around it stays."""
+    before, _, rest = page.partition("<!-- grid -->\n")
+    return f"{before}<!-- grid -->\n{combinations()}\n<!-- /grid -->{rest.partition('<!-- /grid -->')[2]}"
+
+
+def combinations() -> str:
+    """Return the table of combinations: solvers by model and loss, for each regularizer."""
+    sources = [source for source in installed_sources() if source.distribution == OURS[0]]
+    grid = Grid(Registry(sources))
+    works = {str(one) for one in grid.cells() if one.compatibility().works}
+    regularizers = ["none", *(part.name for part in grid.parts["regularizer"] if part.name != "none")]
+    letters = ", ".join(f"{letter} `{solver}`" for solver, letter in LETTERS.items())
+    header = " | ".join(f"`{name}`" for name in regularizers)
+    lines = [letters.replace(" ", " is ", 1) + ".", "", f"| model | loss | {header} |"]
+    lines.append("|---" * (2 + len(regularizers)) + "|")
+    for model in MODELS:
+        for loss in (part.name for part in grid.parts["loss"]):
+            cells = [
+                " ".join(
+                    letter
+                    for solver, letter in LETTERS.items()
+                    if " x ".join((model, loss, regularizer, solver)) in works
+                )
+                for regularizer in regularizers
+            ]
+            if any(cells):
+                words = " | ".join(cell or "-" for cell in cells)
+                lines.append(f"| `{model}` | `{loss}` | {words} |")
+    return "\n".join(lines)
+
+
 def ours(entry: Entry) -> bool:
     """Return whether a part is built in."""
     return entry.distribution in OURS
@@ -142,4 +184,5 @@ def write() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(write(), encoding="utf-8")
-    NAMES.write_text(write_names(NAMES.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, change in ((NAMES, write_names), (COMBINATIONS, write_combinations)):
+        page.write_text(change(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -276,6 +276,7 @@ def test_plugins_shows_which_kernel_serves_which_family():
         assert set(row.values()) <= set(row)
 
 
+@pytest.mark.slow
 def test_the_matrix_says_what_combines():
     rows = [
         json.loads(x) for x in call("plugins", "--matrix", "--format", "jsonl").stdout.splitlines()

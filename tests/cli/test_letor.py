@@ -83,6 +83,7 @@ def test_missing_data_are_named(tmp_path):
     assert "S1.txt does not exist; give the folder that holds letor with --data" in result.output
 
 
+@pytest.mark.slow
 def test_a_table_a_data_set_with_empty_cells(folder):
     result = CliRunner().invoke(cli, ["reproduce", "letor", "--data", str(folder), "--quick"])
     assert result.exit_code == 0, result.output

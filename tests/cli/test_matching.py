@@ -311,6 +311,7 @@ def test_hashed_words_cannot_be_read(folder, tmp_path):
     assert lines("explain", path, "--pair", "puck", "goal")[0]["query"].startswith("#")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", ["auto", 16])
 def test_the_same_tensors_whatever_the_kernel_and_threads(folder, tmp_path, load_kernel, batch):
     words = ["train", folder / "train.tab", "--loss", "warp", "--regularizer", "l1:strength=0.003"]

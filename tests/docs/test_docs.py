@@ -352,12 +352,14 @@ def test_the_page_of_parts_has_every_name_and_no_other(kind: str):
     assert set(re.findall(r"`([^`]+)`", row)) == {e.name for e in built_in() if e.kind == kind}
 
 
-def test_the_page_of_parameters_is_that_of_the_code():
+def test_pages_written_from_the_code_are_those_of_today():
     tool = runpy.run_path(str(ROOT / "tools" / "write_parameters.py"))
     names = (DOCS / "parts.md").read_text()
     advice = "run `python tools/write_parameters.py`"
     assert (DOCS / "parameters.md").read_text() == tool["write"](), advice
     assert names == tool["write_names"](names), advice
+    combinations = (DOCS / "combinations.md").read_text()
+    assert combinations == tool["write_combinations"](combinations), advice
 
 
 def test_the_fragments_of_the_changelog_can_be_collected():

@@ -412,6 +412,7 @@ FLOATS = [
 """The functions of the contract that return a float."""
 
 
+@pytest.mark.slow
 def test_a_kernel_without_a_function_of_the_contract(ranking_kernel: Kernel):
     families = {**ranking_kernel.implementations, "linear": object()}
     without = dataclasses.replace(ranking_kernel, implementations=families)

@@ -14,7 +14,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from ranking.registry.compatibility import Cell, Grid
 from ranking.registry.manager import Registry, installed_sources
 from ranking.training.trainer import Trainer
 
-ROOT = Path(__file__).parents[2]
 OTHER_KERNELS = ("reference", "rust")
 
 GRID = Grid(Registry([each for each in installed_sources() if each.distribution == "ranking-kit"]))
@@ -408,6 +406,7 @@ def incompatible() -> dict[str, Cell]:
     return {name: cell for name, cell in CELLS.items() if name not in WORKS}
 
 
+@pytest.mark.slow
 def test_incompatible_cells_have_a_reason_and_a_remedy():
     for cell in incompatible().values():
         reason = cell.compatibility().reason
@@ -444,62 +443,6 @@ def test_most_of_the_requested_grid_trains(capsys: pytest.CaptureFixture[str]):
     assert len(trained) >= 28
     for solver in ("sgd", "alternating"):
         assert sum(cell[2] == solver for cell in trained) == 12
-
-
-def documented_grid() -> str:
-    """The table of docs/combinations.md: solvers by model and loss, for each regularizer."""
-    losses = ("hinge", "squared-hinge", "logistic", "exponential", "warp", "kos-warp")
-    losses += (
-        "smooth-warp",
-        "softmax",
-        "softmax-at-k",
-        "ccl",
-        "bce",
-        "domination",
-        "squared-grades",
-        "listnet",
-    )
-    losses += ("listmle", "lambdarank")
-    losses += ("approx-ndcg", "exponential-pairs", "alignment")
-    regularizers = (
-        "none",
-        "l1",
-        "l2",
-        "elastic",
-        "l1l2-row",
-        "max-norm",
-        "group-l1",
-        "orthonormal",
-    )
-    short = {"sgd": "S", "coordinate": "C", "lbfgs": "L", "alternating": "A"}
-    short["passive-aggressive"] = "P"
-    lines = [
-        "S is `sgd`, C `coordinate`, L `lbfgs`, A `alternating`, P `passive-aggressive`.",
-        "",
-        "| model | loss | " + " | ".join(f"`{name}`" for name in regularizers) + " |",
-        "|---" * (2 + len(regularizers)) + "|",
-    ]
-    for model in ("linear", "diagonal", "bilinear", "factored"):
-        for loss in losses:
-            cells = [
-                " ".join(
-                    letter
-                    for solver, letter in short.items()
-                    if " x ".join((model, loss, regularizer, solver)) in WORKS
-                )
-                for regularizer in regularizers
-            ]
-            if any(cells):
-                words = " | ".join(cell or "-" for cell in cells)
-                lines.append(f"| `{model}` | `{loss}` | {words} |")
-    return "\n".join(lines)
-
-
-def test_the_documentation_has_the_grid():
-    page = (ROOT / "docs" / "combinations.md").read_text(encoding="utf-8")
-    results = re.search(r"<!-- grid -->\n(.*)\n<!-- /grid -->", page, flags=re.DOTALL)
-    assert results is not None
-    assert results[1].strip() == documented_grid(), documented_grid()
 
 
 def test_the_nearest_has_the_fewest_parts_changed():

@@ -268,6 +268,7 @@ def test_a_native_row_regularizer_is_l1l2_row(rows, seed):
     np.testing.assert_array_equal(rows.prox(p[0], 0.3), rows.prox(p[:1], 0.3)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* sets all embeddings to 0")
 @pytest.mark.parametrize(
     ("loss", "solver"), [("hinge", "sgd"), ("alignment", "alternating"), ("hinge", "alternating")]

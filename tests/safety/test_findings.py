@@ -168,6 +168,7 @@ def test_pointers_whose_differences_overflow_are_refused(pointer):
         JudgedLists(X, [0, 1, 2], [1, 1, 1])
 
 
+@pytest.mark.slow
 def test_a_matrix_may_be_changed_while_it_is_trained_on():
     rng = np.random.default_rng(0)
     X = sparse.random_array((2000, 50), density=0.2, format="csr", random_state=0)

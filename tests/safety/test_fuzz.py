@@ -17,6 +17,7 @@ ATTACK = "RANKING_ATTACK"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.slow
 def test_mutated_inputs_are_read_or_refused():
     command = [sys.executable, TOOLS / "fuzz.py", "--inputs", "460", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

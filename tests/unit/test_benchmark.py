@@ -150,6 +150,7 @@ def test_letters_are_those_of_a_paired_t_test(judged):
     assert best.better_than == ("b" if p < 0.05 else "")
 
 
+@pytest.mark.slow
 def test_interactions_are_held_out_and_what_users_have_is_not_ranked():
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 2, 60)

@@ -54,6 +54,7 @@ def test_the_model_ranks_other_documents():
     assert np.nanmean(values[metric.spelled()][:3]) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_jobs_change_nothing(backend):
     data = make(2)

@@ -127,6 +127,7 @@ def test_the_callers_parts_stay_as_they_are(judged):
     assert not model.weights.size
 
 
+@pytest.mark.slow
 def test_lower_layers_do_not_import_the_facade():
     """Models, training, inference and files work without the module of `Ranker`."""
     import subprocess

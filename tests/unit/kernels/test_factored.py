@@ -442,6 +442,7 @@ def test_zeros_on_the_right_stay_and_change_nothing(kernel: Kernel) -> None:
 # --- hogwild ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hogwild_learns(kernel: Kernel) -> None:
     # Four groups of queries, each with its own documents: a matched document should win.
     n_queries, n_documents, n = 80, 60, 12_000

@@ -49,6 +49,7 @@ def test_members_are_sampled_by_their_counts(kernel: Kernel) -> None:
         assert_sampled(own[:, 2], outside / outside.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted", [False, True])
 def test_every_positive_is_sampled_once_per_pass_or_by_its_count(
     kernel: Kernel, counted: bool

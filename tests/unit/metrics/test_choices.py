@@ -59,6 +59,7 @@ def test_average_ties_agree_with_scikit_learn(k):
     assert ours == pytest.approx(ndcg_score(grades, scores, k=k))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(1, 40), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(n, random):

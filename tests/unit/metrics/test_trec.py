@@ -65,6 +65,7 @@ def test_trec_eval_agrees(kind, named):
     compare(JudgedLists(np.ones((n, 1)), grades, qids, doc_ids=names), SCORES[kind](random, n))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(
     st.lists(

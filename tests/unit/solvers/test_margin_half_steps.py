@@ -130,7 +130,7 @@ def test_each_side_has_its_strength_and_its_limit(make_matching, seed):
 
     def fitted(regularizer):
         parts = ("factored:dimensions=4,biases=false", "hinge", regularizer)
-        return Ranker(*parts, "alternating:max_epochs=2", kernel="reference").fit(data).model_
+        return Ranker(*parts, "alternating:max_epochs=2").fit(data).model_
 
     model = fitted("l1l2-row:strength=1e-4,limit=2,document_limit=0.5")
     assert 0.5 < np.linalg.norm(model.U, axis=1).max() <= 2.0 + 1e-5

@@ -181,6 +181,7 @@ def test_no_epoch_increases_the_objective(make_tastes, fast_kernel, loss, regula
             assert np.isfinite(fitted.regularizer_.penalty(side[:, :4].astype(np.float64)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("featured", [False, True])
 @pytest.mark.parametrize("parts", [("hinge", "l1"), ("domination", "orthonormal"), ("warp", "l2")])
 def test_kernels_and_threads_agree(factored_kernel, make_tastes, make_matching, parts, featured):
