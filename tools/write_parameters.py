@@ -1,4 +1,4 @@
-"""Write docs/parameters.md, and the tables of docs/parts.md and docs/combinations.md, from the code.
+"""Write docs/parameters.md and the tables of parts.md and combinations.md from the code.
 
 Usage: ``python tools/write_parameters.py``, also after a merge that conflicts in these pages. A
 test fails if they are not what this would write.
@@ -129,7 +129,8 @@ def write_names(page: str) -> str:
 def write_combinations(page: str) -> str:
     """Return the page of combinations with the table of today; the text around it stays."""
     before, _, rest = page.partition("<!-- grid -->\n")
-    return f"{before}<!-- grid -->\n{combinations()}\n<!-- /grid -->{rest.partition('<!-- /grid -->')[2]}"
+    after = rest.partition("<!-- /grid -->")[2]
+    return f"{before}<!-- grid -->\n{combinations()}\n<!-- /grid -->{after}"
 
 
 def combinations() -> str:
@@ -137,7 +138,10 @@ def combinations() -> str:
     sources = [source for source in installed_sources() if source.distribution == OURS[0]]
     grid = Grid(Registry(sources))
     works = {str(one) for one in grid.cells() if one.compatibility().works}
-    regularizers = ["none", *(part.name for part in grid.parts["regularizer"] if part.name != "none")]
+    regularizers = [
+        "none",
+        *(part.name for part in grid.parts["regularizer"] if part.name != "none"),
+    ]
     letters = ", ".join(f"{letter} `{solver}`" for solver, letter in LETTERS.items())
     header = " | ".join(f"`{name}`" for name in regularizers)
     lines = [letters.replace(" ", " is ", 1) + ".", "", f"| model | loss | {header} |"]
