@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
@@ -13,6 +12,9 @@ from ranking import JudgedLists, Ranker
 
 MOST = 10_000
 """The largest k, and the largest number of documents of one request."""
+
+NUMBERS = frozenset({int, float})
+"""Types of numbers in JSON; that of truth values is another."""
 
 Body = Mapping[str, Any]
 
@@ -63,20 +65,24 @@ def _judged(ranker: Ranker, documents: list[Any]) -> JudgedLists:
 def _fill(row: Any, features: Any, column: Mapping[str, int], where: str) -> None:
     """Write features into a row: a list of all, or an object by name; missing ones are 0."""
     if isinstance(features, list) and len(features) == row.size:
-        pairs = list(enumerate(features))
+        at: Any = slice(None)
+        values = features
     elif isinstance(features, dict):
         unknown = [name for name in features if name not in column]
         if unknown:
             raise RequestError(f"{where} has the unknown feature {unknown[0]!r}.")
-        pairs = [(column[name], value) for name, value in features.items()]
+        at, values = [column[name] for name in features], list(features.values())
     else:
         raise RequestError(f"{where} must be a list of {row.size} numbers, or an object by name.")
-    for at, value in pairs:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise RequestError(f"{where} has {value!r}; features are numbers.")
-        if not abs(value) <= sys.float_info.max:
-            raise RequestError(f"{where} has a number beyond those of double precision.")
-        row[at] = value
+    if not NUMBERS.issuperset(map(type, values)):
+        wrong = next(value for value in values if type(value) not in NUMBERS)
+        raise RequestError(f"{where} has {wrong!r}; features are numbers.")
+    try:
+        row[at] = values
+    except OverflowError:  # a whole number
+        row[at] = np.inf
+    if not np.isfinite(row).all():
+        raise RequestError(f"{where} has a number beyond those of double precision.")
 
 
 def recommend(ranker: Ranker, body: Body) -> dict[str, Any]:
