@@ -49,7 +49,8 @@ def render(rows: Sequence[dict[str, Any]], form: str) -> str:
     if form == "latex":
         return _latex(headers, cells, rows)
     if form == "markdown":
-        lines = [headers, ["---"] * len(headers), *cells]
+        lines = [[_escape_markdown(cell) for cell in line] for line in (headers, *cells)]
+        lines.insert(1, ["---"] * len(headers))
         return "".join("| " + " | ".join(line) + " |\n" for line in lines)
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     numeric = [
@@ -79,6 +80,10 @@ def _latex(headers: Sequence[str], cells: Sequence[Any], rows: Sequence[dict[str
 
 def _escape_latex(text: str) -> str:
     return "".join(LATEX.get(one, one) for one in text)
+
+
+def _escape_markdown(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def short_names(names: Mapping[str, str]) -> dict[str, str]:
