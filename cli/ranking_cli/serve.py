@@ -14,6 +14,9 @@ from ranking_cli.options import existing, kernel_option, threads_option
 VARIABLE = "RANKING_TOKEN"
 """The environment variable with the token that requests must send."""
 
+KEEP_ALIVE = 75
+"""Seconds until an idle connection is closed; proxies keep theirs for 60."""
+
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="[NAME=]MODEL...")
@@ -100,6 +103,7 @@ def serve(
         log_level="warning",
         access_log=False,
         lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE,
         http=timed_protocol(timeout),
         ws="none",
     )
